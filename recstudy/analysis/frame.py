@@ -1,0 +1,189 @@
+"""One study's records as a table: a row a run, read straight from the JSON files.
+
+Nothing here knows how a run was made. Missing, failed, diverged and damaged runs are rows like any other.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from recstudy.analysis.names import plain
+from recstudy.config import flatten
+from recstudy.errors import ConfigError, StorageError, choices, nearest
+from recstudy.records import Json, Results, read_json, read_lines
+
+STATUSES = ("done", "diverged", "failed", "unfinished", "not run")
+
+
+@dataclass(frozen=True)
+class StudyRecords:
+    """A study's plan and its runs.
+
+    `runs` has one row a planned run: `variant` (index), `label`, `seed`, `id`, `status` (one of `STATUSES`; `unfinished`
+    was begun and left neither result nor failure), `levels.AXIS`, every config field that differs between variants
+    (`model.latent_steps`), metrics and cost by their names, `attempts`, `error_class`, `error`, `traceback`, and
+    `provenance.*`.
+    """
+
+    results: Results
+    plan: Json
+    runs: pd.DataFrame
+
+    @property
+    def variants(self) -> list[Json]:
+        return self.plan["variants"]
+
+    @cached_property
+    def configs(self) -> list[Json]:
+        """Each variant's config fields by dotted path."""
+        base = flatten(self.plan["base"])
+        return [config_of(base, variant["changes"]) for variant in self.variants]
+
+    @cached_property
+    def by_variant(self) -> dict[int, pd.DataFrame]:
+        """The runs of each variant."""
+        return {int(index): group for index, group in self.runs.groupby("variant", sort=False)}  # type: ignore[call-overload]
+
+    def field(self, path: str) -> pd.Series:
+        """A config field of every run, whether the study varies it or not."""
+        return self.runs["variant"].map([config.get(path) for config in self.configs].__getitem__)
+
+    def level(self, variant: int, name: str) -> Any:
+        """A variant's level of an axis, or its value of a config field; `model` and `data` alone give their titles.
+
+        Raises:
+            ConfigError: it has neither. The message names the axes.
+        """
+        chosen = self.variants[variant]
+        if name in chosen["levels"]:
+            level = chosen["levels"][name]
+            return plain(level) if isinstance(level, dict | list) else level
+        if name in self.configs[variant]:
+            return self.configs[variant][name]
+        if name in ("model", "data"):
+            return chosen[name]
+        known = [*self.plan["axes"], *self.configs[variant]]
+        if any(name in other["levels"] for other in self.variants) or any(name in config for config in self.configs):
+            return None  # another model's field
+        raise ConfigError(f"the report names {name!r}, but the study has {choices(known)}.{nearest(name, known)}")
+
+    def chosen(self, where: Json) -> list[int]:
+        """The variants at these levels, in the study's order."""
+        return [
+            index
+            for index in range(len(self.variants))
+            if all(same(self.level(index, name), level) for name, level in where.items())
+        ]
+
+    def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
+        """The per-epoch lines of these variants' runs, with `variant`, `seed` and `id`."""
+        lines: list[Json] = []
+        for index in variants:
+            for run in self.by_variant[index][["seed", "id"]].itertuples(index=False):
+                seen = {line["epoch"]: line for line in read_lines(self.results.run(str(run.id)).epochs)}
+                lines.extend({"variant": index, "seed": run.seed, "id": run.id, **line} for line in seen.values())
+        return pd.DataFrame(lines)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def config_of(base: Json, changes: Json) -> Json:
+    """Flat config fields after a variant's changes; a change to a whole part replaces all of its fields."""
+    config = dict(base)
+    for path, value in changes.items():
+        if isinstance(value, dict):
+            config = {key: kept for key, kept in config.items() if not key.startswith(path + ".")}
+            config |= flatten(value, path + ".")
+        else:
+            config[path] = value
+    return config
+
+
+def load_study(results: Results, name: str, preset: str) -> StudyRecords:
+    """Read a study's plan and all its runs.
+
+    Raises:
+        ConfigError: there is no such study or preset. The message names those there are.
+    """
+    plan = read_json(results.study(name, preset) / "plan.json")
+    if plan is None:
+        known = [f"{study} ({found})" for study, found in studies(results)]
+        have = f"there are {choices(known)}.{nearest(f'{name} ({preset})', known)}" if known else "there is none yet."
+        raise ConfigError(f"no study {name!r} with the preset {preset!r} in {results.root}: {have}")
+    records = StudyRecords(results, plan, pd.DataFrame())
+    configs = records.configs
+    varied = varied_fields(configs)
+    shared = [
+        {f"levels.{axis}": plain(level) if isinstance(level, dict | list) else level for axis, level in variant["levels"].items()}
+        | {path: configs[index].get(path) for path in varied}
+        for index, variant in enumerate(plan["variants"])
+    ]
+    rows = [
+        {"variant": index, "label": plan["variants"][index]["label"], "seed": seed, "id": run_id, **shared[index], **_run(results, run_id)}
+        for index, seed, run_id in plan["runs"]
+    ]
+    frame = pd.DataFrame(rows, columns=None if rows else ["variant", "label", "seed", "id", "status"])
+    return StudyRecords(results, plan, frame)
+
+
+def studies(results: Results) -> list[tuple[str, str]]:
+    """Name and preset of every study in the folder, sorted."""
+    plans = (results.root / "studies").glob("*/*/plan.json")
+    return sorted((plan.parent.parent.name, plan.parent.name) for plan in plans)
+
+
+def status(results: Results) -> list[Json]:
+    """One row a study: `study`, `preset`, `done`, `failed`, `planned`, `command`, `smoke`."""
+    states = results.states()
+    rows = []
+    for name, preset in studies(results):
+        plan = read_json(results.study(name, preset) / "plan.json") or {"runs": []}
+        found = [states.get(run_id) for _, _, run_id in plan["runs"]]
+        counts = {"done": found.count("done"), "failed": found.count("failed"), "planned": len(found)}
+        rows.append({"study": name, "preset": preset, **counts, "command": plan.get("command", ""), "smoke": bool(plan.get("smoke"))})
+    return rows
+
+
+def varied_fields(configs: list[Json]) -> list[str]:
+    """The fields whose value is not the same in every config, in the configs' order."""
+    fields = dict.fromkeys(path for config in configs for path in config)
+    return [path for path in fields if any(config.get(path) != configs[0].get(path) for config in configs)]
+
+
+def _run(results: Results, run_id: str) -> Json:
+    """The columns that a run's folder gives."""
+    folder = results.run(run_id)
+    try:
+        result = read_json(folder.result)
+        if result is not None:
+            return _result(result)
+        failure = read_json(folder.failure)
+    except StorageError as error:
+        return {"status": "failed", "error_class": "damaged record", "error": str(error)}
+    if failure is not None:
+        error_class, error = str(failure.get("class", "unknown")), str(failure.get("error", ""))
+        traceback = str(failure.get("traceback", ""))
+        return {"status": "failed", "error_class": error_class, "error": error, "traceback": traceback, "attempts": failure.get("attempts")}
+    return {"status": "unfinished" if os.path.exists(folder.attempts) else "not run"}
+
+
+def _result(result: Json) -> Json:
+    made = result.get("provenance") or {}
+    provenance = {key: value for key, value in made.items() if key not in ("versions", "hardware")}
+    provenance |= made.get("hardware") or {}
+    provenance["versions"] = ", ".join(f"{package} {version}" for package, version in sorted((made.get("versions") or {}).items()))
+    return {
+        "status": result["status"],
+        **(result.get("cost") or {}),
+        **(result.get("metrics") or {}),
+        **{f"selected.{key}": value for key, value in (result.get("selected") or {}).items()},
+        "attempts": result.get("attempts"),
+        **{f"provenance.{key}": value for key, value in provenance.items()},
+    }

@@ -1,0 +1,78 @@
+"""What metrics are called, what they are measured in, and how their numbers are printed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric's title, unit and better direction; `computed` ones follow from the config, not from training."""
+
+    title: str
+    unit: str = ""
+    better: str | None = None
+    form: str = ".4g"
+    computed: bool = False
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+
+METRICS = {
+    "top1_accuracy": Metric("Top-1 accuracy", "%", "higher", ".1f"),
+    "macro_f1": Metric("Macro F1", "%", "higher", ".1f"),
+    "nll": Metric("NLL", "nats", "lower", ".3f"),
+    "ece": Metric("ECE", "%", "lower", ".1f"),
+    "params": Metric("Parameters", computed=True, form=",.0f"),
+    "gflops": Metric("Forward", "GFLOP/image", computed=True),
+    "train_gflops": Metric("Training", "GFLOP/image", computed=True),
+    "train_pflop": Metric("Training in all", "PFLOP"),
+    "seconds": Metric("Wall time", "s"),
+    "device_seconds": Metric("Device time", "s"),
+    "images_per_second": Metric("Throughput", "images/s"),
+    "peak_memory_mb": Metric("Peak memory", "MB"),
+    "supervision_steps_used": Metric("Supervision steps used"),
+    "train_loss": Metric("Training loss", "nats", "lower", ".3f"),
+    "learning_rate": Metric("Learning rate"),
+    "selection_loss": Metric("Loss on the selection split", "nats", "lower", ".3f"),
+    "selection_top1_accuracy": Metric("Top-1 accuracy on the selection split", "%", "higher", ".1f"),
+}
+# What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
+SCALES = {"million": 1e6, "billion": 1e9}
+
+
+def metric(name: str) -> Metric:
+    """The metric of that name; one that is not listed keeps its name, less the underscores."""
+    return METRICS.get(name) or Metric(name.replace("_", " "))
+
+
+def in_own_unit(name: str, value: float, unit: str) -> float:
+    """A published value in the unit that the records use."""
+    return value * (100.0 if unit == "fraction" and metric(name).unit == "%" else SCALES.get(unit, 1.0))
+
+
+def number(name: str, value: float) -> str:
+    """A value of this metric, as tables print it."""
+    return format(value, metric(name).form)
+
+
+def spread(name: str, half: float) -> str:
+    """Half an interval's width: as many decimals as the mean, or one significant digit where those are all zero."""
+    text = number(name, half)
+    return text if half == 0 or any(digit in text for digit in "123456789") else f"{half:.1g}"
+
+
+def plain(value: Any) -> str:
+    """A config value as text: `true`, `none`, and no quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={plain(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(plain(item) for item in value) + "]"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count:,} {word}" + ("" if count == 1 else "s")

@@ -1,0 +1,240 @@
+"""What decides a run: frozen, checked, documented field by field.
+
+A run config has four parts that decide its numbers (`data`, `model`, `train`, `seed`) and one that does not (`place`).
+The run id is a digest of the first four, so the same run has the same id in every study, on every machine.
+Field descriptions use the papers' letters; bounds are checked when the config is read, not after an hour.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
+
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ConfigT = TypeVar("ConfigT", bound="Config")
+Shape = tuple[int, int, int]  # channels, height, width of an image
+
+
+class Config(BaseModel):
+    """Frozen, and strict about names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+
+class ModelConfig(Config):
+    """One model family: what can be set. What is computed stands in `recstudy.models.networks`."""
+
+    recursive: ClassVar[bool] = False  # can take several supervision steps: its carry is not empty
+
+    family: str
+
+    @property
+    def title(self) -> str:
+        """The name a paper's table gives this model, such as `ViT-Small`."""
+        return type(self).__name__
+
+    def check(self, shape: Shape) -> None:
+        """Refuse (ValueError) a data shape that this model cannot read."""
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        """The network, with freshly drawn weights, for images of `shape` in `classes` classes."""
+        raise ConfigError(f"the family {self.family!r} has no network")
+
+
+class DataConfig(Config):
+    """One data set: which images, how many of them, and which are held out."""
+
+    name: str
+    limit: int | None = Field(None, ge=16, description="at most this many images of each split, classes in proportion")
+    validation: float = Field(0.1, gt=0, lt=1, description="share of the training images held out for selection")
+    split_seed: int = Field(0, ge=0, description="draws the validation split; the same for every seed of a study")
+
+    @property
+    def title(self) -> str:
+        """The data set's name as a paper prints it."""
+        return type(self).__name__
+
+    @property
+    def shape(self) -> Shape:
+        """Channels, height and width of one image."""
+        raise ConfigError(f"the data set {self.name!r} states no shape")
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        raise ConfigError(f"the data set {self.name!r} states no classes")
+
+
+FAMILIES: Registry[type[ModelConfig]] = Registry("model family")
+DATASETS: Registry[type[DataConfig]] = Registry("data set")
+
+
+class Augment(Config):
+    """What is done to training images (002, section 4.1): crop, flip, RandAugment, then Mixup or CutMix. All off by default."""
+
+    crop: int = Field(0, ge=0, le=16, description="random crop of the original size after padding by this many pixels")
+    flip: bool = Field(False, description="mirror half of the images")
+    randaugment_ops: int = Field(0, ge=0, le=8, description="RandAugment operations an image")
+    randaugment_magnitude: int = Field(9, ge=0, le=30, description="their strength, of 31 levels")
+    mixup: float = Field(0.0, ge=0, description="Mixup's alpha; 0 is off")
+    cutmix: float = Field(0.0, ge=0, description="CutMix's alpha; 0 is off. With both on, each batch draws one of them")
+
+
+class TrainConfig(Config):
+    """How a model is trained: the one loop's settings, with the defaults of 002 where it states them."""
+
+    epochs: int = Field(1, ge=1, description="passes over the training images")
+    batch_size: int = Field(128, ge=1, description="images an optimiser step, over all workers")
+    supervision_steps: int = Field(1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most")
+    halt_threshold: float = Field(0.5, ge=0, le=1, description="tau: stop when the batch mean of the halting probability exceeds it; 1 never stops")
+    halt_weight: float = Field(1.0, ge=0, description="weight of the halting loss beside the classification loss")
+    halting_target: Literal["original", "mixed"] = Field("original", description="correct against the label before Mixup/CutMix, or the mixed label's largest part")
+    detach_carry: bool = Field(True, description="cut the gradient between supervision steps, with an optimiser step each; false: one step a batch through all of them")
+    optimizer: Literal["adamw"] = "adamw"
+    learning_rate: float = Field(3e-4, gt=0)
+    final_learning_rate: float = Field(1e-6, ge=0, description="the cosine ends here")
+    warmup: float = Field(
+        0.0, ge=0, lt=1, description="share of the epochs with a linear warm-up: 0.03 is 30 of 1,000; its first epoch runs at 0 (002's code)"
+    )
+    weight_decay: float = Field(0.05, ge=0, description="on every parameter")
+    beta1: float = Field(0.9, ge=0, lt=1)
+    beta2: float = Field(0.999, ge=0, lt=1)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    gradient_clip: float = Field(0.0, ge=0, description="largest global gradient norm; 0 is off")
+    ema_decay: float = Field(0.999, ge=0, lt=1, description="exponential moving average of the weights, used for evaluation; 0 is off")
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the matrix products (autocast)")
+    selection: Literal["validation", "test", "last"] = Field(
+        "validation", description="the epoch that is reported: best on the held-out validation split; best on the test set (what 002 did, optimistic); or simply the last"
+    )
+    patience: int = Field(0, ge=0, description="stop after this many epochs without a better selection score; 0 never stops")
+    augment: Augment = Augment()
+
+
+class Place(Config):
+    """Where and with how much a run runs. Never part of the run id."""
+
+    cpus_per_run: int = Field(1, ge=1, description="CPU cores a worker may use")
+    gpus_per_run: float = Field(0.0, ge=0, description="GPUs a worker gets; a fraction shares one")
+    workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
+    trainer: Literal["auto", "inline", "train"] = Field("auto", description="inside Tune's process, or on Ray Train workers; auto: Train for several workers or a GPU")
+    compile: bool = Field(False, description="torch.compile the network")
+    checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints of a run; 0: one each epoch")
+
+    @property
+    def uses_train(self) -> bool:
+        if self.trainer == "auto":
+            return self.workers_per_run > 1 or self.gpus_per_run > 0
+        return self.trainer == "train"
+
+    @model_validator(mode="after")
+    def _inline_is_one_worker(self) -> Self:
+        if self.trainer == "inline" and self.workers_per_run > 1:
+            raise ValueError("trainer 'inline' runs one worker; use 'train' or 'auto' for several")
+        if self.gpus_per_run > 1 and self.gpus_per_run != int(self.gpus_per_run):
+            raise ValueError(f"gpus_per_run must be a whole number above 1, but got {self.gpus_per_run}")
+        return self
+
+
+def _from_registry(part: str, registry: Registry[Any], key: str) -> Any:
+    """Turns `{"family": "vitrm", ...}` into the registered class's instance; an instance passes."""
+
+    def lookup(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        if key not in value:
+            raise ConfigError(f"'{part}' needs a {key!r}: one of {choices(sorted(registry))}")
+        return configure(registry[value[key]], value, part)
+
+    return BeforeValidator(lookup)
+
+
+class RunConfig(Config):
+    """Everything that decides one run, and where it runs."""
+
+    data: Annotated[SerializeAsAny[DataConfig], _from_registry("data", DATASETS, "name")]
+    model: Annotated[SerializeAsAny[ModelConfig], _from_registry("model", FAMILIES, "family")]
+    train: TrainConfig = TrainConfig()
+    seed: int = Field(0, ge=0)
+    place: Place = Place()
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        self.model.check(self.data.shape)
+        if self.train.supervision_steps > 1 and not self.model.recursive:
+            raise ValueError(
+                f"train.supervision_steps must be 1 for {self.model.title}, which has no state to refine, "
+                f"but got {self.train.supervision_steps}"
+            )
+        return self
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The parts that decide the numbers, as plain JSON values."""
+        return self.model_dump(mode="json", exclude={"place"})
+
+    @property
+    def run_id(self) -> str:
+        """20 hex digits (80 bits: a clash among a billion runs is a one in a million event) over canonical JSON."""
+        return hashlib.sha256(canonical(self.values).encode()).hexdigest()[:20]
+
+    def with_changes(self, changes: Mapping[str, Any]) -> "RunConfig":
+        """This config with fields replaced, addressed as `model.latent_steps`; a whole part may be replaced too."""
+        values: dict[str, Any] = {**self.values, "place": self.place.model_dump()}
+        for path, value in changes.items():
+            _replace(values, path, value)
+        return configure(RunConfig, values)
+
+
+def canonical(values: Any) -> str:
+    """JSON that is the same whatever the order of the fields."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted path: `{"train": {"epochs": 1}}` gives `{"train.epochs": 1}`."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _replace(values: dict[str, Any], path: str, value: Any) -> None:
+    if isinstance(value, Config):
+        value = value.model_dump(mode="json")
+    *parents, last = path.split(".")
+    for parent in parents:
+        if not isinstance(values.get(parent), dict):
+            raise ConfigError(f"no field {path!r}: there are {choices(values)}.{nearest(parent, values)}")
+        values[parent] = dict(values[parent])  # the dictionaries are shared with the config they come from
+        values = values[parent]
+    values[last] = value
+
+
+def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") -> ConfigT:
+    """An instance of `kind`, or a ConfigError that names the field, what must hold, what was given and the nearest name."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, kind, part)) from None
+
+
+def _explain(error: ValidationError, kind: type[Config], part: str) -> str:
+    first = error.errors(include_url=False)[0]
+    path = ".".join([part, *map(str, first["loc"])] if part else map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        for name in first["loc"][:-1]:  # the class that holds the field, for its list of names
+            kind = kind.model_fields[str(name)].annotation  # type: ignore[assignment]
+        known = sorted(kind.model_fields)
+        return f"no field {path!r}: {kind.__name__} has {choices(known)}.{nearest(str(first['loc'][-1]), known)}"
+    if first["type"] == "value_error":
+        return f"{path or kind.__name__}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
+    rule = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    return f"{path!r} must be {rule}, but got {first['input']!r}"

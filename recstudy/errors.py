@@ -1,0 +1,40 @@
+"""What can go wrong because of what a user gave us: one clear line each, exit code 2.
+
+A message names the thing, the place, the choices and the fix. Anything else that is raised is a fault of ours
+and keeps its traceback.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RecstudyError(Exception):
+    """Base of the errors that are shown as one line, without a traceback."""
+
+
+class ConfigError(RecstudyError):
+    """A study, preset, field, value or variant that does not exist or is out of range."""
+
+
+class DataError(RecstudyError):
+    """A data set that is missing or damaged."""
+
+
+class StorageError(RecstudyError):
+    """A results folder that cannot be written, is locked, or belongs to something else."""
+
+
+class ClusterError(RecstudyError):
+    """A Ray cluster that does not answer or cannot give what a run needs."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The hint `` Did you mean 'x'?`` for a misspelt word, or nothing where no known word is near."""
+    match = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {match[0]!r}?" if match else ""
+
+
+def choices(known: Iterable[str], most: int = 30) -> str:
+    """The known words in one line, cut after `most` of them."""
+    words = list(known)
+    return ", ".join(words[:most]) + (f", ... ({len(words)} in all)" if len(words) > most else "")

@@ -1,0 +1,53 @@
+"""Parameters and FLOPs of a model, counted by building it without weights (torch's `meta` device).
+
+FLOPs are those of the matrix products and convolutions, 2 a multiply-add, as torch's FlopCounterMode counts them, of
+the model as its paper writes it: every token of every layer, although ours skips outputs that nobody reads.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from recstudy.config import ModelConfig, RunConfig, Shape
+from recstudy.models.networks.contract import Network
+from recstudy.models.networks.layers import Block
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one model on one data set."""
+
+    params: int  # trained parameters
+    gflops: float  # forward pass in evaluation, an image
+    train_gflops: float  # forward and backward passes of all supervision steps, a training image
+
+
+def cost(config: RunConfig) -> Cost:
+    """What `config`'s model costs, without early halting."""
+    params, forward, step = _count(config.model, config.data.shape, config.data.classes)
+    return Cost(params, forward / 1e9, step * config.train.supervision_steps / 1e9)
+
+
+@lru_cache(maxsize=256)
+def _count(model: ModelConfig, shape: Shape, classes: int) -> tuple[int, int, int]:
+    """Parameters, FLOPs of one evaluation, FLOPs of one supervision step with its backward pass."""
+    with torch.device("meta"):
+        network = model.build(shape, classes)
+        images = torch.empty(2, *shape)  # two, because batch norm refuses to train on one value
+    for module in network.modules():
+        if isinstance(module, Block):
+            module.skip_unread = False
+    params = sum(weight.numel() for weight in network.parameters())
+    return params, _flops(network.eval(), images, backward=False), _flops(network.train(), images, backward=True)
+
+
+def _flops(network: torch.nn.Module, images: torch.Tensor, backward: bool) -> int:
+    assert isinstance(network, Network)
+    network.requires_grad_(backward)  # FlopCounterMode cannot look at trained weights where gradients are off
+    with FlopCounterMode(display=False) as counter:
+        output, _ = network(images, network.start(images))
+        if backward:
+            (output.logits.sum() + (0 if output.halt is None else output.halt.sum())).backward()
+    return counter.get_total_flops() // len(images)

@@ -1,0 +1,1 @@
+"""What the families compute: one method section a file, in torch."""

@@ -1,0 +1,34 @@
+"""What every network gives, recursive or not.
+
+    start(images) -> carry                      the states before the first supervision step
+    forward(images, carry) -> (output, carry)   ONE supervision step
+
+Both are pure: nothing is written on the module and nothing waits for the device, so that a step can be compiled.
+The training loop detaches the carry, halts and steps the optimiser.
+
+Shapes: B images, C channels, K classes.
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+Carry = tuple[Tensor, ...]
+
+
+class Output(NamedTuple):
+    """What one supervision step says."""
+
+    logits: Tensor  # (B, K)
+    halt: Tensor | None = None  # (B,) logit of "this answer is right"; None where the model has no halting head
+
+
+class Network(nn.Module, ABC):
+    """A network of the contract above."""
+
+    @abstractmethod
+    def start(self, images: Tensor) -> Carry: ...
+
+    @abstractmethod
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...

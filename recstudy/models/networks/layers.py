@@ -1,0 +1,126 @@
+"""Transformer layers shared by the families.
+
+A layer may be told which of its tokens will be read: it then computes queries and the feed-forward network for
+those alone. Attention mixes tokens only through keys and values, so the tokens that are read come out the same.
+
+Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of a head, M hidden width.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ALL = slice(None)
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention with the parameters and the initialisation of `torch.nn.MultiheadAttention`."""
+
+    def __init__(self, width: int, heads: int, dropout: float, qkv_bias: bool = True) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.qkv = nn.Linear(width, 3 * width, bias=qkv_bias)
+        self.out = nn.Linear(width, width)
+
+    def init_as_torch(self) -> None:
+        """The initial weights that `torch.nn.MultiheadAttention` draws."""
+        nn.init.xavier_uniform_(self.qkv.weight)
+        nn.init.zeros_(self.qkv.bias)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, x_BSD: Tensor, read: slice = ALL) -> Tensor:
+        q_BHRE, k_BHSE, v_BHSE = (self._split(part) for part in self._project(x_BSD, read))
+        dropout = self.dropout if self.training else 0.0
+        mixed_BHRE = F.scaled_dot_product_attention(q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout)
+        return self.out(mixed_BHRE.transpose(1, 2).flatten(2))
+
+    def _project(self, x_BSD: Tensor, read: slice) -> tuple[Tensor, ...]:
+        if read == ALL:
+            return self.qkv(x_BSD).chunk(3, dim=-1)
+        width = x_BSD.shape[-1]
+        w_q, w_kv = self.qkv.weight.split([width, 2 * width])
+        b_q, b_kv = self.qkv.bias.split([width, 2 * width]) if self.qkv.bias is not None else (None, None)
+        return F.linear(x_BSD[:, read], w_q, b_q), *F.linear(x_BSD, w_kv, b_kv).chunk(2, dim=-1)
+
+    def _split(self, x_BSD: Tensor) -> Tensor:
+        return x_BSD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+class SwiGLU(nn.Module):
+    """down(u * silu(g)) with (u, g) = up(x): D -> 2M -> D, with biases."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, 2 * hidden)
+        self.down = nn.Linear(hidden, width)
+
+    def forward(self, x_BSD: Tensor) -> Tensor:
+        u_BSM, g_BSM = self.up(x_BSD).chunk(2, dim=-1)
+        return self.down(u_BSM * F.silu(g_BSM))
+
+
+class GeluMLP(nn.Module):
+    """down(gelu(up(x))): D -> M -> D, with biases; `dropout` follows the activation."""
+
+    def __init__(self, width: int, hidden: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BSD: Tensor) -> Tensor:
+        return self.down(self.dropout(F.gelu(self.up(x_BSD))))
+
+
+class Layer(nn.Module):
+    """Attention and feed-forward network, each with a residual branch and a layer norm before or after it."""
+
+    def __init__(self, attention: Attention, ffn: nn.Module, width: int, norm: Literal["pre", "post"], dropout: float) -> None:
+        super().__init__()
+        self.attention, self.ffn, self.pre = attention, ffn, norm == "pre"
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BSD: Tensor, read: slice = ALL) -> Tensor:
+        kept_BRD = x_BSD if read == ALL else x_BSD[:, read]
+        if self.pre:
+            x_BRD = kept_BRD + self.dropout(self.attention(self.norm1(x_BSD), read))
+            return x_BRD + self.dropout(self.ffn(self.norm2(x_BRD)))
+        x_BRD = self.norm1(kept_BRD + self.dropout(self.attention(x_BSD, read)))
+        return self.norm2(x_BRD + self.dropout(self.ffn(x_BRD)))
+
+
+class Block(nn.Module):
+    """A stack of layers; the last one computes only the tokens that are read."""
+
+    skip_unread = True  # False: every token of every layer, which is how the papers count FLOPs
+
+    def __init__(self, layers: list[Layer]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x_BSD: Tensor, read: slice = ALL) -> Tensor:
+        *below, last = self.layers
+        for layer in below:
+            x_BSD = layer(x_BSD)
+        if self.skip_unread:
+            return last(x_BSD, read)
+        return last(x_BSD)[:, read]
+
+
+class PatchEmbedding(nn.Module):
+    """Square patches, linearly projected: (B, C, height, width) -> (B, N, D)."""
+
+    def __init__(self, channels: int, patch: int, width: int) -> None:
+        super().__init__()
+        self.project = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.project(images).flatten(2).transpose(1, 2)
+
+
+def learned(*shape: int) -> nn.Parameter:
+    """A trained tensor, Xavier-normal at the start."""
+    return nn.Parameter(nn.init.xavier_normal_(torch.empty(shape)))

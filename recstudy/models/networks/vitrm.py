@@ -1,0 +1,91 @@
+"""Vision tiny recursion model (ViTRM, 002 section 3): one small transformer block, applied again and again.
+
+    x = patches(image) W + b + p                                                   (1)
+    z <- last K tokens of f([x; y; z])      `latent_steps` times                   (2)
+    y <- first token of f([y; z])           once; (2)-(3) make one cycle           (3)
+    logits = W_c y + b_c,   halt = w_h y + b_h                                     (4)
+
+f is `layers` transformer layers without a final norm. "Cross-attention from z to x" in the text is the joint
+self-attention of (2). x is computed anew at every supervision step, so that the patch embedding is trained;
+y and z carry no positions beyond their initial values. A supervision step runs T cycles: `cycles` in training,
+`test_cycles` in evaluation.
+
+Initial weights: heads, positions, y and z Xavier-normal, head biases 0, attention as `torch.nn.MultiheadAttention`,
+the rest torch's defaults (the authors' code).
+
+Shapes: B images, N patches, K latent tokens, D width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from recstudy.config import Shape
+from recstudy.models.networks.contract import Carry, Network, Output
+from recstudy.models.networks.layers import Attention, Block, GeluMLP, Layer, PatchEmbedding, SwiGLU, learned
+from recstudy.models.networks.recursion import updating
+from recstudy.models.vitrm import ViTRM
+
+
+class ViTRMNetwork(Network):
+    """Equations (1)-(4)."""
+
+    z_start: Tensor
+
+    def __init__(self, config: ViTRM, shape: Shape, classes: int) -> None:
+        super().__init__()
+        channels, height, width = shape
+        self.config = config
+        self.embed = PatchEmbedding(channels, config.patch, config.width)
+        self.positions = learned(1, (height // config.patch) * (width // config.patch), config.width)
+        self.y_start = learned(1, 1, config.width)
+        z_start = learned(1, config.latent_tokens, config.width)
+        if config.latent_init == "learned":
+            self.z_start = z_start
+        else:
+            self.register_buffer("z_start", z_start.data)
+        self.f_z = make_block(config)
+        self.f_y = self.f_z if config.blocks == 1 else make_block(config)
+        self.classify = make_head(config.width, classes)
+        self.halt = make_head(config.width, 1)
+
+    def start(self, images: Tensor) -> Carry:
+        """y (B, 1, D) and z (B, K, D) before the first supervision step."""
+        return self.y_start.expand(len(images), -1, -1), self.z_start.expand(len(images), -1, -1)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        y_B1D, z_BKD = carry
+        x_BND = self.embed(images) + self.positions  # (1)
+        cycles = self.config.cycles if self.training else self.config.test_cycles
+        for cycle in range(cycles):
+            y_B1D, z_BKD = self.cycle(x_BND, y_B1D, z_BKD, last=cycle == cycles - 1)
+        answer_BD = y_B1D[:, 0]
+        return Output(self.classify(answer_BD), self.halt(answer_BD)[:, 0]), (y_B1D, z_BKD)  # (4)
+
+    def cycle(self, x_BND: Tensor, y_B1D: Tensor, z_BKD: Tensor, last: bool) -> Carry:
+        steps, mode = self.config.latent_steps, self.config.gradient
+        for step in range(steps):
+            with updating(mode, last_cycle=last, last_step=step == steps - 1):
+                tokens = torch.cat([x_BND, y_B1D, z_BKD], dim=1)
+                z_BKD = self.f_z(tokens, read=slice(-z_BKD.shape[1], None))  # (2)
+        with updating(mode, last_cycle=last, last_step=True):
+            seen = [y_B1D, z_BKD, x_BND] if self.config.image_in_answer else [y_B1D, z_BKD]
+            y_B1D = self.f_y(torch.cat(seen, dim=1), read=slice(0, 1))  # (3)
+        return y_B1D, z_BKD
+
+
+def make_block(config: ViTRM) -> Block:
+    return Block([make_layer(config) for _ in range(config.layers)])
+
+
+def make_layer(config: ViTRM) -> Layer:
+    attention = Attention(config.width, config.heads, config.dropout)
+    attention.init_as_torch()
+    ffn = (SwiGLU if config.ffn == "swiglu" else GeluMLP)(config.width, config.hidden_width)
+    return Layer(attention, ffn, config.width, config.norm, config.dropout)
+
+
+def make_head(width: int, outputs: int) -> nn.Linear:
+    head = nn.Linear(width, outputs)
+    nn.init.xavier_normal_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head

@@ -1,0 +1,55 @@
+"""ViTRM (002): what can be set. The equations stand in `networks/vitrm.py`."""
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from recstudy.config import FAMILIES, ModelConfig, Shape
+from recstudy.models.checks import patches_and_heads
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@FAMILIES.add("vitrm")
+class ViTRM(ModelConfig):
+    """Vision tiny recursion model. Defaults: the authors' code (3,624,971 parameters on CIFAR-10).
+
+    Where the paper's text says something else, the field names both (contradictions 002-1 to 002-6).
+    """
+
+    recursive: ClassVar[bool] = True
+
+    family: Literal["vitrm"] = "vitrm"
+    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
+    width: int = Field(384, ge=1, description="d: dimensions of a token")
+    heads: int = Field(6, ge=1, description="attention heads")
+    layers: int = Field(3, ge=1, le=48, description="k: transformer layers of a block")
+    latent_tokens: int = Field(64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z; the code takes one a patch")
+    latent_steps: int = Field(3, ge=1, le=64, description="n: z-updates a cycle")
+    cycles: int = Field(1, ge=1, le=64, description="T in training; the code runs one cycle a supervision step whatever T is")
+    test_cycles: int = Field(1, ge=1, le=64, description="T at test: chained cycles before the logits are read")
+    blocks: Literal[1, 2] = Field(1, description="one block f for z and y (section 3.3, code), or one for each (section 3)")
+    ffn: Literal["swiglu", "gelu"] = Field("swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)")
+    ffn_width: int | None = Field(None, ge=1, description="m: its hidden width; default 4d/3 for swiglu, 2d for gelu: equal parameters")
+    norm: Literal["pre", "post"] = Field("pre", description="layer norm before each branch (code) or after each sum")
+    dropout: float = Field(0.1, ge=0, lt=1, description="on attention weights and on both residual branches")
+    latent_init: Literal["learned", "fixed"] = Field("learned", description="z at the start: trained, or one fixed random draw")
+    image_in_answer: bool = Field(False, description="let the y-update attend to the image tokens x too")
+    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
+        "full_bptt", description="through every update; the last cycle (TRM); the last z- and the last y-update (HRM)"
+    )
+
+    @property
+    def hidden_width(self) -> int:
+        if self.ffn_width is not None:
+            return self.ffn_width
+        return round(4 * self.width / 3) if self.ffn == "swiglu" else 2 * self.width
+
+    def check(self, shape: Shape) -> None:
+        patches_and_heads(shape, self.patch, self.width, self.heads)
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        from recstudy.models.networks.vitrm import ViTRMNetwork
+
+        return ViTRMNetwork(self, shape, classes)

@@ -1,0 +1,68 @@
+"""Published numbers, read from `recstudy/papers/`: the targets that a study's results stand beside."""
+
+import csv
+import json
+from importlib.resources import files
+from typing import Any
+
+from pydantic import Field
+
+from recstudy.config import Config
+from recstudy.errors import ConfigError, choices, nearest
+
+# The papers' letters and the field that each one names. `model` and `data.name` stand for a row's model and data set.
+FIELDS = {
+    "batch_size": "train.batch_size",
+    "n": "model.latent_steps",
+    "n_sup": "train.supervision_steps",
+}
+# What else a paper says about how its numbers were made: a result under another protocol is not comparable.
+PROTOCOLS: dict[str, dict[str, Any]] = {"002": {"train.selection": "test"}}  # section 4.1
+EPOCHS = {("002", "ViTRM"): 1000, ("002", ""): 300}  # section 4.2; "" is every other model
+
+
+class Target(Config):
+    """One published number, where it stands, and the settings it was obtained with."""
+
+    source: str = Field(description="paper, place and row, such as `002 Table 1 (002_table1_cifar10#3)`")
+    metric: str
+    value: float = Field(description="in `unit`")
+    unit: str
+    kind: str = Field(description="reported, derived or author_repo")
+    note: str = ""
+    where: dict[str, Any] = Field(description="by dotted field; None where the paper leaves the value blank")
+    margin: float = Field(description="results within this distance count as equal, in `unit`")
+
+
+def published(table: str, margin: float = 0.5) -> tuple[Target, ...]:
+    """The numbers of one published table.
+
+    Args:
+        table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`.
+        margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit (default: half a
+            percentage point, about the spread between seeds that papers on these data sets report).
+    """
+    known = sorted(file.name.removesuffix(".csv") for file in files(__package__).joinpath("papers").iterdir() if file.name.endswith(".csv"))
+    if table not in known:
+        raise ConfigError(f"no published table {table!r}: there are {choices(known)}.{nearest(table, known)}")
+    text = files(__package__).joinpath("papers", f"{table}.csv").read_text(encoding="utf-8")
+    return tuple(_target(row, margin) for row in csv.DictReader(text.splitlines()) if row["value"])
+
+
+def _target(row: dict[str, str], margin: float) -> Target:
+    paper = row["id"][:3]
+    stated = json.loads(row["config"] or "{}")
+    epochs = EPOCHS.get((paper, row["model"]), EPOCHS.get((paper, "")))
+    where = {"data.name": row["dataset"], "model": row["model"]}
+    where |= {FIELDS.get(letter, letter): value for letter, value in stated.items()}
+    where |= PROTOCOLS.get(paper, {}) | ({"train.epochs": epochs} if epochs else {})
+    return Target(
+        source=f"{paper} {row['item']} ({row['id']})",
+        metric=row["metric"],
+        value=float(row["value"]),
+        unit=row["unit"],
+        kind=row["kind"],
+        note=row["note"],
+        where=where,
+        margin=margin,
+    )

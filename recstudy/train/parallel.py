@@ -1,0 +1,43 @@
+"""Several workers that share each batch: sums and means over all of them, and nothing to do for one.
+
+Every worker computes its share of the global batch; gradients are summed once a step in one flat message. With the
+share weighted by its part of the global batch, k workers take the step that one worker would take.
+"""
+
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def rank_and_world() -> tuple[int, int]:
+    """This worker's number and how many there are; (0, 1) alone."""
+    return (dist.get_rank(), dist.get_world_size()) if _several() else (0, 1)
+
+
+def total(values: Tensor) -> Tensor:
+    """The sum of `values` over the workers, on each of them."""
+    if _several():
+        dist.all_reduce(values)
+    return values
+
+
+@torch.no_grad()
+def sum_gradients(weights: Iterable[torch.nn.Parameter]) -> None:
+    """Replace each gradient by its sum over the workers, in one message for all of them."""
+    if not _several():
+        return
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    flat = total(torch.cat([gradient.flatten() for gradient in gradients]))
+    for gradient, summed in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
+        gradient.copy_(summed.view_as(gradient))
+
+
+def wait_for_all() -> None:
+    if _several():
+        dist.barrier()
+
+
+def _several() -> bool:
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

@@ -1,0 +1,88 @@
+"""Checkpoints: what an interrupted run needs to go on, and proof that it is unharmed.
+
+A checkpoint file is a torch archive followed by the sha256 of its bytes. Two are kept; where the newest fails its
+checksum, the one before is used, with a warning. Files are read with `weights_only=True`: nothing in them is executed.
+"""
+
+import hashlib
+import io
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as safetensors_bytes
+from torch import Tensor
+
+from recstudy.records import write_whole
+from recstudy.train.loop import Best, Training
+
+log = logging.getLogger(__name__)
+
+KEPT = 2
+DIGEST = 32  # bytes of a sha256
+
+
+def save_checkpoint(training: Training, folder: Path) -> Path:
+    """Write the state after the last finished epoch; older checkpoints than the newest two go."""
+    state = training.state
+    content = {
+        "epoch": state.epoch,
+        "network": state.network.state_dict(),
+        "average": None if state.average is None else state.average.network.state_dict(),
+        "optimizer": state.optimizer.state_dict(),
+        "best": vars(state.best),
+        "spent": state.spent,
+        "rng": torch.get_rng_state(),
+    }
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    archive = buffer.getvalue()
+    path = folder / f"checkpoint-{state.epoch:06d}.pt"
+    write_whole(path, archive + hashlib.sha256(archive).digest())
+    for old in checkpoints(folder)[KEPT:]:
+        old.unlink()
+    return path
+
+
+def load_checkpoint(training: Training, folder: Path) -> bool:
+    """Continue from the newest good checkpoint of `folder`; False where there is none."""
+    for path in checkpoints(folder):
+        content = _read(path, training.device)
+        if content is None:
+            log.warning("%s is damaged; trying the checkpoint before it", path)
+            continue
+        _restore(training, content)
+        return True
+    return False
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Newest first."""
+    return sorted(folder.glob("checkpoint-*.pt"), reverse=True)
+
+
+def save_weights(weights: dict[str, Tensor], path: Path) -> None:
+    """The selected weights as safetensors."""
+    write_whole(path, safetensors_bytes({name: value.contiguous() for name, value in weights.items()}))
+
+
+def _read(path: Path, device: torch.device) -> dict[str, Any] | None:
+    archive, digest = path.read_bytes()[:-DIGEST], path.read_bytes()[-DIGEST:]
+    if hashlib.sha256(archive).digest() != digest:
+        return None
+    content: dict[str, Any] = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+    return content
+
+
+def _restore(training: Training, content: dict[str, Any]) -> None:
+    state = training.state
+    state.network.load_state_dict(content["network"])
+    if state.average is not None:
+        state.average.network.load_state_dict(content["average"])
+    state.optimizer.load_state_dict(content["optimizer"])
+    best = content["best"]
+    weights = {name: value.to(training.device) for name, value in best["weights"].items()}
+    state.best = Best(best["epoch"], best["score"], weights)
+    state.spent, state.epoch = content["spent"], content["epoch"]
+    torch.set_rng_state(content["rng"])
