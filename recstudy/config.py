@@ -8,7 +8,6 @@ Field descriptions use the papers' letters; bounds are checked when the config i
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
@@ -72,6 +71,11 @@ class DataConfig(Config):
         """How many classes there are."""
         raise ConfigError(f"the data set {self.name!r} states no classes")
 
+    @property
+    def train_size(self) -> int | None:
+        """Official training images; None where only the files tell."""
+        return None
+
 
 FAMILIES: Registry[type[ModelConfig]] = Registry("model family")
 DATASETS: Registry[type[DataConfig]] = Registry("data set")
@@ -122,23 +126,27 @@ class Place(Config):
     """Where and with how much a run runs. Never part of the run id."""
 
     cpus_per_run: int = Field(1, ge=1, description="CPU cores a worker may use")
-    gpus_per_run: float = Field(0.0, ge=0, description="GPUs a worker gets; a fraction shares one")
+    gpus_per_run: float | None = Field(None, ge=0, description="GPUs a worker gets; a fraction shares one; default: 1 where there are any")
     workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
     trainer: Literal["auto", "inline", "train"] = Field("auto", description="inside Tune's process, or on Ray Train workers; auto: Train for several workers or a GPU")
-    compile: bool = Field(False, description="torch.compile the network")
+    compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile the network; auto: where a run has a GPU")
     checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints of a run; 0: one each epoch")
 
     @property
     def uses_train(self) -> bool:
         if self.trainer == "auto":
-            return self.workers_per_run > 1 or self.gpus_per_run > 0
+            return self.workers_per_run > 1 or bool(self.gpus_per_run)
         return self.trainer == "train"
+
+    @property
+    def compiles(self) -> bool:
+        return self.compile == "on" or (self.compile == "auto" and bool(self.gpus_per_run))
 
     @model_validator(mode="after")
     def _inline_is_one_worker(self) -> Self:
         if self.trainer == "inline" and self.workers_per_run > 1:
             raise ValueError("trainer 'inline' runs one worker; use 'train' or 'auto' for several")
-        if self.gpus_per_run > 1 and self.gpus_per_run != int(self.gpus_per_run):
+        if self.gpus_per_run is not None and self.gpus_per_run > 1 and self.gpus_per_run != int(self.gpus_per_run):
             raise ValueError(f"gpus_per_run must be a whole number above 1, but got {self.gpus_per_run}")
         return self
 
@@ -175,7 +183,7 @@ class RunConfig(Config):
             )
         return self
 
-    @cached_property
+    @property
     def values(self) -> dict[str, Any]:
         """The parts that decide the numbers, as plain JSON values."""
         return self.model_dump(mode="json", exclude={"place"})

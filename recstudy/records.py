@@ -148,12 +148,12 @@ class Results:
 
 
 @contextmanager
-def locked(path: Path, holder: str) -> Iterator[None]:
-    """Hold `path` as a lock, or say who holds it. The system frees the lock of a process that died."""
+def locked(path: Path, holder: str, wait: bool = False) -> Iterator[None]:
+    """Hold `path` as a lock: wait for it, or say who holds it. The system frees the lock of a process that died."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             raise StorageError(f"{path.parent} is in use by {file.read().strip()}. Wait for it or stop it.") from None

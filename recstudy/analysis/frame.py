@@ -3,7 +3,6 @@
 Nothing here knows how a run was made. Missing, failed, diverged and damaged runs are rows like any other.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,15 +22,20 @@ STATUSES = ("done", "diverged", "failed", "unfinished", "not run")
 class StudyRecords:
     """A study's plan and its runs.
 
-    `runs` has one row a planned run: `variant` (index), `label`, `seed`, `id`, `status` (one of `STATUSES`; `unfinished`
-    was begun and left neither result nor failure), `levels.AXIS`, every config field that differs between variants
-    (`model.latent_steps`), metrics and cost by their names, `attempts`, `error_class`, `error`, `traceback`, and
-    `provenance.*`.
+    `rows` has one dictionary a planned run, and `runs` is the same as a frame: `variant` (its index), `label`, `seed`,
+    `id`, `status` (one of `STATUSES`; `unfinished` was begun and left neither result nor failure), `levels.AXIS`, every
+    config field that differs between variants (`model.latent_steps`), metrics and cost by their names, `attempts`,
+    `error_class`, `error`, `traceback`, and `provenance.*`.
     """
 
     results: Results
     plan: Json
-    runs: pd.DataFrame
+    rows: list[Json]
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a planned run."""
+        return pd.DataFrame(self.rows, columns=None if self.rows else ["variant", "label", "seed", "id", "status"])
 
     @property
     def variants(self) -> list[Json]:
@@ -44,9 +48,12 @@ class StudyRecords:
         return [config_of(base, variant["changes"]) for variant in self.variants]
 
     @cached_property
-    def by_variant(self) -> dict[int, pd.DataFrame]:
-        """The runs of each variant."""
-        return {int(index): group for index, group in self.runs.groupby("variant", sort=False)}  # type: ignore[call-overload]
+    def by_variant(self) -> list[list[Json]]:
+        """The rows of each variant."""
+        groups: list[list[Json]] = [[] for _ in self.variants]
+        for row in self.rows:
+            groups[row["variant"]].append(row)
+        return groups
 
     def field(self, path: str) -> pd.Series:
         """A config field of every run, whether the study varies it or not."""
@@ -83,9 +90,9 @@ class StudyRecords:
         """The per-epoch lines of these variants' runs, with `variant`, `seed` and `id`."""
         lines: list[Json] = []
         for index in variants:
-            for run in self.by_variant[index][["seed", "id"]].itertuples(index=False):
-                seen = {line["epoch"]: line for line in read_lines(self.results.run(str(run.id)).epochs)}
-                lines.extend({"variant": index, "seed": run.seed, "id": run.id, **line} for line in seen.values())
+            for run in self.by_variant[index]:
+                seen = {line["epoch"]: line for line in read_lines(self.results.run(run["id"]).epochs)}
+                lines.extend({"variant": index, "seed": run["seed"], "id": run["id"], **line} for line in seen.values())
         return pd.DataFrame(lines)
 
 
@@ -117,8 +124,7 @@ def load_study(results: Results, name: str, preset: str) -> StudyRecords:
         known = [f"{study} ({found})" for study, found in studies(results)]
         have = f"there are {choices(known)}.{nearest(f'{name} ({preset})', known)}" if known else "there is none yet."
         raise ConfigError(f"no study {name!r} with the preset {preset!r} in {results.root}: {have}")
-    records = StudyRecords(results, plan, pd.DataFrame())
-    configs = records.configs
+    configs = StudyRecords(results, plan, []).configs
     varied = varied_fields(configs)
     shared = [
         {f"levels.{axis}": plain(level) if isinstance(level, dict | list) else level for axis, level in variant["levels"].items()}
@@ -126,11 +132,17 @@ def load_study(results: Results, name: str, preset: str) -> StudyRecords:
         for index, variant in enumerate(plan["variants"])
     ]
     rows = [
-        {"variant": index, "label": plan["variants"][index]["label"], "seed": seed, "id": run_id, **shared[index], **_run(results, run_id)}
+        {
+            "variant": index,
+            "label": plan["variants"][index]["label"],
+            "seed": seed,
+            "id": run_id,
+            **shared[index],
+            **_run(results, run_id),
+        }
         for index, seed, run_id in plan["runs"]
     ]
-    frame = pd.DataFrame(rows, columns=None if rows else ["variant", "label", "seed", "id", "status"])
-    return StudyRecords(results, plan, frame)
+    return StudyRecords(results, plan, rows)
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
@@ -147,7 +159,9 @@ def status(results: Results) -> list[Json]:
         plan = read_json(results.study(name, preset) / "plan.json") or {"runs": []}
         found = [states.get(run_id) for _, _, run_id in plan["runs"]]
         counts = {"done": found.count("done"), "failed": found.count("failed"), "planned": len(found)}
-        rows.append({"study": name, "preset": preset, **counts, "command": plan.get("command", ""), "smoke": bool(plan.get("smoke"))})
+        rows.append(
+            {"study": name, "preset": preset, **counts, "command": plan.get("command", ""), "smoke": bool(plan.get("smoke"))}
+        )
     return rows
 
 
@@ -165,20 +179,28 @@ def _run(results: Results, run_id: str) -> Json:
         if result is not None:
             return _result(result)
         failure = read_json(folder.failure)
-    except StorageError as error:
-        return {"status": "failed", "error_class": "damaged record", "error": str(error)}
+    except StorageError as damage:
+        return {"status": "failed", "error_class": "damaged record", "error": str(damage)}
     if failure is not None:
         error_class, error = str(failure.get("class", "unknown")), str(failure.get("error", ""))
         traceback = str(failure.get("traceback", ""))
-        return {"status": "failed", "error_class": error_class, "error": error, "traceback": traceback, "attempts": failure.get("attempts")}
-    return {"status": "unfinished" if os.path.exists(folder.attempts) else "not run"}
+        return {
+            "status": "failed",
+            "error_class": error_class,
+            "error": error,
+            "traceback": traceback,
+            "attempts": failure.get("attempts"),
+        }
+    return {"status": "unfinished" if folder.attempts.exists() else "not run"}
 
 
 def _result(result: Json) -> Json:
     made = result.get("provenance") or {}
     provenance = {key: value for key, value in made.items() if key not in ("versions", "hardware")}
     provenance |= made.get("hardware") or {}
-    provenance["versions"] = ", ".join(f"{package} {version}" for package, version in sorted((made.get("versions") or {}).items()))
+    provenance["versions"] = ", ".join(
+        f"{package} {version}" for package, version in sorted((made.get("versions") or {}).items())
+    )
     return {
         "status": result["status"],
         **(result.get("cost") or {}),

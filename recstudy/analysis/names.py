@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+DASH = "\N{EN DASH}"  # stands where there is no number
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -35,8 +37,8 @@ METRICS = {
     "supervision_steps_used": Metric("Supervision steps used"),
     "train_loss": Metric("Training loss", "nats", "lower", ".3f"),
     "learning_rate": Metric("Learning rate"),
-    "selection_loss": Metric("Loss on the selection split", "nats", "lower", ".3f"),
-    "selection_top1_accuracy": Metric("Top-1 accuracy on the selection split", "%", "higher", ".1f"),
+    "selection_loss": Metric("Loss, selection", "nats", "lower", ".3f"),
+    "selection_top1_accuracy": Metric("Top-1 accuracy, selection", "%", "higher", ".1f"),
 }
 # What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
 SCALES = {"million": 1e6, "billion": 1e9}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import stats as scipy_stats
+from scipy.special import stdtr, stdtrit
 
 Verdict = Literal["reproduced", "differs", "undecided"]
 
@@ -26,13 +26,11 @@ def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     mean, error = _moments(values)
     if error is None:
         return Interval(mean, None, None, n)
-    half = float(scipy_stats.t.ppf((1 + level) / 2, n - 1)) * error
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
     return Interval(mean, mean - half, mean + half, n)
 
 
-def bootstrap_interval(
-    values: Sequence[float], rng: np.random.Generator, level: float = 0.95, resamples: int = 9999
-) -> Interval:
+def bootstrap_interval(values: Sequence[float], rng: np.random.Generator, level: float = 0.95, resamples: int = 9999) -> Interval:
     """Percentile bootstrap of the mean, for many seeds of a skewed metric; too narrow for fewer than about ten."""
     n = len(values)
     if n < 2:
@@ -52,7 +50,7 @@ def equivalent(values: Sequence[float], target: float, margin: float, alpha: flo
     distance = abs(mean - target)
     if not error:
         return distance < margin
-    return bool(scipy_stats.t.sf((margin - distance) / error, len(values) - 1) < alpha)
+    return bool(stdtr(len(values) - 1, (distance - margin) / error) < alpha)
 
 
 def verdict(values: Sequence[float], target: float, margin: float) -> Verdict:

@@ -71,7 +71,8 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
     for target in targets:
         stated = _counting(target)
         blank = [path for path, value in stated.items() if value is None]
-        homes = [] if blank else [index for index in variants if _belongs(records, index, stated, list(changed))]
+        deciding = [path for path in changed if _decides(path, target.metric)]
+        homes = [] if blank else [index for index in variants if _belongs(records, index, stated, deciding)]
         if blank or target.metric not in metrics or not homes:
             homeless.append((target, _no_place(target, blank, metrics)))
             continue
@@ -92,12 +93,11 @@ def _decides(path: str, name: str) -> bool:
 
 def _belongs(records: StudyRecords, index: int, stated: Json, changed: Sequence[str]) -> bool:
     """Whether the variant is as the target states, or as the preset is, in every setting that some variant changes."""
-    training = any(path.startswith("train") for path in stated)
     for path in changed:
         said = [name for name in stated if name == path or name.startswith(path + ".")]
         if not all(_agrees(records, index, name, stated[name]) for name in said):
             return False
-        if not said and (training or not path.startswith("train")) and not _as_preset(records, index, path):
+        if not said and not _as_preset(records, index, path):
             return False
     return True
 

@@ -14,6 +14,10 @@ class Digits(DataConfig):
     name: Literal["digits"] = "digits"
 
     @property
+    def train_size(self) -> int:
+        return 1437
+
+    @property
     def shape(self) -> Shape:
         return (1, 8, 8)
 
@@ -27,6 +31,10 @@ class Mnist(DataConfig):
     """60,000 + 10,000 handwritten digits of 28x28 pixels, in torchvision's layout (`MNIST/raw`)."""
 
     name: Literal["mnist"] = "mnist"
+
+    @property
+    def train_size(self) -> int:
+        return 60_000
 
     @property
     def title(self) -> str:
@@ -45,6 +53,10 @@ class _Cifar(DataConfig):
     statistics: Literal["own", "cifar10"] = Field(
         "own", description="mean and deviation that standardise the images; 002 uses CIFAR-10's for CIFAR-100 too"
     )
+
+    @property
+    def train_size(self) -> int:
+        return 50_000
 
     @property
     def shape(self) -> Shape:

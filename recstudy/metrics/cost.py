@@ -51,3 +51,14 @@ def _flops(network: torch.nn.Module, images: torch.Tensor, backward: bool) -> in
         if backward:
             (output.logits.sum() + (0 if output.halt is None else output.halt.sum())).backward()
     return counter.get_total_flops() // len(images)
+
+
+def total_pflop(config: RunConfig) -> float | None:
+    """Training a run from start to end, without early halting, in PFLOP; None where only the files tell how many images."""
+    data, size = config.data, config.data.train_size
+    if size is None:
+        return None
+    images = min(size, data.limit or size)
+    if config.train.selection == "validation":
+        images -= round(images * data.validation)
+    return cost(config).train_gflops * images * config.train.epochs / 1e6

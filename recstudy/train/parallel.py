@@ -34,6 +34,11 @@ def sum_gradients(weights: Iterable[torch.nn.Parameter]) -> None:
         gradient.copy_(summed.view_as(gradient))
 
 
+def first_says(decision: bool) -> bool:
+    """The first worker's decision, on each of them."""
+    return bool(total(torch.tensor(int(decision and rank_and_world()[0] == 0))))
+
+
 def wait_for_all() -> None:
     if _several():
         dist.barrier()

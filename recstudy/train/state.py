@@ -2,6 +2,8 @@
 
 A checkpoint file is a torch archive followed by the sha256 of its bytes. Two are kept; where the newest fails its
 checksum, the one before is used, with a warning. Files are read with `weights_only=True`: nothing in them is executed.
+The epoch stands for the state of every random generator and for the position in the data: all of them are drawn anew
+from (seed, epoch).
 """
 
 import hashlib
@@ -33,7 +35,6 @@ def save_checkpoint(training: Training, folder: Path) -> Path:
         "optimizer": state.optimizer.state_dict(),
         "best": vars(state.best),
         "spent": state.spent,
-        "rng": torch.get_rng_state(),
     }
     buffer = io.BytesIO()
     torch.save(content, buffer)
@@ -48,7 +49,7 @@ def save_checkpoint(training: Training, folder: Path) -> Path:
 def load_checkpoint(training: Training, folder: Path) -> bool:
     """Continue from the newest good checkpoint of `folder`; False where there is none."""
     for path in checkpoints(folder):
-        content = _read(path, training.device)
+        content = _read(path)
         if content is None:
             log.warning("%s is damaged; trying the checkpoint before it", path)
             continue
@@ -67,12 +68,12 @@ def save_weights(weights: dict[str, Tensor], path: Path) -> None:
     write_whole(path, safetensors_bytes({name: value.contiguous() for name, value in weights.items()}))
 
 
-def _read(path: Path, device: torch.device) -> dict[str, Any] | None:
-    archive, digest = path.read_bytes()[:-DIGEST], path.read_bytes()[-DIGEST:]
+def _read(path: Path) -> dict[str, Any] | None:
+    content = path.read_bytes()
+    archive, digest = content[:-DIGEST], content[-DIGEST:]
     if hashlib.sha256(archive).digest() != digest:
         return None
-    content: dict[str, Any] = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
-    return content
+    return torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
 
 
 def _restore(training: Training, content: dict[str, Any]) -> None:
@@ -85,4 +86,3 @@ def _restore(training: Training, content: dict[str, Any]) -> None:
     weights = {name: value.to(training.device) for name, value in best["weights"].items()}
     state.best = Best(best["epoch"], best["score"], weights)
     state.spent, state.epoch = content["spent"], content["epoch"]
-    torch.set_rng_state(content["rng"])

@@ -43,8 +43,7 @@ class ViTRMNetwork(Network):
             self.z_start = z_start
         else:
             self.register_buffer("z_start", z_start.data)
-        self.f_z = make_block(config)
-        self.f_y = self.f_z if config.blocks == 1 else make_block(config)
+        self.f = nn.ModuleList(make_block(config) for _ in range(config.blocks))  # the first for z, the last for y
         self.classify = make_head(config.width, classes)
         self.halt = make_head(config.width, 1)
 
@@ -66,10 +65,10 @@ class ViTRMNetwork(Network):
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
                 tokens = torch.cat([x_BND, y_B1D, z_BKD], dim=1)
-                z_BKD = self.f_z(tokens, read=slice(-z_BKD.shape[1], None))  # (2)
+                z_BKD = self.f[0](tokens, read=slice(-z_BKD.shape[1], None))  # (2)
         with updating(mode, last_cycle=last, last_step=True):
             seen = [y_B1D, z_BKD, x_BND] if self.config.image_in_answer else [y_B1D, z_BKD]
-            y_B1D = self.f_y(torch.cat(seen, dim=1), read=slice(0, 1))  # (3)
+            y_B1D = self.f[-1](torch.cat(seen, dim=1), read=slice(0, 1))  # (3)
         return y_B1D, z_BKD
 
 

@@ -1,0 +1,136 @@
+"""The words of a report around its tables and figures: what was run and at what cost, what failed, settings, provenance."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from recstudy.analysis.frame import STATUSES, StudyRecords
+from recstudy.analysis.names import plain, plural
+from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
+from recstudy.analysis.tables import SELECTIONS, warnings
+from recstudy.config import flatten
+from recstudy.records import Json
+
+PROVENANCE = {
+    "commit": "commit",
+    "dirty": "uncommitted changes",
+    "versions": "versions",
+    "host": "host",
+    "cpu": "processor",
+    "gpu": "accelerator",
+    "data_checksum": "data checksum",
+    "synthetic": "synthetic data",
+}
+
+
+def header(records: StudyRecords) -> list[str]:
+    """Title, question, the author's own words, warnings and the facts."""
+    plan = records.plan
+    about = f'<pre class="about">{escape(plan["description"].strip())}</pre>' if plan.get("description", "").strip() else ""
+    return [
+        f"<h1>{escape(plan['study'])} <small>({escape(plan['preset'])})</small></h1>",
+        f'<p class="question">{escape(plan.get("question", ""))}</p>',
+        warning_lines(warnings(records)),
+        facts(summary(records)),
+        about,
+    ]
+
+
+def summary(records: StudyRecords) -> list[tuple[str, str]]:
+    """What this report shows, as facts: runs, data, protocol, cost."""
+    counts = Counter(row["status"] for row in records.rows)
+    states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
+    data = ", ".join(dict.fromkeys(variant["data"] for variant in records.variants))
+    chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
+    return [
+        ("Runs", f"{counts['done']:,} of {len(records.rows):,} done{states}"),
+        ("Plan", f"{plural(len(records.variants), 'variant')}, {plural(len(records.plan['seeds']), 'seed')}"),
+        ("Data", data),
+        ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
+        ("Paid so far", f"{duration(_total(records, 'seconds'))} of runs, {_total(records, 'train_pflop'):.4g} PFLOP"),
+    ]
+
+
+def duration(seconds: float) -> str:
+    """`12 s`, `3.5 min`, `7.2 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
+
+
+def failures(records: StudyRecords) -> str:
+    """Each different error once: class, message, last lines and the runs it ended. Empty where nothing failed."""
+    groups: dict[tuple[str, str], list[Json]] = {}
+    for row in records.rows:
+        if row["status"] == "failed":
+            groups.setdefault((row["error_class"], row["error"]), []).append(row)
+    parts = [_failure(kind, error, rows) for (kind, error), rows in groups.items()]
+    diverged = [row for row in records.rows if row["status"] == "diverged"]
+    if diverged:
+        runs = fold(plural(len(diverged), "run"), _runs(diverged))
+        parts.append(f"<h3>diverged: {plural(len(diverged), 'run')}</h3><p>The loss was not finite. Not in any mean.</p>{runs}")
+    return "".join(parts)
+
+
+def settings(records: StudyRecords) -> str:
+    """The base config, and what each variant changes in it."""
+    base = words_table(
+        "Base settings", ("field", "value"), [(path, plain(value)) for path, value in flatten(records.plan["base"]).items()]
+    )
+    rows = [
+        (
+            variant["label"],
+            variant["model"],
+            "; ".join(f"{path} = {plain(value)}" for path, value in variant["changes"].items()) or "nothing",
+        )
+        for variant in records.variants
+    ]
+    changed = words_table("Variants", ("variant", "model", "changes"), rows)
+    return fold("Base settings: every field that no variant changes", base) + fold(
+        f"What the {plural(len(rows), 'variant')} change", changed
+    )
+
+
+def provenance(records: StudyRecords) -> str:
+    """Which commits, versions, machines and data the numbers come from, with the count of runs of each."""
+    rows = []
+    for key, title in PROVENANCE.items():
+        found = Counter(plain(row[f"provenance.{key}"]) for row in records.rows if f"provenance.{key}" in row)
+        rows += [(title, value, plural(count, "run")) for value, count in sorted(found.items())]
+    finished = sorted(str(row["provenance.finished"]) for row in records.rows if row.get("provenance.finished"))
+    rows += [("finished", f"{finished[0]} to {finished[-1]}", plural(len(finished), "run"))] if finished else []
+    attempts = Counter(int(row["attempts"]) for row in records.rows if row.get("attempts"))
+    rows += [("attempts", str(tries), plural(count, "run")) for tries, count in sorted(attempts.items())]
+    return words_table("Provenance", ("what", "value", "runs"), rows) if rows else "<p>No run has finished yet.</p>"
+
+
+def again(records: StudyRecords) -> str:
+    """The one command that finishes, repeats or extends the study."""
+    left = sum(row["status"] not in ("done", "diverged") for row in records.rows)
+    words = (
+        f"{plural(left, 'run')} of {len(records.rows):,} are still to do. This command runs those and no other:"
+        if left
+        else "Every run has finished. This command draws the report again; finished runs are never run twice:"
+    )
+    return f"<p>{escape(words)}</p>{code(records.plan.get('command', ''))}"
+
+
+def _failure(kind: str, error: str, rows: Sequence[Json]) -> str:
+    traceback = rows[0].get("traceback") or ""
+    last = "\n".join(traceback.strip().splitlines()[-12:])
+    return (
+        f"<h3>{escape(kind)}: {plural(len(rows), 'run')}</h3><p><code>{escape(error)}</code></p>"
+        f"{code(last) if last else ''}{fold(plural(len(rows), 'run'), _runs(rows))}"
+    )
+
+
+def _runs(rows: Sequence[Json]) -> str:
+    return words_table(
+        "Runs",
+        ("variant", "seed", "run id", "attempts"),
+        [(row["label"], row["seed"], row["id"], plain(row.get("attempts"))) for row in rows],
+    )
+
+
+def _total(records: StudyRecords, name: str) -> float:
+    """Over different runs: one that stands under two labels was paid for once."""
+    return sum({row["id"]: float(row[name]) for row in records.rows if row.get(name) is not None}.values())

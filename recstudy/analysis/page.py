@@ -1,0 +1,79 @@
+"""The report as one HTML page. Every word that comes from a study or a record is escaped here, and only here."""
+
+import html
+from collections.abc import Iterable, Sequence
+
+import plotly.graph_objects as go
+from plotly.io.json import to_json_plotly
+from plotly.offline import get_plotlyjs
+
+from recstudy.analysis.style import CSS, SCRIPT
+
+
+def escape(text: object) -> str:
+    return html.escape(str(text))
+
+
+def page(title: str, head: Sequence[str], sections: Sequence[tuple[str, str]]) -> str:
+    """A page of named sections (title, HTML), with the drawing library embedded once where any of them has a figure."""
+    links = "".join(f'<li><a href="#part-{at}">{escape(name)}</a></li>' for at, (name, _) in enumerate(sections))
+    body = "\n".join(
+        f'<section aria-labelledby="part-{at}"><h2 id="part-{at}">{escape(name)}</h2>\n{content}</section>'
+        for at, (name, content) in enumerate(sections)
+    )
+    drawn = any('class="figure"' in content for _, content in sections)
+    script = f"<script>{get_plotlyjs()}</script>\n<script>{SCRIPT}</script>\n" if drawn else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<style>{CSS}</style>\n</head>\n'
+        "<body>\n<main>\n"
+        f'<header>\n{"".join(head)}\n</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n{body}\n</main>\n'
+        f"{script}</body>\n</html>\n"
+    )
+
+
+def figure_box(figure: go.Figure, title: str, notes: Sequence[str] = ()) -> str:
+    """A place for a figure and its data beside it; `to_json_plotly` writes `<` and `/` as escapes."""
+    words = '<noscript><p class="note">This figure needs JavaScript; its numbers are in the CSV file.</p></noscript>'
+    data = f'<script type="application/json">{to_json_plotly(figure.to_plotly_json())}</script>'
+    return f'{warning_lines(notes)}<div class="figure" role="figure" aria-label="{escape(title)}"></div>{data}\n{words}\n'
+
+
+def warning_lines(notes: Iterable[str]) -> str:
+    return "".join(f'<p class="warning">{escape(note)}</p>' for note in notes)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    return (
+        '<dl class="facts">'
+        + "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
+        + "</dl>"
+    )
+
+
+def words_table(label: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table of words, left-aligned, in a box that scrolls on its own."""
+    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    lines = "\n".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(value)}</td>" for value in row[1:]) + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}"><table class="words">'
+        f"<thead><tr>{top}</tr></thead>\n<tbody>{lines}</tbody></table></div>\n"
+    )
+
+
+def links(folder: str, file: str, endings: Sequence[str]) -> str:
+    """The files beside the page that hold a part on its own."""
+    found = ", ".join(f'<a href="{folder}/{escape(file)}.{ending}">{ending}</a>' for ending in endings)
+    return f'<p class="note">Files: {found}</p>\n'
+
+
+def code(text: str) -> str:
+    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>\n'
+
+
+def fold(summary: str, content: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>\n"

@@ -1,0 +1,69 @@
+"""The report page's style sheet and script, as text: the page stands alone, with nothing to load."""
+
+CSS = """
+:root { color-scheme: light dark; --ink: #1c2126; --soft: #57606a; --paper: #fff; --panel: #f6f8fa; --line: #d8dee4;
+  --accent: #0a5ea8; --warn: #9a4a00; --warn-paper: #fff4e8; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9aa5b1; --paper: #12161b; --panel: #1a2027;
+  --line: #313a44; --accent: #6cb6ff; --warn: #ffb26b; --warn-paper: #2b2017; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
+main { max-width: 1240px; margin: 0 auto; padding: 24px 20px 80px; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 4px; overflow-wrap: anywhere; }
+h2 { font-size: 1.2rem; margin: 44px 0 10px; padding-top: 14px; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
+h3 { font-size: 1rem; margin: 24px 0 8px; overflow-wrap: anywhere; }
+p { margin: 8px 0; overflow-wrap: anywhere; }
+a { color: var(--accent); }
+.question { font-size: 1.1rem; color: var(--soft); }
+.about { white-space: pre-wrap; font: inherit; color: var(--soft); margin: 8px 0; overflow-wrap: anywhere; }
+nav ul { display: flex; flex-wrap: wrap; gap: 4px 18px; list-style: none; padding: 0; margin: 16px 0; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 10px; margin: 18px 0; }
+.facts div { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
+.facts dt { font-size: .8rem; color: var(--soft); }
+.facts dd { margin: 2px 0 0; font-weight: 600; overflow-wrap: anywhere; }
+.warning { background: var(--warn-paper); color: var(--warn);
+  border-left: 4px solid currentColor; padding: 8px 14px; font-weight: 600; }
+.scroll { overflow: auto; max-height: 85vh; border: 1px solid var(--line); border-radius: 8px; }
+.scroll:focus-visible, a:focus-visible, summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
+th, td { padding: 6px 12px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th:first-child { text-align: left; }
+tbody th { font-weight: 500; white-space: normal; min-width: 11em; max-width: 24em; overflow-wrap: anywhere; }
+thead th { position: sticky; top: 0; background: var(--panel); font-weight: 600; }
+tbody tr:last-child > * { border-bottom: 0; }
+tbody tr:hover { background: var(--panel); }
+td[title] { cursor: help; }
+table.words td { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10em; }
+table.words thead th { text-align: left; }
+.caption, .note { font-size: .88rem; color: var(--soft); }
+.figure { width: 100%; min-height: 300px; }
+details { margin: 10px 0; } summary { cursor: pointer; }
+pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px;
+  padding: 12px 14px; overflow: auto; font-size: .85rem; }
+pre.about { background: none; border: 0; padding: 0; }
+code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+@media print { .scroll { max-height: none; overflow: visible; } nav { display: none; } }
+"""
+
+# Redoes theme.room for the width at hand, and follows the reader's choice of dark or light.
+SCRIPT = """
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const draw = box => {
+  const figure = JSON.parse(box.nextElementSibling.textContent), layout = figure.layout, width = box.clientWidth;
+  const names = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => trace.name.length);
+  const across = Math.max(1, Math.floor((width - 80) / (Math.max(0, ...names) * 8 + 60)));
+  layout.margin.b = 70 + 22 * (names.length > 1 ? Math.ceil(names.length / across) : 0);
+  layout.height = 300 * layout.meta.panels + layout.margin.t + layout.margin.b;
+  layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
+  layout.font.color = getComputedStyle(document.body).color;
+  layout.title.text = undefined;
+  layout.margin.t = 20;
+  const paper = getComputedStyle(document.body).backgroundColor;
+  layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
+  Plotly.react(box, figure.data, layout, {responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"]});
+};
+const all = () => document.querySelectorAll(".figure").forEach(draw);
+let width = innerWidth;
+dark.addEventListener("change", all);
+addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; all(); } });
+all();
+"""

@@ -1,0 +1,74 @@
+"""How figures look: colours that colour-blind readers tell apart, and a dash and a marker of its own for each line."""
+
+import html
+import math
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+# Okabe and Ito (2008); the yellow is left out because it vanishes on white, and black because it does on black.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
+WIDTH = 700  # points of a printed figure; on a screen it is as wide as its page
+GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
+
+
+def style(index: int) -> dict[str, str]:
+    """Colour, dash and symbol of the line at `index`. They have different periods: 210 lines before two look alike."""
+    return {
+        "color": PALETTE[index % len(PALETTE)],
+        "dash": DASHES[index % len(DASHES)],
+        "symbol": SYMBOLS[index % len(SYMBOLS)],
+    }
+
+
+def tint(color: str, alpha: float) -> str:
+    """`#0072B2` as an `rgba(...)` of that opacity."""
+    red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def shown(text: object) -> str:
+    """Text that Plotly shows as it is: its labels read a kind of HTML."""
+    return html.escape(str(text), quote=False)
+
+
+def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), panels: int = 1) -> go.Figure:
+    """The common layout, with room for the title, the notes and a legend below; `page.js` redoes it for other widths."""
+    axis = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
+    figure.update_layout(
+        title={
+            "text": heading(title, notes),
+            "x": 0,
+            "pad": {"l": 12, "t": 14},
+            "y": 1,
+            "yanchor": "top",
+            "yref": "container",
+            "font": {"size": 16},
+        },
+        template="none",
+        font={"family": "system-ui, sans-serif", "size": 14},
+        meta={"panels": panels},
+        hovermode="closest",
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0]},
+        colorway=list(PALETTE),
+    )
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis)
+    return figure.update_layout(**room(figure))
+
+
+def heading(title: str, notes: Sequence[str]) -> str:
+    return shown(title) + "".join(f'<br><span style="font-size:12px;color:#D55E00">{shown(note)}</span>' for note in notes)
+
+
+def room(figure: go.Figure) -> dict[str, object]:
+    """Height and margins at `WIDTH`: 300 points a panel, and what the title's and the legend's lines need."""
+    names = [trace.name for trace in figure.data if trace.name and trace.showlegend is not False]
+    longest = max((len(name) for name in names), default=0)
+    lines = math.ceil(len(names) / max(1, (WIDTH - 80) // (longest * 8 + 60))) if len(names) > 1 else 0
+    top, bottom = 30 + 20 * (1 + str(figure.layout.title.text).count("<br>")), 70 + 22 * lines
+    legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
+    margin = {"l": 60, "r": 20, "t": top, "b": bottom}
+    return {"height": 300 * figure.layout.meta["panels"] + top + bottom, "margin": margin, "legend": legend}

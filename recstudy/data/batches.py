@@ -1,0 +1,127 @@
+"""Batches for the training loop: gathered, augmented and standardised by the chunk, on the device.
+
+The images stay uint8 on the device. On the CPU they are the cache's memory map itself, which all trials of a node share;
+a GPU gets them once a process. Work is done on chunks of several batches, because one batch of small images is far too
+little for a GPU, where augmentation costs about a hundred kernel launches whatever the number of images.
+
+Shapes: B images of one worker's share of a batch, C channels, H height, W width, K classes.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from recstudy.config import Augment
+from recstudy.data.augment import augment, mix, send
+from recstudy.data.cache import Split
+
+CHUNK_IMAGES = 2048
+CHUNK_BYTES = 2**26  # 256 MiB once they are float32: fewer than 2,048 images where they are large
+_ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}  # train and test of one data set, for the next run
+
+
+class Batch(NamedTuple):
+    """One worker's share of a batch."""
+
+    images: Tensor  # (B, C, H, W) float32, standardised
+    labels: Tensor  # (B,) int64, as they were before mixing
+    targets: Tensor | None  # (B, K) float32 that sum to 1; None where nothing mixes
+    total: int  # images of all workers' shares together
+
+
+class Batches:
+    """The batches of one split, for one of `world` workers.
+
+    What is drawn depends on the seed, the epoch and the chunk, and not on the worker: each worker augments the whole
+    batch and keeps its contiguous share, so that k workers see together what one would see, and any epoch can be made
+    again after a crash. The last batch of an epoch may be short; it is dropped where it has fewer images than there are
+    workers, because a worker without images could not take part in the step.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+        classes: int,
+        batch_size: int,
+        augment: Augment,
+        seed: int,
+        device: torch.device,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        self.rows = torch.from_numpy(split.rows)
+        self.images, self.labels = _resident(split, device)
+        self.classes, self.batch_size, self.augment, self.seed = classes, batch_size, augment, seed
+        self.device, self.rank, self.world = device, rank, world
+        deviation = torch.tensor(std).view(-1, 1, 1)
+        deviation = torch.where(deviation > 0, deviation, 1.0)  # a channel that never changes becomes 0
+        self._scale = send(1 / (255 * deviation), device)
+        self._shift = send(-torch.tensor(mean).view(-1, 1, 1) / deviation, device)
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        whole, rest = divmod(len(self.rows), self.batch_size)
+        return whole + (rest >= self.world)
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """All images once, in an order of this epoch's own, augmented."""
+        order = self.rows[torch.randperm(len(self.rows), generator=self._generator(number, 0))]
+        order = order[: len(self) * self.batch_size]
+        for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
+            generator = self._generator(number, chunk + 1)
+            images, labels = self._gather(rows)
+            images = self._standardise(augment(images, self.augment, generator))
+            for part, own in zip(torch.split(images, self.batch_size), torch.split(labels, self.batch_size), strict=True):
+                mixed, targets = mix(part, own, self.classes, self.augment, generator)
+                share = self._share(len(own))
+                yield Batch(mixed[share], own[share], None if targets is None else targets[share], len(own))
+
+    def plain(self, batch_size: int | None = None) -> Iterator[Batch]:
+        """All images once, in their order and as they are, for evaluation. A share may be empty; none is dropped."""
+        for rows in _pieces(self.rows, batch_size or self._chunk(1)):
+            images, labels = self._gather(rows[self._share(len(rows))])
+            yield Batch(self._standardise(images), labels, None, len(rows))
+
+    def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        rows = send(rows, self.device)
+        return self.images.index_select(0, rows), self.labels.index_select(0, rows)
+
+    def _standardise(self, images: Tensor) -> Tensor:
+        return images.float().mul_(self._scale).add_(self._shift)
+
+    def _chunk(self, batch_size: int) -> int:
+        """Images in a chunk: whole batches, at least one."""
+        most = min(CHUNK_IMAGES, CHUNK_BYTES // self.images[0].numel())
+        return max(most // batch_size, 1) * batch_size
+
+    def _share(self, count: int) -> slice:
+        return slice(count * self.rank // self.world, count * (self.rank + 1) // self.world)
+
+    def _generator(self, epoch: int, stream: int) -> Generator:
+        """Independent numbers for each (seed, epoch, stream); stream 0 draws the order."""
+        state = np.random.SeedSequence([self.seed, epoch, stream]).generate_state(1, np.uint64)
+        return Generator().manual_seed(int(state[0]))
+
+
+def _pieces(rows: Tensor, size: int) -> Iterator[Tensor]:
+    """As torch.split, which makes one empty piece of nothing; here nothing has no pieces."""
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Images and labels on the device, the copy of a run before this one where there is one."""
+    here = torch.from_numpy(split.images), torch.from_numpy(split.labels)
+    if device.type == "cpu":
+        return here
+    key = (split.source, device)
+    if key not in _ON_GPU:
+        checksum = split.source.partition("/")[0]
+        for other in [other for other in _ON_GPU if not other[0].startswith(checksum)]:
+            del _ON_GPU[other]  # another data set would only take memory from this run
+        _ON_GPU[key] = here[0].to(device), here[1].to(device)
+    return _ON_GPU[key]

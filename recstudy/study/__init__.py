@@ -1,0 +1,1 @@
+"""A study as data, and the driver that turns it into records on Ray."""

@@ -1,0 +1,154 @@
+"""From a plan to records, on Ray Tune: what is missing is run, what is finished is left alone.
+
+Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are ours: a run is
+its id, so resuming, retrying and extending a study are one and the same case. Each run's worker writes the run's
+records; the driver writes the plan and names the runs that never came back.
+"""
+
+import logging
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune import CheckpointConfig, FailureConfig, TuneConfig, Tuner
+from ray.tune import RunConfig as TuneRunConfig
+from ray.tune.experiment import Trial as TuneTrial
+
+from recstudy.config import Place
+from recstudy.data.cache import load
+from recstudy.records import Results, append_line, locked, write_json
+from recstudy.study.cluster import check_storage, cluster, concurrent_runs, fitting
+from recstudy.study.plan import record_plan
+from recstudy.study.study import Plan, Run
+from recstudy.study.view import View
+from recstudy.train.trial import Trial
+from recstudy.train.worker import RESTARTS, tune_trial
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a study runs; nothing here decides a number."""
+
+    address: str | None = None
+    data: Path = Path("data")
+    download: bool = False
+    commit: str | None = None
+    dirty: bool = False
+
+
+def run_study(plan: Plan, runs: Sequence[Run], results: Results, where: Where, view: View, trainable: Callable[..., None] = tune_trial) -> None:
+    """Run those of `runs` that have no result yet, and record the plan.
+
+    Raises:
+        StorageError, DataError, ClusterError: before anything is started.
+    """
+    folder = results.create().study(plan.study.name, plan.folder)
+    with locked(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}"):
+        record_plan(plan, results)
+        states = results.states()
+        missing = list({run.id: run for run in runs if states.get(run.id) != "done"}.values())
+        view.planned(runs, missing)
+        if not missing:
+            return
+        for data in {run.config.data: run.config.train.selection for run in missing}:
+            load(data, where.data, download=where.download)  # a damaged file is refused here, not in every run
+        with cluster(where.address) as dashboard:
+            view.connected(dashboard)
+            check_storage(results.root)
+            _tune(plan, missing, results, where, view, trainable)
+
+
+def _tune(plan: Plan, missing: Sequence[Run], results: Results, where: Where, view: View, trainable: Callable[..., None]) -> None:
+    """One Tune trial a run, in the plan's order, grouped by what they need: a warm process serves runs of one size."""
+    for place, runs in _by_place(missing).items():
+        fit = fitting(place)
+        scratch = tempfile.mkdtemp(prefix="recstudy-", dir=results.root if where.address else None)
+        trials = [_trial(plan, run, fit, results, where, scratch) for run in runs]
+        try:
+            _fit(plan.study.name, trials, fit, scratch, _Watch(runs, results, view), trainable)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _by_place(runs: Sequence[Run]) -> Mapping[Place, list[Run]]:
+    groups: dict[Place, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.config.place, []).append(run)
+    return groups
+
+
+def _trial(plan: Plan, run: Run, place: Place, results: Results, where: Where, scratch: str) -> Trial:
+    return Trial(
+        study=plan.study.name,
+        label=run.label,
+        config={**run.config.values, "place": place.model_dump()},
+        run_id=run.id,
+        folder=str(results.run(run.id).path),
+        data=str(where.data.absolute()),
+        download=where.download,
+        scratch=scratch,
+        commit=where.commit,
+        dirty=where.dirty,
+    )
+
+
+def _fit(name: str, trials: list[Trial], place: Place, scratch: str, watch: "_Watch", trainable: Callable[..., None]) -> None:
+    function = tune.with_parameters(trainable, trials=trials)
+    function.__name__ = name  # what the dashboard's Actors page shows
+    resources = {"cpu": 0} if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
+    at_once = concurrent_runs(place)
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
+    tuner = Tuner(
+        tune.with_resources(function, resources),
+        param_space={"index": tune.grid_search(list(range(len(trials))))},
+        tune_config=TuneConfig(reuse_actors=not place.uses_train, max_concurrent_trials=at_once),
+        run_config=TuneRunConfig(
+            name=name,
+            storage_path=scratch,
+            verbose=0,
+            callbacks=[watch],
+            failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=0),
+        ),
+    )
+    tuner.fit()
+
+
+class _Watch(tune.Callback):
+    """Tells the view what Tune sees, and records the runs whose processes never came back."""
+
+    def __init__(self, runs: Sequence[Run], results: Results, view: View) -> None:
+        self.runs, self.results, self.view = runs, results, view
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune writes its own state to disk; it is never restored from there
+
+    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        self.view.started(self._run(trial))
+
+    def on_trial_result(
+        self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: dict[str, Any], **info: Any
+    ) -> None:
+        if "status" in result:
+            self.view.ended(self._run(trial), result)
+        else:
+            self.view.epoch(self._run(trial), result)
+
+    def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        run = self._run(trial)
+        folder = self.results.run(run.id)
+        reason = str(trial.get_error() or "its process ended").strip().splitlines()[-1]
+        if not folder.failure.exists() and not folder.finished:
+            write_json(folder.failure, {"class": "lost", "error": reason, "traceback": str(trial.get_error() or ""), "attempts": RESTARTS + 1})
+        self.view.ended(run, {"status": "failed", "error": reason})
+
+    def _run(self, trial: TuneTrial) -> Run:
+        return self.runs[trial.config["index"]]

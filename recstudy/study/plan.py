@@ -1,0 +1,72 @@
+"""The plan on disk: which runs a study is made of, and what to draw of them."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from recstudy.analysis.spec import REPORT
+from recstudy.config import Config, canonical
+from recstudy.records import FORMAT, Json, Results, write_json
+from recstudy.study.study import Plan
+
+
+def plan_record(plan: Plan) -> Json:
+    """What `plan.json` holds; the reading half needs nothing else of the study file."""
+    question, _, description = plan.study.question.partition("\n")
+    return {
+        "format": FORMAT,
+        "study": plan.study.name,
+        "preset": plan.preset,
+        "question": question.strip(),
+        "description": description.strip(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command(),
+        "smoke": plan.smoke,
+        "base": {**plan.base.values, "place": plan.base.place.model_dump()},
+        "axes": dict(plan.variants[0].axes) if plan.variants else {},
+        "variants": [
+            {
+                "label": variant.label,
+                "levels": dict(variant.levels),
+                "changes": _plain(effective(variant.changes, plan.changes)),
+                "model": config.model.title,
+                "data": config.data.title,
+            }
+            for variant, config in zip(plan.variants, plan.configs, strict=True)
+        ],
+        "seeds": list(range(plan.seeds)),
+        "runs": [[run.variant, run.seed, run.id] for run in plan.runs],
+        "report": REPORT.dump_python(list(plan.study.report), mode="json"),
+    }
+
+
+def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A variant's changes, with what the command line changes within them; the rest of that stands in `base`."""
+    within = {field: value for field, value in command_line.items() if any(f"{field}.".startswith(f"{own}.") for own in variant)}
+    return {**variant, **within}
+
+
+def _plain(changes: Mapping[str, Any]) -> Json:
+    return {field: value.model_dump(mode="json") if isinstance(value, Config) else value for field, value in changes.items()}
+
+
+def command() -> str:
+    """The command line, as a user would type it again."""
+    script = Path(sys.argv[0])
+    shown = script.name if not script.exists() else _relative(script)
+    return shlex.join(["python", shown, *sys.argv[1:]])
+
+
+def _relative(path: Path) -> str:
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return path.name
+
+
+def record_plan(plan: Plan, results: Results) -> None:
+    """Write `plan.json`, the one file of a study that readers start from."""
+    write_json(results.study(plan.study.name, plan.folder) / "plan.json", plan_record(plan))

@@ -1,0 +1,114 @@
+"""What a person sees while a study runs: live where the output is a terminal, plain lines where it is not."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from recstudy.study.study import Run
+
+SHOWN = 12  # running runs in the live table
+
+
+@dataclass
+class View:
+    """Counts, the best so far, the runs under way and the time left."""
+
+    console: Console = field(default_factory=lambda: Console(highlight=False))
+    _live: Live | None = None
+    _runs: int = 0
+    _cached: int = 0
+    _todo: int = 0
+    _done: int = 0
+    _failed: int = 0
+    _best: tuple[float, str] = (float("-inf"), "")
+    _running: dict[str, tuple[Run, Mapping[str, Any]]] = field(default_factory=dict)
+    _began: float = 0.0
+    _epochs_done: float = 0.0
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._live = Live(get_renderable=self._picture, console=self.console, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def planned(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
+        self._runs, self._todo, self._cached = len(runs), len(missing), len(runs) - len(missing)
+        self._say(f"{len(runs)} runs: {self._cached} finished before, {self._todo} to run")
+
+    def connected(self, dashboard: str) -> None:
+        self._began = time.monotonic()
+        if dashboard:
+            self._say(f"Ray dashboard: {dashboard} (its token: ray get-auth-token)")
+
+    def started(self, run: Run) -> None:
+        self._running[run.id] = (run, {})
+
+    def epoch(self, run: Run, line: Mapping[str, Any]) -> None:
+        _, before = self._running.get(run.id, (run, {}))
+        self._epochs_done += _share(line) - _share(before)
+        self._running[run.id] = (run, line)
+
+    def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
+        _, before = self._running.pop(run.id, (run, {}))
+        self._epochs_done += 1 - _share(before)
+        failed = outcome["status"] == "failed"
+        self._done, self._failed = self._done + (not failed), self._failed + failed
+        score = outcome.get("score")
+        if score is not None:
+            self._best = max(self._best, (score, run.label))
+        what = outcome.get("error", "failed") if failed else outcome["status"] if score is None else f"{score:.2f} %"
+        self._say(f"[{self._done + self._failed}/{self._todo}] {run.label}, seed {run.seed}: {what}   {self._left()}")
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)
+
+    def _left(self) -> str:
+        if not self._epochs_done or self._epochs_done >= self._todo:
+            return ""
+        rest = (time.monotonic() - self._began) * (self._todo - self._epochs_done) / self._epochs_done
+        return f"about {duration(rest)} left"
+
+    def _picture(self) -> RenderableType:
+        best = f"   best {self._best[0]:.2f} % ({self._best[1]})" if self._best[1] else ""
+        counts = f"{self._done} done, {len(self._running)} running, {self._failed} failed of {self._todo}{best}   {self._left()}"
+        table = Table(box=None, pad_edge=False)
+        for name in ("run", "seed", "epoch", "loss", "score"):
+            table.add_column(name, justify="left" if name == "run" else "right")
+        for run, line in list(self._running.values())[:SHOWN]:
+            table.add_row(*_row(run, line))
+        return Group(Text(counts), table)
+
+
+def _share(line: Mapping[str, Any]) -> float:
+    return (line["epoch"] + 1) / line["epochs"] if line else 0.0
+
+
+def _row(run: Run, line: Mapping[str, Any]) -> list[Text]:
+    score = line.get("selection_top1_accuracy")
+    cells = [
+        run.label,
+        str(run.seed),
+        f"{line['epoch'] + 1}/{line['epochs']}" if line else "starting",
+        f"{line['train_loss']:.3f}" if line else "",
+        "" if score is None else f"{score:.2f} %",
+    ]
+    return [Text(cell) for cell in cells]
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `3.2 h`, `1.5 days`."""
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (172800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.{1 if name == 'h' else 0}f} {name}"
+    return f"{seconds / 86400:.1f} days"

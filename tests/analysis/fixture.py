@@ -1,0 +1,128 @@
+"""A made-up study with known numbers: two models at two batch sizes and a recursion axis, three seeds.
+
+variant 0  ViTRM, batch 64       93.0 93.1 93.2   all done: mean 93.1, half-width 0.248
+variant 1  ViTRM, batch 128      92.9 93.3, seed 2 failed (code)
+variant 2  ViT-Small, batch 64   94.1, seed 1 diverged, seed 2 not run
+variant 3  ViT-Small, batch 128  not run, seed 2 begun
+"""
+
+from pathlib import Path
+from typing import Any
+
+from recstudy.analysis import Curve, LearningCurves, Table
+from recstudy.analysis.spec import REPORT
+from recstudy.papers import published
+from recstudy.records import Results, append_line, write_json
+
+SCORES: dict[tuple[int, int], float] = {(0, 0): 93.0, (0, 1): 93.1, (0, 2): 93.2, (1, 0): 92.9, (1, 1): 93.3, (2, 0): 94.1}
+VITRM = {"family": "vitrm", "width": 256, "latent_steps": 3}
+VIT = {"family": "vit", "width": 384, "depth": 9}
+PARAMS = {"ViTRM": 3_624_971, "ViT-Small": 16_876_138}
+TABLE1 = published("002_table1_cifar10")
+
+
+def base(**train: Any) -> dict[str, Any]:
+    """The paper's protocol."""
+    return {
+        "data": {"name": "cifar10", "limit": None, "validation": 0.1},
+        "model": VITRM,
+        "train": {"epochs": 1000, "batch_size": 128, "supervision_steps": 1, "selection": "test", **train},
+        "seed": 0,
+        "place": {"cpus_per_run": 1},
+    }
+
+
+def variants() -> list[dict[str, Any]]:
+    return [
+        {
+            "label": f"{title}, batch_size={batch}",
+            "levels": {"model": title, "batch_size": batch},
+            "changes": {"model": model, "train.batch_size": batch},
+            "model": title,
+            "data": "CIFAR-10",
+        }
+        for title, model in (("ViTRM", VITRM), ("ViT-Small", VIT))
+        for batch in (64, 128)
+    ]
+
+
+def specs() -> list[Any]:
+    return [
+        Table("scores", metrics=("top1_accuracy", "params", "gflops"), targets=TABLE1, title="Accuracy and cost"),
+        Table("table1", rows="model", columns="batch_size", targets=TABLE1, title="Table 1: models by batch size"),
+        Curve("by_batch", x="batch_size", y="top1_accuracy", by="model", targets=TABLE1),
+        LearningCurves(),
+    ]
+
+
+def plan(**changes: Any) -> dict[str, Any]:
+    made = {
+        "format": 1,
+        "study": "made_up",
+        "preset": "paper",
+        "question": "Does the batch size matter?",
+        "description": "Table 1 of the ViTRM paper (002).\nCost: none, the numbers are made up.",
+        "created": "2025-01-01T00:00:00Z",
+        "command": "python studies/made_up.py --preset paper",
+        "smoke": False,
+        "base": base(),
+        "axes": {"model": "model", "batch_size": "train.batch_size"},
+        "variants": variants(),
+        "seeds": [0, 1, 2],
+        "report": REPORT.dump_python(specs(), mode="json"),
+    }
+    made |= changes
+    made["runs"] = [[index, seed, run_id(index, seed)] for seed in made["seeds"] for index in range(len(made["variants"]))]
+    return made
+
+
+def run_id(variant: int, seed: int) -> str:
+    return f"{variant:010x}{seed:010x}"
+
+
+def result(score: float | None, title: str = "ViTRM", status: str = "done", synthetic: bool = False) -> dict[str, Any]:
+    metrics = {} if score is None else {"top1_accuracy": score, "macro_f1": score - 0.2, "nll": 0.31, "ece": 4.2}
+    return {
+        "status": status,
+        "metrics": metrics,
+        "selected": {"epoch": 4, "split": "test", "top1_accuracy": score},
+        "cost": {"params": PARAMS.get(title, 1000), "gflops": 0.34512, "train_pflop": 1.5, "seconds": 90.0, "images_per_second": 800.0},
+        "attempts": 1,
+        "provenance": {
+            "commit": "0123abc",
+            "dirty": False,
+            "versions": {"recstudy": "0.1.0", "torch": "2.15.0"},
+            "hardware": {"host": "node-1", "cpu": "a processor", "gpu": None},
+            "data_checksum": "feedbeef",
+            "synthetic": synthetic,
+            "started": "2025-01-01T00:00:00Z",
+            "finished": "2025-01-01T00:01:30Z",
+        },
+    }
+
+
+def failure() -> dict[str, Any]:
+    trace = 'Traceback (most recent call last):\n  File "model.py", line 3, in forward\nValueError: heads must divide width'
+    return {"class": "code", "error": "ValueError: heads must divide width", "traceback": trace, "attempts": 2}
+
+
+def write_epochs(results: Results, identity: str, score: float, epochs: int = 5) -> None:
+    for epoch in range(epochs):
+        line = {"epoch": epoch, "train_loss": 2.3 / (epoch + 1), "selection_top1_accuracy": score - 20 / (epoch + 1), "seconds": 18.0}
+        append_line(results.run(identity).epochs, line)
+
+
+def write_study(root: Path, **changes: Any) -> Results:
+    """Records of the study above; `changes` replace parts of its plan."""
+    results = Results(root).create()
+    made = plan(**changes)
+    write_json(results.study(made["study"], made["preset"]) / "plan.json", made)
+    for (variant, seed), score in SCORES.items():
+        folder = results.run(run_id(variant, seed))
+        folder.finish(result(score, made["variants"][variant]["model"]))
+        write_epochs(results, run_id(variant, seed), score + seed)
+    write_json(results.run(run_id(1, 2)).failure, failure())
+    results.run(run_id(2, 1)).finish(result(None, "ViT-Small", status="diverged"))
+    write_json(results.run(run_id(3, 2)).config, {})
+    append_line(results.run(run_id(3, 2)).attempts, {"attempt": 1})
+    return results

@@ -1,0 +1,285 @@
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, readers
+from recstudy.data.cache import CIFAR10_MEAN, CIFAR10_STD, load, stratified_order
+from recstudy.errors import DataError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def shades(tmp_path):
+    """SHADES/{train,test}/{dark,light}: 20 + 20 images of 4x4 and one value each; the training mean is 127.5."""
+    for part in ("train", "test"):
+        for kind, value in (("dark", 0), ("light", 255)):
+            folder = tmp_path / "data/shades" / part / kind
+            folder.mkdir(parents=True)
+            for number in range(20):
+                Image.new("L", (4, 4), value).save(folder / f"{number:02}.png")
+    return tmp_path / "data"
+
+
+def shades_config(**fields) -> ImageFolder:
+    return ImageFolder(path="shades", class_count=2, size=4, channels=1, **fields)
+
+
+def count_reads(monkeypatch) -> list[str]:
+    reads, read = [], readers.read
+
+    def counted(config, folder):
+        reads.append(config.name)
+        return read(config, folder)
+
+    monkeypatch.setattr(readers, "read", counted)
+    return reads
+
+
+def test_digits_split_into_train_validation_and_test(tmp_path):
+    data = load(Digits(), tmp_path)
+
+    assert (len(data.train), len(data.validation), len(data.test)) == (1293, 144, 360)
+    assert not set(data.train.rows) & set(data.validation.rows)
+    assert np.array_equal(np.sort([*data.train.rows, *data.validation.rows]), np.arange(1437))
+    assert data.classes == 10
+
+
+def test_without_hold_out_everything_trains(tmp_path):
+    data = load(Digits(), tmp_path, hold_out=False)
+
+    assert np.array_equal(data.train.rows, np.arange(1437))
+    assert len(data.validation) == 0
+
+
+def test_arrays_are_mapped_and_hold_what_was_decoded(tmp_path):
+    data, decoded = load(Digits(), tmp_path), readers.read(Digits(), tmp_path)
+
+    assert isinstance(data.train.images, np.memmap)
+    assert np.array_equal(data.train.images, decoded.train_images)
+    assert np.array_equal(data.test.labels, decoded.test_labels)
+    assert data.train.images is data.validation.images
+
+
+def test_warm_entry_is_not_decoded_again(tmp_path, monkeypatch):
+    reads = count_reads(monkeypatch)
+    cold, warm = load(Digits(), tmp_path), load(Digits(limit=100, split_seed=3), tmp_path)
+
+    assert reads == ["digits"]
+    assert warm.checksum == cold.checksum
+
+
+def test_warm_entry_loads_no_decoder_and_no_torch(tmp_path):
+    load(Digits(), tmp_path)
+    script = (
+        "import sys; from pathlib import Path; from recstudy.data import Digits; from recstudy.data.cache import load\n"
+        "load(Digits(), Path('.')); print(sorted({'torch', 'torchvision', 'sklearn', 'PIL'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert done.stdout.strip() == "[]"
+
+
+def test_statistics_are_of_the_training_images(shades):
+    """Half of the values are 0 and half are 1: mean and deviation are both 1/2."""
+    data = load(shades_config(), shades)
+
+    assert (data.mean, data.std) == ((0.5,), (0.5,))
+
+
+def test_statistics_equal_numpy_and_ignore_the_limit(tmp_path):
+    full, limited = load(Digits(), tmp_path), load(Digits(limit=16), tmp_path)
+    values = np.asarray(full.train.images, np.float64) / 255
+
+    assert full.mean == pytest.approx((values.mean(),), abs=1e-12)
+    assert full.std == pytest.approx((values.std(),), abs=1e-12)
+    assert (limited.mean, limited.std) == (full.mean, full.std)
+
+
+def test_cifar_can_take_the_published_statistics_of_cifar10(tmp_path, monkeypatch):
+    images, labels = np.arange(20 * 3072).astype(np.uint8).reshape(20, 3, 32, 32), np.arange(20) % 10
+    monkeypatch.setattr(readers, "check", lambda *args: None)
+    monkeypatch.setattr(readers, "absent", lambda *args: None)
+    monkeypatch.setattr(readers, "sources", lambda *args: [])
+    monkeypatch.setattr(readers, "read", lambda *args: readers.Decoded(images, labels, images, labels))
+
+    borrowed, own = (load(Cifar100(statistics=kind), tmp_path) for kind in ("cifar10", "own"))
+
+    assert (borrowed.mean, borrowed.std) == (CIFAR10_MEAN, CIFAR10_STD)
+    assert own.mean != CIFAR10_MEAN
+    assert own.checksum == borrowed.checksum
+
+
+def test_limit_holds_in_train_and_test_and_keeps_classes_in_proportion(shades):
+    data = load(shades_config(limit=16, validation=0.25), shades)
+
+    assert (len(data.train), len(data.validation), len(data.test)) == (12, 4, 16)
+    for split in (data.train, data.validation, data.test):
+        assert np.bincount(split.labels[split.rows]).tolist() == [len(split) // 2] * 2
+
+
+def test_limit_above_the_size_is_no_limit(shades):
+    data = load(shades_config(limit=1000), shades)
+    assert (len(data.train), len(data.validation), len(data.test)) == (36, 4, 40)
+
+
+def test_at_least_one_image_is_held_out(shades):
+    assert len(load(shades_config(validation=0.001), shades).validation) == 1
+
+
+def test_split_seed_draws_the_validation_images(tmp_path):
+    first, same, other = (load(Digits(split_seed=seed), tmp_path).validation.rows for seed in (0, 0, 1))
+
+    assert np.array_equal(first, same)
+    assert not np.array_equal(first, other)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 30), min_size=2, max_size=12).filter(any),
+    seed=st.integers(0, 2**32),
+)
+def test_any_prefix_holds_each_class_in_proportion(sizes, seed):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    order = stratified_order(labels, seed)
+
+    assert np.array_equal(np.sort(order), np.arange(len(labels)))
+    counts = np.cumsum(labels[order][:, None] == np.arange(len(sizes)), axis=0)
+    share = np.arange(1, len(labels) + 1)[:, None] * np.array(sizes) / len(labels)
+    assert np.abs(counts - share).max() < 1
+
+
+def test_one_large_class_among_many_small_ones_is_spread_evenly():
+    """900 images of one class and one of each of 99 others: any 10 hold 9 of the large class, give or take one."""
+    labels = np.array([0] * 900 + list(range(1, 100)))
+    large = np.cumsum(labels[stratified_order(labels, 0)] == 0)
+    assert np.abs(large - np.arange(1, 1000) * 900 / 999).max() < 1
+
+
+def test_order_cut_short_is_its_prefix():
+    labels = np.arange(300) % 7
+    assert np.array_equal(stratified_order(labels, 5, 40), stratified_order(labels, 5)[:40])
+
+
+def test_order_depends_on_the_seed_only():
+    labels = np.arange(300) % 7
+    assert np.array_equal(stratified_order(labels, 1), stratified_order(labels, 1))
+    assert not np.array_equal(stratified_order(labels, 1), stratified_order(labels, 2))
+
+
+def test_changed_source_is_decoded_again(shades, monkeypatch):
+    reads = count_reads(monkeypatch)
+    before = load(shades_config(), shades)
+    Image.new("L", (4, 4), 7).save(shades / "shades/train/dark/00.png")
+
+    after = load(shades_config(), shades)
+
+    assert len(reads) == 2
+    assert after.checksum != before.checksum
+    assert after.train.images[0, 0, 0, 0] == 7
+
+
+def test_another_size_is_another_entry(shades, cache):
+    load(shades_config(), shades)
+    load(ImageFolder(path="shades", class_count=2, size=8, channels=1), shades)
+    assert len(list(cache.glob("folder-*"))) == 2
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove", "meta", "empty"])
+def test_damaged_entry_is_built_again(tmp_path, cache, damage):
+    checksum = load(Digits(), tmp_path).checksum
+    (entry,) = cache.glob("digits-*")
+    match damage:
+        case "truncate":
+            os.truncate(entry / "train_images.npy", 1000)
+        case "remove":
+            (entry / "test_labels.npy").unlink()
+        case "meta":
+            (entry / "meta.json").write_text("{")
+        case "empty":
+            (entry / "meta.json").write_text("{}")
+
+    assert load(Digits(), tmp_path).checksum == checksum
+    assert json.loads((entry / "meta.json").read_text())["counts"] == {"train": 1437, "test": 360}
+
+
+def test_left_over_of_a_killed_build_is_no_obstacle(tmp_path, cache):
+    load(Digits(), tmp_path)
+    (entry,) = cache.glob("digits-*")
+    entry.rename(cache / f".{entry.name}.tmp")
+
+    assert len(load(Digits(), tmp_path).train) == 1293
+    assert [path.name for path in cache.iterdir() if path.is_dir()] == [entry.name]
+
+
+def test_two_at_once_decode_once(tmp_path, monkeypatch):
+    reads = count_reads(monkeypatch)
+    counted = readers.read
+    monkeypatch.setattr(readers, "read", lambda *args: (time.sleep(0.2), counted(*args))[1])
+
+    both = [threading.Thread(target=load, args=(Digits(), tmp_path)) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+
+    assert reads == ["digits"]
+
+
+def test_cache_that_cannot_be_written_names_the_variable(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "file/cache"))
+    with pytest.raises(DataError, match=r"cannot keep decoded images in .*file/cache: Not a directory. Set RECSTUDY_CACHE"):
+        load(Digits(), tmp_path)
+
+
+def test_full_disk_names_the_variable(tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(DataError, match=r"No space left on device. Set RECSTUDY_CACHE"):
+        load(Digits(), tmp_path)
+
+
+def test_missing_source_leaves_no_cache(tmp_path, cache):
+    with pytest.raises(DataError, match="CIFAR-10 not found"):
+        load(Cifar10(), tmp_path)
+    assert not cache.exists()
+
+
+def test_missing_set_is_fetched_when_asked(tmp_path, monkeypatch):
+    fetched = []
+
+    def fetch(config, folder):
+        fetched.append(config.name)
+        raise DataError("no network here")
+
+    monkeypatch.setattr(readers, "fetch", fetch)
+    with pytest.raises(DataError, match="no network here"):
+        load(Cifar10(), tmp_path, download=True)
+    assert fetched == ["cifar10"]
+
+
+def test_real_cifar10_has_the_published_statistics():
+    folder = Path(os.environ.get("RECSTUDY_DATA", "missing"))
+    if not (folder / "cifar-10-batches-py").exists():
+        pytest.skip("RECSTUDY_DATA holds no cifar-10-batches-py")
+
+    data = load(Cifar10(), folder)
+
+    assert data.mean == pytest.approx(CIFAR10_MEAN, abs=1e-4)
+    assert data.std == pytest.approx(CIFAR10_STD, abs=1e-4)
+    assert np.bincount(data.validation.labels[data.validation.rows]).tolist() == [500] * 10
