@@ -98,39 +98,57 @@ class TrainConfig(Config):
     epochs: int = Field(1, ge=1, description="passes over the training images")
     batch_size: int = Field(128, ge=1, description="images an optimiser step, over all workers")
     supervision_steps: int = Field(1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most")
-    halt_threshold: float = Field(0.5, ge=0, le=1, description="tau: stop when the batch mean of the halting probability exceeds it; 1 never stops")
+    halt_threshold: float = Field(
+        0.5, ge=0, le=1, description="tau: halt when the batch mean of the halting probability exceeds it; 1 never halts"
+    )
     halt_weight: float = Field(1.0, ge=0, description="weight of the halting loss beside the classification loss")
-    halting_target: Literal["original", "mixed"] = Field("original", description="correct against the label before Mixup/CutMix, or the mixed label's largest part")
-    detach_carry: bool = Field(True, description="cut the gradient between supervision steps, with an optimiser step each; false: one step a batch through all of them")
+    halting_target: Literal["original", "mixed"] = Field(
+        "original", description="correct against the label before Mixup/CutMix, or against the mixed label's largest part"
+    )
+    detach_carry: bool = Field(
+        True, description="an optimiser step each supervision step, no gradient between them; false: one step through all"
+    )
     optimizer: Literal["adamw"] = "adamw"
     learning_rate: float = Field(3e-4, gt=0)
     final_learning_rate: float = Field(1e-6, ge=0, description="the cosine ends here")
     warmup: float = Field(
-        0.0, ge=0, lt=1, description="share of the epochs with a linear warm-up: 0.03 is 30 of 1,000; its first epoch runs at 0 (002's code)"
+        0.0, ge=0, lt=1, description="share of the epochs with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000"
     )
     weight_decay: float = Field(0.05, ge=0, description="on every parameter")
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     gradient_clip: float = Field(0.0, ge=0, description="largest global gradient norm; 0 is off")
-    ema_decay: float = Field(0.999, ge=0, lt=1, description="exponential moving average of the weights, used for evaluation; 0 is off")
+    ema_decay: float = Field(0.999, ge=0, lt=1, description="moving average of the weights, for evaluation; 0 is off")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the matrix products (autocast)")
     selection: Literal["validation", "test", "last"] = Field(
-        "validation", description="the epoch that is reported: best on the held-out validation split; best on the test set (what 002 did, optimistic); or simply the last"
+        "validation",
+        description="which epoch is reported: the best on the held-out validation split, the best on the test set "
+        "(the protocol of 002, optimistic), or the last",
     )
-    patience: int = Field(0, ge=0, description="stop after this many epochs without a better selection score; 0 never stops")
+    patience: int = Field(0, ge=0, description="stop after so many epochs without a better selection score; 0 never does")
     augment: Augment = Augment()
+
+    @model_validator(mode="after")
+    def _patience_needs_scores(self) -> Self:
+        if self.patience and self.selection == "last":
+            raise ValueError("patience must be 0 with selection 'last', which scores no epoch")
+        return self
 
 
 class Place(Config):
     """Where and with how much a run runs. Never part of the run id."""
 
     cpus_per_run: int = Field(1, ge=1, description="CPU cores a worker may use")
-    gpus_per_run: float | None = Field(None, ge=0, description="GPUs a worker gets; a fraction shares one; default: 1 where there are any")
+    gpus_per_run: float | None = Field(
+        None, ge=0, description="GPUs a worker gets; a fraction shares one; by default 1 where there are any"
+    )
     workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
-    trainer: Literal["auto", "inline", "train"] = Field("auto", description="inside Tune's process, or on Ray Train workers; auto: Train for several workers or a GPU")
+    trainer: Literal["auto", "inline", "train"] = Field(
+        "auto", description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a GPU"
+    )
     compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile the network; auto: where a run has a GPU")
-    checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints of a run; 0: one each epoch")
+    checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints; 0: one each epoch")
 
     @property
     def uses_train(self) -> bool:

@@ -42,10 +42,11 @@ def published(table: str, margin: float = 0.5) -> tuple[Target, ...]:
         margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit (default: half a
             percentage point, about the spread between seeds that papers on these data sets report).
     """
-    known = sorted(file.name.removesuffix(".csv") for file in files(__package__).joinpath("papers").iterdir() if file.name.endswith(".csv"))
+    folder = files("recstudy").joinpath("papers")
+    known = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if file.name.endswith(".csv"))
     if table not in known:
         raise ConfigError(f"no published table {table!r}: there are {choices(known)}.{nearest(table, known)}")
-    text = files(__package__).joinpath("papers", f"{table}.csv").read_text(encoding="utf-8")
+    text = folder.joinpath(f"{table}.csv").read_text(encoding="utf-8")
     return tuple(_target(row, margin) for row in csv.DictReader(text.splitlines()) if row["value"])
 
 

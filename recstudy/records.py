@@ -120,7 +120,8 @@ class Results:
             self.root.mkdir(parents=True, exist_ok=True)
             if not marker.exists() and any(self.root.iterdir()):
                 raise StorageError(
-                    f"{self.root} holds files of another program (recstudy.json is missing). Give an empty or new folder with --results."
+                    f"{self.root} holds files of another program (recstudy.json is missing). "
+                    "Give an empty or new folder with --results."
                 )
             write_json(marker, {"format": FORMAT, "what": "results of recstudy"})
         except OSError as error:

@@ -28,7 +28,9 @@ study = Study(
         "standard": RunConfig(
             data=Cifar10(),
             model=ViTRM(),
-            train=TrainConfig(epochs=30, warmup=0.1, learning_rate=1e-3, precision="bfloat16", augment=Augment(crop=4, flip=True)),
+            train=TrainConfig(
+                epochs=30, warmup=0.1, learning_rate=1e-3, precision="bfloat16", augment=Augment(crop=4, flip=True)
+            ),
         ),
         "paper": RunConfig(
             data=Cifar10(),

@@ -37,11 +37,12 @@ def write_figure(figure: go.Figure, data: pd.DataFrame, folder: Path, name: str,
     for kind in FORMATS:
         (folder / f"{name}.{kind}").unlink(missing_ok=True)  # rather none than one that shows older numbers
     try:
-        for kind in formats:
-            write_whole(folder / f"{name}.{kind}", _image(figure, kind))
-    except RuntimeError as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return NO_BROWSER.format(formats=", ".join(formats), reason=reason)
+        images = {kind: _image(figure, kind) for kind in formats}
+    except (RuntimeError, OSError) as error:  # no browser, one that dies at once, one that never answers
+        reason = str(error.args[0] if error.args else type(error).__name__).strip().partition("\n")[0]
+        return NO_BROWSER.format(formats=", ".join(formats), reason=reason.rstrip("."))
+    for kind, image in images.items():
+        write_whole(folder / f"{name}.{kind}", image)
     return None
 
 

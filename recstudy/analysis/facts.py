@@ -85,7 +85,7 @@ def settings(records: StudyRecords) -> str:
         for variant in records.variants
     ]
     changed = words_table("Variants", ("variant", "model", "changes"), rows)
-    return fold("Base settings: every field that no variant changes", base) + fold(
+    return fold("Base settings, before a variant's changes", base) + fold(
         f"What the {plural(len(rows), 'variant')} change", changed
     )
 

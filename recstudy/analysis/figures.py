@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import METRICS, metric, plain
 from recstudy.analysis.spec import Curve
+from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.tables import Cell, cell, warnings
 from recstudy.analysis.targets import place
 from recstudy.analysis.theme import dress, shown, style, tint
@@ -95,7 +96,7 @@ def _x(records: StudyRecords, index: int, name: str) -> Any:
     if name not in METRICS or name in records.variants[index]["levels"]:
         return records.level(index, name)
     known = [run[name] for run in records.by_variant[index] if run["status"] == "done" and run.get(name) is not None]
-    return float(np.mean(known)) if known else None
+    return mean_interval(known).mean
 
 
 def _draw_line(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> None:

@@ -4,7 +4,7 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,8 +29,8 @@ class StudyRecords:
     """
 
     results: Results
-    plan: Json
-    rows: list[Json]
+    plan: Json = field(repr=False)
+    rows: list[Json] = field(repr=False)
 
     @cached_property
     def runs(self) -> pd.DataFrame:

@@ -136,15 +136,16 @@ def html_table(table: TableData) -> str:
     )
 
 
-def terminal(table: TableData) -> RichTable:
-    """For `rich.print`: narrow, with the published value and the verdict under ours."""
+def terminal(table: TableData, most: int | None = None) -> RichTable:
+    """For `rich.print`: narrow, with the published value and the verdict under ours; the first `most` rows."""
     page = layout(table)
     told = [f"{len(table.homeless)} published values have no place here"] if table.homeless else []
+    told += [f"the first {most} of {len(table.rows)} rows; all are in {table.name}.md"] if most and len(table.rows) > most else []
     words = Text("\n".join([f"{table.caption}.", *page.notes, *told]))
     shown = RichTable(title=Text(table.title), caption=words, caption_justify="left")
     for index, head in enumerate((table.corner, *table.columns)):
         shown.add_column(Text(head), justify="right" if index else "left", overflow="fold")
-    for row in table.rows:
+    for row in table.rows[:most]:
         shown.add_row(Text(row.label), *(_stacked(cell, page.reasons) for cell in row.cells))
     return shown
 
@@ -224,6 +225,11 @@ TEX = {character: "\\" + character for character in "&%$#_{}"} | {
     '"': r"\textquotedbl{}",
     "±": r"$\pm$",
     DASH: "--",
+    "\N{MULTIPLICATION SIGN}": r"$\times$",
+    "\N{MINUS SIGN}": "$-$",
+    "\N{RIGHTWARDS ARROW}": r"$\rightarrow$",
+    "\N{LESS-THAN OR EQUAL TO}": r"$\leq$",
+    "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
     "[": "{[}",  # after \\ a bracket would be read as its argument
 }
 

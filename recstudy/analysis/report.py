@@ -8,18 +8,23 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
 from recstudy.analysis.export import check_formats, write_figure
 from recstudy.analysis.facts import again, failures, header, provenance, settings
 from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, curve_title
-from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.frame import StudyRecords, load_study, status, studies
 from recstudy.analysis.learning import learning_data, learning_figure, learning_notes, learning_title
 from recstudy.analysis.page import figure_box, links, page, warning_lines
-from recstudy.analysis.render import csv_text, html_table, latex, markdown
+from recstudy.analysis.render import csv_text, html_table, latex, markdown, terminal
 from recstudy.analysis.spec import REPORT, Curve, LearningCurves, Table
 from recstudy.analysis.tables import table_data
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_whole
 
+MOST_ROWS = 40  # of a table in the terminal: one screen
 log = logging.getLogger(__name__)
 
 
@@ -38,9 +43,60 @@ def write_report(results: Results, name: str, preset: str, export: Sequence[str]
     Raises:
         ConfigError: no such study, preset or export format.
     """
-    check_formats(export)
+    return _write(load_study(results, name, preset), results.study(name, preset), export)
+
+
+def show_report(results: Results, name: str, preset: str, export: Sequence[str], out: Console) -> Path:
+    """Write the report, print its tables and say where the page is. Returns and raises as `write_report`."""
     records = load_study(results, name, preset)
-    folder = results.study(name, preset) / "report"
+    page = _write(records, results.study(name, preset), export)
+    for spec in REPORT.validate_python(records.plan["report"]):
+        if isinstance(spec, Table):
+            try:
+                out.print(terminal(table_data(records, spec), MOST_ROWS))
+            except ConfigError:
+                continue  # said in the page and in the log
+    out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
+    return page
+
+
+def show_status(results: Results, out: Console) -> None:
+    """Print how far each study of a results folder is, and the commands that finish those that are not."""
+    rows = status(results)
+    shown = RichTable("study", "preset", "done", "failed", "planned")
+    for row in rows:
+        shown.add_row(*(Text(str(row[key])) for key in ("study", "preset", "done", "failed", "planned")))
+    out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
+    for row in rows:
+        if row["done"] < row["planned"]:
+            out.print(Text(f"Finish {row['study']} ({row['preset']}) with: {row['command']}"), soft_wrap=True)
+
+
+def studies_at(path: Path) -> list[tuple[Results, str, str]]:
+    """The studies (results folder, name, preset) in a results folder, or in a study's folder inside one.
+
+    Raises:
+        ConfigError: there is no study there.
+    """
+    path = path.absolute()
+    root = next((folder for folder in (path, *path.parents) if (folder / "recstudy.json").exists()), None)
+    if root is not None:
+        results = Results(root)
+        found = [(results, *study) for study in studies(results) if results.study(*study).is_relative_to(path)]
+        if found:
+            return found
+    raise ConfigError(f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its studies/NAME/PRESET.")
+
+
+def shortest(path: Path) -> str:
+    """Relative to the working directory, where it is below that."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _write(records: StudyRecords, study: Path, export: Sequence[str]) -> Path:
+    """Everything, the page last."""
+    check_formats(export)
+    folder = study / "report"
     specs = REPORT.validate_python(records.plan["report"])
     files = file_names([spec.name for spec in specs])
     sections = [_section(records, spec, folder, file, export) for spec, file in zip(specs, files, strict=True)]
@@ -49,7 +105,7 @@ def write_report(results: Results, name: str, preset: str, export: Sequence[str]
     sections += [("What failed", failed)] if failed else []
     sections += [("Settings", settings(records)), ("Provenance", provenance(records)), ("Finish or repeat", again(records))]
     target = folder / "report.html"
-    write_whole(target, page(f"{name} ({preset})", header(records), sections))
+    write_whole(target, page(f"{study.parent.name} ({study.name})", header(records), sections))
     return target
 
 

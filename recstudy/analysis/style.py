@@ -48,7 +48,9 @@ code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflo
 SCRIPT = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const draw = box => {
-  const figure = JSON.parse(box.nextElementSibling.textContent), layout = figure.layout, width = box.clientWidth;
+  const text = box.nextElementSibling.textContent;  // the palette's blue is too dark on a dark page
+  const figure = JSON.parse(dark.matches ? text.replaceAll("#0072B2", "#4DA6DB") : text);
+  const layout = figure.layout, width = box.clientWidth;
   const names = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => trace.name.length);
   const across = Math.max(1, Math.floor((width - 80) / (Math.max(0, ...names) * 8 + 60)));
   layout.margin.b = 70 + 22 * (names.length > 1 ? Math.ceil(names.length / across) : 0);

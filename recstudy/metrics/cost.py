@@ -10,8 +10,8 @@ from functools import lru_cache
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from recstudy.config import ModelConfig, RunConfig, Shape
-from recstudy.models.networks.contract import Network
+from recstudy.config import DataConfig, ModelConfig, RunConfig
+from recstudy.models.networks.contract import Network, build
 from recstudy.models.networks.layers import Block
 
 
@@ -26,16 +26,16 @@ class Cost:
 
 def cost(config: RunConfig) -> Cost:
     """What `config`'s model costs, without early halting."""
-    params, forward, step = _count(config.model, config.data.shape, config.data.classes)
+    params, forward, step = _count(config.model, config.data)
     return Cost(params, forward / 1e9, step * config.train.supervision_steps / 1e9)
 
 
 @lru_cache(maxsize=256)
-def _count(model: ModelConfig, shape: Shape, classes: int) -> tuple[int, int, int]:
+def _count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int]:
     """Parameters, FLOPs of one evaluation, FLOPs of one supervision step with its backward pass."""
     with torch.device("meta"):
-        network = model.build(shape, classes)
-        images = torch.empty(2, *shape)  # two, because batch norm refuses to train on one value
+        network = build(model, data)
+        images = torch.empty(2, *data.shape)  # two, because batch norm refuses to train on one value
     for module in network.modules():
         if isinstance(module, Block):
             module.skip_unread = False
@@ -43,8 +43,7 @@ def _count(model: ModelConfig, shape: Shape, classes: int) -> tuple[int, int, in
     return params, _flops(network.eval(), images, backward=False), _flops(network.train(), images, backward=True)
 
 
-def _flops(network: torch.nn.Module, images: torch.Tensor, backward: bool) -> int:
-    assert isinstance(network, Network)
+def _flops(network: Network, images: torch.Tensor, backward: bool) -> int:
     network.requires_grad_(backward)  # FlopCounterMode cannot look at trained weights where gradients are off
     with FlopCounterMode(display=False) as counter:
         output, _ = network(images, network.start(images))

@@ -25,13 +25,15 @@ class ViTRM(ModelConfig):
     width: int = Field(384, ge=1, description="d: dimensions of a token")
     heads: int = Field(6, ge=1, description="attention heads")
     layers: int = Field(3, ge=1, le=48, description="k: transformer layers of a block")
-    latent_tokens: int = Field(64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z; the code takes one a patch")
+    latent_tokens: int = Field(64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z")
     latent_steps: int = Field(3, ge=1, le=64, description="n: z-updates a cycle")
     cycles: int = Field(1, ge=1, le=64, description="T in training; the code runs one cycle a supervision step whatever T is")
     test_cycles: int = Field(1, ge=1, le=64, description="T at test: chained cycles before the logits are read")
     blocks: Literal[1, 2] = Field(1, description="one block f for z and y (section 3.3, code), or one for each (section 3)")
     ffn: Literal["swiglu", "gelu"] = Field("swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)")
-    ffn_width: int | None = Field(None, ge=1, description="m: its hidden width; default 4d/3 for swiglu, 2d for gelu: equal parameters")
+    ffn_width: int | None = Field(
+        None, ge=1, description="m: its hidden width; by default 4d/3 (swiglu) or 2d (gelu): equal counts"
+    )
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before each branch (code) or after each sum")
     dropout: float = Field(0.1, ge=0, lt=1, description="on attention weights and on both residual branches")
     latent_init: Literal["learned", "fixed"] = Field("learned", description="z at the start: trained, or one fixed random draw")

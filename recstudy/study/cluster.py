@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import ray
@@ -41,7 +42,7 @@ def cluster(address: str | None) -> Iterator[str]:
     os.environ.update(SETTINGS)
     if address is not None:
         _answers(address)
-    local = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
+    local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
     try:
         context = ray.init(
             address=address or "local",

@@ -5,13 +5,10 @@ its id, so resuming, retrying and extending a study are one and the same case. E
 records; the driver writes the plan and names the runs that never came back.
 """
 
-import logging
 import os
 import shutil
 import socket
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +21,15 @@ from ray.tune.experiment import Trial as TuneTrial
 
 from recstudy.config import Place
 from recstudy.data.cache import load
-from recstudy.records import Results, append_line, locked, write_json
+from recstudy.records import Results, locked, read_lines, write_json
 from recstudy.study.cluster import check_storage, cluster, concurrent_runs, fitting
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Plan, Run
 from recstudy.study.view import View
 from recstudy.train.trial import Trial
 from recstudy.train.worker import RESTARTS, tune_trial
+
+Trainable = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,9 @@ class Where:
     dirty: bool = False
 
 
-def run_study(plan: Plan, runs: Sequence[Run], results: Results, where: Where, view: View, trainable: Callable[..., None] = tune_trial) -> None:
+def run_study(
+    plan: Plan, runs: Sequence[Run], results: Results, where: Where, view: View, trainable: Trainable = tune_trial
+) -> None:
     """Run those of `runs` that have no result yet, and record the plan.
 
     Raises:
@@ -66,7 +67,7 @@ def run_study(plan: Plan, runs: Sequence[Run], results: Results, where: Where, v
             _tune(plan, missing, results, where, view, trainable)
 
 
-def _tune(plan: Plan, missing: Sequence[Run], results: Results, where: Where, view: View, trainable: Callable[..., None]) -> None:
+def _tune(plan: Plan, missing: Sequence[Run], results: Results, where: Where, view: View, trainable: Trainable) -> None:
     """One Tune trial a run, in the plan's order, grouped by what they need: a warm process serves runs of one size."""
     for place, runs in _by_place(missing).items():
         fit = fitting(place)
@@ -100,10 +101,10 @@ def _trial(plan: Plan, run: Run, place: Place, results: Results, where: Where, s
     )
 
 
-def _fit(name: str, trials: list[Trial], place: Place, scratch: str, watch: "_Watch", trainable: Callable[..., None]) -> None:
+def _fit(name: str, trials: list[Trial], place: Place, scratch: str, watch: "_Watch", trainable: Trainable) -> None:
     function = tune.with_parameters(trainable, trials=trials)
     function.__name__ = name  # what the dashboard's Actors page shows
-    resources = {"cpu": 0} if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
+    resources: dict[str, float] = {"cpu": 0} if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
     at_once = concurrent_runs(place)
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
     tuner = Tuner(
@@ -147,7 +148,8 @@ class _Watch(tune.Callback):
         folder = self.results.run(run.id)
         reason = str(trial.get_error() or "its process ended").strip().splitlines()[-1]
         if not folder.failure.exists() and not folder.finished:
-            write_json(folder.failure, {"class": "lost", "error": reason, "traceback": str(trial.get_error() or ""), "attempts": RESTARTS + 1})
+            failure = {"class": "lost", "error": reason, "traceback": str(trial.get_error() or "")}
+            write_json(folder.failure, {**failure, "attempts": len(read_lines(folder.attempts))})
         self.view.ended(run, {"status": "failed", "error": reason})
 
     def _run(self, trial: TuneTrial) -> Run:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recstudy.analysis.spec import REPORT
-from recstudy.config import Config, canonical
+from recstudy.config import Config
 from recstudy.records import FORMAT, Json, Results, write_json
 from recstudy.study.study import Plan
 

@@ -109,7 +109,9 @@ def make_plan(
 def _not_swept(changes: Mapping[str, Any], variant: Variant) -> None:
     for field in changes:
         if field in variant.axes.values():
-            raise ConfigError(f"{field!r} is swept by this study. Choose its levels with --only, such as --only '{variant.label}'")
+            raise ConfigError(
+                f"{field!r} is swept by this study. Choose its levels with --only, such as --only '{variant.label}'"
+            )
 
 
 def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:
@@ -119,5 +121,6 @@ def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:
     labels = [variant.label for variant in plan.variants]
     for pattern in patterns:
         if not fnmatch.filter(labels, pattern):
-            raise ConfigError(f"no variant matches --only {pattern!r}: there are {choices(labels, most=8)}.{nearest(pattern, labels)}")
+            known = choices((f"'{label}'" for label in labels), most=6)
+            raise ConfigError(f"no variant matches --only {pattern!r}: there are {known}.{nearest(pattern, labels)}")
     return [run for run in plan.runs if any(fnmatch.fnmatchcase(run.label, pattern) for pattern in patterns)]

@@ -19,7 +19,7 @@ SHOWN = 12  # running runs in the live table
 class View:
     """Counts, the best so far, the runs under way and the time left."""
 
-    console: Console = field(default_factory=lambda: Console(highlight=False))
+    console: Console
     _live: Live | None = None
     _runs: int = 0
     _cached: int = 0

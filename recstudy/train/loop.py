@@ -22,14 +22,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig, TrainConfig
+from recstudy.config import RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet, Split
 from recstudy.metrics.classification import classification
-from recstudy.models.networks.contract import Carry, Network, Output
+from recstudy.models.networks.contract import Carry, Network, Output, build
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, learning_rate, make_optimizer, set_learning_rate
 from recstudy.train.parallel import rank_and_world, sum_gradients, total
+
+# What a run has used up: wall seconds, images, batches, supervision steps, and images x supervision steps.
+SPENT = ("seconds", "images", "batches", "steps", "image_steps")
 
 
 class Diverged(Exception):
@@ -54,7 +57,7 @@ class State:
     optimizer: torch.optim.Optimizer
     epoch: int = 0  # the next one to train
     best: Best = field(default_factory=Best)
-    spent: dict[str, float] = field(default_factory=lambda: {"seconds": 0.0, "images": 0, "batches": 0, "steps": 0, "image_steps": 0})
+    spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SPENT, 0.0))
 
     @property
     def evaluated(self) -> Network:
@@ -75,7 +78,7 @@ class Training:
     def __init__(self, config: RunConfig, data: DataSet, device: torch.device, compile: bool = False) -> None:
         self.config, self.data, self.device = config, data, device
         torch.manual_seed(_draw(config.seed, "weights"))
-        network: Network = config.model.build(config.data.shape, config.data.classes).to(device)
+        network = build(config.model, config.data).to(device)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizer(network, config.train))
         self._forward = torch.compile(network, dynamic=False) if compile else network
@@ -158,7 +161,7 @@ class Training:
     def _step(self, loss: Tensor) -> None:
         state, config = self.state, self.config.train
         state.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         sum_gradients(state.network.parameters())
         if config.gradient_clip:
             torch.nn.utils.clip_grad_norm_(state.network.parameters(), config.gradient_clip)

@@ -1,20 +1,18 @@
 """Optimiser, learning rate by epoch, and the moving average of the weights.
 
-    lr(e) = lr e / W                                                for e < W, W = round(warmup E)      (1)
-          = lr_end + (lr - lr_end) (1 + cos(pi (e - W) / (E - W))) / 2    from there on                  (2)
-    shadow <- d shadow + (1 - d) weights      after each optimiser step; starts at the initial weights   (3)
+lr(e) = lr e / W                                                for e < W, W = round(warmup E)      (1)
+      = lr_end + (lr - lr_end) (1 + cos(pi (e - W) / (E - W))) / 2    from there on                  (2)
+shadow <- d shadow + (1 - d) weights      after each optimiser step; starts at the initial weights   (3)
 """
 
 import copy
 import math
-from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from recstudy.config import TrainConfig
-
-NetworkT = TypeVar("NetworkT", bound=nn.Module)
+from recstudy.models.networks.contract import Network
 
 
 def learning_rate(config: TrainConfig, epoch: int) -> float:
@@ -46,16 +44,17 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
 class MovingAverage:
     """Equation (3). `network` is a copy of the trained one, to evaluate with."""
 
-    def __init__(self, trained: NetworkT, decay: float) -> None:
+    def __init__(self, trained: Network, decay: float) -> None:
         self.decay = decay
-        self.network = copy.deepcopy(trained).requires_grad_(False).eval()
-        self._pairs = list(self.network.parameters()), list(trained.parameters())
+        self.network = copy.deepcopy(trained)
+        self.network.requires_grad_(False).eval()
+        self._shadow: list[Tensor] = list(self.network.parameters())
+        self._weights: list[Tensor] = list(trained.parameters())
         self._buffers = list(self.network.buffers()), list(trained.buffers())
 
     @torch.no_grad()
     def update(self) -> None:
-        shadow, weights = self._pairs
-        torch._foreach_lerp_(shadow, weights, 1 - self.decay)
+        torch._foreach_lerp_(self._shadow, self._weights, 1 - self.decay)
 
     @torch.no_grad()
     def copy_buffers(self) -> None:

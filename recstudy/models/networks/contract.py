@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from recstudy.config import DataConfig, ModelConfig
+
 Carry = tuple[Tensor, ...]
 
 
@@ -32,3 +34,10 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...
+
+
+def build(model: ModelConfig, data: DataConfig) -> Network:
+    """The network of a model config for the images of a data set, with freshly drawn weights."""
+    network = model.build(data.shape, data.classes)
+    assert isinstance(network, Network), f"{model.family} gives no Network"
+    return network

@@ -86,7 +86,13 @@ def result(score: float | None, title: str = "ViTRM", status: str = "done", synt
         "status": status,
         "metrics": metrics,
         "selected": {"epoch": 4, "split": "test", "top1_accuracy": score},
-        "cost": {"params": PARAMS.get(title, 1000), "gflops": 0.34512, "train_pflop": 1.5, "seconds": 90.0, "images_per_second": 800.0},
+        "cost": {
+            "params": PARAMS.get(title, 1000),
+            "gflops": 0.34512,
+            "train_pflop": 1.5,
+            "seconds": 90.0,
+            "images_per_second": 800.0,
+        },
         "attempts": 1,
         "provenance": {
             "commit": "0123abc",
@@ -108,7 +114,12 @@ def failure() -> dict[str, Any]:
 
 def write_epochs(results: Results, identity: str, score: float, epochs: int = 5) -> None:
     for epoch in range(epochs):
-        line = {"epoch": epoch, "train_loss": 2.3 / (epoch + 1), "selection_top1_accuracy": score - 20 / (epoch + 1), "seconds": 18.0}
+        line = {
+            "epoch": epoch,
+            "train_loss": 2.3 / (epoch + 1),
+            "selection_top1_accuracy": score - 20 / (epoch + 1),
+            "seconds": 18.0,
+        }
         append_line(results.run(identity).epochs, line)
 
 

@@ -1,0 +1,28 @@
+"""How the commands speak: to a terminal in its width, to a pipe in one wide enough for a table; and how they end."""
+
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from rich.console import Console
+
+from recstudy.errors import RecstudyError
+
+PIPE_WIDTH = 160
+
+
+def console() -> Console:
+    """Standard output, without rich's guesses at what to colour."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def finish(work: Callable[[], int]) -> NoReturn:
+    """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped."""
+    try:
+        sys.exit(work())
+    except RecstudyError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,165 @@
+import os
+import shutil
+
+import pytest
+from made_up import base, specs, variants, write_study
+
+from recstudy.analysis import Curve, LearningCurves
+from recstudy.analysis.export import write_figure
+from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, powers_of_two
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.learning import learning_data, learning_figure, learning_notes
+from recstudy.analysis.theme import style
+from recstudy.errors import ConfigError
+
+CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
+SPEC = specs()[2]
+
+
+def test_curve_data_has_ours_and_the_published_points(records):
+    data = curve_data(records, SPEC)
+
+    ours = data[~data["published"].astype(bool)]
+    assert list(zip(ours["line"], ours["x"], ours["n"], strict=True)) == [
+        ("ViTRM", 64, 3),
+        ("ViTRM", 128, 2),
+        ("ViT-Small", 64, 1),
+        ("ViT-Small", 128, 0),
+    ]
+    assert list(ours["value"][:3]) == pytest.approx([93.1, 93.1, 94.1])
+    published = data[data["published"].astype(bool)]
+    assert list(published["value"]) == [92.6, 93.1, 94.0, 93.9]
+    assert list(published["verdict"])[:2] == ["differs", "undecided"]
+    assert curve_notes(records, SPEC, data) == ("1 of 4 points not run yet",)
+
+
+def test_curve_figure_draws_bands_lines_and_open_markers(records):
+    figure = curve_figure(curve_data(records, SPEC), SPEC)
+
+    names = [trace.name for trace in figure.data if trace.name]
+    assert names == ["ViTRM", "ViTRM, published", "ViT-Small", "ViT-Small, published"]
+    band, line, published = figure.data[:3]
+    assert band.fill == "toself"
+    assert list(line.x) == [64, 128]
+    assert published.marker.symbol == "circle-open"
+    assert published.hovertext[0].startswith("published: 92.6, 002 Table 1 (002_table1_cifar10#2): differs")
+    assert figure.layout.yaxis.title.text == "Top-1 accuracy (%)"
+    assert figure.layout.xaxis.title.text == "batch size"
+
+
+def test_a_cost_may_be_the_x_axis(records):
+    data = curve_data(records, Curve("c", x="gflops", y="top1_accuracy", by="model"))
+
+    assert list(data["x"].dropna().unique()) == [0.34512]
+
+
+def test_words_on_x_are_categories(records):
+    spec = Curve("c", x="model", y="top1_accuracy")
+
+    figure = curve_figure(curve_data(records, spec), spec)
+
+    assert figure.layout.xaxis.type == "category"
+    assert list(figure.data[-1].x) == ["ViTRM", "ViT-Small"]
+    assert curve_notes(records, spec, curve_data(records, spec)) == ("each point pools 2 variants",)
+
+
+@pytest.mark.parametrize(
+    ("levels", "log"),
+    [([1, 2, 4, 8, 16], True), ([64, 1024], True), ([1, 2, 3, 6], False), ([0, 1, 8], False), ([1, 2, 4], False)],
+)
+def test_powers_of_two_ask_for_a_log_axis(levels, log):
+    assert powers_of_two(levels) is log
+
+
+def test_two_hundred_lines_look_different():
+    assert len({tuple(style(index).values()) for index in range(210)}) == 210
+
+
+def test_learning_data_is_mean_and_range_over_seeds(records):
+    data = learning_data(records, LearningCurves())
+
+    last = data[(data["variant"] == 0) & (data["metric"] == "selection_top1_accuracy") & (data["epoch"] == 4)].iloc[0]
+    assert (last["mean"], last["low"], last["high"], last["n"]) == pytest.approx((90.1, 89.0, 91.2, 3))
+    assert set(data["metric"]) == {"train_loss", "selection_top1_accuracy"}
+
+
+def test_learning_figure_has_a_panel_a_metric_and_one_legend_entry_a_variant(records):
+    spec = LearningCurves()
+    figure = learning_figure(learning_data(records, spec), spec)
+
+    assert [trace.name for trace in figure.data if trace.name and trace.showlegend is not False] == [
+        "ViTRM, batch_size=64",
+        "ViTRM, batch_size=128",
+        "ViT-Small, batch_size=64",
+    ]
+    assert figure.layout.yaxis2.title.text == "Top-1 accuracy, selection (%)"
+
+
+def test_too_many_variants_are_cut_and_said(records):
+    data = learning_data(records, LearningCurves(), most=2)
+
+    assert set(data["variant"]) == {0, 2}  # of the two that share 93.1, the first
+    assert learning_notes(records, most=2) == ("the 2 best of 4 variants by top-1 accuracy",)
+
+
+def test_figures_of_a_study_without_runs(tmp_path):
+    records = load_study(write_study(tmp_path / "r", seeds=[]), "made_up", "paper")
+
+    assert curve_figure(curve_data(records, SPEC), SPEC)
+    assert learning_figure(learning_data(records, LearningCurves()), LearningCurves())
+
+
+def test_plotly_labels_show_hostile_names_as_text(tmp_path):
+    named = variants()
+    for variant in named:
+        variant["levels"]["model"] = variant["label"] = "<b>bold</b><a href='http://x'>"
+    records = load_study(write_study(tmp_path / "r", variants=named, base=base()), "made_up", "paper")
+    spec = Curve("c", x="batch_size", y="top1_accuracy", by="model", title="<i>t</i>")
+
+    figure = curve_figure(curve_data(records, spec), spec)
+
+    texts = [figure.layout.title.text, *(trace.name for trace in figure.data if trace.name), *figure.data[-1].hovertext]
+    assert all("&lt;" in text and "<" not in text for text in texts)
+
+
+def test_html_and_csv_are_always_written(records, tmp_path):
+    data = curve_data(records, SPEC)
+
+    assert write_figure(curve_figure(data, SPEC), data, tmp_path, "c") is None
+
+    page = (tmp_path / "c.html").read_text()
+    assert 'src="plotly.min.js"' in page
+    assert "cdn" not in page
+    assert (tmp_path / "plotly.min.js").stat().st_size > 1e6
+    assert (tmp_path / "c.csv").read_text().startswith("line,x,value,low,high,n")
+
+
+def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, monkeypatch):
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-browser"))
+    data = curve_data(records, SPEC)
+    (tmp_path / "c.png").write_text("of an older report")
+
+    problem = write_figure(curve_figure(data, SPEC), data, tmp_path, "c", ["png"])
+
+    assert "apt-get install chromium" in problem
+    assert "BROWSER_PATH" in problem
+    assert sorted(path.name for path in tmp_path.glob("c.*")) == ["c.csv", "c.html"]
+
+
+def test_an_unknown_format_is_refused(records, tmp_path):
+    data = curve_data(records, SPEC)
+
+    with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
+        write_figure(curve_figure(data, SPEC), data, tmp_path, "c", ["pgn"])
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chrome or Chromium is installed")
+def test_export_for_real(records, tmp_path):
+    data = curve_data(records, SPEC)
+
+    assert write_figure(curve_figure(data, SPEC), data, tmp_path, "c", ["pdf", "svg", "png"]) is None
+
+    assert (tmp_path / "c.pdf").read_bytes().startswith(b"%PDF-")
+    assert (tmp_path / "c.svg").read_bytes().startswith(b"<svg")
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG\r\n")

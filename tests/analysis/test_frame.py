@@ -1,0 +1,94 @@
+import pytest
+from made_up import base, run_id, variants, write_study
+
+from recstudy.analysis.frame import config_of, load_study, status
+from recstudy.config import flatten
+from recstudy.errors import ConfigError
+
+
+def test_every_planned_run_is_a_row_with_its_state(records):
+    states = records.runs.set_index(["variant", "seed"])["status"]
+
+    assert len(states) == 12
+    assert states[(0, 0)] == "done"
+    assert states[(1, 2)] == "failed"
+    assert states[(2, 1)] == "diverged"
+    assert states[(2, 2)] == "not run"
+    assert states[(3, 2)] == "unfinished"
+
+
+def test_a_row_has_levels_varied_fields_metrics_cost_and_provenance(records):
+    row = records.runs.iloc[0]
+
+    assert (row["levels.model"], row["levels.batch_size"], row["train.batch_size"]) == ("ViTRM", 64, 64)
+    assert (row["top1_accuracy"], row["params"], row["attempts"], row["provenance.commit"]) == (93.0, 3_624_971, 1, "0123abc")
+    assert row["provenance.versions"] == "recstudy 0.1.0, torch 2.15.0"
+    assert "train.epochs" not in records.runs
+    assert set(records.field("train.epochs")) == {1000}
+
+
+def test_a_changed_part_replaces_all_of_its_fields():
+    config = config_of(flatten(base()), variants()[2]["changes"])
+
+    assert config["model.depth"] == 9
+    assert "model.latent_steps" not in config
+
+
+def test_failure_keeps_class_error_and_traceback(records):
+    row = records.runs[records.runs["status"] == "failed"].iloc[0]
+
+    assert (row["error_class"], row["error"]) == ("code", "ValueError: heads must divide width")
+    assert "model.py" in row["traceback"]
+
+
+def test_a_damaged_result_is_a_failed_row_that_names_the_file(results):
+    results.run(run_id(0, 0)).result.write_text("{torn")
+
+    row = load_study(results, "made_up", "paper").rows[0]
+
+    assert (row["status"], row["error_class"]) == ("failed", "damaged record")
+    assert "result.json is damaged" in row["error"]
+
+
+def test_epochs_are_read_for_the_asked_variants_and_a_torn_line_is_dropped(results, records):
+    with open(results.run(run_id(1, 0)).epochs, "a") as file:
+        file.write('{"epoch": 5, "tr')
+
+    epochs = records.epochs([1])
+
+    assert set(epochs["variant"]) == {1}
+    assert len(epochs) == 10
+    assert epochs["epoch"].max() == 4
+
+
+def test_an_unknown_study_names_those_there_are(results):
+    with pytest.raises(ConfigError, match=r"no study 'made_pu' .* made_up \(paper\).* Did you mean 'made_up \(paper\)'\?"):
+        load_study(results, "made_pu", "paper")
+
+
+def test_an_unknown_axis_names_the_nearest(records):
+    with pytest.raises(ConfigError, match=r"the report names 'batch_sise', but the study has .* Did you mean 'batch_size'"):
+        records.chosen({"batch_sise": 64})
+
+
+def test_status_has_one_row_a_study(results):
+    assert status(results) == [
+        {
+            "study": "made_up",
+            "preset": "paper",
+            "done": 7,
+            "failed": 1,
+            "planned": 12,
+            "command": "python studies/made_up.py --preset paper",
+            "smoke": False,
+        }
+    ]
+
+
+def test_a_study_without_any_run_can_be_read(tmp_path):
+    results = write_study(tmp_path / "r", seeds=[])
+
+    records = load_study(results, "made_up", "paper")
+
+    assert records.runs.empty
+    assert records.epochs([0, 1]).empty

@@ -1,0 +1,202 @@
+import io
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from made_up import base, failure, run_id, variants, write_study
+from rich.console import Console
+
+from recstudy.analysis import Curve, Table
+from recstudy.analysis.report import file_names, show_report, show_status, studies_at, write_report
+from recstudy.analysis.spec import REPORT
+from recstudy.errors import ConfigError
+from recstudy.records import write_json
+
+HOSTILE = '</script><script>alert("x")</script><img src=x onerror=alert(1)>'
+
+
+class Tags(HTMLParser):
+    """The tags of a page, with their attributes, and its visible words."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1][0] not in ("script", "style"):
+            self.words += data
+
+
+def test_report_writes_tables_figures_and_one_page(results):
+    page = write_report(results, "made_up", "paper")
+
+    assert page == results.study("made_up", "paper") / "report" / "report.html"
+    assert sorted(path.relative_to(page.parent).as_posix() for path in page.parent.glob("*/*")) == [
+        "figures/by_batch.csv",
+        "figures/by_batch.html",
+        "figures/learning_curves.csv",
+        "figures/learning_curves.html",
+        "figures/plotly.min.js",
+        *(f"tables/{name}.{ending}" for name in ("scores", "table1") for ending in ("csv", "md", "tex")),
+    ]
+
+
+def test_page_says_what_was_run_what_failed_and_how_to_finish(results):
+    words = Tags(write_report(results, "made_up", "paper").read_text()).words
+
+    for fact in (
+        "Does the batch size matter?",
+        "6 of 12 done, 1 diverged, 1 failed, 1 unfinished, 3 not run",
+        "10.5 min of runs, 10.5 PFLOP",
+        "ValueError: heads must divide width",
+        "0123abc",
+        "5 runs of 12 are still to do",
+        "python studies/made_up.py --preset paper",
+        "train.epochs",
+    ):
+        assert fact in words
+
+
+def test_page_loads_nothing(results):
+    page = write_report(results, "made_up", "paper").read_text()
+
+    loads = [
+        attrs
+        for tag, attrs in Tags(page).tags
+        if tag in ("script", "link", "img", "iframe") and (attrs.get("src") or attrs.get("href"))
+    ]
+    assert loads == [{"rel": "icon", "href": "data:,"}]
+    assert page.count("plotly.js v") == 1
+
+
+def test_reports_are_the_same_byte_for_byte(results):
+    page = write_report(results, "made_up", "paper")
+    first = {path: path.read_bytes() for path in page.parent.rglob("*") if path.is_file()}
+
+    write_report(results, "made_up", "paper")
+
+    assert first == {path: path.read_bytes() for path in page.parent.rglob("*") if path.is_file()}
+
+
+def test_hostile_names_add_no_tag(tmp_path):
+    plain = Tags(write_report(write_study(tmp_path / "plain"), "made_up", "paper").read_text())
+    named = variants()
+    named[0] |= {"label": HOSTILE, "data": HOSTILE, "levels": {"model": HOSTILE, "batch_size": 64}}
+    results = write_study(tmp_path / "hostile", variants=named, question=HOSTILE, description=HOSTILE, command=HOSTILE)
+    write_json(results.run(run_id(1, 2)).failure, failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE})
+
+    hostile = Tags(write_report(results, "made_up", "paper").read_text())
+
+    kinds = {tag for tag, _ in plain.tags}
+    assert {tag for tag, _ in hostile.tags} <= kinds
+    assert [tag for tag, _ in hostile.tags].count("script") == [tag for tag, _ in plain.tags].count("script")
+    assert HOSTILE in hostile.words
+
+
+def test_a_part_that_cannot_be_made_says_so_in_its_place(tmp_path, caplog):
+    report = REPORT.dump_python([Table("t"), Curve("c", x="batch_sise", y="top1_accuracy")], mode="json")
+
+    page = write_report(write_study(tmp_path / "r", report=report), "made_up", "paper").read_text()
+
+    assert "the report names &#x27;batch_sise&#x27;" in page
+    assert "batch_sise" in caplog.text
+    assert "93.1 ±0.2 (n=3)" in page
+
+
+def test_files_of_an_older_report_are_removed(tmp_path):
+    results = write_study(tmp_path / "r")
+    write_report(results, "made_up", "paper")
+    write_study(tmp_path / "r", report=REPORT.dump_python([Table("scores")], mode="json"))
+
+    page = write_report(results, "made_up", "paper")
+
+    assert not list(page.parent.glob("figures/*.html"))
+    assert sorted(path.name for path in page.parent.glob("tables/*")) == ["scores.csv", "scores.md", "scores.tex"]
+    assert "plotly.js v" not in page.read_text()
+
+
+def test_a_study_that_has_not_begun_has_a_report(tmp_path):
+    page = write_report(write_study(tmp_path / "r", seeds=[]), "made_up", "paper").read_text()
+
+    assert "Nothing to draw yet" in page
+    assert "No run has finished yet" in page
+
+
+def test_smoke_and_synthetic_are_said_at_the_top(tmp_path):
+    tiny = base(epochs=2)
+    tiny["data"]["limit"] = 32
+
+    page = write_report(write_study(tmp_path / "r", base=tiny, smoke=True), "made_up", "paper").read_text()
+
+    assert re.search(r"<header>.*smoke run: 2 epochs on 32 images; the numbers mean nothing.*</header>", page, re.DOTALL)
+
+
+def printed(show, *arguments):
+    out = Console(width=160, record=True, file=io.StringIO())
+    show(*arguments, out)
+    return out.export_text()
+
+
+def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
+    monkeypatch.chdir(results.root)
+
+    text = printed(show_report, results, "made_up", "paper", ())
+
+    assert "published 92.6: differs" in text
+    assert "35 published values have no place here" in text
+    assert text.endswith("Report: studies/made_up/paper/report/report.html\n")
+
+
+def test_show_status_names_the_command_that_finishes(results):
+    text = printed(show_status, results)
+
+    assert re.search(r"made_up +│ paper +│ 7 +│ 1 +│ 12", text)
+    assert "Finish made_up (paper) with: python studies/made_up.py --preset paper" in text
+
+
+def test_studies_are_found_from_any_folder_above_them(results):
+    for folder in (results.root, results.root / "studies" / "made_up", results.study("made_up", "paper")):
+        assert [(found.root, name, preset) for found, name, preset in studies_at(folder)] == [(results.root, "made_up", "paper")]
+    with pytest.raises(ConfigError, match=r"no study in .*runs\. Give a results folder"):
+        studies_at(results.root / "runs")
+
+
+def test_names_become_safe_files():
+    assert file_names(["../../x", "a b", "a b", "<>", "é"]) == ["x", "a-b", "a-b-2", "part", "part-2"]
+
+
+def test_an_unknown_format_or_study_is_refused(results):
+    with pytest.raises(ConfigError, match="no figure format 'gif'"):
+        write_report(results, "made_up", "paper", export=["gif"])
+    with pytest.raises(ConfigError, match="no study 'other'"):
+        write_report(results, "other", "paper")
+
+
+def test_report_needs_neither_torch_nor_ray_nor_optuna(results):
+    """In a process where importing any of them fails."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('torch', 'torchvision', 'ray', 'optuna')))\n"
+        "from pathlib import Path; from recstudy.records import Results; from recstudy.analysis.report import write_report\n"
+        f"print(write_report(Results(Path({str(results.root)!r})), 'made_up', 'paper'))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("report.html")
+
+
+def test_the_specs_load_without_pandas():
+    code = "import sys, recstudy.analysis; sys.exit('pandas' in sys.modules or 'plotly' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2]).returncode == 0

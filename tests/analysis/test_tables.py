@@ -1,0 +1,145 @@
+import csv
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from made_up import base, run_id, specs, variants, write_study
+from rich.console import Console
+
+from recstudy.analysis import Table
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.render import cell_text, csv_text, html_table, latex, markdown, terminal
+from recstudy.analysis.tables import table_data
+from recstudy.errors import ConfigError
+
+GOLDEN = Path(__file__).parent / "golden"
+HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b* [1](http://x) #~ =1+1'
+
+
+def test_cells_hold_mean_interval_counts_and_runs(records):
+    table = table_data(records, specs()[0])
+
+    score = table.rows[1].cells[0]
+    assert (score.value, score.n, score.expected, score.failed, score.diverged) == (pytest.approx(93.1), 2, 3, ("code",), 0)
+    assert (score.low, score.high) == pytest.approx((93.1 - 12.7062 * 0.2, 93.1 + 12.7062 * 0.2), abs=1e-4)
+    assert score.run_ids == (run_id(1, 0), run_id(1, 1))
+    assert (score.published, score.verdict) == ("93.1", "undecided")
+
+
+def test_what_cells_say(records):
+    table = table_data(records, Table("t", metrics=("top1_accuracy", "params", "gflops", "nll")))
+
+    assert [[cell_text(cell) for cell in row.cells] for row in table.rows] == [
+        ["93.1 ±0.2 (n=3)", "3,624,971", "0.3451", "0.310 ±0.000 (n=3)"],
+        ["93.1 ±2.5 (n=2 of 3; 1 failed: code)", "3,624,971", "0.3451", "0.310 ±0.000 (n=2 of 3; 1 failed: code)"],
+        ["94.1 (n=1 of 3; 1 diverged)", "16,876,138", "0.3451", "0.310 (n=1 of 3; 1 diverged)"],
+        ["– not run"] * 4,  # noqa: RUF001
+    ]
+
+
+def test_crossed_table_has_the_papers_layout(records):
+    table = table_data(records, specs()[1])
+
+    assert table.columns == ("64", "128", "Parameters", "Forward (GFLOP/image)")
+    assert [row.label for row in table.rows] == ["ViTRM", "ViT-Small"]
+    assert [cell.published for cell in table.rows[1].cells] == ["94.0", "93.9", "16.9 M", ""]
+    assert [cell.best for cell in table.rows[1].cells] == [True, False, False, False]
+
+
+def test_pooled_variants_are_named(records):
+    table = table_data(records, Table("t", rows="data", columns="batch_size"))
+
+    assert table.warnings == ("each cell pools the levels of model",)
+    assert table.rows[0].cells[0].n == 4
+
+
+def test_where_keeps_the_chosen_variants(records):
+    table = table_data(records, Table("t", where={"batch_size": 64}))
+
+    assert [row.label for row in table.rows] == ["ViTRM, batch_size=64", "ViT-Small, batch_size=64"]
+    assert "4 of 6 runs done" in table.caption
+
+
+def test_an_unknown_axis_is_refused(records):
+    with pytest.raises(ConfigError, match="the report names 'modle', but the study has model, batch_size"):
+        table_data(records, Table("t", rows="modle", columns="batch_size"))
+
+
+def test_best_is_not_marked_across_data_sets(tmp_path):
+    mixed = variants()
+    mixed[0]["data"] = "MNIST"
+    records = load_study(write_study(tmp_path / "r", variants=mixed), "made_up", "paper")
+
+    assert not any(cell.best for row in table_data(records, Table("t")).rows for cell in row.cells)
+
+
+def test_caption_says_what_was_measured_and_how_to_finish(records):
+    assert table_data(records, specs()[0]).caption == (
+        "CIFAR-10; epoch selected on the test set, as in the paper: optimistic; 6 of 12 runs done, 1 diverged, 1 failed. "
+        "Mean ± 95 % interval over seeds. Finish with: python studies/made_up.py --preset paper"
+    )
+
+
+def test_smoke_is_said_first(tmp_path):
+    tiny = base(epochs=2)
+    tiny["data"]["limit"] = 32
+    records = load_study(write_study(tmp_path / "r", base=tiny, smoke=True), "made_up", "paper")
+
+    text = markdown(table_data(records, specs()[0]))
+
+    assert text.splitlines()[2] == "**smoke run: 2 epochs on 32 images; the numbers mean nothing**"
+    assert "93.1 ±0.2" in text
+
+
+@pytest.mark.parametrize(("form", "ending"), [(markdown, "md"), (latex, "tex"), (csv_text, "csv")])
+@pytest.mark.parametrize("number", [0, 1])
+def test_golden(records, number, form, ending):
+    table = table_data(records, specs()[number])
+
+    assert form(table) == (GOLDEN / f"{table.name}.{ending}").read_text()
+
+
+def test_csv_has_full_precision_and_one_line_a_cell(records):
+    lines = list(csv.DictReader(csv_text(table_data(records, specs()[0])).splitlines()))
+
+    assert len(lines) == 12
+    assert float(lines[0]["high"]) == pytest.approx(93.34841377117505, rel=1e-15)
+    assert lines[0]["run_ids"].split() == [run_id(0, seed) for seed in range(3)]
+    assert lines[6]["reasons"] == "epochs 1000, not 300"
+
+
+def hostile_table(tmp_path):
+    named = variants()
+    named[0]["label"] = named[0]["data"] = HOSTILE
+    records = load_study(write_study(tmp_path / "r", variants=named, command=HOSTILE), "made_up", "paper")
+    return table_data(records, Table("h", title=HOSTILE, targets=specs()[0].targets))
+
+
+def test_hostile_names_are_text_everywhere(tmp_path):
+    table = hostile_table(tmp_path)
+
+    page = html_table(table)
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(&quot;x&quot;)" in page
+    shown = markdown(table)
+    assert "<script" not in shown
+    assert "\\*b\\* \\[1\\](http://x)" in shown
+    assert all(line.count("|") - line.count("\\|") == 9 for line in shown.splitlines() if line.startswith("| "))
+    console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    with console.file:
+        console.print(terminal(table))
+    assert "[1](http://x)" in console.export_text()
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles(tmp_path):
+    text = latex(hostile_table(tmp_path))
+    document = (
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs}\\begin{document}" + text + "\\end{document}"
+    )
+    (tmp_path / "t.tex").write_text(document)
+
+    done = subprocess.run(["pdflatex", "-halt-on-error", "t.tex"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout

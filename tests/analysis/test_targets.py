@@ -1,0 +1,102 @@
+import pytest
+from made_up import base, variants, write_study
+
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.targets import place
+from recstudy.papers import Target, published
+
+
+def target(value=93.0, metric="top1_accuracy", unit="percent", margin=0.5, **where):
+    stated = {"data.name": "cifar10", "model": "ViTRM", "train.selection": "test", "train.epochs": 1000}
+    stated |= {path.replace("__", "."): setting for path, setting in where.items()}
+    return Target(source="002 Table 1", metric=metric, value=value, unit=unit, kind="reported", where=stated, margin=margin)
+
+
+def placed(records, *targets):
+    return place(records, targets, range(len(records.variants)), ("top1_accuracy", "params"))
+
+
+def study(path, **changes):
+    return load_study(write_study(path, **changes), "made_up", "paper")
+
+
+def test_a_target_stands_at_the_variant_whose_varied_settings_it_states(records):
+    placement = placed(records, target(train__batch_size=64))
+
+    assert list(placement.placed) == [(0, "top1_accuracy")]
+    assert placement.placed[0, "top1_accuracy"][0].reasons == ()
+
+
+def test_an_unsaid_setting_counts_as_the_presets_own(records):
+    assert list(placed(records, target()).placed) == [(1, "top1_accuracy")]  # batch 128
+
+
+def test_a_parameter_count_belongs_to_every_training_setting(records):
+    found = placed(records, target(3.6, "params", "million")).placed
+
+    assert list(found) == [(0, "params"), (1, "params")]
+    assert found[0, "params"][0].text == "3.6 M"
+    assert found[0, "params"][0].verdict([3_624_971.0]) == "reproduced"
+    assert found[0, "params"][0].verdict([3_700_000.0]) == "differs"
+    assert found[0, "params"][0].verdict([]) == "not run"
+
+
+def test_other_data_and_protocol_are_named(tmp_path):
+    other = base(selection="validation", epochs=12)
+    other["data"] = {"name": "digits", "limit": None}
+    records = study(tmp_path / "r", base=other)
+
+    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
+
+    assert found.verdict([93.0, 93.1, 93.2]) == "not comparable"
+    assert found.reasons == ("data digits, not cifar10", "selection validation, not test", "epochs 12, not 1000")
+
+
+def test_fewer_images_and_smoke_are_not_comparable(tmp_path):
+    few = base()
+    few["data"]["limit"] = 32
+    records = study(tmp_path / "r", base=few, smoke=True)
+
+    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
+
+    assert found.reasons == ("only 32 images of each split", "smoke run")
+
+
+def test_a_value_left_blank_has_no_place(records):
+    blank = target(train__supervision_steps=None)
+
+    assert placed(records, blank).homeless == ((blank, "supervision_steps left blank in the source"),)
+
+
+def test_a_metric_or_variant_that_is_not_here_has_no_place(records):
+    gain, other = target(1.0, "net_gain_points", "points"), target(model="ResNet-18")
+
+    assert [why for _, why in placed(records, gain, other).homeless] == ["not measured here", "no variant here has its settings"]
+
+
+def test_the_level_of_a_model_axis_names_the_model_too(tmp_path):
+    named = variants()
+    for variant in named:
+        variant["model"] = "ViTRM with another title"
+    records = study(tmp_path / "r", variants=named)
+
+    assert list(placed(records, target(train__batch_size=64)).placed) == [(0, "top1_accuracy")]
+
+
+def test_an_emptied_cell_is_not_run(records):
+    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
+
+    assert found.verdict([]) == "not run"
+
+
+def test_published_fractions_are_compared_in_percent(records):
+    found = placed(records, target(0.93, unit="fraction", margin=0.005, train__batch_size=64)).placed[0, "top1_accuracy"][0]
+
+    assert (found.value, found.margin, found.text) == (pytest.approx(93.0), pytest.approx(0.5), "93.0")
+
+
+def test_the_papers_own_table_is_placed(records):
+    placement = placed(records, *published("002_table1_cifar10"))
+
+    assert [target.text for target in placement.placed[1, "top1_accuracy"]] == ["93.1"]
+    assert placement.placed[2, "top1_accuracy"][0].reasons == ("epochs 1000, not 300",)

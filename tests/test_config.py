@@ -1,0 +1,126 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recstudy.config import Place, RunConfig, TrainConfig, configure, flatten
+from recstudy.data import Cifar10, Digits
+from recstudy.errors import ConfigError
+from recstudy.models import ResNet, ViT, ViTRM
+
+RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))
+
+configs = st.builds(
+    lambda epochs, rate, steps, seed: RUN.with_changes(
+        {"train.epochs": epochs, "train.learning_rate": rate, "model.latent_steps": steps, "seed": seed}
+    ),
+    st.integers(1, 2000),
+    st.floats(1e-6, 1),
+    st.integers(1, 64),
+    st.integers(0, 2**31),
+)
+
+
+@given(configs)
+def test_a_config_survives_json(config):
+    again = configure(RunConfig, json.loads(json.dumps(config.values)))
+
+    assert again == config
+    assert again.run_id == config.run_id
+
+
+def shuffled(values, random):
+    items = [(key, shuffled(value, random) if isinstance(value, dict) else value) for key, value in values.items()]
+    random.shuffle(items)
+    return dict(items)
+
+
+@given(configs, st.randoms())
+def test_the_id_ignores_place_and_field_order(config, random):
+    elsewhere = configure(RunConfig, {**shuffled(config.values, random), "place": {"cpus_per_run": 7, "trainer": "inline"}})
+
+    assert elsewhere.run_id == config.run_id
+
+
+@given(configs, configs)
+def test_other_values_have_other_ids(one, other):
+    assert (one.run_id == other.run_id) == (one.values == other.values)
+
+
+def test_changes_leave_the_config_they_come_from_alone():
+    before = RUN.run_id
+
+    RUN.with_changes({"train.augment.crop": 2, "model.width": 32, "data.limit": 100})
+
+    assert RUN.run_id == before
+
+
+def test_a_whole_part_may_be_replaced():
+    assert RUN.with_changes({"model": ResNet(depth=34)}).model == ResNet(depth=34)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.latent_stpes": 4}, r"no field 'model.latent_stpes': ViTRM has .*latent_steps.*Did you mean 'latent_steps'\?"),
+        ({"model.latent_steps": 0}, "'model.latent_steps' must be greater than or equal to 1, but got 0"),
+        ({"modl.width": 4}, r"no field 'modl.width': there are data, .*Did you mean 'model'\?"),
+        ({"train.augment.flipp": True}, r"no field 'train.augment.flipp': Augment has .*Did you mean 'flip'\?"),
+        ({"train.epochs": "many"}, "'train.epochs' must be .*integer.*, but got 'many'"),
+        ({"train.learning_rate": float("nan")}, "'train.learning_rate' must be a finite number"),
+        ({"model.ffn": "relu"}, "'model.ffn' must be 'swiglu' or 'gelu', but got 'relu'"),
+        ({"model.heads": 5}, "model.width must be a multiple of model.heads, but got 64 and 5"),
+        ({"model.patch": 3}, "model.patch must divide the image's 8x8 pixels, but got 3"),
+        ({"data.name": "cifr10"}, r"no data set 'cifr10': there are .*Did you mean 'cifar10'\?"),
+        ({"model": {"family": "vitmr"}}, r"no model family 'vitmr': there are .*Did you mean 'vitrm'\?"),
+        ({"model": {"width": 3}}, "'model' needs a 'family': one of resnet, vit, vitrm"),
+        ({"model": ViT(), "train.supervision_steps": 2, "model.patch": 2}, "supervision_steps must be 1 for ViT-Small.* but got 2"),
+        ({"place.trainer": "inline", "place.workers_per_run": 2}, "trainer 'inline' runs one worker"),
+        ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
+    ],
+)
+def test_a_bad_value_is_one_clear_line(changes, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        RUN.with_changes(changes)
+
+    assert "\n" not in str(error.value)
+
+
+def test_flatten_names_fields_by_their_path():
+    assert flatten({"train": {"epochs": 1, "augment": {"flip": True}}, "seed": 0}) == {
+        "train.epochs": 1,
+        "train.augment.flip": True,
+        "seed": 0,
+    }
+
+
+def test_train_runs_where_there_are_several_workers_or_a_gpu():
+    assert not Place().uses_train
+    assert Place(workers_per_run=2).uses_train
+    assert Place(gpus_per_run=0.5).uses_train
+    assert not Place(gpus_per_run=1, trainer="inline").uses_train
+
+
+def test_paper_defaults_are_those_of_the_authors_code():
+    model, train = ViTRM(), TrainConfig()
+
+    assert (model.width, model.heads, model.layers, model.hidden_width, model.latent_tokens) == (384, 6, 3, 512, 64)
+    assert (model.latent_steps, model.cycles, train.supervision_steps, train.halt_threshold) == (3, 1, 1, 0.5)
+    assert (train.learning_rate, train.weight_decay, train.ema_decay, train.final_learning_rate) == (3e-4, 0.05, 0.999, 1e-6)
+    assert ViTRM(ffn="gelu").hidden_width == 768
+
+
+def test_importing_the_package_loads_neither_torch_nor_ray():
+    code = "import sys, recstudy; print([name for name in ('torch', 'ray', 'optuna', 'pandas', 'plotly') if name in sys.modules])"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.strip() == "[]"
+
+
+def test_cifar_and_digits_state_what_they_hold():
+    assert (Cifar10().shape, Cifar10().classes, Cifar10().title) == ((3, 32, 32), 10, "CIFAR-10")
+    assert (Digits().shape, Digits().train_size) == ((1, 8, 8), 1437)

@@ -1,0 +1,77 @@
+import csv
+import json
+from importlib.resources import files
+
+import pytest
+
+from recstudy.data import Cifar10, Cifar100
+from recstudy.errors import ConfigError
+from recstudy.models import ResNet, ViT, ViTRM
+from recstudy.papers import published
+
+MODELS = {
+    "ViTRM": ViTRM(),
+    "ViT-Small": ViT(),
+    "ViT-Base": ViT(size="base"),
+    "ViT-Large": ViT(size="large"),
+    "ResNet-18": ResNet(),
+    "ResNet-34": ResNet(depth=34),
+    "ResNet-50": ResNet(depth=50),
+}
+
+
+def test_targets_carry_source_and_setting():
+    target = published("002_table1_cifar10")[2]
+
+    assert (target.value, target.unit, target.source) == (93.1, "percent", "002 Table 1 (002_table1_cifar10#3)")
+    assert target.where == {
+        "data.name": "cifar10",
+        "model": "ViTRM",
+        "train.batch_size": 128,
+        "train.selection": "test",
+        "train.epochs": 1000,
+    }
+
+
+def test_a_cell_that_the_paper_leaves_empty_is_no_target():
+    values = {(target.where["model"], target.where.get("train.batch_size")) for target in published("002_table1_cifar10")}
+
+    assert ("ViT-Large", 512) in values
+    assert ("ViT-Large", 1024) not in values  # out of memory on their card
+
+
+def test_a_blank_setting_stays_blank():
+    (target,) = [target for target in published("002_ablation_fig2_fig3") if target.value == 92.6]
+
+    assert target.where["train.supervision_steps"] is None
+
+
+def test_an_unknown_table_names_the_nearest():
+    with pytest.raises(ConfigError, match=r"Did you mean '002_table1_cifar10'\?"):
+        published("002_tabel1_cifar10")
+
+
+def test_the_index_lists_every_table_with_its_rows():
+    folder = files("recstudy").joinpath("papers")
+    index = folder.joinpath("index.yaml").read_text()
+    for file in folder.iterdir():
+        if file.name.endswith(".csv"):
+            rows = len(list(csv.DictReader(file.read_text().splitlines())))
+            assert f"file: {file.name}, rows: {rows}," in index
+
+
+@pytest.mark.parametrize("data", [Cifar10(), Cifar100()], ids=lambda data: data.name)
+@pytest.mark.parametrize("title", MODELS)
+def test_parameter_counts_equal_the_published_ones_to_the_digit(title, data):
+    from recstudy.config import RunConfig
+    from recstudy.metrics.cost import cost
+
+    rows = csv.DictReader(files("recstudy").joinpath("papers/solved_parameter_counts.csv").read_text().splitlines())
+    (exact,) = [int(row["value"]) for row in rows if row["model"] == title and row["dataset"] == data.name]
+
+    assert MODELS[title].title == title
+    assert cost(RunConfig(data=data, model=MODELS[title])).params == exact
+
+
+def test_protocols_are_json():
+    assert json.dumps([target.where for target in published("002_table2_cifar100")])
