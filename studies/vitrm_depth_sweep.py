@@ -22,7 +22,9 @@ study = Study(
         "quick": RunConfig(
             data=Digits(),
             model=ViTRM(width=64, heads=4, layers=1, latent_tokens=8, patch=2, dropout=0.0),
-            train=TrainConfig(epochs=24, batch_size=64, learning_rate=3e-3, ema_decay=0.98, augment=Augment(mixup=0.4)),
+            train=TrainConfig(
+                epochs=30, warmup=0.1, batch_size=32, learning_rate=5e-3, ema_decay=0.98, augment=Augment(mixup=0.4)
+            ),
             place=Place(gpus_per_run=0),
         ),
         "standard": RunConfig(

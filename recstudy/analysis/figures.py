@@ -160,7 +160,7 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
     title = METRICS[spec.x].heading if spec.x in METRICS else _axis(spec.x)
-    figure.update_yaxes(title=shown(metric(spec.y).heading))
+    figure.update_yaxes(title=shown(metric(spec.y).heading), range=y_range(data))
     figure.update_xaxes(title=shown(title))
     levels = sorted({value for value in data["x"] if _is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
@@ -171,10 +171,20 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
 
 
 def powers_of_two(levels: Sequence[float]) -> bool:
-    """Whether the levels ask for a log2 axis: all powers of two, over more than a factor of four."""
-    if not all(level > 0 and float(np.log2(level)).is_integer() for level in levels):
-        return False
-    return max(levels) / min(levels) > 4
+    """Whether the levels ask for a log2 axis: three or more, all of them powers of two."""
+    return len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
+
+
+def y_range(data: pd.DataFrame) -> list[float] | None:
+    """The axis follows the points: a band of two seeds (t = 12.7) may leave it, or it would flatten every line."""
+    values = data["value"].dropna().astype(float)
+    if values.empty:
+        return None
+    low, high = float(values.min()), float(values.max())
+    room = max(high - low, 0.02 * abs(high), 1e-9)
+    bands = data[["low", "high"]].astype(float)
+    below, above = (max(0.0, float(np.nan_to_num(edge))) for edge in (low - bands["low"].min(), bands["high"].max() - high))
+    return [low - min(below, room) - 0.1 * room, high + min(above, room) + 0.1 * room]
 
 
 def _tick(value: Any) -> Any:

@@ -1,12 +1,13 @@
 import os
 import shutil
 
+import pandas as pd
 import pytest
 from made_up import base, specs, variants, write_study
 
 from recstudy.analysis import Curve, LearningCurves
 from recstudy.analysis.export import write_figure
-from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, powers_of_two
+from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, powers_of_two, y_range
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.learning import learning_data, learning_figure, learning_notes
 from recstudy.analysis.theme import style
@@ -66,10 +67,17 @@ def test_words_on_x_are_categories(records):
 
 @pytest.mark.parametrize(
     ("levels", "log"),
-    [([1, 2, 4, 8, 16], True), ([64, 1024], True), ([1, 2, 3, 6], False), ([0, 1, 8], False), ([1, 2, 4], False)],
+    [([1, 2, 4, 8, 16], True), ([64, 128], False), ([1, 2, 3, 6], False), ([0, 1, 8], False), ([1, 2, 4], True)],
 )
 def test_powers_of_two_ask_for_a_log_axis(levels, log):
     assert powers_of_two(levels) is log
+
+
+def test_the_y_axis_follows_the_points_not_the_widest_band():
+    data = pd.DataFrame({"value": [90.0, 94.0, None], "low": [60.0, 93.0, None], "high": [120.0, 95.0, None]})
+
+    assert y_range(data) == pytest.approx([90 - 4 - 0.4, 94 + 4 + 0.4])
+    assert y_range(data.iloc[2:]) is None
 
 
 def test_two_hundred_lines_look_different():

@@ -1,0 +1,163 @@
+"""Every family of the registry, and every value of every switch it has."""
+
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+import torch
+
+from recstudy.config import FAMILIES, Augment, ModelConfig, RunConfig, TrainConfig
+from recstudy.data import Digits
+from recstudy.data.cache import load
+from recstudy.metrics.cost import cost
+from recstudy.models.networks.contract import build
+from recstudy.train.loop import Training, detached
+from recstudy.train.state import load_checkpoint, save_checkpoint
+
+SMALL = {
+    "vitrm": {"width": 16, "heads": 2, "layers": 2, "patch": 2, "latent_tokens": 4, "latent_steps": 2},
+    "vit": {"width": 16, "heads": 2, "layers": 2, "ffn_width": 16, "patch": 2},
+    "resnet": {},
+}
+CPU = torch.device("cpu")
+
+
+def small(family: str, **fields) -> RunConfig:
+    model = FAMILIES[family](**SMALL[family] | fields)
+    train = TrainConfig(epochs=2, batch_size=8, ema_decay=0.9, supervision_steps=2 if model.recursive else 1, halt_threshold=1)
+    return RunConfig(data=Digits(limit=24), model=model, train=train)
+
+
+def switches(kind: type, skip: set[str]) -> list[tuple[str, object]]:
+    """Every value of every field that lists its values or is on or off."""
+    found: list[tuple[str, object]] = []
+    for name, field in kind.model_fields.items():
+        if name not in skip and get_origin(field.annotation) is Literal:
+            found += [(name, value) for value in get_args(field.annotation)]
+        elif field.annotation is bool:
+            found += [(name, True), (name, False)]
+    return found
+
+
+FAMILY_SWITCHES = [
+    (family, name, value) for family in sorted(FAMILIES) for name, value in switches(FAMILIES[family], {"family", "size"})
+]
+
+
+def train(config: RunConfig) -> Training:
+    training = Training(config, load(config.data, Path(".")), CPU)
+    for line in training.epochs():
+        assert line["train_loss"] > 0
+    return training
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_every_family_has_a_small_example_here(family):
+    assert family in SMALL
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_shapes_and_a_gradient_to_every_weight(family):
+    config = small(family)
+    network = build(config.model, config.data).train()
+    images = torch.randn(5, *config.data.shape)
+
+    output, carry = network(images, network.start(images))
+    loss = output.logits.square().sum() + (0 if output.halt is None else output.halt.square().sum())
+    loss.backward()
+
+    assert output.logits.shape == (5, 10)
+    assert output.halt is None or output.halt.shape == (5,)
+    assert bool(carry) == config.model.recursive
+    assert [name for name, weight in network.named_parameters() if weight.grad is None or not weight.grad.any()] == []
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_the_carry_goes_on_where_it_stopped(family):
+    config = small(family)
+    network = build(config.model, config.data).eval()
+    images = torch.randn(3, *config.data.shape)
+
+    once, carry = network(images, network.start(images))
+    twice, _ = network(images, detached(carry))
+
+    assert torch.equal(once.logits, twice.logits) != config.model.recursive
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_forward_is_pure(family):
+    """Two calls give the same, and evaluation writes nothing on the module."""
+    config = small(family)
+    network = build(config.model, config.data).eval()
+    images = torch.randn(3, *config.data.shape)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    attributes = {name: dict(module.__dict__) for name, module in network.named_modules()}
+
+    first, _ = network(images, network.start(images))
+    second, _ = network(images, network.start(images))
+
+    assert torch.equal(first.logits, second.logits)
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+    assert all(module.__dict__.keys() == attributes[name].keys() for name, module in network.named_modules())
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_an_image_is_judged_by_itself(family):
+    """In evaluation no image sees the others of its batch."""
+    config = small(family)
+    network = build(config.model, config.data).eval()
+    images = torch.randn(4, *config.data.shape)
+
+    together, _ = network(images, network.start(images))
+    alone, _ = network(images[2:3], network.start(images[2:3]))
+
+    torch.testing.assert_close(together.logits[2:3], alone.logits, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("family", "name", "value"), FAMILY_SWITCHES, ids=str)
+def test_every_switch_value_of_a_family_trains(family, name, value):
+    training = train(small(family, **{name: value}))
+
+    assert training.state.epoch == 2
+    assert cost(training.config).params == sum(weight.numel() for weight in training.state.network.parameters())
+
+
+@pytest.mark.parametrize(("name", "value"), switches(TrainConfig, {"optimizer"}), ids=str)
+def test_every_switch_value_of_training_trains(name, value):
+    train(small("vitrm").with_changes({f"train.{name}": value, "train.augment.mixup": 0.4}))
+
+
+@pytest.mark.parametrize(
+    "augment",
+    [Augment(crop=1), Augment(flip=True), Augment(randaugment_ops=2), Augment(mixup=0.2), Augment(cutmix=1.0)],
+    ids=lambda augment: next(iter(augment.model_fields_set)),
+)
+def test_every_augmentation_trains(augment):
+    train(small("vitrm").with_changes({"train.augment": augment}))
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_saved_run_resumes_to_the_same_bits(family, tmp_path):
+    config = small(family).with_changes({"train.epochs": 3})
+    straight = train(config)
+
+    data = load(config.data, tmp_path)
+    stopped = Training(config, data, CPU)
+    next(stopped.epochs())
+    save_checkpoint(stopped, tmp_path)
+    torch.manual_seed(99)
+    resumed = Training(config, data, CPU)
+    assert load_checkpoint(resumed, tmp_path)
+    lines = list(resumed.epochs())
+
+    assert [line["epoch"] for line in lines] == [1, 2]
+    for kind in ("network", "evaluated"):
+        ours, theirs = getattr(resumed.state, kind).state_dict(), getattr(straight.state, kind).state_dict()
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert resumed.finish() == straight.finish()
+
+
+def test_families_are_configs_with_titles():
+    for family, kind in FAMILIES.items():
+        assert issubclass(kind, ModelConfig)
+        assert kind(**SMALL[family]).title

@@ -1,0 +1,56 @@
+import pytest
+import torch
+from torch import nn
+
+from recstudy.models.networks.layers import Attention, GeluMLP, Layer, SwiGLU
+
+
+def test_attention_equals_torchs_own():
+    torch.manual_seed(0)
+    ours, theirs = Attention(8, 2, dropout=0.0), nn.MultiheadAttention(8, 2, batch_first=True)
+    ours.qkv.weight.data, ours.qkv.bias.data = theirs.in_proj_weight.data, torch.randn(24)
+    theirs.in_proj_bias.data = ours.qkv.bias.data
+    ours.out.weight.data, ours.out.bias.data = theirs.out_proj.weight.data, theirs.out_proj.bias.data
+    x = torch.randn(3, 5, 8)
+
+    torch.testing.assert_close(ours(x), theirs(x, x, x, need_weights=False)[0])
+    torch.testing.assert_close(ours(x, read=slice(-2, None)), ours(x)[:, -2:])
+
+
+def test_swiglu_by_hand():
+    """Width 1, hidden 1: u = 2x, g = 3x, down = 5; at x = 1: 5 * 2 * 3 * sigmoid(3) = 28.5772."""
+    ffn = SwiGLU(1, 1)
+    ffn.up.weight.data, ffn.up.bias.data = torch.tensor([[2.0], [3.0]]), torch.zeros(2)
+    ffn.down.weight.data, ffn.down.bias.data = torch.tensor([[5.0]]), torch.zeros(1)
+
+    assert ffn(torch.ones(1, 1, 1)).item() == pytest.approx(28.57722, rel=1e-5)
+
+
+def test_gelu_by_hand():
+    """At x = 1 with unit weights: 1 * Phi(1) = 0.841345."""
+    ffn = GeluMLP(1, 1)
+    for weight in ffn.parameters():
+        nn.init.constant_(weight, 1.0 if weight.dim() == 2 else 0.0)
+
+    assert ffn(torch.ones(1, 1, 1)).item() == pytest.approx(0.841345, rel=1e-5)
+
+
+@pytest.mark.parametrize(("norm", "expected"), [("pre", [2.0, 4.0]), ("post", [-1.0, 1.0])])
+def test_norm_stands_before_the_branches_or_after_the_sums(norm, expected):
+    """Both branches give 0: pre-norm leaves (2, 4) as it is, post-norm standardises it to (-1, 1)."""
+
+    class Zero(nn.Module):
+        def forward(self, x, read=None):
+            return torch.zeros_like(x)
+
+    layer = Layer(Zero(), Zero(), 2, norm, dropout=0.0)  # type: ignore[arg-type]
+
+    torch.testing.assert_close(layer(torch.tensor([[[2.0, 4.0]]]))[0, 0], torch.tensor(expected), atol=1e-4, rtol=0)
+
+
+def test_dropout_is_off_in_evaluation():
+    layer = Layer(Attention(4, 2, 0.5), SwiGLU(4, 8), 4, "pre", 0.5)
+    x = torch.randn(2, 3, 4)
+
+    assert not torch.equal(layer(x), layer(x))
+    assert torch.equal(layer.eval()(x), layer(x))

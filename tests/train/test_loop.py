@@ -1,0 +1,182 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from recstudy.config import Augment, RunConfig, TrainConfig
+from recstudy.data import Digits
+from recstudy.data.cache import load
+from recstudy.models import ViTRM
+from recstudy.train.loop import Diverged, Training
+
+CPU = torch.device("cpu")
+RUN = RunConfig(
+    data=Digits(limit=64),
+    model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, latent_steps=1),
+    train=TrainConfig(epochs=3, batch_size=16, ema_decay=0.9, augment=Augment(mixup=0.4)),
+)
+
+
+def training(**changes) -> Training:
+    config = RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()})
+    hold_out = config.train.selection == "validation"
+    return Training(config, load(config.data, Path("."), hold_out=hold_out), CPU)
+
+
+def weights(run: Training) -> list[torch.Tensor]:
+    return list(run.state.network.state_dict().values())
+
+
+def test_the_same_seed_gives_the_same_bits_whatever_ran_before():
+    first = training()
+    lines = list(first.epochs())
+    torch.manual_seed(1234)
+    torch.rand(17)
+    other = training(seed=5)
+    list(other.epochs())
+    again = training()
+
+    for line, repeated in zip(lines, again.epochs(), strict=True):
+        timeless = {"train_loss", "selection_loss", "selection_top1_accuracy", "learning_rate", "supervision_steps_used"}
+        assert {name: line[name] for name in timeless} == {name: repeated[name] for name in timeless}
+    assert all(map(torch.equal, weights(first), weights(again)))
+    assert not all(map(torch.equal, weights(first), weights(other)))
+
+
+def test_one_optimiser_step_a_supervision_step():
+    run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1)
+    list(run.epochs())
+
+    (state,) = {int(state["step"]) for name, state in run.state.optimizer.state.items() if name is not run.state.network.y_start
+                and name is not run.state.network.z_start}  # fmt: skip
+    assert run.state.spent["batches"] == 4  # 58 training images in batches of 16
+    assert run.state.spent["steps"] == state == 12
+
+
+def test_a_detached_carry_trains_the_initial_states_in_the_first_step_alone():
+    run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1)
+    list(run.epochs())
+
+    assert int(run.state.optimizer.state[run.state.network.z_start]["step"]) == 4
+
+
+def test_an_attached_carry_makes_one_step_a_batch_through_all_supervision_steps():
+    run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1, train__detach_carry=False)
+    list(run.epochs())
+
+    assert {int(state["step"]) for state in run.state.optimizer.state.values()} == {4}
+    assert run.state.spent["steps"] == 12
+
+
+def test_attached_gradient_is_plain_autograd_through_the_chain():
+    run = training(train__supervision_steps=2, train__halt_threshold=1, train__detach_carry=False, train__epochs=1, model__dropout=0)
+    network = run.state.network
+    batch = next(run._train.epoch(0))
+    taken = []
+    run._step = lambda loss: taken.append(torch.autograd.grad(loss, network.z_start)[0])  # type: ignore[method-assign]
+    run.train_batch(batch)
+
+    from recstudy.train.losses import step_loss
+
+    first, carry = network(batch.images, network.start(batch.images))
+    second, _ = network(batch.images, carry)
+    loss = sum(step_loss(output, batch, run.config.train).mean() for output in (first, second))
+    (expected,) = torch.autograd.grad(loss, network.z_start)
+
+    torch.testing.assert_close(taken[0], expected)
+
+
+@pytest.mark.parametrize(("bias", "steps"), [(20.0, 1), (-20.0, 4)])
+def test_a_batch_halts_when_the_mean_probability_exceeds_tau(bias, steps):
+    run = training(train__supervision_steps=4, train__epochs=1, train__learning_rate=1e-9)
+    torch.nn.init.constant_(run.state.network.halt.bias, bias)
+
+    (line,) = run.epochs()
+
+    assert line["supervision_steps_used"] == steps
+
+
+def test_tau_is_compared_with_the_mean_not_with_each_image():
+    run = training(train__supervision_steps=2)
+    from recstudy.models.networks.contract import Output
+
+    batch = next(run._train.epoch(0))
+    half = torch.full((len(batch.labels),), -20.0)
+    half[: len(half) // 2] = 20.0  # mean 0.5 does not exceed 0.5
+    assert not run._halts(Output(torch.zeros(1), half), batch)
+    half[len(half) // 2] = 20.0
+    assert run._halts(Output(torch.zeros(1), half), batch)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run():
+    run = training()
+    run.state.network.classify.weight.data.fill_(float("nan"))
+
+    with pytest.raises(Diverged, match="the training loss is nan in epoch 0"):
+        next(run.epochs())
+
+
+def test_the_gradient_is_clipped_to_its_global_norm():
+    run = training(train__gradient_clip=0.5, train__epochs=1, train__augment=Augment().model_dump())
+    norms = []
+    step = run.state.optimizer.step
+
+    def watch():
+        norms.append(torch.nn.utils.get_total_norm([w.grad for w in run.state.network.parameters() if w.grad is not None]).item())
+        return step()
+
+    run.state.optimizer.step = watch  # type: ignore[method-assign]
+    list(run.epochs())
+
+    assert max(norms) <= 0.5 + 1e-4
+
+
+def test_the_best_validation_epoch_is_what_the_test_sees():
+    run = training(train__epochs=6)
+    scores = [line["selection_top1_accuracy"] for line in run.epochs()]
+
+    outcome = run.finish()
+
+    assert outcome["selected"]["epoch"] == scores.index(max(scores))
+    assert outcome["selected"]["top1_accuracy"] == max(scores)
+    assert all(map(torch.equal, run.state.evaluated.state_dict().values(), run.state.best.weights.values()))
+
+
+def test_selection_on_test_trains_on_all_images_and_reports_the_best_test_epoch():
+    run = training(train__selection="test")
+    scores = [line["selection_top1_accuracy"] for line in run.epochs()]
+
+    assert run.state.spent["images"] == 3 * 64
+    assert run.finish()["metrics"]["top1_accuracy"] == pytest.approx(max(scores))
+
+
+def test_the_last_epoch_is_taken_where_nothing_selects():
+    run = training(train__selection="last")
+    lines = list(run.epochs())
+
+    assert "selection_loss" not in lines[0]
+    assert run.finish()["selected"] == {"split": "last", "epoch": 2}
+
+
+def test_patience_stops_after_so_many_epochs_without_a_better_score():
+    run = training(train__epochs=50, train__patience=2, train__learning_rate=1e-12, train__ema_decay=0)
+
+    assert [line["epoch"] for line in run.epochs()] == [0, 1, 2]
+
+
+def test_evaluation_uses_the_average_and_leaves_training_alone():
+    run = training(train__epochs=1)
+    list(run.epochs())
+
+    assert run.state.evaluated is not run.state.network
+    assert run.state.network.training
+    assert not all(map(torch.equal, run.state.evaluated.parameters(), run.state.network.parameters()))
+
+
+def test_bfloat16_changes_the_numbers_a_little_and_keeps_float32_weights():
+    exact, rounded = training(train__epochs=1), training(train__epochs=1, train__precision="bfloat16")
+    (one,), (other,) = exact.epochs(), rounded.epochs()
+
+    assert one["train_loss"] != other["train_loss"]
+    assert one["train_loss"] == pytest.approx(other["train_loss"], rel=0.05)
+    assert {weight.dtype for weight in rounded.state.network.parameters()} == {torch.float32}

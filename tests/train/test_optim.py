@@ -1,0 +1,59 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from recstudy.config import TrainConfig
+from recstudy.train.optim import MovingAverage, learning_rate, make_optimizer
+
+
+def test_warm_up_starts_at_zero_and_the_cosine_ends_above_the_floor():
+    """E = 1000, W = 30: 0, lr/30, ..., lr at 30; half way down at 515; the last epoch is one step before the floor."""
+    config = TrainConfig(epochs=1000, warmup=0.03)
+    rates = [learning_rate(config, epoch) for epoch in range(1000)]
+
+    assert rates[:2] == [0, 3e-4 / 30]
+    assert rates[30] == 3e-4
+    assert rates[515] == pytest.approx((3e-4 + 1e-6) / 2)
+    assert rates[999] == pytest.approx(1e-6 + (3e-4 - 1e-6) * (1 - math.cos(math.pi / 970)) / 2)
+    assert rates[30:] == sorted(rates[30:], reverse=True)
+
+
+def test_warm_up_of_the_baselines_is_ten_of_three_hundred_epochs():
+    config = TrainConfig(epochs=300, warmup=1 / 30)
+
+    assert learning_rate(config, 9) == pytest.approx(3e-4 * 0.9)
+    assert learning_rate(config, 10) == 3e-4
+
+
+def test_one_epoch_trains_at_the_full_rate():
+    assert learning_rate(TrainConfig(epochs=1, warmup=0.03), 0) == 3e-4
+
+
+def test_moving_average_by_hand():
+    """d = 0.9 from 1: after weights 2 and 3 it is 0.9 * (0.9 + 0.2) + 0.3 = 1.29; buffers are taken over as they are."""
+    network = nn.BatchNorm1d(1)
+    average = MovingAverage(network, 0.9)  # type: ignore[arg-type]
+    for value in (2.0, 3.0):
+        network.weight.data.fill_(value)
+        average.update()
+    network.running_mean.fill_(7.0)
+    average.copy_buffers()
+
+    assert average.network.weight.item() == pytest.approx(1.29)
+    assert average.network.running_mean.item() == 7.0
+    assert not average.network.weight.requires_grad
+
+
+def test_weight_decay_is_on_every_parameter():
+    layer = nn.Linear(2, 2)
+    optimizer = make_optimizer(layer, TrainConfig(learning_rate=0.1, weight_decay=0.5))
+    before = [weight.clone() for weight in layer.parameters()]
+    for weight in layer.parameters():
+        weight.grad = torch.zeros_like(weight)
+
+    optimizer.step()
+
+    for weight, old in zip(layer.parameters(), before, strict=True):
+        torch.testing.assert_close(weight.data, old * 0.95)

@@ -1,0 +1,119 @@
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data import Digits
+from recstudy.data.cache import load
+from recstudy.models import ViTRM
+from recstudy.train.loop import Training
+from recstudy.train.state import checkpoints, load_checkpoint, save_checkpoint, save_weights
+
+RUN = RunConfig(
+    data=Digits(limit=32),
+    model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, latent_steps=1),
+    train=TrainConfig(epochs=4, batch_size=16, ema_decay=0.9),
+)
+
+
+def fresh(config: RunConfig = RUN) -> Training:
+    return Training(config, load(config.data, Path(".")), torch.device("cpu"))
+
+
+def trained(epochs: int, folder: Path) -> Training:
+    run = fresh()
+    for line in run.epochs():
+        save_checkpoint(run, folder)
+        if line["epoch"] == epochs - 1:
+            break
+    return run
+
+
+def test_two_checkpoints_are_kept(tmp_path):
+    trained(4, tmp_path)
+
+    assert [path.name for path in checkpoints(tmp_path)] == ["checkpoint-000004.pt", "checkpoint-000003.pt"]
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.integers(0, 10**9), st.sampled_from(["flip", "cut"]))
+def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path_factory, place, damage):
+    folder = tmp_path_factory.mktemp("run")
+    trained(3, folder)
+    newest = checkpoints(folder)[0]
+    content = bytearray(newest.read_bytes())
+    where = place % len(content)
+    content[where] ^= 1
+    newest.write_bytes(content if damage == "flip" else content[:where])
+    run = fresh()
+
+    assert load_checkpoint(run, folder)
+    assert run.state.epoch == 2
+
+
+def test_a_damaged_checkpoint_is_named_in_a_warning(tmp_path, caplog):
+    trained(2, tmp_path)
+    newest = checkpoints(tmp_path)[0]
+    newest.write_bytes(newest.read_bytes()[:-1])
+
+    with caplog.at_level(logging.WARNING):
+        load_checkpoint(fresh(), tmp_path)
+
+    assert "checkpoint-000002.pt is damaged; trying the checkpoint before it" in caplog.text
+
+
+def test_without_a_good_checkpoint_a_run_begins_anew(tmp_path):
+    run = fresh()
+    (tmp_path / "checkpoint-000001.pt").write_bytes(b"")
+
+    assert not load_checkpoint(run, tmp_path)
+    assert run.state.epoch == 0
+
+
+def test_a_checkpoint_that_would_execute_something_is_not_read(tmp_path):
+    import hashlib
+    import pickle
+
+    archive = pickle.dumps(Path("."))
+    (tmp_path / "checkpoint-000001.pt").write_bytes(archive + hashlib.sha256(archive).digest())
+
+    with pytest.raises(Exception, match=r"weights_only|Weights only|Unsupported"):
+        load_checkpoint(fresh(), tmp_path)
+
+
+@settings(deadline=None, max_examples=6)
+@given(st.integers(1, 3), st.booleans())
+def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, attached):
+    config = RUN.with_changes({"train.detach_carry": not attached, "train.supervision_steps": 2, "train.augment.mixup": 0.3})
+    folder = tmp_path_factory.mktemp("run")
+    straight, stopped = fresh(config), fresh(config)
+    list(straight.epochs())
+    for line in stopped.epochs():
+        if line["epoch"] == epoch - 1:
+            break
+    save_checkpoint(stopped, folder)
+    resumed = fresh(config)
+
+    load_checkpoint(resumed, folder)
+    list(resumed.epochs())
+
+    ours, theirs = resumed.state, straight.state
+    assert all(map(torch.equal, ours.evaluated.state_dict().values(), theirs.evaluated.state_dict().values()))
+    assert (ours.best.epoch, ours.best.score) == (theirs.best.epoch, theirs.best.score)
+    assert {name: ours.spent[name] for name in ("images", "batches", "steps")} == {
+        name: theirs.spent[name] for name in ("images", "batches", "steps")
+    }
+    assert resumed.finish() == straight.finish()
+
+
+def test_weights_are_safetensors_that_load_into_the_network(tmp_path):
+    run = fresh()
+    list(run.epochs())
+    save_weights(run.state.best.weights, tmp_path / "weights.safetensors")
+
+    fresh().state.network.load_state_dict(load_file(tmp_path / "weights.safetensors"))
