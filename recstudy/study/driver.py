@@ -31,6 +31,9 @@ from recstudy.train.worker import RESTARTS, tune_trial
 
 Trainable = Callable[..., None]
 
+# What a Tune process needs that only starts Ray Train workers: no core, and Tune wants something; every head node has this.
+COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
+
 
 @dataclass(frozen=True)
 class Where:
@@ -104,7 +107,7 @@ def _trial(plan: Plan, run: Run, place: Place, results: Results, where: Where, s
 def _fit(name: str, trials: list[Trial], place: Place, scratch: str, watch: "_Watch", trainable: Trainable) -> None:
     function = tune.with_parameters(trainable, trials=trials)
     function.__name__ = name  # what the dashboard's Actors page shows
-    resources: dict[str, float] = {"cpu": 0} if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
+    resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
     at_once = concurrent_runs(place)
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
     tuner = Tuner(

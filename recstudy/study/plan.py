@@ -39,7 +39,7 @@ def plan_record(plan: Plan) -> Json:
         ],
         "seeds": list(range(plan.seeds)),
         "runs": [[run.variant, run.seed, run.id] for run in plan.runs],
-        "report": REPORT.dump_python(list(plan.study.report), mode="json"),
+        "report": REPORT.dump_python(list(plan.study.by_preset(plan.study.report, plan.preset)), mode="json"),
     }
 
 

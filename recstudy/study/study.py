@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from recstudy.analysis.spec import Curve, LearningCurves, Table
+from recstudy.analysis.spec import ReportPart
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.study.design import Variant
@@ -25,7 +25,7 @@ class Study:
         presets: name -> run config that the variants change; the first one is the default.
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
-        report: the tables and figures, in their order.
+        report: the tables and figures in their order, for every preset or by preset.
         question: what the study asks and what an answer costs; by default the docstring of the file that makes it.
     """
 
@@ -33,13 +33,17 @@ class Study:
     presets: Mapping[str, RunConfig]
     variants: Sequence[Variant] | Mapping[str, Sequence[Variant]]
     seeds: int | Mapping[str, int] = 1
-    report: Sequence[Table | Curve | LearningCurves] = ()
+    report: Sequence[ReportPart] | Mapping[str, Sequence[ReportPart]] = ()
     question: str = ""
 
     def __post_init__(self) -> None:
         if not self.question:
             asked = sys._getframe(2).f_globals.get("__doc__") or self.name  # 0: here, 1: __init__, 2: the study file
             object.__setattr__(self, "question", inspect.cleandoc(asked))
+
+    def by_preset(self, part: Any, preset: str) -> Any:
+        """Variants, seeds or report: one for all presets, or this preset's own."""
+        return part[preset] if isinstance(part, Mapping) else part
 
 
 @dataclass(frozen=True)
@@ -95,14 +99,14 @@ def make_plan(
     preset = preset or next(iter(study.presets))
     if preset not in study.presets:
         raise ConfigError(f"no preset {preset!r}: {study.name} has {choices(study.presets)}.{nearest(preset, study.presets)}")
-    variants = study.variants[preset] if isinstance(study.variants, Mapping) else study.variants
+    variants = study.by_preset(study.variants, preset)
     changes = dict(changes or {})
     for variant in variants:
         _not_swept(changes, variant)
     base = study.presets[preset].with_changes(changes)
     changes |= SMOKE if smoke else {}
     configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
-    count = seeds or (study.seeds[preset] if isinstance(study.seeds, Mapping) else study.seeds)
+    count = seeds or study.by_preset(study.seeds, preset)
     return Plan(study, preset, base.with_changes(changes), variants, configs, 1 if smoke and not seeds else count, changes, smoke)
 
 

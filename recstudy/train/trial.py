@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from setproctitle import setproctitle
 
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
@@ -58,7 +57,6 @@ def run_trial(trial: Trial, report: Report) -> Json:
 
     Every worker of a group calls this; the first writes the records, and `report` gets each epoch's line.
     """
-    setproctitle(trial.title)
     folder = RunFolder(Path(trial.folder))
     if rank_and_world()[0] != 0:
         return _fit(trial, folder, report, write=False) if first_says(False) else {"status": "done"}

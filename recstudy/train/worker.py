@@ -9,7 +9,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from ray.tune.integration.ray_train import TuneReportCallback
 
 from recstudy.config import Place
-from recstudy.train.trial import Trial, run_trial
+from recstudy.train.trial import Report, Trial, run_trial
 
 RESTARTS = 2  # of a group of workers, or of a trial's process, that was killed
 
@@ -21,7 +21,7 @@ def tune_trial(settings: dict[str, Any], trials: list[Trial]) -> None:
     if place.uses_train:
         _on_train_workers(trial, place)
     else:
-        tune.report(run_trial(trial, report=tune.report))
+        tune.report(run_trial(trial, titled(trial.title, tune.report)))
 
 
 def _on_train_workers(trial: Trial, place: Place) -> None:
@@ -48,4 +48,17 @@ def _on_train_workers(trial: Trial, place: Place) -> None:
 
 def _train_worker(values: dict[str, Any]) -> None:
     """One worker of a group: reports in step with the others, as Train wants it."""
-    ray.train.report(run_trial(Trial(**values), report=ray.train.report))
+    trial = Trial(**values)
+    ray.train.report(run_trial(trial, titled(trial.title, ray.train.report)))
+
+
+def titled(title: str, report: Report) -> Report:
+    """`report`, with the process titled before it and after: Ray puts its own title back at every call."""
+    show = ray._raylet.setproctitle  # the setproctitle package has no effect in a Ray worker (2.60)
+    show(title)
+
+    def report_and_show(line: dict[str, Any]) -> None:
+        report(line)
+        show(title)
+
+    return report_and_show

@@ -1,0 +1,38 @@
+# make demo: the quick study, from nothing to a table and a page.   make check test: what CI runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := recstudy studies tests
+
+.PHONY: setup demo check test bench gpu-bench readme clean
+
+setup: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "recstudy needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ". Name another with PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing recstudy and what it needs into $(VENV) (a few GB, some minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+demo: setup
+	$(BIN)/python studies/vitrm_depth_sweep.py
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python studies/index.py --check
+
+test: setup
+	$(BIN)/python -m pytest
+
+bench: setup
+	$(BIN)/python studies/bench/overhead.py
+
+readme: setup
+	$(BIN)/python studies/index.py
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

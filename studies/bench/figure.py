@@ -1,0 +1,111 @@
+"""A measured figure and its mark: what a part of the benchmark hands back, how it is printed and how it is written down."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+
+from recstudy.records import Results, read_json, write_json
+
+PACKAGES = ("recstudy", "torch", "ray", "numpy", "pandas", "plotly")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its median, every sample, and the mark it is held to, if any."""
+
+    name: str
+    unit: str
+    samples: Sequence[float]
+    most: float | None = None  # the mark: the median is at most this
+    least: float | None = None  # or at least this
+    note: str = ""
+
+    @property
+    def value(self) -> float:
+        return median(self.samples)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the median meets the mark; None where there is no mark."""
+        if self.most is not None:
+            return self.value <= self.most
+        return None if self.least is None else self.value >= self.least
+
+    @property
+    def mark(self) -> str:
+        if self.most is not None:
+            return f"at most {number(self.most)}"
+        return "" if self.least is None else f"at least {number(self.least)}"
+
+    @property
+    def spread(self) -> str:
+        """From the smallest to the largest sample, and how many there are."""
+        if len(self.samples) < 2:
+            return ""
+        return f"{number(min(self.samples))} to {number(max(self.samples))} ({len(self.samples)})"
+
+
+def number(value: float) -> str:
+    """Three digits that count: 1234, 56.7, 0.089."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def as_table(title: str, figures: Sequence[Figure]) -> Table:
+    """Figure, mark and whether it is met."""
+    table = Table("figure", title=title, title_justify="left")
+    for name in ("median", "least to most", "mark", "met"):
+        table.add_column(name, justify="right")
+    table.add_column("note")
+    for figure in figures:
+        met = {None: "", True: "yes", False: "NO"}[figure.met]
+        table.add_row(figure.name, f"{number(figure.value)} {figure.unit}", figure.spread, figure.mark, met, figure.note)
+    return table
+
+
+def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: float) -> Path:
+    """Put a part's figures into `bench/overhead.json` of a results folder; what other parts measured stays."""
+    path = Results(folder).create().root / "bench" / "overhead.json"
+    written = read_json(path) or {}
+    measured = {
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+        "hardware": hardware(),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "figures": [asdict(figure) | {"value": figure.value, "met": figure.met} for figure in figures],
+    }
+    write_json(path, written | {part: measured})
+    return path
+
+
+def hardware() -> dict[str, Any]:
+    """The machine, and how busy it was when the figures were written."""
+    cpus = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    found = {"cpu": cpus[0].split(":", 1)[1].strip() if cpus else platform.machine(), "cores": os.cpu_count()}
+    return found | {"load_average": os.getloadavg()[0], "gpu": gpu_name()}
+
+
+def gpu_name() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

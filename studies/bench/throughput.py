@@ -1,0 +1,202 @@
+"""How fast ViTRM trains at its paper size (3.6 M parameters, 3x32x32), beside the same model from torch.nn.MultiheadAttention.
+
+Both sides are shown to be one function first: as many parameters and, with the same weights, the same logits. Then they take
+turns, so that whatever else the machine does slows both; the ratio is of neighbours. One step is what the training loop does
+with a batch: `forward + backward` of one supervision step, and the `training step` that adds the optimiser and the moving
+average. TFLOP/s count the model as its paper writes it (`recstudy.metrics.cost`: every token of every layer), which is what
+518 PFLOP for 1,000 epochs means; ours computes fewer, and that count stands beside it.
+
+CPU: float32 on every core, batch 32. GPU: bf16 autocast and torch.compile, batch 128 and 1024.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+
+import torch
+from figure import Figure
+from naive import NaiveViTRM, copy_weights
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from recstudy import RunConfig, TrainConfig
+from recstudy.data import Cifar10
+from recstudy.data.batches import Batch
+from recstudy.metrics.cost import cost
+from recstudy.models import ViTRM
+from recstudy.models.networks.contract import Network, build
+from recstudy.train.losses import step_loss
+from recstudy.train.optim import MovingAverage, make_optimizer
+
+CONFIG = RunConfig(data=Cifar10(), model=ViTRM(), train=TrainConfig(precision="bfloat16"))
+EPOCHS, IMAGES = 1000, 50_000  # the full run of 002 on CIFAR-10
+SPEC_TFLOPS = {"NVIDIA H100": 989, "NVIDIA H200": 989}  # dense bf16 of the SXM parts, as their data sheets have it
+Step = Callable[[], object]
+
+
+def measure(options: object) -> list[Figure]:
+    """On the GPU where there is one, else on the CPU."""
+    same_function()
+    if not torch.cuda.is_available():
+        return on_cpu(batch=32)
+    torch.set_float32_matmul_precision("high")
+    peak = matrix_peak()
+    named = Figure("matrix product", "TFLOP/s", [peak], note="8192 x 8192 x 8192, bf16, random values")
+    return [named, *on_gpu(128, steps=20, peak=peak), *on_gpu(1024, steps=5, peak=peak)]
+
+
+def pair(device: str = "cpu") -> tuple[Network, NaiveViTRM]:
+    """Ours and the naive one, with the same weights."""
+    torch.manual_seed(0)
+    network = build(CONFIG.model, CONFIG.data)
+    naive = NaiveViTRM(ViTRM(), CONFIG.data.shape, CONFIG.data.classes)
+    copy_weights(network, naive)
+    return network.to(device), naive.to(device)
+
+
+def same_function() -> None:
+    """Equal parameters, and equal logits to 1e-4."""
+    ours, naive = (network.eval() for network in pair())
+    images = torch.randn(4, *CONFIG.data.shape)
+    with torch.no_grad():
+        logits = [network(images, network.start(images))[0].logits for network in (ours, naive)]
+    counts = [sum(weight.numel() for weight in network.parameters()) for network in (ours, naive)]
+    assert counts[0] == counts[1] == cost(CONFIG).params, counts
+    torch.testing.assert_close(*logits, atol=1e-4, rtol=0)
+
+
+# --------------------------------------------------------------------------------------------------------------- on a CPU
+
+
+def on_cpu(batch: int, rounds: int = 9) -> list[Figure]:
+    """Images/s of both and their ratio, in float32."""
+    torch.set_num_threads(os.cpu_count() or 1)
+    images = synthetic(batch, "cpu")
+    steps = {side: backward_step(network.train(), network, images, "cpu") for side, network in sides("cpu").items()}
+    seconds = in_turns(steps, rounds, lambda: None)
+    return compared(f"CPU, float32, batch {batch}, forward + backward", seconds, batch)
+
+
+def sides(device: str) -> dict[str, Network]:
+    ours, naive = pair(device)
+    return {"ours": ours, "naive": naive}
+
+
+# --------------------------------------------------------------------------------------------------------------- on a GPU
+
+
+def on_gpu(batch: int, steps: int, peak: float, rounds: int = 9) -> list[Figure]:
+    """Images/s of both, their ratio, TFLOP/s, shares of the peak and what 1,000 epochs would take."""
+    torch.compiler.reset()
+    images = synthetic(batch, "cuda")
+    backward: dict[str, Step] = {}
+    training: dict[str, Step] = {}
+    for side, network in sides("cuda").items():
+        compiled = torch.compile(network.train(), dynamic=False)
+        backward[side] = repeated(backward_step(network, compiled, images, "cuda"), steps)
+        training[side] = repeated(training_step(network, compiled, images, "cuda"), steps)
+    where = f"{gpu()}, bf16, compiled, batch {batch}"
+    figures = compared(f"{where}, forward + backward", in_turns(backward, rounds, torch.cuda.synchronize), steps * batch)
+    trained = in_turns(training, rounds, torch.cuda.synchronize)
+    figures += compared(f"{where}, training step", trained, steps * batch)
+    return figures + at_full_size(f"{where}, training step", trained["ours"], steps * batch, peak)
+
+
+def at_full_size(what: str, seconds: list[float], images: int, peak: float) -> list[Figure]:
+    """What our images/s mean in TFLOP/s, of the card's peak, and for the paper's whole run."""
+    gflops = cost(CONFIG).train_gflops
+    rates = [images / spent for spent in seconds]
+    teraflops = [rate * gflops / 1e3 for rate in rates]
+    done = computed_gflops() / gflops
+    spec = next((value for name, value in SPEC_TFLOPS.items() if name in gpu()), None)
+    return [
+        Figure(f"{what}: ours", "TFLOP/s", teraflops, note=f"of the model; {done:.0%} of them are computed"),
+        *([Figure(f"{what}: of {spec} TFLOP/s (data sheet)", "%", [100 * value / spec for value in teraflops])] if spec else []),
+        Figure(f"{what}: of the matrix product above", "%", [100 * value / peak for value in teraflops]),
+        Figure(f"{what}: {EPOCHS:,} epochs of CIFAR-10", "h", [EPOCHS * IMAGES / rate / 3600 for rate in rates], most=1.0),
+    ]
+
+
+def matrix_peak(size: int = 8192, products: int = 20) -> float:
+    """TFLOP/s of a large bf16 matrix product: what this card gives today."""
+    a, b = torch.randn(2, size, size, device="cuda", dtype=torch.bfloat16)
+    times = in_turns({"product": repeated(lambda: a @ b, products)}, 5, torch.cuda.synchronize)["product"]
+    return 2 * size**3 * products / median(times) / 1e12
+
+
+def gpu() -> str:
+    return torch.cuda.get_device_name()
+
+
+def computed_gflops() -> float:
+    """GFLOP an image that ours computes in a step, forward and backward, leaving out outputs that nobody reads."""
+    with torch.device("meta"):
+        network, images = build(CONFIG.model, CONFIG.data), torch.empty(1, *CONFIG.data.shape)
+    with FlopCounterMode(display=False) as counter:
+        output, _ = network(images, network.start(images))
+        (output.logits.sum() + output.halt.sum()).backward()
+    return counter.get_total_flops() / 1e9
+
+
+# ------------------------------------------------------------------------------------------------------------- both
+
+
+def synthetic(batch: int, device: str) -> Batch:
+    images = torch.randn(batch, *CONFIG.data.shape, device=device)
+    return Batch(images, torch.randint(CONFIG.data.classes, (batch,), device=device), None, batch)
+
+
+def loss_of(network: Network, forward: Callable[..., tuple], batch: Batch, device: str) -> Tensor:
+    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        output, _ = forward(batch.images, network.start(batch.images))
+    return step_loss(output, batch, CONFIG.train).sum() / batch.total
+
+
+def backward_step(network: Network, forward: Callable[..., tuple], batch: Batch, device: str) -> Step:
+    def step() -> None:
+        network.zero_grad(set_to_none=True)
+        loss_of(network, forward, batch, device).backward()
+
+    return step
+
+
+def training_step(network: Network, forward: Callable[..., tuple], batch: Batch, device: str) -> Step:
+    optimizer, average = make_optimizer(network, CONFIG.train), MovingAverage(network, CONFIG.train.ema_decay)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        loss_of(network, forward, batch, device).backward()
+        optimizer.step()
+        average.update()
+
+    return step
+
+
+def repeated(step: Step, times: int) -> Step:
+    def steps() -> None:
+        for _ in range(times):
+            step()
+
+    return steps
+
+
+def in_turns(steps: Mapping[str, Step], rounds: int, wait: Callable[[], object]) -> dict[str, list[float]]:
+    """Seconds of each step, one after the other in each of `rounds` rounds; two rounds before them warm up."""
+    seconds: dict[str, list[float]] = {side: [] for side in steps}
+    for counted in range(-2, rounds):
+        for side, step in steps.items():
+            wait()
+            began = time.perf_counter()
+            step()
+            wait()
+            if counted >= 0:
+                seconds[side].append(time.perf_counter() - began)
+    return seconds
+
+
+def compared(what: str, seconds: Mapping[str, list[float]], images: int) -> list[Figure]:
+    rates = {side: [images / spent for spent in times] for side, times in seconds.items()}
+    ratios = [ours / naive for ours, naive in zip(rates["ours"], rates["naive"], strict=True)]
+    shown = [Figure(f"{what}: {side}", "images/s", rate) for side, rate in rates.items()]
+    return [*shown, Figure(f"{what}: ours / naive", "x", ratios, least=1.0)]

@@ -1,0 +1,34 @@
+"""Which of six tiny models learns the digits?
+
+A study for the tests: seconds a run on one core.
+"""
+
+from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy.analysis import Curve, LearningCurves, Table
+from recstudy.data import Digits
+from recstudy.models import ViTRM
+
+FIGURES = published("002_ablation_fig2_fig3")
+
+study = Study(
+    name="tiny",
+    presets={
+        "quick": RunConfig(
+            data=Digits(limit=300),
+            model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
+            train=TrainConfig(epochs=8, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
+            place=Place(gpus_per_run=0, checkpoint_seconds=0),
+        ),
+        "long": RunConfig(data=Digits(), model=ViTRM(width=16, heads=2, layers=1, patch=2), train=TrainConfig(epochs=500)),
+    },
+    variants=grid({"model.latent_steps": [1, 2, 3], "train.supervision_steps": [1, 2]}),
+    seeds={"quick": 1, "long": 1},
+    report=[
+        Table("depths", targets=FIGURES),
+        Curve("curve", x="model.latent_steps", y="top1_accuracy", by="train.supervision_steps", targets=FIGURES),
+        LearningCurves(),
+    ],
+)
+
+if __name__ == "__main__":
+    main(study)
