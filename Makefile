@@ -31,6 +31,9 @@ test: setup
 bench: setup
 	$(BIN)/python studies/bench/overhead.py
 
+gpu-bench: setup
+	$(BIN)/python studies/bench/overhead.py throughput
+
 readme: setup
 	$(BIN)/python studies/index.py
 

@@ -15,6 +15,7 @@ import recstudy.models  # noqa: F401  both fill the registries
 from recstudy.errors import ConfigError
 from recstudy.records import Results
 from recstudy.study.study import Plan, Run, Study, make_plan, select
+from recstudy.study.token import present_token
 from recstudy.terminal import console, finish
 
 Format = Literal["pdf", "svg", "png"]
@@ -83,6 +84,8 @@ def _study(study: Study, options: Options) -> int:
 def _run(plan: Plan, runs: Sequence[Run], results: Results, options: Options) -> None:
     if _all_finished(plan, runs, results):
         return
+    if options.address:
+        present_token()
     from recstudy.study.driver import Where, run_study
     from recstudy.study.view import View
 

@@ -90,7 +90,8 @@ def take(results: Results, name: str, preset: str) -> None:
         "runs": f"{len(done)} of {len(records.rows)}",
         "date": max(row["provenance.finished"] for row in done)[:10],
         "machine": f"{first['provenance.cpu']}, {first['provenance.cores']} cores, {first['provenance.gpu'] or 'no GPU'}",
-        "commit": str(first["provenance.commit"])[:10] + (" with uncommitted changes" if any(row["provenance.dirty"] for row in done) else ""),
+        "commit": str(first["provenance.commit"])[:10]
+        + (" with uncommitted changes" if any(row["provenance.dirty"] for row in done) else ""),
         "minutes": round(sum(row["seconds"] for row in done) / 60, 1),
         "verdicts": dict(sorted(verdicts.items())),
         "tables": {title: markdown(table) for title, table in tables.items()},

@@ -77,7 +77,10 @@ def test_a_whole_part_may_be_replaced():
         ({"data.name": "cifr10"}, r"no data set 'cifr10': there are .*Did you mean 'cifar10'\?"),
         ({"model": {"family": "vitmr"}}, r"no model family 'vitmr': there are .*Did you mean 'vitrm'\?"),
         ({"model": {"width": 3}}, "'model' needs a 'family': one of resnet, vit, vitrm"),
-        ({"model": ViT(), "train.supervision_steps": 2, "model.patch": 2}, "supervision_steps must be 1 for ViT-Small.* but got 2"),
+        (
+            {"model": ViT(), "train.supervision_steps": 2, "model.patch": 2},
+            "supervision_steps must be 1 for ViT-Small.* but got 2",
+        ),
         ({"place.trainer": "inline", "place.workers_per_run": 2}, "trainer 'inline' runs one worker"),
         ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
     ],

@@ -45,7 +45,7 @@ def _count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int]:
 
 def _flops(network: Network, images: torch.Tensor, backward: bool) -> int:
     network.requires_grad_(backward)  # FlopCounterMode cannot look at trained weights where gradients are off
-    with FlopCounterMode(display=False) as counter:
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
         output, _ = network(images, network.start(images))
         if backward:
             (output.logits.sum() + (0 if output.halt is None else output.halt.sum())).backward()

@@ -33,13 +33,15 @@ SETTINGS = {
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "0",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
 }
 
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[str]:
     """A connection for as long as the block runs; gives a line that says where the dashboard is."""
-    os.environ.update(SETTINGS)
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
     if address is not None:
         _answers(address)
     local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
@@ -76,19 +78,21 @@ def _answers(address: str) -> None:
         raise ClusterError(_silent(address, f"TCP connection to {host}:{port}: {error}")) from None
     if parts.scheme == "ray":
         return
+    command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
     try:
-        command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", f"{host}:{port}"]
-        healthy = subprocess.run(command, timeout=ANSWER_S, capture_output=True, check=False).returncode == 0
+        tried = subprocess.run(command, timeout=ANSWER_S, capture_output=True, text=True, check=False)
     except subprocess.TimeoutExpired:
-        healthy = False
-    if not healthy:
-        raise ClusterError(_silent(address, f"{host}:{port} accepts connections, but `ray health-check` finds no cluster there"))
+        raise ClusterError(
+            _silent(address, f"{host}:{port} accepts connections, but no cluster joined in {ANSWER_S} s")
+        ) from None
+    if tried.returncode:
+        raise ClusterError(_silent(address, f"{host}:{port}: {tried.stderr.strip().splitlines()[-1]}"))
 
 
 def _silent(address: str | None, tried: str) -> str:
     return (
-        f"no Ray cluster answers at {address or 'this machine'} ({tried}). Start one with `ray start --head`, "
-        "or leave --address out to run on this machine."
+        f"no Ray cluster answers at {address or 'this machine'} ({tried}). Start one with `ray start --head`, give it the token "
+        "of `ray get-auth-token` if it asks for one, or leave --address out to run on this machine."
     )
 
 

@@ -106,6 +106,8 @@ def make_plan(
     base = study.presets[preset].with_changes(changes)
     changes |= SMOKE if smoke else {}
     configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"--seeds must be at least 1, but got {seeds}")
     count = seeds or study.by_preset(study.seeds, preset)
     return Plan(study, preset, base.with_changes(changes), variants, configs, 1 if smoke and not seeds else count, changes, smoke)
 

@@ -1,6 +1,5 @@
 """A measured figure and its mark: what a part of the benchmark hands back, how it is printed and how it is written down."""
 
-import json
 import os
 import platform
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """What recstudy costs beside the training itself, and how fast it trains. Prints every figure beside its mark.
 
-    scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 4 minutes
-    cores        the quick sweep of studies/vitrm_depth_sweep.py: how busy it keeps the cores    about 5 minutes
-    scale        a finished study of 10,000 runs: resuming it, reporting on it                   about 2 minutes
+    scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 5 minutes
+    cores        the quick sweep of studies/vitrm_depth_sweep.py: how busy it keeps the cores    about 6 minutes
+    scale        a finished study of 10,000 runs: resuming it, reporting on it                   under a minute
     throughput   ViTRM at its paper size beside the same model from torch.nn.MultiheadAttention  about 2 minutes on 2 cores
 
     python studies/bench/overhead.py
@@ -12,7 +12,7 @@
 The figures go to bench/overhead.json in the results folder, each part with its date, machine and versions. Run it on an idle
 machine: other work slows the two sides of a ratio alike, but not a figure in seconds.
 
-On a GPU, `throughput` measures bf16 under torch.compile at batch 128 and 1024 (about 6 minutes, most of it compiling). It needs
+On a GPU, `throughput` measures bf16 under torch.compile at batch 128 and 1024 (some minutes, most of it compiling). It needs
 torch, torchvision, pydantic, tyro and rich, and neither Ray nor an installed recstudy:
 
     PYTHONPATH=. python studies/bench/overhead.py throughput

@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def measure(options: object) -> list[Figure]:
 
 
 @dataclass
-class Clock(View):
+class Stopwatch(View):
     """A silent view that notes when Ray is up and when each run ends."""
 
     up: float = 0.0
@@ -78,7 +78,7 @@ def through_driver() -> tuple[float, float]:
     """Milliseconds a run: over the whole session, and between the first and the last end."""
     plan = make_plan(idle_study())
     with tempfile.TemporaryDirectory() as folder, environment():
-        results, clock = Results(Path(folder) / "results"), Clock(Console(file=io.StringIO()))
+        results, clock = Results(Path(folder) / "results"), Stopwatch(Console(file=io.StringIO()))
         run_study(plan, plan.runs, results, Where(data=Path(folder)), clock, trainable=no_op)
         end = time.perf_counter()
         assert sum(state == "done" for state in results.states().values()) == RUNS
@@ -115,7 +115,7 @@ def through_plain_tune(reuse: bool) -> float:
     def empty(settings: dict[str, Any]) -> None:
         tune.report({"score": 0.0})
 
-    with tempfile.TemporaryDirectory() as folder, environment():
+    with tempfile.TemporaryDirectory() as folder, environment(), redirect_stdout(io.StringIO()):
         ray.init(address="local", include_dashboard=True, log_to_driver=False, logging_level="ERROR", object_store_memory=2**28)
         up = time.perf_counter()
         Tuner(

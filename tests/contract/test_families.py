@@ -45,7 +45,7 @@ FAMILY_SWITCHES = [
 
 
 def train(config: RunConfig) -> Training:
-    training = Training(config, load(config.data, Path(".")), CPU)
+    training = Training(config, load(config.data, Path()), CPU)
     for line in training.epochs():
         assert line["train_loss"] > 0
     return training

@@ -1,9 +1,6 @@
 import json
-
-
 import subprocess
 import sys
-
 from pathlib import Path
 
 import pytest
@@ -44,5 +41,3 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
-
-

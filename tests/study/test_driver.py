@@ -132,7 +132,9 @@ def test_two_workers_take_the_steps_of_one(shell, tmp_path):
     (one,), (two,) = alone.records().values(), shell.records().values()
     assert (one["provenance"]["workers"], two["provenance"]["workers"]) == (1, 2)
     assert alone.records().keys() == shell.records().keys()
-    (ours,), (theirs,) = ([path.read_text().splitlines() for path in each.results.glob("runs/*/epochs.jsonl")] for each in (shell, alone))
+    (ours,), (theirs,) = (
+        [path.read_text().splitlines() for path in each.results.glob("runs/*/epochs.jsonl")] for each in (shell, alone)
+    )
     for line, other in zip(map(json.loads, ours), map(json.loads, theirs), strict=True):
         for name in ("train_loss", "selection_loss"):
             assert line[name] == pytest.approx(other[name], rel=1e-5)

@@ -20,7 +20,7 @@ RUN = RunConfig(
 def training(**changes) -> Training:
     config = RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()})
     hold_out = config.train.selection == "validation"
-    return Training(config, load(config.data, Path("."), hold_out=hold_out), CPU)
+    return Training(config, load(config.data, Path(), hold_out=hold_out), CPU)
 
 
 def weights(run: Training) -> list[torch.Tensor]:
@@ -69,7 +69,9 @@ def test_an_attached_carry_makes_one_step_a_batch_through_all_supervision_steps(
 
 
 def test_attached_gradient_is_plain_autograd_through_the_chain():
-    run = training(train__supervision_steps=2, train__halt_threshold=1, train__detach_carry=False, train__epochs=1, model__dropout=0)
+    run = training(
+        train__supervision_steps=2, train__halt_threshold=1, train__detach_carry=False, train__epochs=1, model__dropout=0
+    )
     network = run.state.network
     batch = next(run._train.epoch(0))
     taken = []

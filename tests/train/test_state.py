@@ -22,7 +22,7 @@ RUN = RunConfig(
 
 
 def fresh(config: RunConfig = RUN) -> Training:
-    return Training(config, load(config.data, Path(".")), torch.device("cpu"))
+    return Training(config, load(config.data, Path()), torch.device("cpu"))
 
 
 def trained(epochs: int, folder: Path) -> Training:
@@ -79,7 +79,7 @@ def test_a_checkpoint_that_would_execute_something_is_not_read(tmp_path):
     import hashlib
     import pickle
 
-    archive = pickle.dumps(Path("."))
+    archive = pickle.dumps(Path())
     (tmp_path / "checkpoint-000001.pt").write_bytes(archive + hashlib.sha256(archive).digest())
 
     with pytest.raises(Exception, match=r"weights_only|Weights only|Unsupported"):

@@ -1,0 +1,155 @@
+"""A finished study of 10,000 runs: what it takes to start it again, and to report on it.
+
+The records are made up, 25 epochs a run, in the form that a worker writes. Each command then runs in a process of its own,
+imports included: `python studies/NAME.py` up to its report (it lays out every run, looks for each result and writes the plan),
+and `recstudy report FOLDER`.
+"""
+
+import json
+import runpy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from figure import Figure
+
+from recstudy.records import FORMAT, Results, write_json
+from recstudy.study.plan import record_plan
+from recstudy.study.study import Plan, Run, make_plan
+
+VARIANTS, SEEDS, EPOCHS, TIMES = 2000, 5, 25, 3
+STUDY = f'''"""Does a study of many runs stay quick to handle?"""
+
+from recstudy import RunConfig, Study, TrainConfig, grid, main
+from recstudy.analysis import Curve, LearningCurves, Table
+from recstudy.data import Digits
+from recstudy.models import ViTRM
+
+study = Study(
+    name="many",
+    presets={{"quick": RunConfig(data=Digits(), model=ViTRM(width=64, heads=4, patch=2), train=TrainConfig(epochs={EPOCHS}))}},
+    variants=grid(
+        {{
+            "train.learning_rate": [round(1e-5 * step, 9) for step in range(1, {VARIANTS // 4} + 1)],
+            "model.latent_steps": [1, 2, 3, 6],
+        }}
+    ),
+    seeds={SEEDS},
+    report=[
+        Table("rates"),
+        Curve("by_rate", x="train.learning_rate", y="top1_accuracy", by="model.latent_steps"),
+        LearningCurves(),
+    ],
+)
+
+if __name__ == "__main__":
+    main(study)
+'''
+# The command as it is, but for the drawing: `recstudy report` draws it, and is measured by itself.
+UP_TO_THE_REPORT = """
+import runpy, sys
+import recstudy.cli
+recstudy.cli._report = lambda *what: None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+REPORT = "from recstudy.command import main; main()"
+# Wall seconds and peak memory of one command. Asked by a process that is small itself, because Linux counts the memory of
+# the process that starts a command as the command's own.
+ASK = """
+import json, os, subprocess, sys, time
+began = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+status, used = os.wait4(process.pid, 0)[1:]
+print(json.dumps([time.perf_counter() - began, used.ru_maxrss * 1024 / 1e6, os.waitstatus_to_exitcode(status)]))
+"""
+
+
+def measure(options: object) -> list[Figure]:
+    """Seconds and peak memory of both commands."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "many.py"
+        script.write_text(STUDY)
+        results = Results(Path(folder) / "results").create()
+        plan = make_plan(runpy.run_path(str(script))["study"])
+        make_up(plan, results)
+        resume = several([UP_TO_THE_REPORT, str(script), "--results", str(results.root)])
+        report = several([REPORT, "report", str(results.root)])
+    runs = f"{VARIANTS * SEEDS:,} runs"
+    return [
+        Figure(f"plan and resume {runs}", "s", [seconds for seconds, _ in resume], most=3),
+        Figure(f"plan and resume {runs}, peak memory", "MB", [memory for _, memory in resume], most=300),
+        Figure(f"report on {runs}", "s", [seconds for seconds, _ in report], most=20, note=f"{EPOCHS} epochs a run"),
+        Figure(f"report on {runs}, peak memory", "MB", [memory for _, memory in report]),
+    ]
+
+
+def several(program: Sequence[str]) -> list[tuple[float, float]]:
+    return [in_fresh_process(program) for _ in range(TIMES)]
+
+
+def in_fresh_process(program: Sequence[str]) -> tuple[float, float]:
+    """Wall seconds and peak memory (MB) of `python -c PROGRAM ARGUMENT...`."""
+    ask = [sys.executable, "-I", "-S", "-c", ASK, sys.executable, "-c", *program]
+    seconds, memory, code = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
+    assert code == 0, f"exit code {code}: {program[1:]}"
+    return seconds, memory
+
+
+# -------------------------------------------------------------------------------------------------------- made-up records
+
+
+def make_up(plan: Plan, results: Results) -> None:
+    """Every run's folder, written straight: flushing 40,000 files to the disk one by one would take an hour."""
+    for run in plan.runs:
+        folder = results.run(run.id)
+        folder.path.mkdir(parents=True)
+        folder.attempts.write_text('{"started": "2025-01-01T00:00:00+00:00", "host": "node", "process": 1}\n')
+        folder.config.write_text(json.dumps({**run.config.values, "place": run.config.place.model_dump()}, indent=1))
+        folder.epochs.write_text("".join(json.dumps(epoch_line(run, epoch)) + "\n" for epoch in range(EPOCHS)))
+        folder.result.write_text(json.dumps(result(run), indent=1))
+    record_plan(plan, results)
+    write_json(results.root / "recstudy.json", {"format": FORMAT, "what": "results of recstudy"})
+
+
+def score(run: Run, epoch: int) -> float:
+    return 90 - 60 / (epoch + 2) + (run.variant % 97) / 20 + run.seed / 5
+
+
+def epoch_line(run: Run, epoch: int) -> dict[str, float]:
+    return {
+        "epoch": epoch,
+        "learning_rate": run.config.train.learning_rate,
+        "train_loss": 2.3 / (epoch + 1) + run.seed / 100,
+        "supervision_steps_used": 1.0,
+        "selection_loss": 2.4 / (epoch + 1) + run.seed / 100,
+        "selection_top1_accuracy": score(run, epoch),
+        "seconds": 0.1692640149999,
+        "images_per_second": 7891.002515979,
+    }
+
+
+def result(run: Run) -> dict[str, Any]:
+    final = score(run, EPOCHS)
+    return {
+        "format": FORMAT,
+        "status": "done",
+        "metrics": {"top1_accuracy": final, "macro_f1": final - 0.1, "nll": 0.25862331965867347, "ece": 3.95972298},
+        "selected": {"split": "validation", "epoch": EPOCHS - 1, "top1_accuracy": final},
+        "cost": {
+            "params": 36085, "gflops": 0.002414208, "train_gflops": 0.028937728, "train_pflop": 0.000496368848384,
+            "seconds": 8.387918584, "device_seconds": 8.387918584, "images_per_second": 4624.508405, "peak_memory_mb": 961.99,
+            "supervision_steps_used": 1.0,
+        },
+        "attempts": 1,
+        "provenance": {
+            "commit": "86fba63d85eb615c346155832d547a9aff75f360", "dirty": False,
+            "versions": {"recstudy": "0.1.0", "torch": "2.15.0", "torchvision": "0.29.2", "ray": "2.60.0", "numpy": "2.4.6"},
+            "hardware": {"host": f"node-{run.seed}", "cpu": "a processor", "cores": 2, "gpu": None},
+            "workers": 1, "data_checksum": "4c6ed7deef6608961a2c68a1d99de2a8800c1d56b4fe44c8cf78b1104863eaa2",
+            "synthetic": False, "started": "2025-01-01T00:00:00+00:00", "finished": "2025-01-01T00:00:08+00:00",
+        },
+    }  # fmt: skip

@@ -1,0 +1,205 @@
+"""What a user types wrong: one line, exit code 2, nothing left half-written. And what a plan prints."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tiny
+
+from recstudy import Place, RunConfig, Study, TrainConfig, grid
+from recstudy.cli import main
+from recstudy.data import Cifar10, Digits, Mnist
+from recstudy.models import ViTRM
+
+GOLDEN = {
+    ("--preset", "papr"): "ConfigError: no preset 'papr': tiny has quick, long.",
+    ("--preset", "quik"): "ConfigError: no preset 'quik': tiny has quick, long. Did you mean 'quick'?",
+    (
+        "--set",
+        "model.latent_stpes=4",
+    ): "ConfigError: no field 'model.latent_stpes': ViTRM has blocks, cycles, dropout, family, ffn, "
+    "ffn_width, gradient, heads, image_in_answer, latent_init, latent_steps, latent_tokens, layers, norm, patch, test_cycles, width. "
+    "Did you mean 'latent_steps'?",
+    ("--set", "train.epochs=0"): "ConfigError: 'train.epochs' must be greater than or equal to 1, but got 0",
+    ("--set", "train.epochs"): "ConfigError: --set takes FIELD=VALUE, such as train.epochs=5, but got 'train.epochs'",
+    ("--set", "model.latent_steps=4"): "ConfigError: 'model.latent_steps' is swept by this study. Choose its levels with --only, "
+    "such as --only 'latent_steps=1, supervision_steps=1'",
+    ("--only", "latent_steps=9*"): "ConfigError: no variant matches --only 'latent_steps=9*': there are "
+    "'latent_steps=1, supervision_steps=1', 'latent_steps=1, supervision_steps=2', 'latent_steps=2, supervision_steps=1', "
+    "'latent_steps=2, supervision_steps=2', 'latent_steps=3, supervision_steps=1', 'latent_steps=3, supervision_steps=2'.",
+    (
+        "--trainer",
+        "inline",
+        "--workers-per-run",
+        "2",
+    ): "ConfigError: place: trainer 'inline' runs one worker; use 'train' or 'auto' for several",
+    ("--seeds", "0"): "ConfigError: --seeds must be at least 1, but got 0",
+    ("--address", "nonsense"): "ConfigError: --address must be auto, HOST:PORT or ray://HOST:PORT, but got 'nonsense'",
+}
+
+
+def ends_with(capsys, code: int, *arguments: str, study: Study = tiny.study) -> str:
+    """The one line on standard error."""
+    with pytest.raises(SystemExit) as end:
+        main(study, arguments)
+    output = capsys.readouterr()
+    assert end.value.code == code, output
+    return output.err.strip() if code else output.out
+
+
+@pytest.mark.parametrize("arguments", GOLDEN, ids=" ".join)
+def test_bad_input_is_one_golden_line(arguments, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert ends_with(capsys, 2, *arguments) == GOLDEN[arguments]
+    assert [path for path in Path("results").rglob("*") if path.is_file() and path.name not in ("recstudy.json", "lock")] in (
+        [],
+        [Path("results/studies/tiny/quick/plan.json")],
+    )
+
+
+def one_run(data) -> Study:
+    return Study(
+        name="one",
+        presets={"quick": RunConfig(data=data, model=ViTRM(patch=4), train=TrainConfig(), place=Place(gpus_per_run=0))},
+        variants=grid({"model.latent_steps": [1]}),
+    )
+
+
+def test_missing_data_is_named_before_anything_starts(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RECSTUDY_DATA", raising=False)
+
+    line = ends_with(capsys, 2, study=one_run(Cifar10()))
+
+    assert line == (
+        "DataError: CIFAR-10 not found under data (cifar-10-batches-py is missing). Pass --data DIR, set RECSTUDY_DATA, or add --download."
+    )
+    assert not list(Path("results").rglob("config.json"))
+
+
+def test_damaged_data_is_named_before_anything_starts(capsys, tmp_path, real_data):
+    shutil.copytree(real_data / "MNIST", tmp_path / "data/MNIST")
+    labels = tmp_path / "data/MNIST/raw/train-labels-idx1-ubyte"
+    content = bytearray(labels.read_bytes())
+    content[1000] ^= 1
+    labels.write_bytes(content)
+
+    line = ends_with(capsys, 2, "--data", str(tmp_path / "data"), "--results", str(tmp_path / "r"), study=one_run(Mnist()))
+
+    assert line.startswith("DataError: ")
+    assert "train-labels-idx1-ubyte" in line
+    assert "\n" not in line
+
+
+def test_results_of_another_program_are_left_alone(capsys, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+
+    line = ends_with(capsys, 2, "--results", str(tmp_path))
+
+    assert line == (
+        f"StorageError: {tmp_path} holds files of another program (recstudy.json is missing). "
+        "Give an empty or new folder with --results."
+    )
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_results_that_cannot_be_written_are_refused(capsys):
+    line = ends_with(capsys, 2, "--results", "/proc/recstudy")
+
+    assert (
+        line
+        == "StorageError: cannot write results to /proc/recstudy: No such file or directory. Give another folder with --results."
+    )
+
+
+def refused(tmp_path: Path, *arguments: str) -> str:
+    """As a user sees it, in a process of its own; and it takes less than 20 s of waiting."""
+    started = time.monotonic()
+    command = [sys.executable, tiny.__file__, "--results", str(tmp_path / "results"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert time.monotonic() - started < 60
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_an_address_where_nothing_listens(tmp_path):
+    assert refused(tmp_path, "--address", "127.0.0.1:1") == (
+        "ClusterError: no Ray cluster answers at 127.0.0.1:1 (TCP connection to 127.0.0.1:1: [Errno 111] Connection refused). "
+        "Start one with `ray start --head`, give it the token of `ray get-auth-token` if it asks for one, "
+        "or leave --address out to run on this machine."
+    )
+
+
+def test_an_address_where_something_else_listens(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+
+        line = refused(tmp_path, "--address", f"127.0.0.1:{port}")
+
+    assert line.startswith(
+        f"ClusterError: no Ray cluster answers at 127.0.0.1:{port} (127.0.0.1:{port} accepts connections, but no cluster joined"
+    )
+
+
+def test_auto_without_a_cluster(tmp_path):
+    if subprocess.run(["pgrep", "gcs_server"], capture_output=True, check=False).returncode == 0:
+        pytest.skip("another Ray runs on this machine, and auto would find it")
+    assert refused(tmp_path, "--address", "auto").startswith("ClusterError: no Ray cluster answers at auto")
+
+
+def test_more_gpus_than_there_are(tmp_path):
+    line = refused(tmp_path, "--gpus-per-run", "8")
+
+    assert line.startswith("ClusterError: a run needs 1 x (1 CPU, 8 GPU) but the cluster has 1 node: ")
+    assert line.endswith("Lower --gpus-per-run, --cpus-per-run or --workers-per-run.")
+
+
+def test_a_plan_as_json(capsys, tmp_path):
+    rows = json.loads(ends_with(capsys, 0, "--dry-run", "--json", "--seeds", "2", "--results", str(tmp_path / "r")))
+
+    assert [(row["label"], row["seed"]) for row in rows[:2]] == [
+        ("latent_steps=1, supervision_steps=1", 0),
+        ("latent_steps=1, supervision_steps=2", 0),
+    ]
+    assert [row["seed"] for row in rows] == [0] * 6 + [1] * 6
+    assert set(rows[0]) == {"label", "seed", "id", "params", "gflops", "train_gflops", "cached"}
+    assert rows[1]["train_gflops"] == 2 * rows[0]["train_gflops"]
+    assert not any(row["cached"] for row in rows)
+    assert not (tmp_path / "r").exists()
+
+
+def test_only_may_be_given_more_than_once(capsys, tmp_path):
+    chosen = ("--only", "latent_steps=1, *", "--only", "*supervision_steps=2")
+    rows = json.loads(ends_with(capsys, 0, "--dry-run", "--json", "--results", str(tmp_path / "r"), *chosen))
+
+    assert len(rows) == 4
+
+
+def test_a_plan_for_people_names_the_price(capsys, tmp_path):
+    text = ends_with(capsys, 0, "--dry-run", "--results", str(tmp_path / "r"))
+
+    assert "latent_steps=3, supervision_steps=2" in text
+    assert "PFLOP of training at most" in text
+
+
+def test_help_teaches_without_loading_torch_or_ray():
+    code = (
+        "import runpy, sys\nsys.argv = ['tiny.py', '--help']\n"
+        f"try:\n    runpy.run_path({tiny.__file__!r}, run_name='__main__')\n"
+        "except SystemExit as end:\n    print(end.code, [m for m in ('torch', 'ray', 'pandas') if m in sys.modules])"
+    )
+    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert "Which of six tiny models learns the digits?" in text
+    assert text.splitlines()[-1] == "0 []"
+
+
+def test_digits_need_no_data_folder():
+    assert one_run(Digits()).presets["quick"].data.name == "digits"

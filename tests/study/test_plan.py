@@ -1,0 +1,133 @@
+import pytest
+
+from recstudy import RunConfig, Study, TrainConfig, Variant, grid
+from recstudy.data import Cifar10, Digits
+from recstudy.errors import ConfigError
+from recstudy.models import ResNet, ViTRM
+from recstudy.study.plan import effective, plan_record
+from recstudy.study.study import make_plan, select
+
+BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
+
+
+def study(variants, **fields) -> Study:
+    return Study(name="s", presets={"quick": BASE, "paper": BASE}, variants=variants, question="Why?\n\nBecause.", **fields)
+
+
+def test_a_grid_lists_every_combination_the_last_axis_fastest():
+    variants = grid({"model.latent_steps": [1, 2], "train.batch_size": [32, 64]})
+
+    assert [variant.label for variant in variants] == [
+        "latent_steps=1, batch_size=32",
+        "latent_steps=1, batch_size=64",
+        "latent_steps=2, batch_size=32",
+        "latent_steps=2, batch_size=64",
+    ]
+    assert variants[1].changes == {"model.latent_steps": 1, "train.batch_size": 64}
+    assert variants[1].levels == {"latent_steps": 1, "batch_size": 64}
+    assert variants[1].axes == {"latent_steps": "model.latent_steps", "batch_size": "train.batch_size"}
+
+
+def test_a_named_level_may_change_several_fields():
+    (_, second) = grid({"model": {"A": {"model": BASE.model}, "B": {"model": ResNet(), "train.ema_decay": 0.0}}})
+
+    assert second.label == "model=B"
+    assert second.changes == {"model": ResNet(), "train.ema_decay": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [({"model.width": []}, "the axis 'model.width' has no levels"), ({"model.width": [8, 8]}, "lists a level twice")],
+)
+def test_a_bad_axis_is_named(axes, message):
+    with pytest.raises(ConfigError, match=message):
+        grid(axes)
+
+
+def test_seed_blocks_come_first():
+    plan = make_plan(study(grid({"model.latent_steps": [1, 2]}), seeds=2))
+
+    assert [(run.label, run.seed) for run in plan.runs] == [
+        ("latent_steps=1", 0), ("latent_steps=2", 0), ("latent_steps=1", 1), ("latent_steps=2", 1),
+    ]  # fmt: skip
+    assert len({run.id for run in plan.runs}) == 4
+    assert [run.config.seed for run in plan.runs] == [0, 0, 1, 1]
+
+
+def test_more_seeds_keep_the_ids_of_the_first_ones():
+    variants = grid({"model.latent_steps": [1, 2]})
+    three, five = ({run.id for run in make_plan(study(variants), seeds=seeds).runs} for seeds in (3, 5))
+
+    assert three < five
+
+
+def test_a_run_shared_by_two_studies_has_one_id():
+    one = make_plan(study(grid({"model.latent_steps": [1, 3]})))
+    other = make_plan(Study(name="other", presets={"quick": BASE}, variants=grid({"model.cycles": [1, 2]}), question="?"))
+
+    assert {run.id for run in one.runs} & {run.id for run in other.runs} == {BASE.run_id}
+
+
+def test_parts_may_differ_by_preset():
+    plan = make_plan(
+        study(
+            {"quick": grid({"model.latent_steps": [1]}), "paper": grid({"model.latent_steps": [1, 2]})},
+            seeds={"quick": 1, "paper": 3},
+        ),
+        "paper",
+    )
+
+    assert len(plan.runs) == 6
+
+
+def test_the_command_line_goes_over_a_named_level():
+    level = {"model": {"A": {"model": BASE.model, "train.epochs": 300}}}
+    plan = make_plan(study(grid(level)), changes={"train.epochs": 1, "train.batch_size": 8})
+    record = plan_record(plan)
+
+    assert plan.configs[0].train.epochs == 1
+    assert record["variants"][0]["changes"]["train.epochs"] == 1
+    assert "train.batch_size" not in record["variants"][0]["changes"]
+    assert record["base"]["train"]["batch_size"] == 8
+
+
+def test_a_change_inside_a_replaced_part_is_part_of_the_variant():
+    assert effective({"model": "x"}, {"model.width": 8, "modeling": 1}) == {"model": "x", "model.width": 8}
+
+
+def test_smoke_is_two_epochs_on_32_images_in_a_folder_of_its_own():
+    plan = make_plan(study(grid({"model.latent_steps": [1]}), seeds=5), smoke=True)
+
+    assert (plan.configs[0].train.epochs, plan.configs[0].data.limit, plan.folder, len(plan.runs)) == (2, 32, "quick-smoke", 1)
+
+
+def test_runs_are_chosen_by_glob():
+    plan = make_plan(study(grid({"model.latent_steps": [1, 2], "train.supervision_steps": [1, 2]})))
+
+    assert len(select(plan, [])) == 4
+    assert [run.label for run in select(plan, ["*, supervision_steps=2", "latent_steps=1*"])] == [
+        "latent_steps=1, supervision_steps=1",
+        "latent_steps=1, supervision_steps=2",
+        "latent_steps=2, supervision_steps=2",
+    ]
+
+
+def test_the_record_holds_what_the_reading_half_needs():
+    record = plan_record(make_plan(study([Variant("plain", {}), Variant("wide", {"model.width": 32})])))
+
+    assert (record["question"], record["description"]) == ("Why?", "Because.")
+    assert [variant["label"] for variant in record["variants"]] == ["plain", "wide"]
+    assert record["variants"][0]["model"] == "ViTRM"
+    assert len(record["runs"]) == 2
+
+
+def test_the_question_is_the_study_files_docstring():
+    import tiny
+
+    assert tiny.study.question.startswith("Which of six tiny models learns the digits?")
+
+
+def test_a_data_axis_changes_the_data():
+    variants = grid({"data": {"D": Digits(), "C": Cifar10()}})
+
+    assert [config.data.name for config in make_plan(study(variants)).configs] == ["digits", "cifar10"]
