@@ -90,8 +90,8 @@ def take(results: Results, name: str, preset: str) -> None:
         "runs": f"{len(done)} of {len(records.rows)}",
         "date": max(row["provenance.finished"] for row in done)[:10],
         "machine": f"{first['provenance.cpu']}, {first['provenance.cores']} cores, {first['provenance.gpu'] or 'no GPU'}",
-        "commit": str(first["provenance.commit"])[:10]
-        + (" with uncommitted changes" if any(row["provenance.dirty"] for row in done) else ""),
+        "commit": str(first["provenance.commit"])[:10],
+        "uncommitted changes": any(row["provenance.dirty"] for row in done),
         "minutes": round(sum(row["seconds"] for row in done) / 60, 1),
         "verdicts": dict(sorted(verdicts.items())),
         "tables": {title: markdown(table) for title, table in tables.items()},
@@ -122,7 +122,7 @@ def index(studies: list[Study], taken: dict[str, Any]) -> str:
 def provenance(content: dict[str, Any]) -> str:
     return (
         f"`{content['command']}`: {content['runs']} runs, {content['minutes']} minutes of training in all, {content['date']}, "
-        f"{content['machine']}, commit {content['commit']}."
+        f"{content['machine']}, commit {content['commit']}{' with uncommitted changes' * content['uncommitted changes']}."
     )
 
 
