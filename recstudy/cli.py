@@ -14,6 +14,7 @@ import recstudy.data
 import recstudy.models  # noqa: F401  both fill the registries
 from recstudy.errors import ConfigError
 from recstudy.records import Results
+from recstudy.study.hints import hints
 from recstudy.study.study import Plan, Run, Study, make_plan, select
 from recstudy.study.token import present_token
 from recstudy.terminal import console, finish
@@ -84,6 +85,8 @@ def _study(study: Study, options: Options) -> int:
 def _run(plan: Plan, runs: Sequence[Run], results: Results, options: Options) -> None:
     if _all_finished(plan, runs, results):
         return
+    for hint in hints(run.config for run in runs):
+        console().print(hint, soft_wrap=True)
     if options.address:
         present_token()
     from recstudy.study.driver import Where, run_study

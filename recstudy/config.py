@@ -207,6 +207,15 @@ class RunConfig(Config):
         return self.model_dump(mode="json", exclude={"place"})
 
     @property
+    def training_images(self) -> int | None:
+        """Images of an epoch, after the limit and without the held-out ones; None where only the files tell."""
+        size = self.data.train_size
+        if size is None:
+            return None
+        size = min(size, self.data.limit or size)
+        return size - round(size * self.data.validation) if self.train.selection == "validation" else size
+
+    @property
     def run_id(self) -> str:
         """20 hex digits (80 bits: a clash among a billion runs is a one in a million event) over canonical JSON."""
         return hashlib.sha256(canonical(self.values).encode()).hexdigest()[:20]

@@ -149,15 +149,18 @@ def reproduced(studies: list[Study], taken: dict[str, Any]) -> list[str]:
     """One line a published table or figure: which study answers it, and how far each preset is."""
     lines = ["| published | values | study | quick | standard | paper |", "| --- | ---: | --- | --- | --- | --- |"]
     for study in studies:
-        states = [state(taken.get(f"{study.name}.{preset}")) for preset in ("quick", "standard", "paper")]
-        for item, count in items(study).items():
+        for item, count in items(study, "paper").items():
+            states = [
+                state(taken.get(f"{study.name}.{preset}")) if item in items(study, preset) else "–"
+                for preset in ("quick", "standard", "paper")
+            ]
             lines.append(f"| {item} | {count} | [{study.name}](studies/{study.name}.py) | {' | '.join(states)} |")
     return lines
 
 
-def items(study: Study) -> dict[str, int]:
-    """Published table or figure -> how many of its values the paper preset's tables stand beside."""
-    parts = [part for part in study.by_preset(study.report, "paper") if isinstance(part, Table)]
+def items(study: Study, preset: str) -> dict[str, int]:
+    """Published table or figure -> how many of its values a preset's tables stand beside."""
+    parts = [part for part in study.by_preset(study.report, preset) if isinstance(part, Table)]
     sources = [target.source.split(" (")[0] for part in parts for target in part.targets]
     return dict(sorted(Counter(sources).items()))
 

@@ -54,10 +54,5 @@ def _flops(network: Network, images: torch.Tensor, backward: bool) -> int:
 
 def total_pflop(config: RunConfig) -> float | None:
     """Training a run from start to end, without early halting, in PFLOP; None where only the files tell how many images."""
-    data, size = config.data, config.data.train_size
-    if size is None:
-        return None
-    images = min(size, data.limit or size)
-    if config.train.selection == "validation":
-        images -= round(images * data.validation)
-    return cost(config).train_gflops * images * config.train.epochs / 1e6
+    images = config.training_images
+    return None if images is None else cost(config).train_gflops * images * config.train.epochs / 1e6

@@ -54,10 +54,12 @@ def _plain(changes: Mapping[str, Any]) -> Json:
 
 
 def command() -> str:
-    """The command line, as a user would type it again."""
+    """The command line that finishes the study: as it was typed, without the choice of some variants."""
     script = Path(sys.argv[0])
     shown = script.name if not script.exists() else _relative(script)
-    return shlex.join(["python", shown, *sys.argv[1:]])
+    arguments = sys.argv[1:]
+    kept = [word for at, word in enumerate(arguments) if not word.startswith("--only") and arguments[max(at - 1, 0)] != "--only"]
+    return shlex.join(["python", shown, *kept])
 
 
 def _relative(path: Path) -> str:

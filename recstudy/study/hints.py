@@ -1,0 +1,34 @@
+"""What a careful colleague would say of a plan before it runs. Not errors: each is a choice that a study may make."""
+
+from collections.abc import Iterable, Iterator
+from math import ceil
+
+from recstudy.config import RunConfig
+
+
+def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
+    """One line each, said once a plan."""
+    for config in configs:
+        steps, span = optimiser_steps(config), averaged_steps(config)
+        if steps is not None and steps < span:
+            yield (
+                f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. It will be evaluated "
+                "close to its initial weights. --set train.ema_decay=0 turns the average off."
+            )
+            return
+
+
+def optimiser_steps(config: RunConfig) -> int | None:
+    """Of a whole run that never halts; None where only the files tell how many images there are."""
+    images = config.training_images
+    if images is None:
+        return None
+    batches = ceil(images / config.train.batch_size)
+    steps = config.train.supervision_steps if config.train.detach_carry else 1
+    return batches * steps * config.train.epochs
+
+
+def averaged_steps(config: RunConfig) -> float:
+    """How many steps the moving average looks back: 1 / (1 - decay)."""
+    decay = config.train.ema_decay
+    return 1 / (1 - decay) if decay else 0.0
