@@ -151,7 +151,7 @@ def reproduced(studies: list[Study], taken: dict[str, Any]) -> list[str]:
     for study in studies:
         for item, count in items(study, "paper").items():
             states = [
-                state(taken.get(f"{study.name}.{preset}")) if item in items(study, preset) else "–"
+                state(taken.get(f"{study.name}.{preset}")) if item in items(study, preset) else "not in it"
                 for preset in ("quick", "standard", "paper")
             ]
             lines.append(f"| {item} | {count} | [{study.name}](studies/{study.name}.py) | {' | '.join(states)} |")

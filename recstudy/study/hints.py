@@ -12,8 +12,8 @@ def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
         steps, span = optimiser_steps(config), averaged_steps(config)
         if steps is not None and steps < span:
             yield (
-                f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. It will be evaluated "
-                "close to its initial weights. --set train.ema_decay=0 turns the average off."
+                f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. It will be "
+                "evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
             )
             return
 
