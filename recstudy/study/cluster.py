@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from recstudy.config import Place
 from recstudy.errors import ClusterError, ConfigError, StorageError
 
-ANSWER_S = 15  # an address that is silent for so long is refused
+ANSWER_S = 12  # an address that is silent for so long is refused
 
 # Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second.
 SETTINGS = {
@@ -63,8 +63,20 @@ def cluster(address: str | None) -> Iterator[str]:
 
 def _answers(address: str) -> None:
     """Refuse an address where no cluster answers, instead of waiting for one."""
-    if address in ("auto", "local"):
+    if address != "auto":
+        _listens(address)
+    if address.startswith("ray://"):
         return
+    command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
+    try:
+        tried = subprocess.run(command, timeout=ANSWER_S, capture_output=True, text=True, check=False)
+    except subprocess.TimeoutExpired:
+        raise ClusterError(_silent(address, f"tried to join for {ANSWER_S} s")) from None
+    if tried.returncode:
+        raise ClusterError(_silent(address, tried.stderr.strip().splitlines()[-1]))
+
+
+def _listens(address: str) -> None:
     parts = urlsplit(address if "://" in address else f"//{address}")
     try:
         host, port = parts.hostname, parts.port
@@ -76,17 +88,6 @@ def _answers(address: str) -> None:
         socket.create_connection((host, port), timeout=ANSWER_S).close()
     except OSError as error:
         raise ClusterError(_silent(address, f"TCP connection to {host}:{port}: {error}")) from None
-    if parts.scheme == "ray":
-        return
-    command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
-    try:
-        tried = subprocess.run(command, timeout=ANSWER_S, capture_output=True, text=True, check=False)
-    except subprocess.TimeoutExpired:
-        raise ClusterError(
-            _silent(address, f"{host}:{port} accepts connections, but no cluster joined in {ANSWER_S} s")
-        ) from None
-    if tried.returncode:
-        raise ClusterError(_silent(address, f"{host}:{port}: {tried.stderr.strip().splitlines()[-1]}"))
 
 
 def _silent(address: str | None, tried: str) -> str:

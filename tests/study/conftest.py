@@ -1,4 +1,5 @@
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,13 @@ class Shell:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, str(TINY), "--results", str(self.results), *arguments]
         return subprocess.Popen(
-            command, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            command,
+            cwd=self.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores Ctrl-C
         )
 
     def run(self, *arguments: str, code: int = 0) -> str:

@@ -143,9 +143,7 @@ def test_an_address_where_something_else_listens(tmp_path):
 
         line = refused(tmp_path, "--address", f"127.0.0.1:{port}")
 
-    assert line.startswith(
-        f"ClusterError: no Ray cluster answers at 127.0.0.1:{port} (127.0.0.1:{port} accepts connections, but no cluster joined"
-    )
+    assert line.startswith(f"ClusterError: no Ray cluster answers at 127.0.0.1:{port} (tried to join for ")
 
 
 def test_auto_without_a_cluster(tmp_path):

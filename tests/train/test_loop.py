@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,15 @@ def test_bfloat16_changes_the_numbers_a_little_and_keeps_float32_weights():
     assert one["train_loss"] != other["train_loss"]
     assert one["train_loss"] == pytest.approx(other["train_loss"], rel=0.05)
     assert {weight.dtype for weight in rounded.state.network.parameters()} == {torch.float32}
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning")
+def test_a_compiled_network_trains_alike():
+    if not shutil.which("c++"):
+        pytest.skip("torch.compile needs a C++ compiler on a CPU")
+    config = RUN.with_changes({"train.epochs": 1, "train.augment.mixup": 0, "model.dropout": 0, "train.supervision_steps": 2})
+    data = load(config.data, Path())
+    (plain,) = Training(config, data, CPU).epochs()
+    (compiled,) = Training(config, data, CPU, compile=True).epochs()
+
+    assert compiled["train_loss"] == pytest.approx(plain["train_loss"], rel=1e-5)
