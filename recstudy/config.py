@@ -98,6 +98,10 @@ class TrainConfig(Config):
     epochs: int = Field(1, ge=1, description="passes over the training images")
     batch_size: int = Field(128, ge=1, description="images an optimiser step, over all workers")
     supervision_steps: int = Field(1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most")
+    evaluation_steps: int = Field(1, ge=1, le=64, description="supervision steps (segments) before the logits are read at test")
+    evaluation_depths: int = Field(
+        4, ge=0, le=64, description="also score the test set after each of 1 to so many supervision steps, without retraining"
+    )
     halt_threshold: float = Field(
         0.5, ge=0, le=1, description="tau: halt when the batch mean of the halting probability exceeds it; 1 never halts"
     )
@@ -112,7 +116,12 @@ class TrainConfig(Config):
     learning_rate: float = Field(3e-4, gt=0)
     final_learning_rate: float = Field(1e-6, ge=0, description="the cosine ends here")
     warmup: float = Field(
-        0.0, ge=0, lt=1, description="share of the epochs with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000"
+        0.0, ge=0, lt=1, description="share of the schedule with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000 epochs"
+    )
+    schedule: Literal["epoch", "update", "batch"] = Field(
+        "epoch",
+        description="what the schedule counts: epochs (002); optimiser updates; or updates against a length in batches, so that "
+        "several updates a batch run it through early (004 as its author ran it, contradiction 004-3)",
     )
     weight_decay: float = Field(0.05, ge=0, description="on every parameter")
     beta1: float = Field(0.9, ge=0, lt=1)
@@ -128,6 +137,11 @@ class TrainConfig(Config):
     )
     patience: int = Field(0, ge=0, description="stop after so many epochs without a better selection score; 0 never does")
     augment: Augment = Augment()
+
+    @property
+    def updates_a_batch(self) -> int:
+        """Optimiser updates on one batch, where nothing halts."""
+        return self.supervision_steps if self.detach_carry else 1
 
     @model_validator(mode="after")
     def _patience_needs_scores(self) -> Self:

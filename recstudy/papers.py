@@ -17,7 +17,11 @@ FIELDS = {
     "n_sup": "train.supervision_steps",
 }
 # What else a paper says about how its numbers were made: a result under another protocol is not comparable.
-PROTOCOLS: dict[str, dict[str, Any]] = {"002": {"train.selection": "test"}}  # section 4.1
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "002": {"train.selection": "test"},  # section 4.1
+    "004": {"train.selection": "last"},  # the final epoch's weights
+}
+METRICS = {"test_accuracy": "top1_accuracy", "train_accuracy": "train_top1_accuracy"}  # the papers' names and ours
 EPOCHS = {("002", "ViTRM"): 1000, ("002", ""): 300}  # section 4.2; "" is every other model
 
 
@@ -59,7 +63,7 @@ def _target(row: dict[str, str], margin: float) -> Target:
     where |= PROTOCOLS.get(paper, {}) | ({"train.epochs": epochs} if epochs else {})
     return Target(
         source=f"{paper} {row['item']} ({row['id']})",
-        metric=row["metric"],
+        metric=METRICS.get(row["metric"], row["metric"]),
         value=float(row["value"]),
         unit=row["unit"],
         kind=row["kind"],

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.frame import StudyRecords, at_depth
 from recstudy.analysis.names import METRICS, metric, plain
 from recstudy.analysis.spec import Curve
 from recstudy.analysis.stats import mean_interval
@@ -19,6 +19,7 @@ from recstudy.analysis.tables import Cell, cell, warnings
 from recstudy.analysis.targets import place
 from recstudy.analysis.theme import dress, shown, style, tint
 
+DEPTH = "eval.depth"  # supervision steps at test, changed without retraining
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
 
 
@@ -26,6 +27,7 @@ def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
     """One row a point: ours (`published` is False; mean, 95 % interval and n) and the published ones (True).
 
     `x` may name an axis, a config field or a cost such as `gflops` (then each variant stands at its own mean cost).
+    With `eval.depth`, every variant gives a point for each depth that its runs were scored at.
     Variants at the same line and x are pooled. Points without a finished run have no value, but keep their row.
 
     Raises:
@@ -33,14 +35,15 @@ def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
     """
     variants = records.chosen(spec.where)
     placement = place(records, spec.targets, variants, [spec.y])
-    points: dict[tuple[Any, Any], list[int]] = {}
+    points: dict[tuple[Any, Any, str], list[int]] = {}
     for index in variants:
         line = None if spec.by is None else records.level(index, spec.by)
-        points.setdefault((line, _x(records, index, spec.x)), []).append(index)
+        for x, measured in _xs(records, index, spec):
+            points.setdefault((line, x, measured), []).append(index)
     rows: list[dict[str, Any]] = []
-    for (line, x), pooled in points.items():
+    for (line, x, measured), pooled in points.items():
         name = metric(spec.y).title if spec.by is None else line if isinstance(line, str) else f"{_axis(spec.by)} {plain(line)}"
-        ours = cell(records, pooled, spec.y, placement)
+        ours = cell(records, pooled, measured, placement)
         rows += [{"line": name, "x": x, **point} for point in (_ours(ours), *_published(ours))]
     order = {name: rank for rank, name in enumerate(dict.fromkeys(row["line"] for row in rows))}
     rows.sort(key=lambda row: (order[row["line"]], row["published"], _rank(row["x"])))
@@ -90,6 +93,14 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
         }
         for target in ours.placed
     ]
+
+
+def _xs(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]:
+    """Where a variant stands on the x-axis, and which metric is measured there."""
+    if spec.x != DEPTH:
+        return [(_x(records, index, spec.x), spec.y)]
+    scored = {int(name.rsplit("@", 1)[1]) for run in records.by_variant[index] for name in run if name.startswith(at_depth(""))}
+    return [(depth, at_depth(depth)) for depth in sorted(scored)]
 
 
 def _x(records: StudyRecords, index: int, name: str) -> Any:

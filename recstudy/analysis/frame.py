@@ -171,6 +171,11 @@ def varied_fields(configs: list[Json]) -> list[str]:
     return [path for path in fields if any(config.get(path) != configs[0].get(path) for config in configs)]
 
 
+def at_depth(depth: int | str) -> str:
+    """The column with the test accuracy after so many supervision steps, from the same weights."""
+    return f"top1_accuracy@{depth}"
+
+
 def _run(results: Results, run_id: str) -> Json:
     """The columns that a run's folder gives."""
     folder = results.run(run_id)
@@ -205,6 +210,7 @@ def _result(result: Json) -> Json:
         "status": result["status"],
         **(result.get("cost") or {}),
         **(result.get("metrics") or {}),
+        **{at_depth(depth): accuracy for depth, accuracy in (result.get("depths") or {}).items()},
         **{f"selected.{key}": value for key, value in (result.get("selected") or {}).items()},
         "attempts": result.get("attempts"),
         **{f"provenance.{key}": value for key, value in provenance.items()},

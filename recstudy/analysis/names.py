@@ -23,6 +23,7 @@ class Metric:
 
 METRICS = {
     "top1_accuracy": Metric("Top-1 accuracy", "%", "higher", ".1f"),
+    "train_top1_accuracy": Metric("Top-1 accuracy, training", "%", "higher", ".1f"),
     "macro_f1": Metric("Macro F1", "%", "higher", ".1f"),
     "nll": Metric("NLL", "nats", "lower", ".3f"),
     "ece": Metric("ECE", "%", "lower", ".1f"),

@@ -27,7 +27,8 @@ class Cost:
 def cost(config: RunConfig) -> Cost:
     """What `config`'s model costs, without early halting."""
     params, forward, step = _count(config.model, config.data)
-    return Cost(params, forward / 1e9, step * config.train.supervision_steps / 1e9)
+    train = config.train
+    return Cost(params, forward * train.evaluation_steps / 1e9, step * train.supervision_steps / 1e9)
 
 
 @lru_cache(maxsize=256)

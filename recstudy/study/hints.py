@@ -24,8 +24,7 @@ def optimiser_steps(config: RunConfig) -> int | None:
     if images is None:
         return None
     batches = ceil(images / config.train.batch_size)
-    steps = config.train.supervision_steps if config.train.detach_carry else 1
-    return batches * steps * config.train.epochs
+    return batches * config.train.updates_a_batch * config.train.epochs
 
 
 def averaged_steps(config: RunConfig) -> float:

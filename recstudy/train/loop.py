@@ -13,7 +13,7 @@ is the one value read inside a step.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +56,7 @@ class State:
     average: MovingAverage | None
     optimizer: torch.optim.Optimizer
     epoch: int = 0  # the next one to train
+    updates: int = 0  # optimiser updates so far
     best: Best = field(default_factory=Best)
     spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SPENT, 0.0))
 
@@ -102,8 +103,7 @@ class Training:
         state, config = self.state, self.config.train
         while state.epoch < config.epochs and not self._out_of_patience():
             started = time.perf_counter()
-            rate = learning_rate(config, state.epoch)
-            set_learning_rate(state.optimizer, rate)
+            rate = self._schedule()
             torch.manual_seed(_draw(self.config.seed, "epoch", state.epoch))
             line = {"epoch": state.epoch, "learning_rate": rate} | self.one_epoch()
             if config.selection != "last":
@@ -158,14 +158,28 @@ class Training:
             self._step(torch.stack(pending).sum())
         return losses
 
+    def _schedule(self) -> float:
+        """Set the learning rate for what comes next, and say it."""
+        state, config = self.state, self.config.train
+        if config.schedule == "epoch":
+            rate = learning_rate(config, state.epoch, config.epochs)
+        else:
+            updates = config.updates_a_batch if config.schedule == "update" else 1
+            rate = learning_rate(config, state.updates, config.epochs * len(self._train) * updates)
+        set_learning_rate(state.optimizer, rate)
+        return rate
+
     def _step(self, loss: Tensor) -> None:
         state, config = self.state, self.config.train
+        if config.schedule != "epoch":
+            self._schedule()
         state.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         sum_gradients(state.network.parameters())
         if config.gradient_clip:
             torch.nn.utils.clip_grad_norm_(state.network.parameters(), config.gradient_clip)
         state.optimizer.step()
+        state.updates += 1
         if state.average is not None:
             state.average.update()
 
@@ -184,7 +198,7 @@ class Training:
 
     def select(self) -> dict[str, float]:
         """Evaluate on the selection split and keep the weights where they are the best so far."""
-        logits, labels = self.predict(self._selection)
+        (logits,), labels = self.predict(self._selection)
         loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
         right = (logits.argmax(-1) == labels).sum()
         loss, right = total(torch.stack([loss, right.float()])).tolist()
@@ -195,18 +209,26 @@ class Training:
         return {"selection_loss": loss / len(self._selection_split()), "selection_top1_accuracy": score}
 
     @torch.no_grad()
-    def predict(self, batches: Batches) -> tuple[Tensor, Tensor]:
-        """Logits (N, K) and labels (N,) of this worker's share, with the evaluated weights, one supervision step."""
+    def predict(self, batches: Batches, depths: Sequence[int] = ()) -> tuple[list[Tensor], Tensor]:
+        """Logits (N, K) after each of `depths` supervision steps, and labels (N,), of this worker's share, evaluated weights.
+
+        Without depths: after `evaluation_steps`. Depths are counted from 1 and come from one chain of steps.
+        """
         if self.state.average is not None:
             self.state.average.copy_buffers()
+        depths = depths or [self.config.train.evaluation_steps]
         network = self.state.evaluated.eval()
-        logits, labels = [], []
+        logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
+        labels = []
         for batch in batches.plain():
-            with self._autocast():
-                output, _ = network(batch.images, network.start(batch.images))
-            logits.append(output.logits.float())
+            carry = network.start(batch.images)
+            for step in range(1, max(depths) + 1):
+                with self._autocast():
+                    output, carry = network(batch.images, carry)
+                if step in logits:
+                    logits[step].append(output.logits.float())
             labels.append(batch.labels)
-        return torch.cat(logits), torch.cat(labels)
+        return [torch.cat(parts) for parts in logits.values()], torch.cat(labels)
 
     def _out_of_patience(self) -> bool:
         patience = self.config.train.patience
@@ -217,15 +239,28 @@ class Training:
         state = self.state
         if state.best.weights:
             state.evaluated.load_state_dict(state.best.weights)
-        logits, labels = self.predict(self._batches(self.data.test, shared=False))
+        (logits,), labels = self.predict(self._batches(self.data.test, shared=False))
+        (seen,), known = self.predict(self._batches(self.data.train, shared=False))
+        trained = {"train_top1_accuracy": 100 * (seen.argmax(-1) == known).double().mean().item()}
         return {
-            "metrics": classification(logits.cpu(), labels.cpu()),
+            "metrics": classification(logits.cpu(), labels.cpu()) | trained,
+            "depths": self.by_depth(),
             "selected": {
                 "split": self.config.train.selection,
                 "epoch": state.best.epoch if state.best.weights else state.epoch - 1,
                 **({"top1_accuracy": state.best.score} if state.best.weights else {}),
             },
         }
+
+
+    def by_depth(self) -> dict[str, float]:
+        """Test accuracy in percent after 1, 2, ... supervision steps, from the same weights; nothing without recursion."""
+        depths = range(1, self.config.train.evaluation_depths + 1)
+        if not self.config.model.recursive or not depths:
+            return {}
+        scores, labels = self.predict(self._batches(self.data.test, shared=False), depths)
+        right = [100 * (logits.argmax(-1) == labels).double().mean().item() for logits in scores]
+        return {str(depth): accuracy for depth, accuracy in zip(depths, right, strict=True)}
 
 
 def detached(carry: Carry) -> Carry:

@@ -15,12 +15,12 @@ from recstudy.config import TrainConfig
 from recstudy.models.networks.contract import Network
 
 
-def learning_rate(config: TrainConfig, epoch: int) -> float:
-    """Equations (1)-(2), constant within an epoch as in the authors' code of 002."""
-    warmup = round(config.warmup * config.epochs)
-    if epoch < warmup:
-        return config.learning_rate * epoch / warmup
-    turn = math.pi * (epoch - warmup) / (config.epochs - warmup)
+def learning_rate(config: TrainConfig, done: int, length: int) -> float:
+    """Equations (1)-(2) after `done` of `length` epochs or updates; past its length the schedule stays at its end."""
+    warmup = round(config.warmup * length)
+    if done < warmup:
+        return config.learning_rate * done / warmup
+    turn = math.pi * min(1.0, (done - warmup) / (length - warmup))
     end = min(config.final_learning_rate, config.learning_rate)
     return end + (config.learning_rate - end) * (1 + math.cos(turn)) / 2
 

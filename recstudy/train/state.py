@@ -30,6 +30,7 @@ def save_checkpoint(training: Training, folder: Path) -> Path:
     state = training.state
     content = {
         "epoch": state.epoch,
+        "updates": state.updates,
         "network": state.network.state_dict(),
         "average": None if state.average is None else state.average.network.state_dict(),
         "optimizer": state.optimizer.state_dict(),
@@ -85,4 +86,4 @@ def _restore(training: Training, content: dict[str, Any]) -> None:
     best = content["best"]
     weights = {name: value.to(training.device) for name, value in best["weights"].items()}
     state.best = Best(best["epoch"], best["score"], weights)
-    state.spent, state.epoch = content["spent"], content["epoch"]
+    state.spent, state.epoch, state.updates = content["spent"], content["epoch"], content["updates"]

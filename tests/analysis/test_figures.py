@@ -55,6 +55,16 @@ def test_a_cost_may_be_the_x_axis(records):
     assert list(data["x"].dropna().unique()) == [0.34512]
 
 
+def test_test_time_depth_is_an_axis_of_its_own(records):
+    """ViTRM at batch 64: 91.0, 91.1, 91.2 after one supervision step, 93.0, 93.1, 93.2 after two."""
+    data = curve_data(records, Curve("depth", x="eval.depth", y="top1_accuracy", by="model", where={"batch_size": 64}))
+    vitrm = data[data["line"] == "ViTRM"]
+
+    assert vitrm["x"].tolist() == [1, 2]
+    assert vitrm["value"].tolist() == pytest.approx([91.1, 93.1])
+    assert vitrm["n"].tolist() == [3, 3]
+
+
 def test_words_on_x_are_categories(records):
     spec = Curve("c", x="model", y="top1_accuracy")
 

@@ -16,6 +16,8 @@ from recstudy.train.state import load_checkpoint, save_checkpoint
 
 SMALL = {
     "vitrm": {"width": 16, "heads": 2, "layers": 2, "patch": 2, "latent_tokens": 4, "latent_steps": 2},
+    "hrm_image": {"width": 16, "heads": 2, "low_layers": 1, "high_layers": 1, "patch": 4, "expansion": 2},
+    "cnn": {"width": 8},
     "vit": {"width": 16, "heads": 2, "layers": 2, "ffn_width": 16, "patch": 2},
     "resnet": {},
 }

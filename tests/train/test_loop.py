@@ -195,3 +195,49 @@ def test_a_compiled_network_trains_alike():
     (compiled,) = Training(config, data, CPU, compile=True).epochs()
 
     assert compiled["train_loss"] == pytest.approx(plain["train_loss"], rel=1e-5)
+
+
+def test_a_schedule_by_update_changes_within_an_epoch():
+    run = training(train__schedule="update", train__warmup=0.5, train__supervision_steps=2, train__halt_threshold=1)
+    rates = []
+    step = run.state.optimizer.step
+
+    def watch():
+        rates.append(run.state.optimizer.param_groups[0]["lr"])
+        return step()
+
+    run.state.optimizer.step = watch  # type: ignore[method-assign]
+    list(run.epochs())
+
+    assert len(rates) == 3 * 4 * 2
+    assert rates[:3] == [0, 3e-4 / 12, 3e-4 * 2 / 12]
+    assert rates[12] == 3e-4
+
+
+def test_a_schedule_counted_in_batches_is_over_half_way_through():
+    """Contradiction 004-3: two updates a batch."""
+    run = training(train__schedule="batch", train__supervision_steps=2, train__halt_threshold=1, train__final_learning_rate=1e-5)
+    rates = [line["learning_rate"] for line in run.epochs()]
+
+    assert rates[0] == 3e-4
+    assert rates[2] == pytest.approx(1e-5)
+
+
+def test_depths_come_from_one_chain_of_the_selected_weights():
+    run = training(train__evaluation_steps=2, train__evaluation_depths=3)
+    list(run.epochs())
+
+    outcome = run.finish()
+
+    assert list(outcome["depths"]) == ["1", "2", "3"]
+    assert outcome["depths"]["2"] == pytest.approx(outcome["metrics"]["top1_accuracy"])
+
+
+def test_train_accuracy_is_that_of_the_images_without_augmentation():
+    run = training(train__epochs=1, train__ema_decay=0)
+    list(run.epochs())
+
+    accuracy = run.finish()["metrics"]["train_top1_accuracy"]
+
+    (logits,), labels = run.predict(run._train)
+    assert accuracy == pytest.approx(100 * (logits.argmax(-1) == labels).double().mean().item())

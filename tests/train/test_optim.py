@@ -11,7 +11,7 @@ from recstudy.train.optim import MovingAverage, learning_rate, make_optimizer
 def test_warm_up_starts_at_zero_and_the_cosine_ends_above_the_floor():
     """E = 1000, W = 30: 0, lr/30, ..., lr at 30; half way down at 515; the last epoch is one step before the floor."""
     config = TrainConfig(epochs=1000, warmup=0.03)
-    rates = [learning_rate(config, epoch) for epoch in range(1000)]
+    rates = [learning_rate(config, epoch, 1000) for epoch in range(1000)]
 
     assert rates[:2] == [0, 3e-4 / 30]
     assert rates[30] == 3e-4
@@ -23,12 +23,12 @@ def test_warm_up_starts_at_zero_and_the_cosine_ends_above_the_floor():
 def test_warm_up_of_the_baselines_is_ten_of_three_hundred_epochs():
     config = TrainConfig(epochs=300, warmup=1 / 30)
 
-    assert learning_rate(config, 9) == pytest.approx(3e-4 * 0.9)
-    assert learning_rate(config, 10) == 3e-4
+    assert learning_rate(config, 9, 300) == pytest.approx(3e-4 * 0.9)
+    assert learning_rate(config, 10, 300) == 3e-4
 
 
 def test_one_epoch_trains_at_the_full_rate():
-    assert learning_rate(TrainConfig(epochs=1, warmup=0.03), 0) == 3e-4
+    assert learning_rate(TrainConfig(epochs=1, warmup=0.03), 0, 1) == 3e-4
 
 
 def test_moving_average_by_hand():
@@ -57,3 +57,10 @@ def test_weight_decay_is_on_every_parameter():
 
     for weight, old in zip(layer.parameters(), before, strict=True):
         torch.testing.assert_close(weight.data, old * 0.95)
+
+
+def test_a_schedule_past_its_length_stays_at_its_end():
+    """004's author counts updates against a length in batches: two updates a batch reach the floor half way through."""
+    config = TrainConfig(epochs=25, learning_rate=3e-4, final_learning_rate=6e-5, warmup=0.04, supervision_steps=2)
+
+    assert learning_rate(config, 100, 100) == learning_rate(config, 150, 100) == pytest.approx(6e-5)

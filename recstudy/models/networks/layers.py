@@ -15,14 +15,45 @@ from torch.nn import functional as F
 ALL = slice(None)
 
 
-class Attention(nn.Module):
-    """Multi-head self-attention with the parameters and the initialisation of `torch.nn.MultiheadAttention`."""
+class Rotary(nn.Module):
+    """Rotary position embedding (RoPE): query and key pairs turn by position x theta^(-2i/E), theta = 10,000.
 
-    def __init__(self, width: int, heads: int, dropout: float, qkv_bias: bool = True) -> None:
+    The pairs are the two halves of a head, (i, i + E/2). Positions 0 to S-1 are those of the tokens.
+    """
+
+    cos_SE: Tensor
+    sin_SE: Tensor
+
+    def __init__(self, positions: int, head_width: int, theta: float = 10_000.0) -> None:
+        super().__init__()
+        rates_F = theta ** (-torch.arange(0, head_width, 2, dtype=torch.float32) / head_width)
+        angles_SE = torch.outer(torch.arange(positions, dtype=torch.float32), rates_F).repeat(1, 2)
+        self.register_buffer("cos_SE", angles_SE.cos(), persistent=False)
+        self.register_buffer("sin_SE", angles_SE.sin(), persistent=False)
+
+    def forward(self, x_BHSE: Tensor) -> Tensor:
+        first, second = x_BHSE.chunk(2, dim=-1)
+        turned_BHSE = torch.cat([-second, first], dim=-1)
+        return x_BHSE * self.cos_SE.to(x_BHSE.dtype) + turned_BHSE * self.sin_SE.to(x_BHSE.dtype)
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention. With the default biases it has the parameters of `torch.nn.MultiheadAttention`."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        qkv_bias: bool = True,
+        out_bias: bool = True,
+        rotary: Rotary | None = None,
+    ) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.qkv = nn.Linear(width, 3 * width, bias=qkv_bias)
-        self.out = nn.Linear(width, width)
+        self.out = nn.Linear(width, width, bias=out_bias)
+        self.rotary = rotary  # needs all tokens to be read: a token's position is its place in the sequence
 
     def init_as_torch(self) -> None:
         """The initial weights that `torch.nn.MultiheadAttention` draws."""
@@ -32,6 +63,8 @@ class Attention(nn.Module):
 
     def forward(self, x_BSD: Tensor, read: slice = ALL) -> Tensor:
         q_BHRE, k_BHSE, v_BHSE = (self._split(part) for part in self._project(x_BSD, read))
+        if self.rotary is not None:
+            q_BHRE, k_BHSE = self.rotary(q_BHRE), self.rotary(k_BHSE)
         dropout = self.dropout if self.training else 0.0
         mixed_BHRE = F.scaled_dot_product_attention(q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout)
         return self.out(mixed_BHRE.transpose(1, 2).flatten(2))
@@ -49,16 +82,26 @@ class Attention(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """down(u * silu(g)) with (u, g) = up(x): D -> 2M -> D, with biases."""
+    """down(u * silu(g)) with (u, g) = up(x): D -> 2M -> D."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int, hidden: int, bias: bool = True) -> None:
         super().__init__()
-        self.up = nn.Linear(width, 2 * hidden)
-        self.down = nn.Linear(hidden, width)
+        self.up = nn.Linear(width, 2 * hidden, bias=bias)
+        self.down = nn.Linear(hidden, width, bias=bias)
+
+    def gate(self, g_BSM: Tensor) -> Tensor:
+        return F.silu(g_BSM)
 
     def forward(self, x_BSD: Tensor) -> Tensor:
         u_BSM, g_BSM = self.up(x_BSD).chunk(2, dim=-1)
-        return self.down(u_BSM * F.silu(g_BSM))
+        return self.down(u_BSM * self.gate(g_BSM))
+
+
+class GEGLU(SwiGLU):
+    """down(u * gelu(g)), with the tanh form of GELU."""
+
+    def gate(self, g_BSM: Tensor) -> Tensor:
+        return F.gelu(g_BSM, approximate="tanh")
 
 
 class GeluMLP(nn.Module):

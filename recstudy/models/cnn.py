@@ -1,0 +1,31 @@
+"""The two-stage CNN, the baseline of 004: what can be set. The network stands in `networks/cnn.py`."""
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from recstudy.config import FAMILIES, ModelConfig, Shape
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@FAMILIES.add("cnn")
+class CNN(ModelConfig):
+    """Two stages of two convolutions each (261,824 parameters on CIFAR-10)."""
+
+    family: Literal["cnn"] = "cnn"
+    width: int = Field(64, ge=1, description="channels of the first stage; the second has twice as many")
+
+    @property
+    def title(self) -> str:
+        return "CNN two-stage"
+
+    def check(self, shape: Shape) -> None:
+        if min(shape[1:]) < 4:
+            raise ValueError(f"the two-stage CNN needs images of 4x4 pixels or more, but got {shape[1]}x{shape[2]}")
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        from recstudy.models.networks.cnn import CNNNetwork
+
+        return CNNNetwork(self, shape, classes)
