@@ -96,8 +96,8 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, write: bool) -> Json:
     else:
         outcome = {"status": "done", **(training.finish() if write else {})}
     if write:
-        if training.state.best.weights:
-            save_weights(training.state.best.weights, folder.weights)
+        if outcome["status"] == "done":
+            save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
         folder.finish(outcome | _account(training, trial, folder, started, data.checksum))
         for checkpoint in checkpoints(folder.path):
             checkpoint.unlink()
