@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := recstudy studies tests
 
 .PHONY: setup demo check test bench gpu-bench readme clean
 

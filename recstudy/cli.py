@@ -85,7 +85,7 @@ def _study(study: Study, options: Options) -> int:
 def _run(plan: Plan, runs: Sequence[Run], results: Results, options: Options) -> None:
     if _all_finished(plan, runs, results):
         return
-    for hint in hints(run.config for run in runs):
+    for hint in hints(run.config for run in runs) if not plan.smoke else ():
         console().print(hint, soft_wrap=True)
     if options.address:
         present_token()

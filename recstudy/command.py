@@ -7,7 +7,6 @@ from pathlib import Path
 import tyro
 
 from recstudy.cli import Format
-from recstudy.records import Results
 from recstudy.terminal import console, finish
 
 
@@ -40,7 +39,7 @@ def _read(command: Report | Status) -> int:
 
     out = console()
     if isinstance(command, Status):
-        show_status(Results(command.path), out)
+        show_status(studies_at(command.path)[0][0], out)
         return 0
     for results, study, preset in studies_at(command.path):
         show_report(results, study, preset, command.export, out)

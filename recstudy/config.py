@@ -77,6 +77,7 @@ class DataConfig(Config):
         return None
 
 
+KINDS = ("family", "name")  # the fields that tell model families and data sets apart
 FAMILIES: Registry[type[ModelConfig]] = Registry("model family")
 DATASETS: Registry[type[DataConfig]] = Registry("data set")
 
@@ -264,6 +265,8 @@ def _replace(values: dict[str, Any], path: str, value: Any) -> None:
             raise ConfigError(f"no field {path!r}: there are {choices(values)}.{nearest(parent, values)}")
         values[parent] = dict(values[parent])  # the dictionaries are shared with the config they come from
         values = values[parent]
+    if last in KINDS and values.get(last) != value:
+        values.clear()  # another family or data set has other fields
     values[last] = value
 
 

@@ -16,11 +16,12 @@ one. Logs are appended to line by line; a torn last line is dropped by readers a
 folder is written by the one worker that holds its lock, everything else by the driver.
 """
 
+import errno
 import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,26 @@ Json = dict[str, Any]
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that it is there whole, or as it was before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_and_rename(path, content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}. Free some space or use a folder that can be written."
+        ) from None
+
+
+def _write_and_rename(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
     _flush_folder(path.parent)
 
 
@@ -56,8 +67,16 @@ def read_json(path: Path) -> Json | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise StorageError(f"{path} is damaged: it is not JSON. Remove it; its run will be run again.") from None
+        raise StorageError(f"{path} is damaged: it is not JSON. Remove it and run the study again.") from None
     return content
+
+
+def read_result(path: Path) -> Json | None:
+    """A run's result, or None where there is none. One without a status is damaged (StorageError)."""
+    result = read_json(path)
+    if result is not None and not (isinstance(result, dict) and "status" in result):
+        raise StorageError(f"{path} is damaged: it states no status. Its run will be run again.")
+    return result
 
 
 def append_line(path: Path, values: Json) -> None:
@@ -71,13 +90,18 @@ def append_line(path: Path, values: Json) -> None:
 
 
 def read_lines(path: Path) -> list[Json]:
-    """Every whole line; none where there is no file."""
+    """Every whole line up to the first that is damaged; none where there is no file."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
-    whole = content[: content.rfind(b"\n") + 1].splitlines()
-    return [json.loads(line) for line in whole if line]
+    lines: list[Json] = []
+    for line in content[: content.rfind(b"\n") + 1].splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            break
+    return lines
 
 
 class RunFolder:
@@ -94,12 +118,20 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        return self.result.exists()
+        try:
+            return read_result(self.result) is not None
+        except StorageError:
+            return False
 
     def finish(self, result: Json) -> None:
         """The run's one result: the last thing that is written."""
         write_json(self.result, {"format": FORMAT, **result})
         self.failure.unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove what a killed worker left half-written and, once the run is finished, its checkpoints."""
+        for leftover in (*self.path.glob(".*.tmp"), *(self.path.glob("checkpoint-*.pt") if self.finished else ())):
+            leftover.unlink()
 
     def keep_epochs(self, below: int) -> None:
         """Drop the epochs from `below` on, which a resumed run will report again."""
@@ -123,7 +155,13 @@ class Results:
                     f"{self.root} holds files of another program (recstudy.json is missing). "
                     "Give an empty or new folder with --results."
                 )
-            write_json(marker, {"format": FORMAT, "what": "results of recstudy"})
+            made = read_json(marker) or {}
+            if made.get("format", FORMAT) > FORMAT:
+                raise StorageError(f"{self.root} was written by a newer recstudy (format {made['format']}). Update this one.")
+            if made.get("format") != FORMAT:
+                write_json(marker, {"format": FORMAT, "what": "results of recstudy"})
+            if not os.access(self.root, os.W_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise StorageError(
                 f"cannot write results to {self.root}: {error.strerror}. Give another folder with --results."
@@ -141,7 +179,7 @@ class Results:
         states: dict[str, str] = {}
         runs = self.root / "runs"
         for folder in os.scandir(runs) if runs.exists() else ():
-            if os.path.exists(folder.path + "/result.json"):
+            if RunFolder(Path(folder.path)).finished:
                 states[folder.name] = "done"
             elif os.path.exists(folder.path + "/failure.json"):
                 states[folder.name] = "failed"
@@ -151,8 +189,12 @@ class Results:
 @contextmanager
 def locked(path: Path, holder: str, wait: bool = False) -> Iterator[None]:
     """Hold `path` as a lock: wait for it, or say who holds it. The system frees the lock of a process that died."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+") as file:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "a+")  # noqa: SIM115
+    except OSError as error:
+        raise StorageError(f"cannot lock {path}: {error.strerror}. Use a folder that can be written.") from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -2,9 +2,10 @@
 
 The paper's question (004): HRM with a one-step gradient and two training segments against a two-stage Conv-BN-ReLU net.
 Published: MNIST 98.02 %; CIFAR-10 65.04 against 77.22 %; CIFAR-100 29.70 against 45.28 %, the HRM's training accuracy near 100 %.
-Read with it: the paper's "30 times faster an epoch" counts three more evaluation segments a batch; in training FLOPs it is about ten
-(contradiction 004-2), which the table shows. The schedule counts updates against a length in batches, as the author ran it (004-3).
-Cost: quick (digits), 4 minutes on 2 cores; standard (MNIST), an hour on 2 cores; paper, about 20 PFLOP: minutes on an H200.
+Read with it: the paper's "30 times faster an epoch" counts three more evaluation segments a batch; in training FLOPs it is about
+ten (contradiction 004-2), which the table shows. The schedule counts updates against a length in batches, as the author ran it
+(004-3).
+Cost: quick (digits), 2 minutes on 2 cores; standard (MNIST), an hour on 2 cores; paper, about 20 PFLOP: minutes on an H200.
 
     python studies/hrm_small_images.py
     python studies/hrm_small_images.py --preset standard --data DIR
@@ -86,7 +87,7 @@ study = Study(
             metrics=("top1_accuracy", "train_top1_accuracy", "params", "train_gflops", "seconds"),
             targets=ACCURACIES,
         ),
-        Curve("depth", x="eval.depth", y="top1_accuracy", by="model", title="Top-1 accuracy against segments at test, same weights"),
+        Curve("depth", x="eval.depth", y="top1_accuracy", by="model", title="Accuracy against segments at test, same weights"),
         LearningCurves(metrics=("train_loss",)),
     ],
 )

@@ -2,8 +2,8 @@
 
 Tables 1 and 2 of the ViTRM paper (002, section 4.3): seven models, five batch sizes, CIFAR-10 and CIFAR-100, one learning rate.
 Published, CIFAR-10: ViTRM 92.6 to 91.2 %, ViT-Base 93.7 to 94.0 %, ResNet-50 92.0 to 84.2 % from batch 64 to 1024.
-Read with it: the ResNets have the ImageNet stem on 32x32 images (--set model.stem=cifar is the fair one), and a ViTRM costs
-47 times the FLOPs of ResNet-18 an image, over 1,000 epochs instead of 300.
+Read with it: the ResNets have the ImageNet stem on 32x32 images (the fair one, ResNet(stem="cifar"), is another question), and a
+ViTRM costs 47 times the FLOPs of ResNet-18 an image, over 1,000 epochs instead of 300.
 Cost: quick, about 4 minutes on 2 cores; standard, an hour or two on one GPU; paper, about 100 GPU hours: see --dry-run.
 
     python studies/vitrm_batch_size.py

@@ -92,6 +92,15 @@ def test_a_bad_value_is_one_clear_line(changes, message):
     assert "\n" not in str(error.value)
 
 
+def test_another_family_or_data_set_takes_its_own_defaults():
+    assert RUN.with_changes({"model.family": "vit", "model.patch": 2}).model == ViT(patch=2)
+    assert (
+        Cifar10(statistics="cifar10")
+        == RUN.with_changes({"data": Cifar10(), "model.patch": 4, "data.statistics": "cifar10"}).data
+    )
+    assert RUN.with_changes({"data": Cifar10(), "data.name": "digits"}).data == Digits()
+
+
 def test_flatten_names_fields_by_their_path():
     assert flatten({"train": {"epochs": 1, "augment": {"flip": True}}, "seed": 0}) == {
         "train.epochs": 1,

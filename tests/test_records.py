@@ -102,6 +102,45 @@ def test_states_tell_finished_from_failed(tmp_path):
     assert results.states() == {"a": "done", "b": "failed"}
 
 
+@pytest.mark.parametrize("content", ['{"status": "do', "{}", "[]", ""])
+def test_a_damaged_result_is_no_result(tmp_path, content):
+    results = Results(tmp_path / "results").create()
+    folder = results.run("a")
+    write_whole(folder.result, content)
+
+    assert not folder.finished
+    assert results.states() == {}
+
+
+def test_a_log_is_read_up_to_its_first_damaged_line(tmp_path):
+    (tmp_path / "log").write_bytes(b'{"epoch": 0}\n\x00\x00\n{"epoch": 2}\n')
+
+    assert read_lines(tmp_path / "log") == [{"epoch": 0}]
+
+
+def test_records_of_a_newer_version_are_left_alone(tmp_path):
+    Results(tmp_path).create()
+    write_json(tmp_path / "recstudy.json", {"format": 99})
+
+    with pytest.raises(StorageError, match=r"was written by a newer recstudy \(format 99\)"):
+        Results(tmp_path).create()
+
+    assert read_json(tmp_path / "recstudy.json") == {"format": 99}
+
+
+def test_what_a_killed_worker_left_is_swept(tmp_path):
+    folder = RunFolder(tmp_path)
+    for name in (".checkpoint-000001.pt.77.tmp", "checkpoint-000002.pt"):
+        (tmp_path / name).write_text("")
+
+    folder.sweep()
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000002.pt"]
+
+    folder.finish({"status": "done"})
+    folder.sweep()
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
 def test_a_folder_of_another_program_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("do not touch")
 

@@ -13,7 +13,7 @@ import pandas as pd
 from recstudy.analysis.names import plain
 from recstudy.config import flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.records import Json, Results, read_json, read_lines
+from recstudy.records import Json, Results, read_json, read_lines, read_result
 
 STATUSES = ("done", "diverged", "failed", "unfinished", "not run")
 
@@ -180,7 +180,7 @@ def _run(results: Results, run_id: str) -> Json:
     """The columns that a run's folder gives."""
     folder = results.run(run_id)
     try:
-        result = read_json(folder.result)
+        result = read_result(folder.result)
         if result is not None:
             return _result(result)
         failure = read_json(folder.failure)

@@ -135,7 +135,8 @@ def is_synthetic(runs: Iterable[Json]) -> bool:
 def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
     """The cell of one metric over all runs of these variants."""
     runs = [run for index in variants for run in records.by_variant[index]]
-    done = [run for run in runs if run["status"] == "done" and run.get(name) is not None]
+    valid = ("done", "diverged") if metric(name).computed else ("done",)
+    done = [run for run in runs if run["status"] in valid and run.get(name) is not None]
     values = tuple(float(run[name]) for run in done)
     interval = mean_interval(values)
     return Cell(

@@ -21,6 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.config import Place
 from recstudy.errors import ClusterError, ConfigError, StorageError
+from recstudy.terminal import stop_on_sigterm
 
 ANSWER_S = 12  # an address that is silent for so long is refused
 
@@ -55,6 +56,7 @@ def cluster(address: str | None) -> Iterator[str]:
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ClusterError(_silent(address, str(error).splitlines()[0])) from None
+    stop_on_sigterm()
     try:
         yield f"http://{context.dashboard_url}" if context.dashboard_url else ""
     finally:
@@ -65,15 +67,13 @@ def _answers(address: str) -> None:
     """Refuse an address where no cluster answers, instead of waiting for one."""
     if address != "auto":
         _listens(address)
-    if address.startswith("ray://"):
-        return
     command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
     try:
         tried = subprocess.run(command, timeout=ANSWER_S, capture_output=True, text=True, check=False)
     except subprocess.TimeoutExpired:
         raise ClusterError(_silent(address, f"tried to join for {ANSWER_S} s")) from None
     if tried.returncode:
-        raise ClusterError(_silent(address, tried.stderr.strip().splitlines()[-1]))
+        raise ClusterError(_silent(address, (tried.stderr.strip().splitlines() or ["no reason given"])[-1]))
 
 
 def _listens(address: str) -> None:
@@ -85,7 +85,7 @@ def _listens(address: str) -> None:
     if not host or not port:
         raise ConfigError(f"--address must be auto, HOST:PORT or ray://HOST:PORT, but got {address!r}")
     try:
-        socket.create_connection((host, port), timeout=ANSWER_S).close()
+        socket.create_connection((host, port), timeout=5).close()
     except OSError as error:
         raise ClusterError(_silent(address, f"TCP connection to {host}:{port}: {error}")) from None
 
@@ -129,11 +129,11 @@ def _rooms(node: dict[str, float], cpus: int, gpus: float) -> int:
     return min(by_cpu, int(node.get("GPU", 0)) * int(1 / gpus) if gpus < 1 else int(node.get("GPU", 0) // gpus))
 
 
-def check_storage(folder: Path) -> None:
+def check_storage(folder: Path, address: str | None) -> None:
     """Refuse a results folder that some node of the cluster does not see or cannot write."""
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    if len(nodes) == 1:
+    if address is None:  # this machine alone
         return
+    nodes = [node for node in ray.nodes() if node["Alive"]]
     token = uuid.uuid4().hex
     probe = folder / f".probe-{token}"
     probe.write_text(token)

@@ -56,24 +56,34 @@ def run_study(
     """
     folder = results.create().study(plan.study.name, plan.folder)
     with locked(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}"):
-        record_plan(plan, results)
         states = results.states()
         missing = list({run.id: run for run in runs if states.get(run.id) != "done"}.values())
         view.planned(runs, missing)
         if not missing:
+            record_plan(plan, results)
             return
-        for data in {run.config.data: run.config.train.selection for run in missing}:
+        for data in {run.config.data for run in missing}:
             load(data, where.data, download=where.download)  # a damaged file is refused here, not in every run
         with cluster(where.address) as dashboard:
             view.connected(dashboard)
-            check_storage(results.root)
-            _tune(plan, missing, results, where, view, trainable)
+            check_storage(results.root, where.address)
+            places = {place: fitting(place) for place in {run.config.place for run in missing}}
+            record_plan(plan, results)  # from here on nothing is refused
+            _tune(places, plan, missing, results, where, view, trainable)
 
 
-def _tune(plan: Plan, missing: Sequence[Run], results: Results, where: Where, view: View, trainable: Trainable) -> None:
+def _tune(
+    places: Mapping[Place, Place],
+    plan: Plan,
+    missing: Sequence[Run],
+    results: Results,
+    where: Where,
+    view: View,
+    trainable: Trainable,
+) -> None:
     """One Tune trial a run, in the plan's order, grouped by what they need: a warm process serves runs of one size."""
     for place, runs in _by_place(missing).items():
-        fit = fitting(place)
+        fit = places[place]
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=results.root if where.address else None)
         trials = [_trial(plan, run, fit, results, where, scratch) for run in runs]
         try:
@@ -105,14 +115,16 @@ def _trial(plan: Plan, run: Run, place: Place, results: Results, where: Where, s
 
 
 def _fit(name: str, trials: list[Trial], place: Place, scratch: str, watch: "_Watch", trainable: Trainable) -> None:
-    function = tune.with_parameters(trainable, trials=trials)
-    function.__name__ = name  # what the dashboard's Actors page shows
+    def named(settings: dict[str, Trial]) -> None:
+        trainable(settings)
+
+    named.__name__ = name  # what the dashboard's Actors page shows
     resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
     at_once = concurrent_runs(place)
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
     tuner = Tuner(
-        tune.with_resources(function, resources),
-        param_space={"index": tune.grid_search(list(range(len(trials))))},
+        tune.with_resources(named, resources),
+        param_space={"trial": tune.grid_search(trials)},
         tune_config=TuneConfig(reuse_actors=not place.uses_train, max_concurrent_trials=at_once),
         run_config=TuneRunConfig(
             name=name,
@@ -130,7 +142,8 @@ class _Watch(tune.Callback):
     """Tells the view what Tune sees, and records the runs whose processes never came back."""
 
     def __init__(self, runs: Sequence[Run], results: Results, view: View) -> None:
-        self.runs, self.results, self.view = runs, results, view
+        self.results, self.view = results, view
+        self.runs = {run.id: run for run in runs}
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune writes its own state to disk; it is never restored from there
@@ -156,4 +169,4 @@ class _Watch(tune.Callback):
         self.view.ended(run, {"status": "failed", "error": reason})
 
     def _run(self, trial: TuneTrial) -> Run:
-        return self.runs[trial.config["index"]]
+        return self.runs[trial.config["trial"].run_id]

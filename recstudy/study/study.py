@@ -113,6 +113,8 @@ def make_plan(
 
 
 def _not_swept(changes: Mapping[str, Any], variant: Variant) -> None:
+    if "seed" in changes:
+        raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
     for field in changes:
         if field in variant.axes.values():
             raise ConfigError(

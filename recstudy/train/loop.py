@@ -29,7 +29,7 @@ from recstudy.metrics.classification import classification
 from recstudy.models.networks.contract import Carry, Network, Output, build
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, learning_rate, make_optimizer, set_learning_rate
-from recstudy.train.parallel import rank_and_world, sum_gradients, total
+from recstudy.train.parallel import average_buffers, rank_and_world, sum_gradients, total
 
 # What a run has used up: wall seconds, images, batches, supervision steps, and images x supervision steps.
 SPENT = ("seconds", "images", "batches", "steps", "image_steps")
@@ -104,7 +104,7 @@ class Training:
         while state.epoch < config.epochs and not self._out_of_patience():
             started = time.perf_counter()
             rate = self._schedule()
-            torch.manual_seed(_draw(self.config.seed, "epoch", state.epoch))
+            torch.manual_seed(_draw(self.config.seed, "epoch", state.epoch, rank_and_world()[0]))
             line = {"epoch": state.epoch, "learning_rate": rate} | self.one_epoch()
             if config.selection != "last":
                 line |= self.select()
@@ -198,15 +198,24 @@ class Training:
 
     def select(self) -> dict[str, float]:
         """Evaluate on the selection split and keep the weights where they are the best so far."""
+        self._share_buffers()
         (logits,), labels = self.predict(self._selection)
         loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
         right = (logits.argmax(-1) == labels).sum()
         loss, right = total(torch.stack([loss, right.float()])).tolist()
+        if not np.isfinite(loss):
+            raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch}")
         score = 100 * right / len(self._selection_split())
         if score > self.state.best.score:
             weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
             self.state.best = Best(self.state.epoch, score, weights)
         return {"selection_loss": loss / len(self._selection_split()), "selection_top1_accuracy": score}
+
+    def _share_buffers(self) -> None:
+        """Batch norm's running statistics: the mean over the workers, and the same in the averaged network."""
+        average_buffers(self.state.network)
+        if self.state.average is not None:
+            self.state.average.copy_buffers()
 
     @torch.no_grad()
     def predict(self, batches: Batches, depths: Sequence[int] = ()) -> tuple[list[Tensor], Tensor]:
@@ -214,8 +223,6 @@ class Training:
 
         Without depths: after `evaluation_steps`. Depths are counted from 1 and come from one chain of steps.
         """
-        if self.state.average is not None:
-            self.state.average.copy_buffers()
         depths = depths or [self.config.train.evaluation_steps]
         network = self.state.evaluated.eval()
         logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
@@ -239,7 +246,11 @@ class Training:
         state = self.state
         if state.best.weights:
             state.evaluated.load_state_dict(state.best.weights)
+        else:
+            self._share_buffers()
         (logits,), labels = self.predict(self._batches(self.data.test, shared=False))
+        if not torch.isfinite(logits).all():
+            raise Diverged("the logits of the test set are not finite")
         (seen,), known = self.predict(self._batches(self.data.train, shared=False))
         trained = {"train_top1_accuracy": 100 * (seen.argmax(-1) == known).double().mean().item()}
         return {
@@ -251,7 +262,6 @@ class Training:
                 **({"top1_accuracy": state.best.score} if state.best.weights else {}),
             },
         }
-
 
     def by_depth(self) -> dict[str, float]:
         """Test accuracy in percent after 1, 2, ... supervision steps, from the same weights; nothing without recursion."""

@@ -1,14 +1,15 @@
 """Several workers that share each batch: sums and means over all of them, and nothing to do for one.
 
 Every worker computes its share of the global batch; gradients are summed once a step in one flat message. With the
-share weighted by its part of the global batch, k workers take the step that one worker would take.
+share weighted by its part of the global batch, k workers take the step that one worker would take, but for what is
+drawn or computed within a share: dropout masks, and batch norm, which sees its worker's images alone.
 """
 
 from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def rank_and_world() -> tuple[int, int]:
@@ -32,6 +33,15 @@ def sum_gradients(weights: Iterable[torch.nn.Parameter]) -> None:
     flat = total(torch.cat([gradient.flatten() for gradient in gradients]))
     for gradient, summed in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
         gradient.copy_(summed.view_as(gradient))
+
+
+@torch.no_grad()
+def average_buffers(network: nn.Module) -> None:
+    """Replace what is counted and not trained (batch norm's running statistics) by its mean over the workers."""
+    if _several():
+        for buffer in network.buffers():
+            if buffer.is_floating_point():
+                total(buffer).div_(dist.get_world_size())
 
 
 def first_says(decision: bool) -> bool:

@@ -26,7 +26,7 @@ from recstudy.metrics.cost import cost
 from recstudy.records import Json, RunFolder, append_line, locked, read_lines, write_json
 from recstudy.train.loop import Diverged, Training
 from recstudy.train.parallel import first_says, rank_and_world, wait_for_all
-from recstudy.train.state import checkpoints, load_checkpoint, save_checkpoint, save_weights
+from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -61,6 +61,7 @@ def run_trial(trial: Trial, report: Report) -> Json:
     if rank_and_world()[0] != 0:
         return _fit(trial, folder, report, write=False) if first_says(False) else {"status": "done"}
     with locked(folder.path / "lock", f"process {os.getpid()} on {socket.gethostname()}", wait=True):
+        folder.sweep()
         if not first_says(not folder.finished):  # another study, or an earlier driver, was faster
             return {"status": "done"}
         append_line(folder.attempts, {"started": now(), "host": socket.gethostname(), "process": os.getpid()})
@@ -91,16 +92,14 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, write: bool) -> Json:
         folder.keep_epochs(below=training.state.epoch)
     try:
         _train(training, folder, report, write)
+        outcome: Json = {"status": "done", **(training.finish() if write else {})}
     except Diverged as error:
-        outcome: Json = {"status": "diverged", "error": str(error), "metrics": {}}
-    else:
-        outcome = {"status": "done", **(training.finish() if write else {})}
+        outcome = {"status": "diverged", "error": str(error), "metrics": {}}
     if write:
-        if training.state.best.weights:
-            save_weights(training.state.best.weights, folder.weights)
+        if outcome["status"] == "done":
+            save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
         folder.finish(outcome | _account(training, trial, folder, started, data.checksum))
-        for checkpoint in checkpoints(folder.path):
-            checkpoint.unlink()
+        folder.sweep()
     wait_for_all()  # a worker that leaves early would end the group
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get("top1_accuracy")}
 

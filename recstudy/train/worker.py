@@ -14,9 +14,9 @@ from recstudy.train.trial import Report, Trial, run_trial
 RESTARTS = 2  # of a group of workers, or of a trial's process, that was killed
 
 
-def tune_trial(settings: dict[str, Any], trials: list[Trial]) -> None:
+def tune_trial(settings: dict[str, Trial]) -> None:
     """The trainable: one Tune trial is one run. Its last report carries the outcome."""
-    trial = trials[settings["index"]]
+    trial = settings["trial"]
     place = Place.model_validate(trial.config["place"])
     if place.uses_train:
         _on_train_workers(trial, place)
@@ -35,7 +35,8 @@ def _on_train_workers(trial: Trial, place: Place) -> None:
         _train_worker,
         train_loop_config=asdict(trial),
         scaling_config=scaling,
-        torch_config=TorchConfig(backend="nccl" if gpus else "gloo"),
+        # NCCL wants a GPU a worker; what is agreed on beside the gradients are tensors on the CPU.
+        torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo"),
         run_config=ray.train.RunConfig(
             name=f"train-{trial.run_id}",
             storage_path=trial.scratch,

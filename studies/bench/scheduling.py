@@ -93,9 +93,9 @@ def idle_study() -> Study:
     return Study("idle", {"quick": base}, grid({"train.learning_rate": rates}), seeds=SEEDS)
 
 
-def no_op(settings: dict[str, Any], trials: list[Trial]) -> None:
+def no_op(settings: dict[str, Trial]) -> None:
     """A worker's records, in a worker's order, without a run."""
-    trial = trials[settings["index"]]
+    trial = settings["trial"]
     folder = RunFolder(Path(trial.folder))
     with locked(folder.path / "lock", f"process {os.getpid()} on {socket.gethostname()}", wait=True):
         append_line(folder.attempts, {"started": now(), "host": socket.gethostname(), "process": os.getpid()})

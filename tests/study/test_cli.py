@@ -16,6 +16,9 @@ from recstudy import Place, RunConfig, Study, TrainConfig, grid
 from recstudy.cli import main
 from recstudy.data import Cifar10, Digits, Mnist
 from recstudy.models import ViTRM
+from recstudy.records import Results
+from recstudy.study.plan import record_plan
+from recstudy.study.study import make_plan
 
 GOLDEN = {
     ("--preset", "papr"): "ConfigError: no preset 'papr': tiny has quick, long.",
@@ -40,6 +43,7 @@ GOLDEN = {
         "2",
     ): "ConfigError: place: trainer 'inline' runs one worker; use 'train' or 'auto' for several",
     ("--seeds", "0"): "ConfigError: --seeds must be at least 1, but got 0",
+    ("--set", "seed=7"): "ConfigError: seed is not a field to set: --seeds N runs seeds 0 to N-1",
     ("--address", "nonsense"): "ConfigError: --address must be auto, HOST:PORT or ray://HOST:PORT, but got 'nonsense'",
 }
 
@@ -150,6 +154,17 @@ def test_auto_without_a_cluster(tmp_path):
     if subprocess.run(["pgrep", "gcs_server"], capture_output=True, check=False).returncode == 0:
         pytest.skip("another Ray runs on this machine, and auto would find it")
     assert refused(tmp_path, "--address", "auto").startswith("ClusterError: no Ray cluster answers at auto")
+
+
+def test_a_refused_command_leaves_the_plan_of_a_good_one(tmp_path):
+    plan = tmp_path / "results/studies/tiny/quick/plan.json"
+    Results(tmp_path / "results").create()
+    record_plan(make_plan(tiny.study), Results(tmp_path / "results"))
+    before = plan.read_bytes()
+
+    refused(tmp_path, "--set", "train.batch_size=16", "--gpus-per-run", "4")
+
+    assert plan.read_bytes() == before
 
 
 def test_more_gpus_than_there_are(tmp_path):

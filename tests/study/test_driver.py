@@ -141,12 +141,13 @@ def test_two_workers_take_the_steps_of_one(shell, tmp_path):
     assert one["metrics"]["nll"] == pytest.approx(two["metrics"]["nll"], rel=1e-4)
 
 
-def test_ctrl_c_stops_and_keeps_what_was_finished(shell):
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_stop_keeps_what_was_finished(shell, sign):
     with shell.start() as driver:
         deadline = time.monotonic() + 100
         while not shell.records() and time.monotonic() < deadline:
             time.sleep(0.02)
-        os.kill(driver.pid, signal.SIGINT)
+        os.kill(driver.pid, sign)
         _, errors = driver.communicate(timeout=60)
 
     assert driver.returncode == 130

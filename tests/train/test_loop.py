@@ -7,7 +7,7 @@ import torch
 from recstudy.config import Augment, RunConfig, TrainConfig
 from recstudy.data import Digits
 from recstudy.data.cache import load
-from recstudy.models import ViTRM
+from recstudy.models import ResNet, ViTRM
 from recstudy.train.loop import Diverged, Training
 
 CPU = torch.device("cpu")
@@ -241,3 +241,24 @@ def test_train_accuracy_is_that_of_the_images_without_augmentation():
 
     (logits,), labels = run.predict(run._train)
     assert accuracy == pytest.approx(100 * (logits.argmax(-1) == labels).double().mean().item())
+
+
+def test_what_is_tested_is_the_selected_epoch_batch_norm_included():
+    run = training(model=ResNet().model_dump(), train__epochs=6)
+    list(run.epochs())
+
+    run.finish()
+
+    assert run.state.best.epoch < 5  # else the last epoch's statistics would be the selected ones anyway
+    assert all(map(torch.equal, run.state.evaluated.state_dict().values(), run.state.best.weights.values()))
+
+
+def test_weights_that_break_in_the_last_step_are_a_diverged_run():
+    breaks = {"train__learning_rate": 1e30, "train__epochs": 1, "train__batch_size": 64}
+    with pytest.raises(Diverged, match="the selection loss is nan in epoch 0"):
+        list(training(**breaks).epochs())
+
+    unselected = training(**breaks, train__selection="last")
+    list(unselected.epochs())
+    with pytest.raises(Diverged, match="the logits of the test set are not finite"):
+        unselected.finish()

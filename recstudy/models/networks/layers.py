@@ -21,20 +21,20 @@ class Rotary(nn.Module):
     The pairs are the two halves of a head, (i, i + E/2). Positions 0 to S-1 are those of the tokens.
     """
 
-    cos_SE: Tensor
-    sin_SE: Tensor
+    cos: Tensor  # (S, E)
+    sin: Tensor
 
     def __init__(self, positions: int, head_width: int, theta: float = 10_000.0) -> None:
         super().__init__()
         rates_F = theta ** (-torch.arange(0, head_width, 2, dtype=torch.float32) / head_width)
         angles_SE = torch.outer(torch.arange(positions, dtype=torch.float32), rates_F).repeat(1, 2)
-        self.register_buffer("cos_SE", angles_SE.cos(), persistent=False)
-        self.register_buffer("sin_SE", angles_SE.sin(), persistent=False)
+        self.register_buffer("cos", angles_SE.cos(), persistent=False)
+        self.register_buffer("sin", angles_SE.sin(), persistent=False)
 
     def forward(self, x_BHSE: Tensor) -> Tensor:
         first, second = x_BHSE.chunk(2, dim=-1)
         turned_BHSE = torch.cat([-second, first], dim=-1)
-        return x_BHSE * self.cos_SE.to(x_BHSE.dtype) + turned_BHSE * self.sin_SE.to(x_BHSE.dtype)
+        return x_BHSE * self.cos.to(x_BHSE.dtype) + turned_BHSE * self.sin.to(x_BHSE.dtype)
 
 
 class Attention(nn.Module):
