@@ -17,6 +17,14 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
+def duration(seconds: float) -> str:
+    """`45 s`, `3.5 min`, `7.2 h`, `1.5 days`."""
+    for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.{0 if name == 's' else 1}f} {name}"
+    return f"{seconds / 86_400:,.1f} days"
+
+
 def stop_on_sigterm() -> None:
     """Let a polite kill end like Ctrl-C. Ray installs a handler of its own, so call this again after it starts."""
     signal.signal(signal.SIGTERM, _interrupt)

@@ -9,6 +9,7 @@ from recstudy.analysis.page import code, escape, facts, fold, warning_lines, wor
 from recstudy.analysis.tables import SELECTIONS, warnings
 from recstudy.config import flatten
 from recstudy.records import Json
+from recstudy.terminal import duration
 
 PROVENANCE = {
     "commit": "commit",
@@ -48,13 +49,6 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
         ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
         ("Paid so far", f"{duration(_total(records, 'seconds'))} of runs, {_total(records, 'train_pflop'):.4g} PFLOP"),
     ]
-
-
-def duration(seconds: float) -> str:
-    """`12 s`, `3.5 min`, `7.2 h`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
 def failures(records: StudyRecords) -> str:

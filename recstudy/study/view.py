@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recstudy.study.study import Run
+from recstudy.terminal import duration
 
 SHOWN = 12  # running runs in the live table
 
@@ -104,11 +105,3 @@ def _row(run: Run, line: Mapping[str, Any]) -> list[Text]:
         "" if score is None else f"{score:.2f} %",
     ]
     return [Text(cell) for cell in cells]
-
-
-def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3.2 h`, `1.5 days`."""
-    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (172800, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / unit:.{1 if name == 'h' else 0}f} {name}"
-    return f"{seconds / 86400:.1f} days"
