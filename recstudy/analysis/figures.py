@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.frame import StudyRecords, at_depth
-from recstudy.analysis.names import METRICS, metric, plain
+from recstudy.analysis.names import METRICS, axis_title, metric, plain
 from recstudy.analysis.spec import Curve
 from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.tables import Cell, cell, warnings
@@ -42,7 +42,9 @@ def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
             points.setdefault((line, x, measured), []).append(index)
     rows: list[dict[str, Any]] = []
     for (line, x, measured), pooled in points.items():
-        name = metric(spec.y).title if spec.by is None else line if isinstance(line, str) else f"{_axis(spec.by)} {plain(line)}"
+        name = (
+            metric(spec.y).title if spec.by is None else line if isinstance(line, str) else f"{axis_title(spec.by)} {plain(line)}"
+        )
         ours = cell(records, pooled, measured, placement)
         rows += [{"line": name, "x": x, **point} for point in (_ours(ours), *_published(ours))]
     order = {name: rank for rank, name in enumerate(dict.fromkeys(row["line"] for row in rows))}
@@ -65,7 +67,10 @@ def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = ()) -> 
 
 
 def curve_title(spec: Curve) -> str:
-    return spec.title or f"{metric(spec.y).title} against {metric(spec.x).title.lower() if spec.x in METRICS else _axis(spec.x)}"
+    return (
+        spec.title
+        or f"{metric(spec.y).title} against {metric(spec.x).title.lower() if spec.x in METRICS else axis_title(spec.x)}"
+    )
 
 
 def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple[str, ...]:
@@ -164,13 +169,13 @@ def _stretches(points: pd.DataFrame) -> list[list[int]]:
 
 def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
     interval = f", 95 % interval {row['low']:.6g} to {row['high']:.6g}" if pd.notna(row["low"]) else ""
-    head = f"{row['line']}, {_axis(spec.x)} {plain(row['x'])}: {row['value']:.6g} {metric(spec.y).unit}"
+    head = f"{row['line']}, {axis_title(spec.x)} {plain(row['x'])}: {row['value']:.6g} {metric(spec.y).unit}"
     return shown(f"{head}{interval} (n={row['n']:.0f} of {row['expected']:.0f})")
 
 
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
-    title = METRICS[spec.x].heading if spec.x in METRICS else _axis(spec.x)
+    title = METRICS[spec.x].heading if spec.x in METRICS else axis_title(spec.x)
     figure.update_yaxes(title=shown(metric(spec.y).heading), range=y_range(data))
     figure.update_xaxes(title=shown(title))
     levels = sorted({value for value in data["x"] if _is_number(value)})
@@ -209,7 +214,3 @@ def _is_number(value: Any) -> bool:
 def _rank(value: Any) -> tuple[int, float]:
     """Numbers in their order, then words in the study's."""
     return (0, float(value)) if _is_number(value) else (1, 0.0)
-
-
-def _axis(name: str) -> str:
-    return name.rpartition(".")[2].replace("_", " ")

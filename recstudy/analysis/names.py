@@ -79,3 +79,8 @@ def plain(value: Any) -> str:
 
 def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def axis_title(name: str | None) -> str:
+    """What a table or figure calls an axis: `train.batch_size` is `batch size`."""
+    return (name or "").rpartition(".")[2].replace("_", " ")

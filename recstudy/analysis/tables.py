@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, number, plain, plural
+from recstudy.analysis.names import axis_title, metric, number, plain, plural
 from recstudy.analysis.spec import Table
 from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.targets import Placed, Placement, place
@@ -93,11 +93,12 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     return TableData(
         name=spec.name,
         title=spec.title or spec.name.replace("_", " "),
-        corner=f"{_axis(spec.rows)}, by {_axis(spec.columns)}" if crossed else "variant",
+        corner=f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}" if crossed else "variant",
         columns=columns,
         rows=_with_best(rows) if _one_task(records, spec, variants) else tuple(rows),
         crossed=crossed,
-        caption=(f"{metric(spec.metrics[0]).heading} by {_axis(spec.columns)}; " if crossed else "") + caption(records, variants),
+        caption=(f"{metric(spec.metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "")
+        + caption(records, variants),
         warnings=(*warnings(records), *(_pooled(records, spec, variants) if crossed else ())),
         homeless=placement.homeless,
     )
@@ -212,10 +213,6 @@ def _one_task(records: StudyRecords, spec: Table, variants: Sequence[int]) -> bo
     """Whether the values of a column were measured on the same data, so that one of them is the best."""
     data = {(records.variants[index]["data"], records.level(index, spec.columns) if spec.columns else None) for index in variants}
     return len(data) == len({column for _, column in data})
-
-
-def _axis(name: str | None) -> str:
-    return (name or "").rpartition(".")[2].replace("_", " ")
 
 
 def _smoke(base: dict[str, dict[str, object]]) -> str:
