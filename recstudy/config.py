@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ConfigT = TypeVar("ConfigT", bound="Config")
 Shape = tuple[int, int, int]  # channels, height, width of an image
+Task = Literal["multiclass", "multilabel"]
 
 
 class Config(BaseModel):
@@ -32,6 +33,8 @@ class ModelConfig(Config):
     """One model family: what can be set. What is computed stands in `recstudy.models.networks`."""
 
     recursive: ClassVar[bool] = False  # can take several supervision steps: its carry is not empty
+    halts: ClassVar[bool] = False  # has a halting head: says of each answer whether it is right
+    bootstraps: ClassVar[bool] = False  # its halting head also values going on, which is learned from the next step (HRM)
 
     family: str
 
@@ -40,8 +43,18 @@ class ModelConfig(Config):
         """The name a paper's table gives this model, such as `ViT-Small`."""
         return type(self).__name__
 
-    def check(self, shape: Shape) -> None:
-        """Refuse (ValueError) a data shape that this model cannot read."""
+    @property
+    def reads_pixels(self) -> bool:
+        """Whether the network wants the pixels' 256 grey levels as they are, and not standardised values."""
+        return False
+
+    @property
+    def silent_steps(self) -> int:
+        """First supervision steps on an image that give no loss, because the image is not yet seen whole."""
+        return 0
+
+    def check(self, data: "DataConfig") -> None:
+        """Refuse (ValueError) a data set that this model cannot read."""
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         """The network, with freshly drawn weights, for images of `shape` in `classes` classes."""
@@ -50,6 +63,8 @@ class ModelConfig(Config):
 
 class DataConfig(Config):
     """One data set: which images, how many of them, and which are held out."""
+
+    synthetic: ClassVar[bool] = False  # drawn by a program: said wherever a number from it appears
 
     name: str
     limit: int | None = Field(None, ge=16, description="at most this many images of each split, classes in proportion")
@@ -70,6 +85,16 @@ class DataConfig(Config):
     def classes(self) -> int:
         """How many classes there are."""
         raise ConfigError(f"the data set {self.name!r} states no classes")
+
+    @property
+    def task(self) -> Task:
+        """One label an image, or one yes, no or unknown a class."""
+        return "multiclass"
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the classes are called; numbers where nobody named them."""
+        return tuple(map(str, range(self.classes)))
 
     @property
     def train_size(self) -> int | None:
@@ -103,6 +128,14 @@ class TrainConfig(Config):
     evaluation_depths: int = Field(
         4, ge=0, le=64, description="also score the test set after each of 1 to so many supervision steps, without retraining"
     )
+    halting: Literal["batch", "sample"] = Field(
+        "batch",
+        description="the batch halts as one, by its mean (002); or each sample by itself: its slot takes the next batch's sample, "
+        "the other slots go on with theirs (HRM, TRM), one optimiser step a batch",
+    )
+    exploration: float = Field(
+        0.1, ge=0, le=1, description="with halting 'sample': how often a random least number of steps, from 2 up, delays a halt"
+    )
     halt_threshold: float = Field(
         0.5, ge=0, le=1, description="tau: halt when the batch mean of the halting probability exceeds it; 1 never halts"
     )
@@ -113,7 +146,12 @@ class TrainConfig(Config):
     detach_carry: bool = Field(
         True, description="an optimiser step each supervision step, no gradient between them; false: one step through all"
     )
-    optimizer: Literal["adamw"] = "adamw"
+    loss: Literal["softmax", "stablemax"] = Field(
+        "softmax", description="probabilities of one-label-an-image data, of which the loss is the cross-entropy"
+    )
+    optimizer: Literal["adamw", "adam_atan2"] = Field(
+        "adamw", description="AdamW, or Adam whose step is an arctangent, without an epsilon (HRM, TRM)"
+    )
     learning_rate: float = Field(3e-4, gt=0)
     final_learning_rate: float = Field(1e-6, ge=0, description="the cosine ends here")
     warmup: float = Field(
@@ -125,6 +163,8 @@ class TrainConfig(Config):
         "several updates a batch run it through early (004 as its author ran it, contradiction 004-3)",
     )
     weight_decay: float = Field(0.05, ge=0, description="on every parameter")
+    puzzle_learning_rate: float = Field(1e-2, gt=0, description="of the puzzle embeddings, which SignSGD trains row by row")
+    puzzle_weight_decay: float = Field(0.1, ge=0, description="on the puzzle embeddings of the batch")
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
@@ -142,12 +182,14 @@ class TrainConfig(Config):
     @property
     def updates_a_batch(self) -> int:
         """Optimiser updates on one batch, where nothing halts."""
-        return self.supervision_steps if self.detach_carry else 1
+        return self.supervision_steps if self.detach_carry and self.halting == "batch" else 1
 
     @model_validator(mode="after")
-    def _patience_needs_scores(self) -> Self:
+    def _fields_fit(self) -> Self:
         if self.patience and self.selection == "last":
             raise ValueError("patience must be 0 with selection 'last', which scores no epoch")
+        if self.halting == "sample" and not self.detach_carry:
+            raise ValueError("detach_carry must be true with halting 'sample': a step's batch holds samples of several ages")
         return self
 
 
@@ -208,12 +250,24 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        self.model.check(self.data.shape)
-        if self.train.supervision_steps > 1 and not self.model.recursive:
+        model, train = self.model, self.train
+        model.check(self.data)
+        if train.supervision_steps > 1 and not model.recursive:
             raise ValueError(
-                f"train.supervision_steps must be 1 for {self.model.title}, which has no state to refine, "
-                f"but got {self.train.supervision_steps}"
+                f"train.supervision_steps must be 1 for {model.title}, which has no state to refine, "
+                f"but got {train.supervision_steps}"
             )
+        if train.halting == "sample" and not model.halts:
+            raise ValueError(f"train.halting must be 'batch' for {model.title}, which has no halting head")
+        if min(train.supervision_steps, train.evaluation_steps) <= model.silent_steps:
+            raise ValueError(
+                f"train.supervision_steps and train.evaluation_steps must be above {model.silent_steps}, the steps in which "
+                f"{model.title} has not seen the whole image, but got {train.supervision_steps} and {train.evaluation_steps}"
+            )
+        if model.reads_pixels and (train.augment.mixup or train.augment.cutmix):
+            raise ValueError(f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be mixed")
+        if self.data.task == "multilabel" and (train.augment.mixup or train.augment.cutmix):
+            raise ValueError("train.augment.mixup and cutmix must be 0 for data of several labels an image")
         return self
 
     @property

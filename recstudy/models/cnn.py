@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,9 +21,10 @@ class CNN(ModelConfig):
     def title(self) -> str:
         return "CNN two-stage"
 
-    def check(self, shape: Shape) -> None:
-        if min(shape[1:]) < 4:
-            raise ValueError(f"the two-stage CNN needs images of 4x4 pixels or more, but got {shape[1]}x{shape[2]}")
+    def check(self, data: DataConfig) -> None:
+        height, width = data.shape[1:]
+        if min(height, width) < 4:
+            raise ValueError(f"the two-stage CNN needs images of 4x4 pixels or more, but got {height}x{width}")
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         from recstudy.models.networks.cnn import CNNNetwork

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.checks import patches_and_heads
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class HRMImage(ModelConfig):
     def title(self) -> str:
         return "HRM"
 
-    def check(self, shape: Shape) -> None:
-        patches_and_heads(shape, self.patch, self.width, self.heads)
+    def check(self, data: DataConfig) -> None:
+        patches_and_heads(data.shape, self.patch, self.width, self.heads)
         if self.width // self.heads % 2:
             raise ValueError(f"model.width / model.heads must be even for rotary positions, but got {self.width // self.heads}")
 

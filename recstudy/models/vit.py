@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.checks import patches_and_heads
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class ViT(ModelConfig):
         width, layers, heads, hidden = SIZES[self.size]
         return self.width or width, self.layers or layers, self.heads or heads, self.ffn_width or hidden
 
-    def check(self, shape: Shape) -> None:
+    def check(self, data: DataConfig) -> None:
         width, _, heads, _ = self.dimensions
-        patches_and_heads(shape, self.patch, width, heads)
+        patches_and_heads(data.shape, self.patch, width, heads)
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         from recstudy.models.networks.vit import ViTNetwork

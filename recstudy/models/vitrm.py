@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.checks import patches_and_heads
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ class ViTRM(ModelConfig):
     """
 
     recursive: ClassVar[bool] = True
+    halts: ClassVar[bool] = True
 
     family: Literal["vitrm"] = "vitrm"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
@@ -48,8 +49,8 @@ class ViTRM(ModelConfig):
             return self.ffn_width
         return round(4 * self.width / 3) if self.ffn == "swiglu" else 2 * self.width
 
-    def check(self, shape: Shape) -> None:
-        patches_and_heads(shape, self.patch, self.width, self.heads)
+    def check(self, data: DataConfig) -> None:
+        patches_and_heads(data.shape, self.patch, self.width, self.heads)
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         from recstudy.models.networks.vitrm import ViTRMNetwork
