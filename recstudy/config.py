@@ -56,6 +56,9 @@ class ModelConfig(Config):
     def check(self, data: "DataConfig") -> None:
         """Refuse (ValueError) a data set that this model cannot read."""
 
+    def check_groups(self, count: int, data: str) -> None:
+        """Refuse (ConfigError) more patients than this model knows, which only the files of the data set tell."""
+
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         """The network, with freshly drawn weights, for images of `shape` in `classes` classes."""
         raise ConfigError(f"the family {self.family!r} has no network")
@@ -130,8 +133,8 @@ class TrainConfig(Config):
     )
     halting: Literal["batch", "sample"] = Field(
         "batch",
-        description="the batch halts as one, by its mean (002); or each sample by itself: its slot takes the next batch's sample, "
-        "the other slots go on with theirs (HRM, TRM), one optimiser step a batch",
+        description="the batch halts as one, by its mean (002); or each sample by itself: its slot takes the next batch's "
+        "sample, the other slots go on with theirs (HRM, TRM), one optimiser step a batch",
     )
     exploration: float = Field(
         0.1, ge=0, le=1, description="with halting 'sample': how often a random least number of steps, from 2 up, delays a halt"

@@ -4,6 +4,8 @@
     RESULTS/runs/ID/config.json                what decided the run
                    attempts.jsonl              one line each time a worker began it
                    epochs.jsonl                one line an epoch
+                   losses.jsonl                one line an epoch: the training loss of every k-th update
+                   mistakes.npz                the first misclassified test images, with true and predicted class
                    result.json                 there once the run is finished; then nothing here changes again
                    failure.json                why the last attempt failed; gone when a later one succeeds
                    weights.safetensors         the selected epoch's weights
@@ -112,6 +114,8 @@ class RunFolder:
         self.config = path / "config.json"
         self.attempts = path / "attempts.jsonl"
         self.epochs = path / "epochs.jsonl"
+        self.losses = path / "losses.jsonl"
+        self.mistakes = path / "mistakes.npz"
         self.result = path / "result.json"
         self.failure = path / "failure.json"
         self.weights = path / "weights.safetensors"
@@ -135,8 +139,10 @@ class RunFolder:
 
     def keep_epochs(self, below: int) -> None:
         """Drop the epochs from `below` on, which a resumed run will report again."""
-        lines = [line for line in read_lines(self.epochs) if line["epoch"] < below]
-        write_whole(self.epochs, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        for log in (self.epochs, self.losses):
+            if log.exists():
+                lines = [line for line in read_lines(log) if line["epoch"] < below]
+                write_whole(log, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 class Results:

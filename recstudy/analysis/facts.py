@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from recstudy.analysis.captions import SELECTIONS, is_synthetic, warnings
 from recstudy.analysis.frame import STATUSES, StudyRecords
 from recstudy.analysis.names import plain, plural
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
-from recstudy.analysis.tables import SELECTIONS, warnings
 from recstudy.config import flatten
 from recstudy.records import Json
 from recstudy.terminal import duration
@@ -40,12 +40,16 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     """What this report shows, as facts: runs, data, protocol, cost."""
     counts = Counter(row["status"] for row in records.rows)
     states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
-    data = ", ".join(dict.fromkeys(variant["data"] for variant in records.variants))
+    data = dict.fromkeys(
+        variant["data"] + " (synthetic)" * is_synthetic(records, [index]) for index, variant in enumerate(records.variants)
+    )
+    notes = "; ".join(dict.fromkeys(note for row in records.rows for note in _data_notes(row)))
     chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
     return [
         ("Runs", f"{counts['done']:,} of {len(records.rows):,} done{states}"),
         ("Plan", f"{plural(len(records.variants), 'variant')}, {plural(len(records.plan['seeds']), 'seed')}"),
-        ("Data", data),
+        ("Data", ", ".join(data)),
+        *([("Data notes", notes)] if notes else []),
         ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
         ("Paid so far", f"{duration(_total(records, 'seconds'))} of runs, {_total(records, 'train_pflop'):.4g} PFLOP"),
     ]
@@ -90,6 +94,8 @@ def provenance(records: StudyRecords) -> str:
     for key, title in PROVENANCE.items():
         found = Counter(plain(row[f"provenance.{key}"]) for row in records.rows if f"provenance.{key}" in row)
         rows += [(title, value, plural(count, "run")) for value, count in sorted(found.items())]
+    noted = Counter(note for row in records.rows for note in _data_notes(row))
+    rows += [("data note", note, plural(count, "run")) for note, count in sorted(noted.items())]
     finished = sorted(str(row["provenance.finished"]) for row in records.rows if row.get("provenance.finished"))
     rows += [("finished", f"{finished[0]} to {finished[-1]}", plural(len(finished), "run"))] if finished else []
     attempts = Counter(int(row["attempts"]) for row in records.rows if row.get("attempts"))
@@ -123,6 +129,11 @@ def _runs(rows: Sequence[Json]) -> str:
         ("variant", "seed", "run id", "attempts"),
         [(row["label"], row["seed"], row["id"], plain(row.get("attempts"))) for row in rows],
     )
+
+
+def _data_notes(row: Json) -> list[str]:
+    """What was done to a run's data before training, such as `12 colour images converted to grey`."""
+    return [str(note) for note in row.get("provenance.data_notes") or ()]
 
 
 def _total(records: StudyRecords, name: str) -> float:

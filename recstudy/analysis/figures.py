@@ -11,16 +11,18 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from recstudy.analysis.captions import warnings
 from recstudy.analysis.frame import StudyRecords, at_depth
 from recstudy.analysis.names import METRICS, axis_title, metric, plain
 from recstudy.analysis.spec import Curve
 from recstudy.analysis.stats import mean_interval
-from recstudy.analysis.tables import Cell, cell, warnings
+from recstudy.analysis.tables import Cell, cell
 from recstudy.analysis.targets import place
 from recstudy.analysis.theme import dress, shown, style, tint
 
 DEPTH = "eval.depth"  # supervision steps at test, changed without retraining
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
+COLUMNS += ["synthetic"]
 
 
 def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
@@ -84,7 +86,8 @@ def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple
 
 def _ours(ours: Cell) -> dict[str, Any]:
     known = {"value": ours.value, "low": ours.low, "high": ours.high, "n": ours.n, "expected": ours.expected}
-    return {**known, "published": False, "verdict": ours.verdict, "reasons": ours.reasons, "run_ids": " ".join(ours.run_ids)}
+    said = {"verdict": ours.verdict, "reasons": ours.reasons, "run_ids": " ".join(ours.run_ids), "synthetic": ours.synthetic}
+    return {**known, "published": False, **said}
 
 
 def _published(ours: Cell) -> list[dict[str, Any]]:
@@ -95,6 +98,7 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
             "source": target.target.source,
             "verdict": target.verdict(ours.values),
             "reasons": "; ".join(target.reasons),
+            "synthetic": False,
         }
         for target in ours.placed
     ]
@@ -104,8 +108,9 @@ def _xs(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]
     """Where a variant stands on the x-axis, and which metric is measured there."""
     if spec.x != DEPTH:
         return [(_x(records, index, spec.x), spec.y)]
-    scored = {int(name.rsplit("@", 1)[1]) for run in records.by_variant[index] for name in run if name.startswith(at_depth(""))}
-    return [(depth, at_depth(depth)) for depth in sorted(scored)]
+    start = at_depth(spec.y, "")
+    scored = {int(name.removeprefix(start)) for run in records.by_variant[index] for name in run if name.startswith(start)}
+    return [(depth, at_depth(spec.y, depth)) for depth in sorted(scored)]
 
 
 def _x(records: StudyRecords, index: int, name: str) -> Any:

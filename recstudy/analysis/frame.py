@@ -3,7 +3,7 @@
 Nothing here knows how a run was made. Missing, failed, diverged and damaged runs are rows like any other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,8 +24,9 @@ class StudyRecords:
 
     `rows` has one dictionary a planned run, and `runs` is the same as a frame: `variant` (its index), `label`, `seed`,
     `id`, `status` (one of `STATUSES`; `unfinished` was begun and left neither result nor failure), `levels.AXIS`, every
-    config field that differs between variants (`model.latent_steps`), metrics and cost by their names, `attempts`,
-    `error_class`, `error`, `traceback`, and `provenance.*`.
+    config field that differs between variants (`model.latent_steps`), metrics and cost by their names (which are listed in
+    `measured`), `METRIC@DEPTH`, `undefined` (findings that the metrics leave out), `attempts`, `error_class`, `error`,
+    `traceback`, and `provenance.*`.
     """
 
     results: Results
@@ -85,6 +86,16 @@ class StudyRecords:
             for index in range(len(self.variants))
             if all(same(self.level(index, name), level) for name, level in where.items())
         ]
+
+    def measured(self, variants: Iterable[int]) -> list[str]:
+        """The metrics and costs that any run of these variants has, in the order of their first appearance."""
+        runs = [run for index in variants for run in self.by_variant[index]]
+        return list(dict.fromkeys(name for run in runs for name in run.get("measured", ()) if run[name] is not None))
+
+    def first_run(self, variant: int, file: str, states: Sequence[str]) -> Json | None:
+        """The first of a variant's seeds that is in one of these `states` and has this file (`losses`, `mistakes`)."""
+        runs = (run for run in self.by_variant[variant] if run["status"] in states)
+        return next((run for run in runs if getattr(self.results.run(run["id"]), file).exists()), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
         """The per-epoch lines of these variants' runs, with `variant`, `seed` and `id`."""
@@ -171,9 +182,9 @@ def varied_fields(configs: list[Json]) -> list[str]:
     return [path for path in fields if any(config.get(path) != configs[0].get(path) for config in configs)]
 
 
-def at_depth(depth: int | str) -> str:
-    """The column with the test accuracy after so many supervision steps, from the same weights."""
-    return f"top1_accuracy@{depth}"
+def at_depth(metric: str, depth: int | str) -> str:
+    """The column with a metric of the test set after so many supervision steps, from the same weights."""
+    return f"{metric}@{depth}"
 
 
 def _run(results: Results, run_id: str) -> Json:
@@ -206,11 +217,14 @@ def _result(result: Json) -> Json:
     provenance["versions"] = ", ".join(
         f"{package} {version}" for package, version in sorted((made.get("versions") or {}).items())
     )
+    measured = (result.get("metrics") or {}) | (result.get("cost") or {})
+    depths = result.get("depths") or {}
     return {
         "status": result["status"],
-        **(result.get("cost") or {}),
-        **(result.get("metrics") or {}),
-        **{at_depth(depth): accuracy for depth, accuracy in (result.get("depths") or {}).items()},
+        **measured,
+        "measured": tuple(measured),
+        "undefined": tuple(result.get("undefined") or ()),
+        **{at_depth(name, depth): value for name, scored in depths.items() for depth, value in scored.items()},
         **{f"selected.{key}": value for key, value in (result.get("selected") or {}).items()},
         "attempts": result.get("attempts"),
         **{f"provenance.{key}": value for key, value in provenance.items()},

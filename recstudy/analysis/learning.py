@@ -1,19 +1,20 @@
 """Learning curves: what each variant measured epoch by epoch, its mean over the seeds and the range between them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from recstudy.analysis.captions import is_synthetic, warnings
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric
+from recstudy.analysis.names import METRICS, metric
 from recstudy.analysis.spec import LearningCurves
-from recstudy.analysis.tables import warnings
 from recstudy.analysis.theme import dress, shown, style, tint
 
 MOST = 30  # lines that a reader can still tell apart in one figure
-COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n"]
+SCORES = ("top1_accuracy", "auroc")  # the first of these that a study has says which variants are its best
+COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "synthetic"]
 
 
 def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
@@ -22,33 +23,46 @@ def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST)
     Only the `most` best variants are read (`shown_variants`).
     """
     frame = records.epochs(shown_variants(records, most))
-    parts = [_spread(frame, name) for name in spec.metrics if name in frame]
+    parts = [_spread(frame, name) for name in spec.metrics if name in frame and frame[name].notna().any()]
     if not parts:
         return pd.DataFrame(columns=COLUMNS)
     data = pd.concat(parts, ignore_index=True)
-    data["label"] = [records.variants[index]["label"] for index in data["variant"]]
-    return data[COLUMNS]
+    return labelled(records, data)[COLUMNS]
 
 
-def shown_variants(records: StudyRecords, most: int = MOST) -> list[int]:
-    """All variants, or the `most` best by their mean top-1 accuracy, in the study's order."""
-    known = range(len(records.variants))
-    best = sorted(known, key=lambda index: _score(records, index), reverse=True)[:most]
-    return sorted(best)
+def labelled(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
+    """The data with each variant's `label`, and whether it is `synthetic`."""
+    labels = [variant["label"] for variant in records.variants]
+    synthetic = [is_synthetic(records, [index]) for index in range(len(labels))]
+    return data.assign(label=data["variant"].map(labels.__getitem__), synthetic=data["variant"].map(synthetic.__getitem__))
 
 
-def learning_notes(records: StudyRecords, most: int = MOST) -> tuple[str, ...]:
-    """What a reader must know before the curves."""
-    count = len(records.variants)
-    cut = [f"the {most} best of {count:,} variants by top-1 accuracy"] if count > most else []
-    return (*warnings(records), *cut)
+def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int] | None = None) -> list[int]:
+    """The `most` best of all variants, or of those `among` which to choose, in the study's order."""
+    known = range(len(records.variants)) if among is None else among
+    name = _ranked_by(records)
+    return sorted(sorted(known, key=lambda index: _score(records, index, name), reverse=True)[:most])
+
+
+def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
+    """Says so where `shown_variants` leaves some of `count` variants out."""
+    title = metric(_ranked_by(records)).title
+    return (f"the {most} best of {count:,} variants by {title if title.isupper() else title.lower()}",) if count > most else ()
+
+
+def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame, most: int = MOST) -> tuple[str, ...]:
+    """What a reader must know before the curves; a metric that nothing calls by that name may be misspelt."""
+    unknown = [] if data.empty else [name for name in spec.metrics if name not in {*METRICS, *data["metric"]}]
+    absent = [f"no run recorded a metric {name!r}" for name in unknown]
+    return (*warnings(records), *cut_note(records, len(records.variants), most), *absent)
 
 
 def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[str] = ()) -> go.Figure:
-    """One panel a metric; a click on a name in the legend hides or shows that variant in all of them."""
-    panels = max(1, len(spec.metrics))
+    """One panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them."""
+    metrics = [name for name in spec.metrics if name in set(data["metric"])]
+    panels = max(1, len(metrics))
     figure = make_subplots(rows=panels, cols=1, shared_xaxes=True, vertical_spacing=0.1 / panels)
-    for panel, name in enumerate(spec.metrics, 1):
+    for panel, name in enumerate(metrics, 1):
         for index, variant in enumerate(dict.fromkeys(data["variant"])):
             points = data[(data["variant"] == variant) & (data["metric"] == name)]
             if len(points):
@@ -70,8 +84,12 @@ def _spread(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return table.rename(columns={"min": "low", "max": "high", "count": "n"}).assign(metric=name)
 
 
-def _score(records: StudyRecords, index: int) -> float:
-    known = [run["top1_accuracy"] for run in records.by_variant[index] if run["status"] == "done" and "top1_accuracy" in run]
+def _ranked_by(records: StudyRecords) -> str:
+    return next((name for name in SCORES if any(run.get(name) is not None for run in records.rows)), SCORES[0])
+
+
+def _score(records: StudyRecords, index: int, name: str) -> float:
+    known = [run[name] for run in records.by_variant[index] if run["status"] == "done" and run.get(name) is not None]
     return sum(known) / len(known) if known else float("-inf")
 
 

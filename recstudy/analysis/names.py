@@ -1,6 +1,6 @@
 """What metrics are called, what they are measured in, and how their numbers are printed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 DASH = "\N{EN DASH}"  # stands where there is no number
@@ -8,13 +8,17 @@ DASH = "\N{EN DASH}"  # stands where there is no number
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric's title, unit and better direction; `computed` ones follow from the config, not from training."""
+    """A metric's title, unit and better direction; `computed` ones follow from the config, not from training.
+
+    One `by_finding` is a mean over the findings that the test set can judge; `auroc.Effusion` is that of one finding.
+    """
 
     title: str
     unit: str = ""
     better: str | None = None
     form: str = ".4g"
     computed: bool = False
+    by_finding: bool = False
 
     @property
     def heading(self) -> str:
@@ -25,6 +29,9 @@ METRICS = {
     "top1_accuracy": Metric("Top-1 accuracy", "%", "higher", ".1f"),
     "train_top1_accuracy": Metric("Top-1 accuracy, training", "%", "higher", ".1f"),
     "macro_f1": Metric("Macro F1", "%", "higher", ".1f"),
+    "auroc": Metric("AUROC", "%", "higher", ".1f", by_finding=True),
+    "average_precision": Metric("Average precision", "%", "higher", ".1f", by_finding=True),
+    "train_auroc": Metric("AUROC, training", "%", "higher", ".1f"),
     "nll": Metric("NLL", "nats", "lower", ".3f"),
     "ece": Metric("ECE", "%", "lower", ".1f"),
     "params": Metric("Parameters", computed=True, form=",.0f"),
@@ -33,6 +40,7 @@ METRICS = {
     "train_pflop": Metric("Training in all", "PFLOP"),
     "seconds": Metric("Wall time", "s"),
     "device_seconds": Metric("Device time", "s"),
+    "epoch_seconds": Metric("Epoch, training pass", "s"),
     "images_per_second": Metric("Throughput", "images/s"),
     "peak_memory_mb": Metric("Peak memory", "MB"),
     "supervision_steps_used": Metric("Supervision steps used"),
@@ -40,14 +48,19 @@ METRICS = {
     "learning_rate": Metric("Learning rate"),
     "selection_loss": Metric("Loss, selection", "nats", "lower", ".3f"),
     "selection_top1_accuracy": Metric("Top-1 accuracy, selection", "%", "higher", ".1f"),
+    "selection_auroc": Metric("AUROC, selection", "%", "higher", ".1f"),
 }
 # What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
 SCALES = {"million": 1e6, "billion": 1e9}
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name; one that is not listed keeps its name, less the underscores."""
-    return METRICS.get(name) or Metric(name.replace("_", " "))
+    """The metric of that name, `auroc.Effusion` with the unit of `auroc`; an unknown name stays, less the underscores."""
+    parent, _, part = name.partition(".")
+    known, words = METRICS.get(parent), part.replace("_", " ")
+    if known is None:
+        return Metric(name.replace("_", " "))
+    return replace(known, title=f"{known.title}, {words}") if words else known
 
 
 def in_own_unit(name: str, value: float, unit: str) -> float:

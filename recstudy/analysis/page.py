@@ -33,11 +33,13 @@ def page(title: str, head: Sequence[str], sections: Sequence[tuple[str, str]]) -
     )
 
 
-def figure_box(figure: go.Figure, title: str, notes: Sequence[str] = ()) -> str:
+def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:
     """A place for a figure and its data beside it; `to_json_plotly` writes `<` and `/` as escapes."""
     words = '<noscript><p class="note">This figure needs JavaScript; its numbers are in the CSV file.</p></noscript>'
     data = f'<script type="application/json">{to_json_plotly(figure.to_plotly_json())}</script>'
-    return f'{warning_lines(notes)}<div class="figure" role="figure" aria-label="{escape(title)}"></div>{data}\n{words}\n'
+    below = f'<p class="caption">{escape(caption)}</p>' if caption else ""
+    box = f'<div class="figure" role="figure" aria-label="{escape(label)}"></div>{data}'
+    return f"{warning_lines(notes)}{box}\n{words}{below}\n"
 
 
 def warning_lines(notes: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 The page is written last and whole, so that it never speaks of files that are not there yet.
 """
 
-import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,20 +11,14 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from recstudy.analysis.export import check_formats, write_figure
+from recstudy.analysis.export import check_formats
 from recstudy.analysis.facts import again, failures, header, provenance, settings
-from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, curve_title
 from recstudy.analysis.frame import StudyRecords, load_study, status, studies
-from recstudy.analysis.learning import learning_data, learning_figure, learning_notes, learning_title
-from recstudy.analysis.page import figure_box, links, page, warning_lines
-from recstudy.analysis.render import csv_text, html_table, latex, markdown, terminal
-from recstudy.analysis.spec import REPORT, Curve, LearningCurves, Table
-from recstudy.analysis.tables import table_data
+from recstudy.analysis.page import page
+from recstudy.analysis.parts import in_terminal, section
+from recstudy.analysis.spec import REPORT
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_whole
-
-MOST_ROWS = 40  # of a table in the terminal: one screen
-log = logging.getLogger(__name__)
 
 
 def write_report(results: Results, name: str, preset: str, export: Sequence[str] = ()) -> Path:
@@ -51,11 +44,9 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
     records = load_study(results, name, preset)
     page = _write(records, results.study(name, preset), export)
     for spec in REPORT.validate_python(records.plan["report"]):
-        if isinstance(spec, Table):
-            try:
-                out.print(terminal(table_data(records, spec), MOST_ROWS))
-            except ConfigError:
-                continue  # said in the page and in the log
+        table = in_terminal(records, spec)
+        if table is not None:
+            out.print(table)
     out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
     return page
 
@@ -99,7 +90,7 @@ def _write(records: StudyRecords, study: Path, export: Sequence[str]) -> Path:
     folder = study / "report"
     specs = REPORT.validate_python(records.plan["report"])
     files = file_names([spec.name for spec in specs])
-    sections = [_section(records, spec, folder, file, export) for spec, file in zip(specs, files, strict=True)]
+    sections = [section(records, spec, folder, file, export) for spec, file in zip(specs, files, strict=True)]
     _forget_others(folder, files)
     failed = failures(records)
     sections += [("What failed", failed)] if failed else []
@@ -116,50 +107,6 @@ def file_names(names: Sequence[str]) -> list[str]:
         safe = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "part"
         files.append(next(f for f in (safe, *(f"{safe}-{at}" for at in range(2, len(names) + 2))) if f not in files))
     return files
-
-
-def _section(
-    records: StudyRecords, spec: Table | Curve | LearningCurves, folder: Path, file: str, export: Sequence[str]
-) -> tuple[str, str]:
-    """Title and HTML of one part. A part that names what the study does not have says so in its place."""
-    title = _title(spec)
-    try:
-        if isinstance(spec, Table):
-            return title, _table(records, spec, folder / "tables", file)
-        return title, _figure(records, spec, folder / "figures", file, export)
-    except ConfigError as error:
-        log.warning("%s: %s", spec.name, error)
-        return title, warning_lines([str(error)])
-
-
-def _title(spec: Table | Curve | LearningCurves) -> str:
-    if isinstance(spec, Curve):
-        return curve_title(spec)
-    return learning_title(spec) if isinstance(spec, LearningCurves) else spec.title or spec.name.replace("_", " ")
-
-
-def _table(records: StudyRecords, spec: Table, folder: Path, file: str) -> str:
-    table = table_data(records, spec)
-    for ending, text in {"md": markdown(table), "tex": latex(table), "csv": csv_text(table)}.items():
-        write_whole(folder / f"{file}.{ending}", text)
-    return html_table(table) + links("tables", file, ("md", "tex", "csv"))
-
-
-def _figure(records: StudyRecords, spec: Curve | LearningCurves, folder: Path, file: str, export: Sequence[str]) -> str:
-    if isinstance(spec, Curve):
-        data = curve_data(records, spec)
-        notes = curve_notes(records, spec, data)
-        figure = curve_figure(data, spec, notes)
-    else:
-        data, notes = learning_data(records, spec), learning_notes(records)
-        figure = learning_figure(data, spec, notes)
-    problem = write_figure(figure, data, folder, file, export)
-    if problem:
-        log.warning("%s: %s", spec.name, problem)
-    if data.empty:
-        return '<p class="note">Nothing to draw yet: no run has reported.</p>'
-    written = ("html", "csv", *(export if problem is None else ()))
-    return figure_box(figure, _title(spec), notes) + links("figures", file, written)
 
 
 def _forget_others(folder: Path, files: Sequence[str]) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from recstudy.papers import Target
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.papers import Target, published
 
 _FROZEN = ConfigDict(extra="forbid")
 MetricName = str
@@ -18,17 +19,24 @@ MetricName = str
 class Table:
     """Mean, 95 % interval and n of each metric, beside the published value and a verdict.
 
-    One row a variant; or, with `rows` and `columns` (names of axes), the paper's layout of one metric.
+    One row a variant; or, with `rows` and `columns` (names of axes), the paper's layout of one metric; or, with `across`,
+    one row a metric and one column a variant, without the metrics that no run has. `auroc.*` stands for all metrics of
+    that beginning which the runs have.
     """
 
     name: str
     metrics: tuple[MetricName, ...] = ("top1_accuracy", "params", "gflops")
     rows: str | None = None
     columns: str | None = None
+    across: bool = False
     where: dict[str, Any] = Field(default_factory=dict)  # axis -> level: only these variants
     targets: tuple[Target, ...] = ()
     title: str = ""
     kind: Literal["table"] = "table"
+
+    def __post_init__(self) -> None:
+        if self.across and (self.rows is not None or self.columns is not None):
+            raise ConfigError(f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns")
 
 
 @dataclass(frozen=True, config=_FROZEN)
@@ -55,5 +63,49 @@ class LearningCurves:
     kind: Literal["learning_curves"] = "learning_curves"
 
 
-ReportPart = Annotated[Table | Curve | LearningCurves, Field(discriminator="kind")]
-REPORT: TypeAdapter[list[Table | Curve | LearningCurves]] = TypeAdapter(list[ReportPart])
+@dataclass(frozen=True, config=_FROZEN)
+class LossTrace:
+    """The training loss of single updates, light, and its moving average, dark: one seed of every variant."""
+
+    name: str = "loss_trace"
+    window: int = Field(default=50, ge=1)  # recorded points that an average is taken over
+    title: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["loss_trace"] = "loss_trace"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Mistakes:
+    """The first test images that each variant got wrong, with their true and predicted classes: one seed of a variant."""
+
+    name: str = "mistakes"
+    most: int = Field(default=25, ge=1)  # images of a variant; a run keeps 36
+    title: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["mistakes"] = "mistakes"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Arithmetic:
+    """Published claims that can be checked by counting, beside our own counts and a verdict.
+
+    `counted` gives our number by the targets' metric: in single parameters where the paper prints millions, in percent
+    where it prints a fraction or percent. Targets that are not in it are named under the table.
+    """
+
+    name: str = "arithmetic"
+    counted: dict[str, float] = Field(default_factory=dict)
+    targets: tuple[Target, ...] = Field(default_factory=lambda: published("001_parameter_arithmetic"))
+    title: str = ""
+    kind: Literal["arithmetic"] = "arithmetic"
+
+    def __post_init__(self) -> None:
+        known = list(dict.fromkeys(target.metric for target in self.targets))
+        for name in self.counted:
+            if name not in known:
+                raise ConfigError(f"counted {name!r}, but the targets have {choices(known)}.{nearest(name, known)}")
+
+
+AnyPart = Table | Curve | LearningCurves | LossTrace | Mistakes | Arithmetic
+ReportPart = Annotated[AnyPart, Field(discriminator="kind")]
+REPORT: TypeAdapter[list[AnyPart]] = TypeAdapter(list[ReportPart])

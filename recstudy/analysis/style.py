@@ -32,6 +32,7 @@ thead th { position: sticky; top: 0; background: var(--panel); font-weight: 600;
 tbody tr:last-child > * { border-bottom: 0; }
 tbody tr:hover { background: var(--panel); }
 td[title] { cursor: help; }
+td.prose, thead th.prose { text-align: left; white-space: normal; min-width: 12em; overflow-wrap: anywhere; }
 table.words td { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10em; }
 table.words thead th { text-align: left; }
 .caption, .note { font-size: .88rem; color: var(--soft); }
@@ -44,8 +45,24 @@ code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflo
 @media print { .scroll { max-height: none; overflow: visible; } nav { display: none; } }
 """
 
-# Redoes theme.room for the width at hand, and follows the reader's choice of dark or light.
+# Redoes theme.room and tiles.arrange for the width at hand, and follows the reader's choice of dark or light.
 SCRIPT = """
+const tiles = (figure, width) => {
+  const layout = figure.layout, {panels, columns, ratio} = layout.meta;
+  const across = Math.min(panels, Math.max(1, Math.floor(width / 320))), down = Math.ceil(panels / across);
+  const inner = width - 24, side = (inner - 24 * (across - 1)) / across, wide = Math.min(side, 640), line = 46 + wide * ratio;
+  for (let at = 0; at < panels; at++) {
+    const left = at % across * (side + 24), above = Math.floor(at / across) * line, axis = at ? at + 1 : "";
+    layout["xaxis" + axis].domain = [left / inner, (left + wide) / inner];
+    layout["yaxis" + axis].domain = [Math.max(0, 1 - (above + line) / (line * down)), 1 - (above + 46) / (line * down)];
+  }
+  figure.data.filter(trace => trace.mode === "text").forEach(trace => {
+    trace.textfont.size = Math.max(9, Math.min(12, wide / columns / 7.5));
+  });
+  figure.data.filter(trace => trace.mode === "markers").forEach(trace => { trace.marker.size = 0.9 * wide / columns; });
+  layout.margin = {l: 12, r: 12, t: 0, b: 12};
+  layout.height = line * down + 12;
+};
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const draw = box => {
   const text = box.nextElementSibling.textContent;  // the palette's blue is too dark on a dark page
@@ -59,6 +76,7 @@ const draw = box => {
   layout.font.color = getComputedStyle(document.body).color;
   layout.title.text = undefined;
   layout.margin.t = 20;
+  if (layout.meta.columns) tiles(figure, width);
   const paper = getComputedStyle(document.body).backgroundColor;
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
   Plotly.react(box, figure.data, layout, {responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"]});

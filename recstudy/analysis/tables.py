@@ -4,22 +4,18 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
+from recstudy.analysis.captions import caption, is_synthetic, left_out, warnings
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import axis_title, metric, number, plain, plural
+from recstudy.analysis.names import axis_title, metric, number, plain
 from recstudy.analysis.spec import Table
 from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.targets import Placed, Placement, place
+from recstudy.errors import ConfigError
 from recstudy.papers import Target
-from recstudy.records import Json
-
-SELECTIONS = {
-    "validation": "epoch selected on a validation split",
-    "test": "epoch selected on the test set, as in the paper: optimistic",
-    "last": "last epoch, no selection",
-}
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,8 @@ class Cell:
     """One metric of one variant (or of the variants that share a place in the table).
 
     `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval; all in the
-    metric's own unit. Diverged runs are counted, never averaged. `run_ids` are those behind `value`.
+    metric's own unit. Diverged runs are counted, never averaged. `run_ids` are those behind `value`. `synthetic`: on data
+    drawn by a program.
     """
 
     metric: str
@@ -42,6 +39,7 @@ class Cell:
     placed: tuple[Placed, ...] = ()
     run_ids: tuple[str, ...] = ()
     best: bool = False
+    synthetic: bool = False
 
     @property
     def published(self) -> str:
@@ -67,16 +65,17 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TableData:
-    """A whole table. `crossed`: rows x columns of one metric (then other metrics); else one column a metric."""
+    """A whole table. `beneath`: published values stand in a line under ours, not in columns beside them."""
 
     name: str
     title: str
     corner: str
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
-    crossed: bool
+    beneath: bool
     caption: str
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     homeless: tuple[tuple[Target, str], ...]
 
 
@@ -87,50 +86,40 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         ConfigError: `rows`, `columns` or `where` name what the study does not have.
     """
     variants = records.chosen(spec.where)
-    placement = place(records, spec.targets, variants, spec.metrics)
+    metrics, unmatched = _metrics(records, spec, variants)
+    spec = replace(spec, metrics=metrics)
+    placement = place(records, spec.targets, variants, metrics)
     crossed = spec.rows is not None and spec.columns is not None
-    columns, rows = (_crossed if crossed else _listed)(records, spec, variants, placement)
+    arrange = _crossed if crossed else _across if spec.across else _listed
+    columns, rows = arrange(records, spec, variants, placement)
     return TableData(
         name=spec.name,
         title=spec.title or spec.name.replace("_", " "),
-        corner=f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}" if crossed else "variant",
+        corner=f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}" if crossed else "metric" if spec.across else "variant",
         columns=columns,
-        rows=_with_best(rows) if _one_task(records, spec, variants) else tuple(rows),
-        crossed=crossed,
-        caption=(f"{metric(spec.metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "")
-        + caption(records, variants),
-        warnings=(*warnings(records), *(_pooled(records, spec, variants) if crossed else ())),
+        rows=_with_best(rows, spec.across) if _one_task(records, spec, variants) else tuple(rows),
+        beneath=crossed or spec.across,
+        caption=(f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "") + caption(records, variants),
+        warnings=(*warnings(records), *unmatched, *(_pooled(records, spec, variants) if crossed else ())),
+        notes=left_out(records, variants, metrics),
         homeless=placement.homeless,
     )
 
 
-def caption(records: StudyRecords, variants: Sequence[int]) -> str:
-    """What the numbers were measured on, how they were selected, and how many runs are in: one line of facts."""
-    runs = [run for index in variants for run in records.by_variant[index]]
-    data = ", ".join(dict.fromkeys(records.variants[index]["data"] for index in variants))
-    chosen = dict.fromkeys(records.configs[index].get("train.selection") for index in variants)
-    protocol = "; ".join(SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in chosen)
-    counts = Counter(run["status"] for run in runs)
-    progress = f"{counts['done']:,} of {plural(len(runs), 'run')} done"
-    progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "failed") if counts[state])
-    synthetic = " (synthetic data)" if is_synthetic(runs) else ""
-    finish = f". Finish with: {records.plan['command']}" if counts["done"] + counts["diverged"] < len(runs) else ""
-    return f"{data}{synthetic}; {protocol}; {progress}. Mean ± 95 % interval over seeds{finish}"
-
-
-def warnings(records: StudyRecords) -> tuple[str, ...]:
-    """What a reader must know before any number."""
-    base = records.plan["base"]
-    found = []
-    if records.plan.get("smoke"):
-        found.append(f"smoke run: {_smoke(base)}; the numbers mean nothing")
-    if is_synthetic(records.rows):
-        found.append("synthetic data: drawn by a program, no measure of the real task")
-    return tuple(found)
-
-
-def is_synthetic(runs: Iterable[Json]) -> bool:
-    return any(run.get("provenance.synthetic") for run in runs)
+def _metrics(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The metrics with `auroc.*` written out, and a warning for each pattern that nothing matches yet."""
+    measured = records.measured(variants)
+    names: list[str] = []
+    unmatched = []
+    for name in spec.metrics:
+        found = [known for known in measured if fnmatchcase(known, name)] if "*" in name else [name]
+        names += found
+        unmatched += [] if found else [f"no run has a metric {name} yet"]
+    if spec.across and measured:
+        names = [name for name in names if name in measured]
+    if not names and spec.rows is not None and spec.columns is not None:
+        raise ConfigError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
+    return tuple(dict.fromkeys(names)), tuple(unmatched)
 
 
 def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
@@ -152,6 +141,7 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
         diverged=sum(run["status"] == "diverged" for run in runs),
         placed=tuple(target for index in variants for target in placement.placed.get((index, name), ())),
         run_ids=tuple(run["id"] for run in done),
+        synthetic=is_synthetic(records, variants),
     )
 
 
@@ -165,6 +155,15 @@ def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placeme
         for index in variants
     ]
     return tuple(metric(name).heading for name in spec.metrics), rows
+
+
+def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
+    """One row a metric, one column a variant: for many metrics of few models."""
+    rows = [
+        TableRow(metric(name).heading, tuple(cell(records, [index], name, placement) for index in variants))
+        for name in spec.metrics
+    ]
+    return tuple(records.variants[index]["label"] for index in variants), rows
 
 
 def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
@@ -184,20 +183,22 @@ def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placem
     return (*map(plain, columns), *(metric(name).heading for name in spec.metrics[1:])), rows
 
 
-def _with_best(rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
-    """Mark the best value of each column whose metric has a better direction; ties as printed are all best."""
-    marked = [list(row.cells) for row in rows]
-    for column in range(len(marked[0]) if marked else 0):
-        name = marked[0][column].metric
-        values = [item.value for row in marked if (item := row[column]).value is not None]
-        better = metric(name).better
-        if better is None or len(values) < 2:
-            continue
-        best = number(name, (max if better == "higher" else min)(values))
-        for row in marked:
-            value = row[column].value
-            row[column] = replace(row[column], best=value is not None and number(name, value) == best)
-    return tuple(TableRow(row.label, tuple(cells)) for row, cells in zip(rows, marked, strict=True))
+def _with_best(rows: Sequence[TableRow], across: bool) -> tuple[TableRow, ...]:
+    """Mark the best value of each metric: of each row where metrics stand in rows, else of each column."""
+    if across:
+        return tuple(TableRow(row.label, _best(row.cells)) for row in rows)
+    columns = [_best(column) for column in zip(*(row.cells for row in rows), strict=True)]
+    return tuple(TableRow(row.label, tuple(column[at] for column in columns)) for at, row in enumerate(rows))
+
+
+def _best(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells of one metric with the best marked, if it has a better direction; ties as printed are all best."""
+    better = metric(cells[0].metric).better if cells else None
+    values = [item.value for item in cells if item.value is not None]
+    if better is None or len(values) < 2:
+        return tuple(cells)
+    best = number(cells[0].metric, (max if better == "higher" else min)(values))
+    return tuple(replace(item, best=item.value is not None and number(item.metric, item.value) == best) for item in cells)
 
 
 def _pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[str, ...]:
@@ -213,8 +214,3 @@ def _one_task(records: StudyRecords, spec: Table, variants: Sequence[int]) -> bo
     """Whether the values of a column were measured on the same data, so that one of them is the best."""
     data = {(records.variants[index]["data"], records.level(index, spec.columns) if spec.columns else None) for index in variants}
     return len(data) == len({column for _, column in data})
-
-
-def _smoke(base: dict[str, dict[str, object]]) -> str:
-    epochs, limit = base.get("train", {}).get("epochs"), base.get("data", {}).get("limit")
-    return f"{plain(epochs)} epochs on {plain(limit)} images"

@@ -3,6 +3,7 @@
 import html
 import math
 from collections.abc import Sequence
+from textwrap import wrap
 
 import plotly.graph_objects as go
 
@@ -10,6 +11,7 @@ import plotly.graph_objects as go
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
+LINE = 110  # characters of a note in a printed figure
 WIDTH = 700  # points of a printed figure; on a screen it is as wide as its page
 GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 
@@ -34,12 +36,12 @@ def shown(text: object) -> str:
     return html.escape(str(text), quote=False)
 
 
-def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), panels: int = 1) -> go.Figure:
-    """The common layout, with room for the title, the notes and a legend below; `page.js` redoes it for other widths."""
+def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), panels: int = 1, caption: str = "") -> go.Figure:
+    """The common layout, with room for the title, the notes and a legend below; `style.SCRIPT` redoes it for other widths."""
     axis = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
     figure.update_layout(
         title={
-            "text": heading(title, notes),
+            "text": heading(title, notes, caption),
             "x": 0,
             "pad": {"l": 12, "t": 14},
             "y": 1,
@@ -59,8 +61,10 @@ def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), panels: int 
     return figure.update_layout(**room(figure))
 
 
-def heading(title: str, notes: Sequence[str]) -> str:
-    return shown(title) + "".join(f'<br><span style="font-size:12px;color:#D55E00">{shown(note)}</span>' for note in notes)
+def heading(title: str, notes: Sequence[str], caption: str = "") -> str:
+    """The title, under it what a reader must know first, in orange, and how to read the figure, in gray."""
+    lines = [("#D55E00", line) for note in notes for line in wrap(note, LINE)] + [("gray", line) for line in wrap(caption, LINE)]
+    return shown(title) + "".join(f'<br><span style="font-size:12px;color:{color}">{shown(line)}</span>' for color, line in lines)
 
 
 def room(figure: go.Figure) -> dict[str, object]:

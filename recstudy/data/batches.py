@@ -27,9 +27,10 @@ class Batch(NamedTuple):
     """One worker's share of a batch."""
 
     images: Tensor  # (B, C, H, W) float32, standardised
-    labels: Tensor  # (B,) int64, as they were before mixing
+    labels: Tensor  # (B,) int64, as they were before mixing; or (B, K) of 1, 0 and -1 (unknown)
     targets: Tensor | None  # (B, K) float32 that sum to 1; None where nothing mixes
     total: int  # images of all workers' shares together
+    groups: Tensor | None = None  # (B,) int64, the patient of each image; None for sets without patients
 
 
 class Batches:
@@ -56,6 +57,7 @@ class Batches:
     ) -> None:
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
+        self.groups = None if split.groups is None else torch.from_numpy(split.groups)
         self.classes, self.batch_size, self.augment, self.seed = classes, batch_size, augment, seed
         self.device, self.rank, self.world = device, rank, world
         deviation = torch.tensor(std).view(-1, 1, 1)
@@ -74,22 +76,29 @@ class Batches:
         order = order[: len(self) * self.batch_size]
         for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
             generator = self._generator(number, chunk + 1)
-            images, labels = self._gather(rows)
+            images, labels, groups = self._gather(rows)
             images = self._standardise(augment(images, self.augment, generator))
-            for part, own in zip(torch.split(images, self.batch_size), torch.split(labels, self.batch_size), strict=True):
+            for start in range(0, len(rows), self.batch_size):
+                part, own = images[start : start + self.batch_size], labels[start : start + self.batch_size]
                 mixed, targets = mix(part, own, self.classes, self.augment, generator)
-                share = self._share(len(own))
-                yield Batch(mixed[share], own[share], None if targets is None else targets[share], len(own))
+                batch = Batch(mixed, own, targets, len(own), None if groups is None else groups[start : start + self.batch_size])
+                yield self._own(batch)
 
     def plain(self, batch_size: int | None = None) -> Iterator[Batch]:
         """All images once, in their order and as they are, for evaluation. A share may be empty; none is dropped."""
         for rows in _pieces(self.rows, batch_size or self._chunk(1)):
-            images, labels = self._gather(rows[self._share(len(rows))])
-            yield Batch(self._standardise(images), labels, None, len(rows))
+            images, labels, groups = self._gather(rows[self._share(len(rows))])
+            yield Batch(self._standardise(images), labels, None, len(rows), groups)
 
-    def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        groups = None if self.groups is None else send(self.groups[rows], self.device)
         rows = send(rows, self.device)
-        return self.images.index_select(0, rows), self.labels.index_select(0, rows)
+        return self.images.index_select(0, rows), self.labels.index_select(0, rows), groups
+
+    def _own(self, batch: Batch) -> Batch:
+        """This worker's share of what all of them see."""
+        share = self._share(batch.total)
+        return Batch._make(part[share] if isinstance(part, Tensor) else part for part in batch)
 
     def _standardise(self, images: Tensor) -> Tensor:
         return images.float().mul_(self._scale).add_(self._shift)

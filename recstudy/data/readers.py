@@ -10,22 +10,20 @@ Shapes: N images, C channels, H height, W width.
 import hashlib
 import os
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from recstudy.config import DataConfig
+from recstudy.data import chest, phantom
+from recstudy.data.images import Decoded, decode
 from recstudy.data.sets import ImageFolder
+from recstudy.data.xray import ChestXray14, PhantomXray
 from recstudy.errors import DataError
 from recstudy.registry import Registry
-
-if TYPE_CHECKING:
-    from PIL import Image
-
-Pixels: TypeAlias = npt.NDArray[np.uint8]
-Labels: TypeAlias = npt.NDArray[np.int64]
 
 # Folder below the data folder, and the md5 of each unpacked file: the tables of torchvision.datasets.CIFAR10 and CIFAR100.
 # torchvision lists the archives of MNIST only; these are the md5s of what is in them.
@@ -62,17 +60,10 @@ OFFICIAL: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-class Decoded(NamedTuple):
-    """A data set in memory: images (N, C, H, W) uint8 and labels (N,) int64 of both official splits."""
-
-    train_images: Pixels
-    train_labels: Labels
-    test_images: Pixels
-    test_labels: Labels
-
-
 # A new data set adds its decoder here by name; its files are those of `sources`.
 DECODERS: Registry[Callable[[Any, Path], Decoded]] = Registry("reader of the data set")
+DECODERS.add("chest_xray14")(chest.decode_set)
+DECODERS.add("phantom_xray")(phantom.draw_set)
 
 
 def read(config: DataConfig, folder: Path, download: bool = False) -> Decoded:
@@ -81,13 +72,15 @@ def read(config: DataConfig, folder: Path, download: bool = False) -> Decoded:
     fetch(config, folder)
     _verify(config, folder)
     decoded = DECODERS[config.name](config, folder)
-    return Decoded(*map(np.ascontiguousarray, decoded))
+    return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
 
 
 def check(config: DataConfig, folder: Path, download: bool = False) -> None:
-    """Refuse (DataError) a set whose files are not below `folder`. Opens no file and imports no decoder."""
+    """Refuse (DataError) a set whose files are not below `folder`. Opens no image and imports no decoder."""
     if isinstance(config, ImageFolder):
         _check_classes(config, folder)
+    elif isinstance(config, ChestXray14):
+        chest.choose(config, folder)
     elif not download and (missing := absent(config, folder)):
         raise _not_found(config, folder, missing, can_download=True)
 
@@ -108,7 +101,14 @@ def sources(config: DataConfig, folder: Path) -> list[str]:
     if isinstance(config, ImageFolder):
         kinds = [f"{config.path}/{part}/{kind}" for part in ("train", "test") for kind in _classes(config, folder, part)]
         return [f"{kind}/{file}" for kind in kinds for file in _files(folder / kind)]
-    return []
+    return chest.sources(config, folder) if isinstance(config, ChestXray14) else []
+
+
+def program(config: DataConfig) -> list[str | int]:
+    """What decides the decoded images of a set without files: the program that holds or draws it, and its version."""
+    if isinstance(config, PhantomXray):
+        return ["phantom", phantom.DRAWING]
+    return ["scikit-learn", version("scikit-learn")]
 
 
 def fetch(config: DataConfig, folder: Path) -> None:
@@ -146,7 +146,7 @@ def _official(config: DataConfig, folder: Path) -> Decoded:
         images = np.asarray(part.data)
         parts.append(images.transpose(0, 3, 1, 2) if images.ndim == 4 else images[:, None])
         parts.append(np.asarray(part.targets, dtype=np.int64))
-    return Decoded(*parts)
+    return Decoded(parts[0], parts[1], parts[2], parts[3])
 
 
 @DECODERS.add("folder")
@@ -159,34 +159,9 @@ def _folder(config: ImageFolder, folder: Path) -> Decoded:
         files = [(place / kind / file, label) for label, kind in kinds for file in _files(place / kind)]
         images = np.empty((len(files), *config.shape), np.uint8)
         for image, (file, _) in zip(images, files, strict=True):
-            image[:] = _decode(file, config.size, "RGB" if config.channels == 3 else "L")
+            image[:] = decode(file, config.size, "RGB" if config.channels == 3 else "L")
         parts += [images, np.array([label for _, label in files], np.int64)]
-    return Decoded(*parts)
-
-
-def _decode(file: Path, size: int, mode: str) -> Pixels:
-    """(C, size, size): the shorter side resized (bilinear, antialiased), then the centre; as torchvision's Resize, CenterCrop."""
-    from PIL import Image
-
-    try:
-        with Image.open(file) as image:
-            if image.mode.startswith(("I", "F")):  # Pillow would clip their values to 255 without a word
-                raise DataError(f"{file} has more than 8 bits a channel (mode {image.mode}). Save it with 8.")
-            square = _square(image.convert(mode), size)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it.") from None
-    return np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1)
-
-
-def _square(image: "Image.Image", size: int) -> "Image.Image":
-    from PIL import Image
-
-    shorter = min(image.size)
-    width, height = (size * side // shorter for side in image.size)
-    if shorter != size:
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = round((width - size) / 2), round((height - size) / 2)
-    return image.crop((left, top, left + size, top + size))
+    return Decoded(parts[0], parts[1], parts[2], parts[3])
 
 
 def _classes(config: ImageFolder, folder: Path, part: str) -> list[str]:

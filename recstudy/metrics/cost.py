@@ -26,14 +26,18 @@ class Cost:
 
 def cost(config: RunConfig) -> Cost:
     """What `config`'s model costs, without early halting."""
-    params, forward, step = _count(config.model, config.data)
-    train = config.train
-    return Cost(params, forward * train.evaluation_steps / 1e9, step * train.supervision_steps / 1e9)
+    model, train = config.model, config.train
+    params, forward, blind, step = _count(model, config.data)
+    steps, silent = train.supervision_steps, model.silent_steps
+    trained = silent * blind + (steps - silent) * step
+    if model.bootstraps and train.halting == "sample":
+        trained += steps * blind  # the halting target looks one step ahead
+    return Cost(params, forward * train.evaluation_steps / 1e9, trained / 1e9)
 
 
 @lru_cache(maxsize=256)
-def _count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int]:
-    """Parameters, FLOPs of one evaluation, FLOPs of one supervision step with its backward pass."""
+def _count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int]:
+    """Parameters, and FLOPs an image: of one evaluation step, of one training step without and with its backward pass."""
     with torch.device("meta"):
         network = build(model, data)
         images = torch.empty(2, *data.shape)  # two, because batch norm refuses to train on one value
@@ -41,7 +45,9 @@ def _count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int]:
         if isinstance(module, Block):
             module.skip_unread = False
     params = sum(weight.numel() for weight in network.parameters())
-    return params, _flops(network.eval(), images, backward=False), _flops(network.train(), images, backward=True)
+    evaluated = _flops(network.eval(), images, backward=False)
+    network.train()
+    return params, evaluated, _flops(network, images, backward=False), _flops(network, images, backward=True)
 
 
 def _flops(network: Network, images: torch.Tensor, backward: bool) -> int:

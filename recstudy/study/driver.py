@@ -63,7 +63,9 @@ def run_study(
             record_plan(plan, results)
             return
         for data in {run.config.data for run in missing}:
-            load(data, where.data, download=where.download)  # a damaged file is refused here, not in every run
+            known = load(data, where.data, download=where.download)  # a damaged file is refused here, not in every run
+            for model in {run.config.model for run in missing if run.config.data == data}:
+                model.check_groups(known.group_count, data.title)
         with cluster(where.address) as dashboard:
             view.connected(dashboard)
             check_storage(results.root, where.address)

@@ -34,6 +34,7 @@ def plan_record(plan: Plan) -> Json:
                 "changes": _plain(effective(variant.changes, plan.changes)),
                 "model": config.model.title,
                 "data": config.data.title,
+                "synthetic": config.data.synthetic,
             }
             for variant, config in zip(plan.variants, plan.configs, strict=True)
         ],

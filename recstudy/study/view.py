@@ -96,7 +96,7 @@ def _share(line: Mapping[str, Any]) -> float:
 
 
 def _row(run: Run, line: Mapping[str, Any]) -> list[Text]:
-    score = line.get("selection_top1_accuracy")
+    score = next((line[name] for name in line if name.startswith("selection_") and name != "selection_loss"), None)
     cells = [
         run.label,
         str(run.seed),

@@ -4,6 +4,7 @@
         for each batch
             for each supervision step, until the batch halts
                 forward, loss, backward, one optimiser step, one step of the moving average; the carry is detached
+            or, with halting by sample, one such step on the samples in work (halting.py)
         evaluate on the selection split with the averaged weights; keep the best
     at the end: the test set, once
 
@@ -19,20 +20,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig
+from recstudy.config import RunConfig, Task
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet, Split
-from recstudy.metrics.classification import classification
+from recstudy.metrics.task import SCORES, measures, score
 from recstudy.models.networks.contract import Carry, Network, Output, build
-from recstudy.train.losses import step_loss
-from recstudy.train.optim import MovingAverage, learning_rate, make_optimizer, set_learning_rate
-from recstudy.train.parallel import average_buffers, rank_and_world, sum_gradients, total
+from recstudy.train.halting import Slots, halted, proceed_target, refilled
+from recstudy.train.losses import answer_loss, step_loss
+from recstudy.train.optim import MovingAverage, learning_rate, make_optimizers, set_learning_rate
+from recstudy.train.parallel import average_buffers, concatenated, rank_and_world, sum_gradients, total
 
-# What a run has used up: wall seconds, images, batches, supervision steps, and images x supervision steps.
-SPENT = ("seconds", "images", "batches", "steps", "image_steps")
+# What a run has used up: wall seconds, those of the training passes, images begun, and images x supervision steps.
+SPENT = ("seconds", "train_seconds", "images", "image_steps")
+TRACED = 200  # losses kept of an epoch, evenly spaced
+MISTAKES = 36  # misclassified test images kept to look at
 
 
 class Diverged(Exception):
@@ -54,7 +59,8 @@ class State:
 
     network: Network
     average: MovingAverage | None
-    optimizer: torch.optim.Optimizer
+    optimizers: list[torch.optim.Optimizer]
+    slots: Slots | None = None  # samples in work, where each halts by itself
     epoch: int = 0  # the next one to train
     updates: int = 0  # optimiser updates so far
     best: Best = field(default_factory=Best)
@@ -81,15 +87,20 @@ class Training:
         torch.manual_seed(_draw(config.seed, "weights"))
         network = build(config.model, config.data).to(device)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
-        self.state = State(network, average, make_optimizer(network, config.train))
+        self.state = State(network, average, make_optimizers(network, config.train))
+        self.trace: dict[str, Any] = {}  # the last epoch's losses, update by update
+        self.mistakes: dict[str, Any] = {}  # misclassified test images, after `finish`; none for several labels an image
         self._forward = torch.compile(network, dynamic=False) if compile else network
         self._train, self._selection = self._batches(data.train), self._batches(self._selection_split())
 
     def _batches(self, split: Split, shared: bool = True) -> Batches:
         rank, world = rank_and_world() if shared else (0, 1)
-        train = self.config.train
+        train, data = self.config.train, self.data
+        mean, std = data.mean, data.std
+        if self.config.model.reads_pixels:
+            mean, std = (0.0,) * len(mean), (1 / 255,) * len(std)
         return Batches(
-            split, self.data.mean, self.data.std, self.data.classes, train.batch_size, train.augment,
+            split, mean, std, data.classes, train.batch_size, train.augment,
             _draw(self.config.seed, "order"), self.device, rank=rank, world=world,
         )  # fmt: skip
 
@@ -115,37 +126,44 @@ class Training:
             yield line
 
     def one_epoch(self) -> dict[str, float]:
-        """One pass over the training images."""
-        started = time.perf_counter()
+        """One pass over the training images; the losses stay on the device until it ends."""
+        started, first = time.perf_counter(), self.state.updates
         self.state.network.train()
-        loss_sum = torch.zeros((), device=self.device)
-        batches = steps = images = image_steps = 0
+        losses: list[Tensor] = []
+        weights: list[float] = []  # of each loss: images it stands for
+        begun = torch.zeros((), device=self.device)
+        image_steps = 0
         for batch in self._train.epoch(self.state.epoch):
-            losses = self.train_batch(batch)
-            loss_sum += torch.stack(losses).sum() * (batch.total / len(losses))
-            batches, steps, images = batches + 1, steps + len(losses), images + batch.total
-            image_steps += len(losses) * batch.total
-        loss = total(loss_sum).item() / images  # the epoch's one wait for the device
+            if self._by_sample and batch.total < self._full_batch:
+                continue  # every slot needs its sample; the next epoch's order gives these images another place
+            begun += self._begins(batch)
+            new = self.train_slots(batch) if self._by_sample else self.train_batch(batch)
+            losses += new
+            weights += [batch.total / len(new)] * len(new)
+            image_steps += batch.total * (1 if self._by_sample else len(new) + self.config.model.silent_steps)
+        traced = total(torch.stack(losses)).double().cpu().numpy()  # the epoch's one wait for the device
+        loss, images = float(np.average(traced, weights=weights)), total(begun).item()
         if not np.isfinite(loss):
             raise Diverged(f"the training loss is {loss} in epoch {self.state.epoch}")
-        for name, value in {"images": images, "batches": batches, "steps": steps, "image_steps": image_steps}.items():
+        self.trace = trace(self.state.epoch, first, traced)
+        seconds = time.perf_counter() - started
+        for name, value in {"train_seconds": seconds, "images": images, "image_steps": image_steps}.items():
             self.state.spent[name] += value
-        return {
-            "train_loss": loss,
-            "supervision_steps_used": steps / batches,
-            "images": images,
-            "train_seconds": time.perf_counter() - started,
-        }
+        used = image_steps / images
+        return {"train_loss": loss, "supervision_steps_used": used, "images": images, "train_seconds": seconds}
 
     def train_batch(self, batch: Batch) -> list[Tensor]:
         """Supervision steps on one batch, until it halts; this worker's part of each step's mean loss."""
         state, config = self.state, self.config.train
-        carry = state.network.start(batch.images)
+        carry = state.network.start(batch.images, batch.groups)
         losses: list[Tensor] = []
         pending: list[Tensor] = []  # losses whose gradient still flows, where the carry is not detached
         for step in range(config.supervision_steps):
-            with self._autocast():
+            silent = step < self.config.model.silent_steps
+            with self._autocast(), torch.set_grad_enabled(not (silent and config.detach_carry)):
                 output, carry = self._forward(batch.images, carry)
+            if silent:
+                continue
             loss = step_loss(output, batch, config).sum() / batch.total
             losses.append(loss.detach())
             pending.append(loss)
@@ -158,6 +176,36 @@ class Training:
             self._step(torch.stack(pending).sum())
         return losses
 
+    def train_slots(self, batch: Batch) -> list[Tensor]:
+        """One supervision step on the samples in work, of which `batch` replaces those that have halted."""
+        state, config, silent = self.state, self.config.train, self.config.model.silent_steps
+        slots = refilled(state.slots, batch, state.network)
+        with self._autocast():
+            output, carry = self._forward(slots.batch.images, slots.carry)
+        carry, steps = detached(carry), slots.steps + 1
+        done, target = halted(output, steps, config, silent), None
+        if output.proceed is not None:
+            with self._autocast(), torch.no_grad():
+                following, _ = self._forward(slots.batch.images, carry)
+            target = proceed_target(following, steps, config.supervision_steps)
+        loss = (step_loss(output, slots.batch, config, target) * (steps > silent)).sum() / batch.total
+        self._step(loss)
+        state.slots = Slots(slots.batch, carry, steps, done)
+        return [loss.detach()]
+
+    @property
+    def _by_sample(self) -> bool:
+        return self.config.train.halting == "sample"
+
+    @property
+    def _full_batch(self) -> int:
+        return min(self.config.train.batch_size, len(self.data.train))
+
+    def _begins(self, batch: Batch) -> Tensor | int:
+        """How many images of this worker's share are now seen for the first time in this epoch."""
+        slots = self.state.slots
+        return len(batch.images) if slots is None else slots.halted.sum()
+
     def _schedule(self) -> float:
         """Set the learning rate for what comes next, and say it."""
         state, config = self.state, self.config.train
@@ -166,19 +214,22 @@ class Training:
         else:
             updates = config.updates_a_batch if config.schedule == "update" else 1
             rate = learning_rate(config, state.updates, config.epochs * len(self._train) * updates)
-        set_learning_rate(state.optimizer, rate)
+        set_learning_rate(state.optimizers, rate)
         return rate
 
     def _step(self, loss: Tensor) -> None:
         state, config = self.state, self.config.train
         if config.schedule != "epoch":
             self._schedule()
-        state.optimizer.zero_grad(set_to_none=True)
+        for optimizer in state.optimizers:
+            optimizer.zero_grad(set_to_none=True)
         loss.backward()
         sum_gradients(state.network.parameters())
         if config.gradient_clip:
-            torch.nn.utils.clip_grad_norm_(state.network.parameters(), config.gradient_clip)
-        state.optimizer.step()
+            dense = [weight for weight in state.network.parameters() if weight.grad is None or not weight.grad.is_sparse]
+            torch.nn.utils.clip_grad_norm_(dense, config.gradient_clip)
+        for optimizer in state.optimizers:
+            optimizer.step()
         state.updates += 1
         if state.average is not None:
             state.average.update()
@@ -200,16 +251,19 @@ class Training:
         """Evaluate on the selection split and keep the weights where they are the best so far."""
         self._share_buffers()
         (logits,), labels = self.predict(self._selection)
-        loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
-        right = (logits.argmax(-1) == labels).sum()
-        loss, right = total(torch.stack([loss, right.float()])).tolist()
+        logits, labels = concatenated(logits), concatenated(labels)
+        loss = answer_loss(logits, labels, self.config.train.loss).mean().item()
         if not np.isfinite(loss):
             raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch}")
-        score = 100 * right / len(self._selection_split())
-        if score > self.state.best.score:
+        reached = score(self._task, logits, labels)
+        if reached > self.state.best.score:
             weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
-            self.state.best = Best(self.state.epoch, score, weights)
-        return {"selection_loss": loss / len(self._selection_split()), "selection_top1_accuracy": score}
+            self.state.best = Best(self.state.epoch, reached, weights)
+        return {"selection_loss": loss, f"selection_{SCORES[self._task]}": reached}
+
+    @property
+    def _task(self) -> Task:
+        return self.config.data.task
 
     def _share_buffers(self) -> None:
         """Batch norm's running statistics: the mean over the workers, and the same in the averaged network."""
@@ -228,7 +282,7 @@ class Training:
         logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
         labels = []
         for batch in batches.plain():
-            carry = network.start(batch.images)
+            carry = network.start(batch.images, batch.groups)
             for step in range(1, max(depths) + 1):
                 with self._autocast():
                     output, carry = network(batch.images, carry)
@@ -252,25 +306,47 @@ class Training:
         if not torch.isfinite(logits).all():
             raise Diverged("the logits of the test set are not finite")
         (seen,), known = self.predict(self._batches(self.data.train, shared=False))
-        trained = {"train_top1_accuracy": 100 * (seen.argmax(-1) == known).double().mean().item()}
+        name = SCORES[self._task]
+        found = measures(self._task, logits, labels, self.config.data.class_names)
+        found["metrics"][f"train_{name}"] = score(self._task, seen, known)
+        if self._task == "multiclass":
+            self.mistakes = self._mistakes(logits, labels)
         return {
-            "metrics": classification(logits.cpu(), labels.cpu()) | trained,
-            "depths": self.by_depth(),
+            **found,
+            "depths": {name: self.by_depth()},
             "selected": {
                 "split": self.config.train.selection,
                 "epoch": state.best.epoch if state.best.weights else state.epoch - 1,
-                **({"top1_accuracy": state.best.score} if state.best.weights else {}),
+                **({name: state.best.score} if state.best.weights else {}),
             },
         }
 
     def by_depth(self) -> dict[str, float]:
-        """Test accuracy in percent after 1, 2, ... supervision steps, from the same weights; nothing without recursion."""
+        """The task's score on the test set after 1, 2, ... supervision steps of the same weights; none without recursion."""
         depths = range(1, self.config.train.evaluation_depths + 1)
         if not self.config.model.recursive or not depths:
             return {}
-        scores, labels = self.predict(self._batches(self.data.test, shared=False), depths)
-        right = [100 * (logits.argmax(-1) == labels).double().mean().item() for logits in scores]
-        return {str(depth): accuracy for depth, accuracy in zip(depths, right, strict=True)}
+        scored, labels = self.predict(self._batches(self.data.test, shared=False), depths)
+        return {str(depth): score(self._task, logits, labels) for depth, logits in zip(depths, scored, strict=True)}
+
+    def _mistakes(self, logits: Tensor, labels: Tensor) -> dict[str, Any]:
+        """The first misclassified test images, with what they are and what they were taken for."""
+        predicted = logits.argmax(-1)
+        at = (predicted != labels).nonzero()[:MISTAKES, 0].cpu().numpy()
+        rows, names = self.data.test.rows[at], self.config.data.class_names
+        return {
+            "rows": rows,
+            "labels": labels.cpu().numpy()[at],
+            "predicted": predicted.cpu().numpy()[at],
+            "images": np.asarray(self.data.test.images[rows]),
+            "names": np.array(names),
+        }
+
+
+def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """At most `TRACED` of an epoch's losses, evenly spaced; `first` is the number of its first update."""
+    every = -(-len(losses) // TRACED)
+    return {"epoch": epoch, "first": first, "every": every, "losses": [float(f"{loss:.5g}") for loss in losses[::every]]}
 
 
 def detached(carry: Carry) -> Carry:

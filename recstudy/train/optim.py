@@ -1,12 +1,21 @@
-"""Optimiser, learning rate by epoch, and the moving average of the weights.
+"""Optimisers, learning rate, and the moving average of the weights.
 
 lr(e) = lr e / W                                                for e < W, W = round(warmup E)      (1)
       = lr_end + (lr - lr_end) (1 + cos(pi (e - W) / (E - W))) / 2    from there on                  (2)
 shadow <- d shadow + (1 - d) weights      after each optimiser step; starts at the initial weights   (3)
+
+Adam-atan2 (Everett et al. 2024, without their constants, as HRM and TRM use it):
+
+p <- (1 - lr w) p;   m, v as Adam's;   p <- p - lr / (1 - b1^t) atan2(m, sqrt(v / (1 - b2^t)))       (4)
+
+SignSGD of the puzzle embeddings, on the rows of the batch alone, with the sum g of the gradients of equal ids:
+
+row <- (1 - lr w) row - lr sign(g)                                                                   (5)
 """
 
 import copy
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,20 +34,81 @@ def learning_rate(config: TrainConfig, done: int, length: int) -> float:
     return end + (config.learning_rate - end) * (1 + math.cos(turn)) / 2
 
 
-def make_optimizer(network: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """AdamW with weight decay on every parameter (002), in one fused kernel."""
-    return torch.optim.AdamW(
-        network.parameters(),
-        lr=config.learning_rate,
-        betas=(config.beta1, config.beta2),
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
+def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
+    """One for the weights, with weight decay on all of them (002), and one for the puzzle embeddings where there are any.
+
+    Every group keeps its own peak rate as `peak`, which the one schedule scales.
+    """
+    sparse = [module.weight for module in network.modules() if isinstance(module, nn.Embedding) and module.sparse]
+    dense = [weight for weight in network.parameters() if all(weight is not other for other in sparse)]
+    optimizers: list[torch.optim.Optimizer] = [_adam(dense, config)]
+    if sparse:
+        optimizers.append(SignSGD(sparse, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay))
+    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+        group["peak"] = group["lr"]
+    return optimizers
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = value
+def _adam(weights: list[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
+    rate, betas, decay = config.learning_rate, (config.beta1, config.beta2), config.weight_decay
+    if config.optimizer == "adam_atan2":
+        return AdamAtan2(weights, lr=rate, betas=betas, weight_decay=decay)
+    return torch.optim.AdamW(weights, lr=rate, betas=betas, weight_decay=decay, fused=True)
+
+
+def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:
+    """`value` for the weights; the other groups at the same share of their peak."""
+    share = value / optimizers[0].param_groups[0]["peak"]
+    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+        group["lr"] = group["peak"] * share
+
+
+class AdamAtan2(torch.optim.Optimizer):
+    """Equation (4)."""
+
+    def __init__(self, weights: Any, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
+        super().__init__(weights, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            known = [weight for weight in group["params"] if weight.grad is not None]
+            if known:
+                self._update(known, **{key: group[key] for key in ("lr", "betas", "weight_decay")})
+
+    def _update(self, weights: list[Tensor], lr: float, betas: tuple[float, float], weight_decay: float) -> None:
+        for weight in weights:
+            if not self.state[weight]:
+                self.state[weight] = {"step": 0, "m": torch.zeros_like(weight), "v": torch.zeros_like(weight)}
+            self.state[weight]["step"] += 1
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        m, v = ([self.state[weight][key] for weight in weights] for key in ("m", "v"))
+        torch._foreach_mul_(weights, 1 - lr * weight_decay)
+        torch._foreach_lerp_(m, gradients, 1 - betas[0])
+        torch._foreach_mul_(v, betas[1])
+        torch._foreach_addcmul_(v, gradients, gradients, 1 - betas[1])
+        for weight, first, second in zip(weights, m, v, strict=True):
+            t = self.state[weight]["step"]
+            angle = torch.atan2(first, (second / (1 - betas[1] ** t)).sqrt_())
+            weight.sub_(angle, alpha=lr / (1 - betas[0] ** t))
+
+
+class SignSGD(torch.optim.Optimizer):
+    """Equation (5), for embeddings with sparse gradients."""
+
+    def __init__(self, weights: Any, lr: float, weight_decay: float) -> None:
+        super().__init__(weights, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is None:
+                    continue
+                gradient = table.grad.coalesce()  # sums the rows of equal ids
+                ids = gradient.indices()[0]
+                rows = table[ids] * (1 - group["lr"] * group["weight_decay"]) - group["lr"] * gradient.values().sign()
+                table.index_copy_(0, ids, rows)
 
 
 class MovingAverage:

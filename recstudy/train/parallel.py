@@ -26,13 +26,37 @@ def total(values: Tensor) -> Tensor:
 
 @torch.no_grad()
 def sum_gradients(weights: Iterable[torch.nn.Parameter]) -> None:
-    """Replace each gradient by its sum over the workers, in one message for all of them."""
+    """Replace each gradient by its sum over the workers, in one message for all that are dense."""
     if not _several():
         return
-    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    gradients: list[Tensor] = []
+    for weight in weights:
+        if weight.grad is not None and weight.grad.is_sparse:
+            weight.grad = _sum_rows(weight.grad.coalesce())
+        elif weight.grad is not None:
+            gradients.append(weight.grad)
     flat = total(torch.cat([gradient.flatten() for gradient in gradients]))
     for gradient, summed in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
         gradient.copy_(summed.view_as(gradient))
+
+
+def _sum_rows(gradient: Tensor) -> Tensor:
+    """A sparse gradient of all workers' rows; rows of equal ids stay apart, as in any gradient that is not coalesced."""
+    ids, values = concatenated(gradient.indices()[0]), concatenated(gradient.values())
+    return torch.sparse_coo_tensor(ids[None], values, gradient.shape)
+
+
+def concatenated(share: Tensor) -> Tensor:
+    """All workers' shares one after the other along the first dimension, on each of them."""
+    if not _several():
+        return share
+    rank, world = rank_and_world()
+    sizes = torch.zeros(world, dtype=torch.int64, device=share.device)
+    sizes[rank] = len(share)
+    start, count = int(total(sizes)[:rank].sum()), int(sizes.sum())
+    whole = torch.zeros(count, *share.shape[1:], dtype=share.dtype, device=share.device)
+    whole[start : start + len(share)] = share
+    return total(whole)
 
 
 @torch.no_grad()

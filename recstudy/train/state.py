@@ -16,8 +16,11 @@ import torch
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
+from recstudy.data.batches import Batch
 from recstudy.records import write_whole
+from recstudy.train.halting import Slots
 from recstudy.train.loop import Best, Training
+from recstudy.train.parallel import concatenated, rank_and_world
 
 log = logging.getLogger(__name__)
 
@@ -25,15 +28,22 @@ KEPT = 2
 DIGEST = 32  # bytes of a sha256
 
 
-def save_checkpoint(training: Training, folder: Path) -> Path:
-    """Write the state after the last finished epoch; older checkpoints than the newest two go."""
+def save_checkpoint(training: Training, folder: Path, write: bool = True) -> None:
+    """Write the state after the last finished epoch; older checkpoints than the newest two go.
+
+    Every worker of a group calls this, because the samples in work are spread over them; one of them writes.
+    """
     state = training.state
+    slots = None if state.slots is None else [concatenated(part) for part in _parts(state.slots)]
+    if not write:
+        return
     content = {
         "epoch": state.epoch,
         "updates": state.updates,
         "network": state.network.state_dict(),
         "average": None if state.average is None else state.average.network.state_dict(),
-        "optimizer": state.optimizer.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in state.optimizers],
+        "slots": slots,
         "best": vars(state.best),
         "spent": state.spent,
     }
@@ -44,7 +54,6 @@ def save_checkpoint(training: Training, folder: Path) -> Path:
     write_whole(path, archive + hashlib.sha256(archive).digest())
     for old in checkpoints(folder)[KEPT:]:
         old.unlink()
-    return path
 
 
 def load_checkpoint(training: Training, folder: Path) -> bool:
@@ -82,8 +91,30 @@ def _restore(training: Training, content: dict[str, Any]) -> None:
     state.network.load_state_dict(content["network"])
     if state.average is not None:
         state.average.network.load_state_dict(content["average"])
-    state.optimizer.load_state_dict(content["optimizer"])
+    for optimizer, values in zip(state.optimizers, content["optimizers"], strict=True):
+        optimizer.load_state_dict(values)
+    if content["slots"] is not None:
+        state.slots = _slots(training, [part.to(training.device) for part in content["slots"]])
     best = content["best"]
     weights = {name: value.to(training.device) for name, value in best["weights"].items()}
     state.best = Best(best["epoch"], best["score"], weights)
     state.spent, state.epoch, state.updates = content["spent"], content["epoch"], content["updates"]
+
+
+def _parts(slots: Slots) -> list[Tensor]:
+    """All tensors of the samples in work; the batch's optional ones are empty where it has none."""
+    images, labels, targets, _, groups = slots.batch
+    none = images.new_empty(0)
+    optional = [none if part is None else part for part in (targets, groups)]
+    return [*optional, images, labels, slots.steps, slots.halted, *slots.carry]
+
+
+def _slots(training: Training, parts: list[Tensor]) -> Slots:
+    """This worker's share of the samples in work."""
+    targets, groups, images, labels, steps, halted, *carry = parts
+    count = len(images)
+    rank, world = rank_and_world()
+    share = slice(count * rank // world, count * (rank + 1) // world)
+    optional = [part[share] if len(part) else None for part in (targets, groups)]
+    batch = Batch(images[share], labels[share], optional[0], count, optional[1])
+    return Slots(batch, tuple(part[share] for part in carry), steps[share], halted[share])

@@ -4,26 +4,29 @@ A run's folder is written by the worker that holds its lock, so that a killed dr
 has its result, what was not goes on from its newest checkpoint.
 """
 
+import io
 import os
 import platform
 import resource
 import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import DataError
 from recstudy.metrics.cost import cost
-from recstudy.records import Json, RunFolder, append_line, locked, read_lines, write_json
+from recstudy.metrics.task import SCORES
+from recstudy.records import Json, RunFolder, append_line, locked, read_lines, write_json, write_whole
 from recstudy.train.loop import Diverged, Training
 from recstudy.train.parallel import first_says, rank_and_world, wait_for_all
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
@@ -96,22 +99,31 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, write: bool) -> Json:
     except Diverged as error:
         outcome = {"status": "diverged", "error": str(error), "metrics": {}}
     if write:
+        if training.mistakes:
+            write_whole(folder.mistakes, _archive(training.mistakes))
         if outcome["status"] == "done":
             save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
         folder.finish(outcome | _account(training, trial, folder, started, data.checksum))
         folder.sweep()
     wait_for_all()  # a worker that leaves early would end the group
-    return {"status": outcome["status"], "score": outcome.get("metrics", {}).get("top1_accuracy")}
+    return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(SCORES[config.data.task])}
+
+
+def _archive(arrays: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
 
 
 def _train(training: Training, folder: RunFolder, report: Report, write: bool) -> None:
     saved = time.monotonic()
     for line in training.epochs():
         if write:
+            append_line(folder.losses, training.trace)
             append_line(folder.epochs, line)
-            if time.monotonic() - saved >= training.config.place.checkpoint_seconds:
-                save_checkpoint(training, folder.path)
-                saved = time.monotonic()
+        if first_says(time.monotonic() - saved >= training.config.place.checkpoint_seconds):
+            save_checkpoint(training, folder.path, write)
+            saved = time.monotonic()
         report(line | {"epochs": training.config.train.epochs})
 
 
@@ -145,7 +157,8 @@ def _account(training: Training, trial: Trial, folder: RunFolder, started: str, 
             "device_seconds": seconds * rank_and_world()[1],
             "images_per_second": spent["images"] / seconds if seconds else 0.0,
             "peak_memory_mb": _peak_memory_mb(training.device),
-            "supervision_steps_used": spent["steps"] / spent["batches"] if spent["batches"] else 0.0,
+            "epoch_seconds": spent["train_seconds"] / training.state.epoch if training.state.epoch else 0.0,
+            "supervision_steps_used": spent["image_steps"] / spent["images"] if spent["images"] else 0.0,
         },
         "attempts": len(read_lines(folder.attempts)),
         "provenance": {
@@ -155,7 +168,8 @@ def _account(training: Training, trial: Trial, folder: RunFolder, started: str, 
             "hardware": hardware(training.device),
             "workers": rank_and_world()[1],
             "data_checksum": checksum,
-            "synthetic": False,
+            "data_notes": list(training.data.notes),
+            "synthetic": config.data.synthetic,
             "started": started,
             "finished": now(),
         },

@@ -28,7 +28,7 @@ from recstudy.metrics.cost import cost
 from recstudy.models import ViTRM
 from recstudy.models.networks.contract import Network, build
 from recstudy.train.losses import step_loss
-from recstudy.train.optim import MovingAverage, make_optimizer
+from recstudy.train.optim import MovingAverage, make_optimizers
 
 CONFIG = RunConfig(data=Cifar10(), model=ViTRM(), train=TrainConfig(precision="bfloat16"))
 EPOCHS, IMAGES = 1000, 50_000  # the full run of 002 on CIFAR-10
@@ -171,7 +171,7 @@ def backward_step(network: Network, forward: Callable[..., tuple], batch: Batch,
 
 
 def training_step(network: Network, forward: Callable[..., tuple], batch: Batch, device: str) -> Step:
-    optimizer, average = make_optimizer(network, CONFIG.train), MovingAverage(network, CONFIG.train.ema_decay)
+    (optimizer,), average = make_optimizers(network, CONFIG.train), MovingAverage(network, CONFIG.train.ema_decay)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)

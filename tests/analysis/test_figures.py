@@ -118,7 +118,7 @@ def test_too_many_variants_are_cut_and_said(records):
     data = learning_data(records, LearningCurves(), most=2)
 
     assert set(data["variant"]) == {0, 2}  # of the two that share 93.1, the first
-    assert learning_notes(records, most=2) == ("the 2 best of 4 variants by top-1 accuracy",)
+    assert learning_notes(records, LearningCurves(), data, most=2) == ("the 2 best of 4 variants by top-1 accuracy",)
 
 
 def test_figures_of_a_study_without_runs(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from recstudy.config import FAMILIES, Augment, ModelConfig, RunConfig, TrainConfig
-from recstudy.data import Digits
+from recstudy.data import Digits, PhantomXray
 from recstudy.data.cache import load
 from recstudy.metrics.cost import cost
 from recstudy.models.networks.contract import build
@@ -17,17 +17,37 @@ from recstudy.train.state import load_checkpoint, save_checkpoint
 SMALL = {
     "vitrm": {"width": 16, "heads": 2, "layers": 2, "patch": 2, "latent_tokens": 4, "latent_steps": 2},
     "hrm_image": {"width": 16, "heads": 2, "low_layers": 1, "high_layers": 1, "patch": 4, "expansion": 2},
+    "hrm": {"width": 16, "heads": 2, "low_layers": 1, "high_layers": 1, "vocabulary": 17},
+    "trm": {"width": 16, "heads": 2, "layers": 1, "cycles": 2, "latent_steps": 2, "prefix": 2, "vocabulary": 17},
     "cnn": {"width": 8},
+    "densenet": {"growth": 4},
     "vit": {"width": 16, "heads": 2, "layers": 2, "ffn_width": 16, "patch": 2},
     "resnet": {},
 }
+XRAYS = PhantomXray(size=32, limit=24)
+# What a value of a switch needs beside it, and families that do not read images of 8x8 pixels with one label each.
+WITH = {
+    ("head", "multilabel"): {"patch": 8, "tokens": "patch"},
+    ("puzzle_emb", "pathology_query"): {"patch": 16, "tokens": "patch", "head": "multilabel"},
+    ("puzzle_emb", "patient"): {"patch": 8, "tokens": "patch", "head": "multilabel", "identifiers": 2000},
+}
+DATA = {"densenet": XRAYS}
 CPU = torch.device("cpu")
 
 
 def small(family: str, **fields) -> RunConfig:
+    for switch in fields.items():
+        fields = fields | WITH.get(switch, {})
     model = FAMILIES[family](**SMALL[family] | fields)
-    train = TrainConfig(epochs=2, batch_size=8, ema_decay=0.9, supervision_steps=2 if model.recursive else 1, halt_threshold=1)
-    return RunConfig(data=Digits(limit=24), model=model, train=train)
+    data = XRAYS if fields.get("head") == "multilabel" else DATA.get(family, Digits(limit=24))
+    steps = 2 if model.recursive else 1
+    train = TrainConfig(epochs=2, batch_size=8, ema_decay=0.9, supervision_steps=steps, evaluation_steps=steps, halt_threshold=1)
+    return RunConfig(data=data, model=model, train=train)
+
+
+def some_images(config: RunConfig, count: int) -> torch.Tensor:
+    shape = (count, *config.data.shape)
+    return torch.randint(0, 256, shape).float() if config.model.reads_pixels else torch.randn(shape)
 
 
 def switches(kind: type, skip: set[str]) -> list[tuple[str, object]]:
@@ -62,13 +82,13 @@ def test_every_family_has_a_small_example_here(family):
 def test_shapes_and_a_gradient_to_every_weight(family):
     config = small(family)
     network = build(config.model, config.data).train()
-    images = torch.randn(5, *config.data.shape)
+    images = some_images(config, 5)
 
     output, carry = network(images, network.start(images))
     loss = output.logits.square().sum() + (0 if output.halt is None else output.halt.square().sum())
     loss.backward()
 
-    assert output.logits.shape == (5, 10)
+    assert output.logits.shape[0] == 5 <= config.data.classes <= output.logits.shape[1]
     assert output.halt is None or output.halt.shape == (5,)
     assert bool(carry) == config.model.recursive
     assert [name for name, weight in network.named_parameters() if weight.grad is None or not weight.grad.any()] == []
@@ -78,7 +98,7 @@ def test_shapes_and_a_gradient_to_every_weight(family):
 def test_the_carry_goes_on_where_it_stopped(family):
     config = small(family)
     network = build(config.model, config.data).eval()
-    images = torch.randn(3, *config.data.shape)
+    images = some_images(config, 3)
 
     once, carry = network(images, network.start(images))
     twice, _ = network(images, detached(carry))
@@ -91,7 +111,7 @@ def test_forward_is_pure(family):
     """Two calls give the same, and evaluation writes nothing on the module."""
     config = small(family)
     network = build(config.model, config.data).eval()
-    images = torch.randn(3, *config.data.shape)
+    images = some_images(config, 3)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     attributes = {name: dict(module.__dict__) for name, module in network.named_modules()}
 
@@ -108,7 +128,7 @@ def test_an_image_is_judged_by_itself(family):
     """In evaluation no image sees the others of its batch."""
     config = small(family)
     network = build(config.model, config.data).eval()
-    images = torch.randn(4, *config.data.shape)
+    images = some_images(config, 4)
 
     together, _ = network(images, network.start(images))
     alone, _ = network(images[2:3], network.start(images[2:3]))

@@ -75,6 +75,35 @@ def test_training_images_have_mean_0_and_deviation_1(tmp_path, monkeypatch):
     assert batch.images.std(correction=0).item() == pytest.approx(1, abs=1e-5)
 
 
+def test_mean_0_and_deviation_1_in_255_give_the_256_grey_levels_exactly():
+    levels = np.arange(256, dtype=np.uint8).repeat(3).reshape(256, 3, 1, 1)
+    split = Split(levels, np.zeros(256, np.int64), np.arange(256), "levels/train")
+    (batch,) = Batches(split, (0.0,) * 3, (1 / 255,) * 3, 1, 2, Augment(), 0, CPU).plain()
+
+    assert torch.equal(batch.images, torch.arange(256, dtype=torch.float32).view(256, 1, 1, 1).expand(256, 3, 1, 1))
+
+
+def with_patients(count: int) -> Split:
+    """As `numbered`, in patients of two images, with three labels an image."""
+    split = numbered(count)
+    return replace(split, labels=np.stack([split.labels, split.labels * 0 - 1, split.labels * 0], 1), groups=split.labels // 2)
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_patients_and_several_labels_follow_their_images(world):
+    for rank in range(world):
+        made = make(with_patients(10), batch_size=6, rank=rank, world=world)
+        for batch in [*made.epoch(0), *made.plain()]:
+            values = batch.images.flatten().long()
+            assert batch.labels.tolist() == [[value, -1, 0] for value in values.tolist()]
+            assert torch.equal(batch.groups, values // 2)
+            assert (batch.groups.dtype, batch.targets) == (torch.int64, None)
+
+
+def test_sets_without_patients_have_no_groups(digits):
+    assert {batch.groups for batch in [*make(digits.train).epoch(0), *make(digits.train).plain()]} == {None}
+
+
 def test_constant_channel_becomes_zero():
     split = Split(np.full((2, 1, 1, 1), 51, np.uint8), np.arange(2), np.arange(2), "constant/train")
     (batch,) = Batches(split, (0.2,), (0.0,), 2, 2, Augment(), 0, CPU).plain()

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, readers
-from recstudy.data.cache import CIFAR10_MEAN, CIFAR10_STD, load, stratified_order
+from recstudy.data.cache import CIFAR10_MEAN, CIFAR10_STD, load
+from recstudy.data.images import Decoded
 from recstudy.errors import DataError
 
 
@@ -114,7 +113,7 @@ def test_cifar_can_take_the_published_statistics_of_cifar10(tmp_path, monkeypatc
     monkeypatch.setattr(readers, "check", lambda *args: None)
     monkeypatch.setattr(readers, "absent", lambda *args: None)
     monkeypatch.setattr(readers, "sources", lambda *args: [])
-    monkeypatch.setattr(readers, "read", lambda *args: readers.Decoded(images, labels, images, labels))
+    monkeypatch.setattr(readers, "read", lambda *args: Decoded(images, labels, images, labels))
 
     borrowed, own = (load(Cifar100(statistics=kind), tmp_path) for kind in ("cifar10", "own"))
 
@@ -145,38 +144,6 @@ def test_split_seed_draws_the_validation_images(tmp_path):
 
     assert np.array_equal(first, same)
     assert not np.array_equal(first, other)
-
-
-@given(
-    sizes=st.lists(st.integers(0, 30), min_size=2, max_size=12).filter(any),
-    seed=st.integers(0, 2**32),
-)
-def test_any_prefix_holds_each_class_in_proportion(sizes, seed):
-    labels = np.repeat(np.arange(len(sizes)), sizes)
-    order = stratified_order(labels, seed)
-
-    assert np.array_equal(np.sort(order), np.arange(len(labels)))
-    counts = np.cumsum(labels[order][:, None] == np.arange(len(sizes)), axis=0)
-    share = np.arange(1, len(labels) + 1)[:, None] * np.array(sizes) / len(labels)
-    assert np.abs(counts - share).max() < 1
-
-
-def test_one_large_class_among_many_small_ones_is_spread_evenly():
-    """900 images of one class and one of each of 99 others: any 10 hold 9 of the large class, give or take one."""
-    labels = np.array([0] * 900 + list(range(1, 100)))
-    large = np.cumsum(labels[stratified_order(labels, 0)] == 0)
-    assert np.abs(large - np.arange(1, 1000) * 900 / 999).max() < 1
-
-
-def test_order_cut_short_is_its_prefix():
-    labels = np.arange(300) % 7
-    assert np.array_equal(stratified_order(labels, 5, 40), stratified_order(labels, 5)[:40])
-
-
-def test_order_depends_on_the_seed_only():
-    labels = np.arange(300) % 7
-    assert np.array_equal(stratified_order(labels, 1), stratified_order(labels, 1))
-    assert not np.array_equal(stratified_order(labels, 1), stratified_order(labels, 2))
 
 
 def test_changed_source_is_decoded_again(shades, monkeypatch):

@@ -11,6 +11,7 @@ from PIL import Image
 from torchvision import datasets
 
 from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, Mnist, readers
+from recstudy.data.images import decode
 from recstudy.errors import ConfigError, DataError
 
 
@@ -91,7 +92,7 @@ def test_resize_and_crop_equal_torchvision(tmp_path, size):
 
     expected = v2.CenterCrop(8)(v2.Resize(8)(Image.fromarray(values)))
 
-    assert np.array_equal(readers._decode(tmp_path / "image.png", 8, "RGB"), np.asarray(expected).transpose(2, 0, 1))
+    assert np.array_equal(decode(tmp_path / "image.png", 8, "RGB"), np.asarray(expected).transpose(2, 0, 1))
 
 
 def test_undecodable_image_is_named(cats_and_dogs):

@@ -8,8 +8,9 @@ from recstudy.config import RunConfig
 from recstudy.data import Cifar10, Cifar100, Mnist
 from recstudy.metrics.cost import cost
 from recstudy.models import CNN, HRMImage
-from recstudy.models.networks.hrm_image import HRMImageNetwork, truncated_normal
-from recstudy.models.networks.layers import GEGLU, Rotary
+from recstudy.models.networks.hrm_image import HRMImageNetwork
+from recstudy.models.networks.layers import GEGLU, Rotary, truncated_normal
+from recstudy.models.networks.recursion import hierarchy
 
 SHAPE = (1, 4, 4)  # one CLS and four patches of 2x2
 MNIST = HRMImage(width=128, heads=4, low_layers=2, high_layers=2)
@@ -34,11 +35,9 @@ def test_low_and_high_updates_by_hand():
 
     z_L: (0 + 2 + 4)/2 = 3, (3 + 2 + 4)/2 = 4.5; z_H: 2 + 4.5 + 10 = 16.5.
     """
-    network = tiny(low_cycles=2)
-    network.f_low, network.f_high = Affine(0.5, 0.0), Affine(1.0, 10.0)
     x, z_high, z_low = (torch.full((1, 5, 8), value) for value in (4.0, 2.0, 0.0))
 
-    z_high, z_low = network.cycle(x, z_high, z_low, last=True)
+    z_high, z_low = hierarchy(Affine(0.5, 0.0), Affine(1.0, 10.0), x, z_high, z_low, cycles=1, steps=2, mode="one_step")
 
     assert (z_low[0, 0, 0].item(), z_high[0, 0, 0].item()) == (4.5, 16.5)
 

@@ -48,25 +48,25 @@ def test_one_optimiser_step_a_supervision_step():
     run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1)
     list(run.epochs())
 
-    (state,) = {int(state["step"]) for name, state in run.state.optimizer.state.items() if name is not run.state.network.y_start
+    (state,) = {int(state["step"]) for name, state in run.state.optimizers[0].state.items() if name is not run.state.network.y_start
                 and name is not run.state.network.z_start}  # fmt: skip
-    assert run.state.spent["batches"] == 4  # 58 training images in batches of 16
-    assert run.state.spent["steps"] == state == 12
+    assert state == run.state.updates == 12  # 58 training images in batches of 16, three steps each
+    assert run.state.spent["image_steps"] == 3 * 58
 
 
 def test_a_detached_carry_trains_the_initial_states_in_the_first_step_alone():
     run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1)
     list(run.epochs())
 
-    assert int(run.state.optimizer.state[run.state.network.z_start]["step"]) == 4
+    assert int(run.state.optimizers[0].state[run.state.network.z_start]["step"]) == 4
 
 
 def test_an_attached_carry_makes_one_step_a_batch_through_all_supervision_steps():
     run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1, train__detach_carry=False)
     list(run.epochs())
 
-    assert {int(state["step"]) for state in run.state.optimizer.state.values()} == {4}
-    assert run.state.spent["steps"] == 12
+    assert {int(state["step"]) for state in run.state.optimizers[0].state.values()} == {4}
+    assert run.state.spent["image_steps"] == 3 * 58
 
 
 def test_attached_gradient_is_plain_autograd_through_the_chain():
@@ -122,13 +122,13 @@ def test_a_loss_that_is_not_finite_ends_the_run():
 def test_the_gradient_is_clipped_to_its_global_norm():
     run = training(train__gradient_clip=0.5, train__epochs=1, train__augment=Augment().model_dump())
     norms = []
-    step = run.state.optimizer.step
+    step = run.state.optimizers[0].step
 
     def watch():
         norms.append(torch.nn.utils.get_total_norm([w.grad for w in run.state.network.parameters() if w.grad is not None]).item())
         return step()
 
-    run.state.optimizer.step = watch  # type: ignore[method-assign]
+    run.state.optimizers[0].step = watch  # type: ignore[method-assign]
     list(run.epochs())
 
     assert max(norms) <= 0.5 + 1e-4
@@ -200,13 +200,13 @@ def test_a_compiled_network_trains_alike():
 def test_a_schedule_by_update_changes_within_an_epoch():
     run = training(train__schedule="update", train__warmup=0.5, train__supervision_steps=2, train__halt_threshold=1)
     rates = []
-    step = run.state.optimizer.step
+    step = run.state.optimizers[0].step
 
     def watch():
-        rates.append(run.state.optimizer.param_groups[0]["lr"])
+        rates.append(run.state.optimizers[0].param_groups[0]["lr"])
         return step()
 
-    run.state.optimizer.step = watch  # type: ignore[method-assign]
+    run.state.optimizers[0].step = watch  # type: ignore[method-assign]
     list(run.epochs())
 
     assert len(rates) == 3 * 4 * 2
@@ -229,8 +229,9 @@ def test_depths_come_from_one_chain_of_the_selected_weights():
 
     outcome = run.finish()
 
-    assert list(outcome["depths"]) == ["1", "2", "3"]
-    assert outcome["depths"]["2"] == pytest.approx(outcome["metrics"]["top1_accuracy"])
+    by_depth = outcome["depths"]["top1_accuracy"]
+    assert list(by_depth) == ["1", "2", "3"]
+    assert by_depth["2"] == pytest.approx(outcome["metrics"]["top1_accuracy"])
 
 
 def test_train_accuracy_is_that_of_the_images_without_augmentation():

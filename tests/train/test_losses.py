@@ -6,7 +6,7 @@ import torch
 from recstudy.config import TrainConfig
 from recstudy.data.batches import Batch
 from recstudy.models.networks.contract import Output
-from recstudy.train.losses import step_loss
+from recstudy.train.losses import answer_loss, right, step_loss
 
 LOG3 = math.log(3)
 
@@ -64,3 +64,56 @@ def test_the_halting_target_sends_no_gradient_to_the_answer():
 
     torch.testing.assert_close(logits.grad, torch.tensor([[0.75, -0.75]]))
     torch.testing.assert_close(halt.grad, torch.tensor([0.75]))
+
+
+def test_stablemax_by_hand():
+    """s(1) = 2, s(0) = 1, s(-1) = 1/2: shares 4/7, 2/7, 1/7."""
+    loss = answer_loss(torch.tensor([[1.0, 0.0, -1.0]] * 3), torch.tensor([0, 1, 2]), "stablemax")
+
+    assert loss.tolist() == pytest.approx([math.log(7 / 4), math.log(7 / 2), math.log(7)])
+
+
+def test_stablemax_with_shared_and_smoothed_labels():
+    logits = torch.tensor([[1.0, 0.0, -1.0]])
+    mixed = answer_loss(logits, torch.tensor([[0.5, 0.5, 0.0]]), "stablemax")
+    smooth = answer_loss(logits, torch.tensor([0]), "stablemax", smoothing=0.3)
+
+    assert mixed.item() == pytest.approx((math.log(7 / 4) + math.log(7 / 2)) / 2)
+    assert smooth.item() == pytest.approx(0.8 * math.log(7 / 4) + 0.1 * math.log(7 / 2) + 0.1 * math.log(7))
+
+
+def test_stablemax_has_a_finite_gradient_everywhere():
+    logits = torch.tensor([[0.0, -50.0, 50.0, -1e4]], requires_grad=True)
+    answer_loss(logits, torch.tensor([1]), "stablemax").sum().backward()
+
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_several_labels_count_where_they_are_known():
+    """Logits ln 3, 0, 7 against 1, 0, unknown: (-log 3/4 - log 1/2) / 2; an image of unknown labels alone costs nothing."""
+    logits = torch.tensor([[LOG3, 0.0, 7.0]] * 2)
+    loss = answer_loss(logits, torch.tensor([[1, 0, -1], [-1, -1, -1]]))
+
+    assert loss.tolist() == pytest.approx([(math.log(4 / 3) + math.log(2)) / 2, 0.0])
+
+
+def test_several_labels_are_right_when_every_known_one_is():
+    logits = torch.tensor([[1.0, -1.0, 5.0], [1.0, 1.0, 5.0]])
+
+    assert right(logits, torch.tensor([[1, 0, -1], [1, 0, -1]])).tolist() == [True, False]
+
+
+def test_a_vocabulary_larger_than_the_classes_takes_mixed_labels():
+    """Targets over 2 classes, logits over 3 tokens: the third token has share 0."""
+    mixed = Batch(torch.zeros(1, 1, 1, 1), torch.tensor([0]), torch.tensor([[0.25, 0.75]]), 1)
+    loss = step_loss(Output(torch.tensor([[0.0, LOG3, 0.0]])), mixed, TrainConfig())
+
+    assert loss.item() == pytest.approx(0.25 * math.log(5) + 0.75 * math.log(5 / 3))
+
+
+def test_the_value_of_going_on_is_half_of_the_halting_loss():
+    """HRM: CE + 0.5 (BCE(halt) + BCE(proceed)): halt ln 3 on a right answer, proceed 0 against a target of 0.25."""
+    said = Output(torch.tensor([[LOG3, 0.0]]), torch.tensor([LOG3]), torch.tensor([0.0]))
+    loss = step_loss(said, batch(0), TrainConfig(halt_weight=0.5), torch.tensor([0.25]))
+
+    assert loss.item() == pytest.approx(math.log(4 / 3) + 0.5 * (math.log(4 / 3) + math.log(2)))

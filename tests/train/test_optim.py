@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from recstudy.config import TrainConfig
-from recstudy.train.optim import MovingAverage, learning_rate, make_optimizer
+from recstudy.train.optim import AdamAtan2, MovingAverage, SignSGD, learning_rate, make_optimizers, set_learning_rate
 
 
 def test_warm_up_starts_at_zero_and_the_cosine_ends_above_the_floor():
@@ -48,7 +48,7 @@ def test_moving_average_by_hand():
 
 def test_weight_decay_is_on_every_parameter():
     layer = nn.Linear(2, 2)
-    optimizer = make_optimizer(layer, TrainConfig(learning_rate=0.1, weight_decay=0.5))
+    (optimizer,) = make_optimizers(layer, TrainConfig(learning_rate=0.1, weight_decay=0.5))
     before = [weight.clone() for weight in layer.parameters()]
     for weight in layer.parameters():
         weight.grad = torch.zeros_like(weight)
@@ -64,3 +64,53 @@ def test_a_schedule_past_its_length_stays_at_its_end():
     config = TrainConfig(epochs=25, learning_rate=3e-4, final_learning_rate=6e-5, warmup=0.04, supervision_steps=2)
 
     assert learning_rate(config, 100, 100) == learning_rate(config, 150, 100) == pytest.approx(6e-5)
+
+
+def test_adam_atan2_by_hand():
+    """Equation (4), two steps: lr 0.1, w 0.5, betas (0.9, 0.95), p = 1, gradients 2 and -1.
+
+    t=1: p 0.95; m 0.2, v 0.2; bias-corrected: atan2(0.2, 2) / (1 - 0.9)
+    t=2: decay; m 0.9 * 0.2 - 0.1 = 0.08, v 0.95 * 0.2 + 0.05 = 0.24
+    """
+    weight = nn.Parameter(torch.tensor([1.0]))
+    optimizer = AdamAtan2([weight], lr=0.1, betas=(0.9, 0.95), weight_decay=0.5)
+    expected = 1.0
+    for t, (gradient, m, v) in enumerate([(2.0, 0.2, 0.2), (-1.0, 0.08, 0.24)], 1):
+        weight.grad = torch.tensor([gradient])
+        optimizer.step()
+        expected *= 1 - 0.1 * 0.5
+        expected -= 0.1 / (1 - 0.9**t) * math.atan2(m, math.sqrt(v / (1 - 0.95**t)))
+
+        assert weight.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_adam_atan2_does_not_move_without_a_gradient():
+    weight = nn.Parameter(torch.tensor([1.0]))
+    AdamAtan2([weight], lr=0.1, betas=(0.9, 0.95), weight_decay=0.5).step()
+
+    assert weight.item() == 1.0
+
+
+def test_sign_sgd_moves_the_rows_of_the_batch_alone():
+    """Rows 1 (twice: 3 - 1 = 2) and 2 of four: row * (1 - 0.1 * 0.5) - 0.1 sign(sum); rows 0 and 3 stay."""
+    table = nn.Embedding(4, 2, sparse=True)
+    nn.init.ones_(table.weight)
+    ids = torch.tensor([1, 2, 1])
+    gradients = torch.tensor([[3.0, -3.0], [-1.0, 0.0], [-1.0, 1.0]])
+    (table(ids) * gradients).sum().backward()
+
+    SignSGD([table.weight], lr=0.1, weight_decay=0.5).step()
+
+    expected = torch.tensor([[1.0, 1.0], [0.95 - 0.1, 0.95 + 0.1], [0.95 + 0.1, 0.95], [1.0, 1.0]])
+    torch.testing.assert_close(table.weight.data, expected)
+
+
+def test_the_puzzle_embeddings_have_an_optimiser_and_a_rate_of_their_own():
+    """At half the schedule both stand at half of their peaks, 1e-3 and 1e-2."""
+    network = nn.ModuleList([nn.Linear(2, 2), nn.Embedding(3, 2, sparse=True)])
+    optimizers = make_optimizers(network, TrainConfig(learning_rate=1e-3))
+    set_learning_rate(optimizers, 5e-4)
+
+    assert [type(optimizer) for optimizer in optimizers] == [torch.optim.AdamW, SignSGD]
+    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [pytest.approx(5e-4), pytest.approx(5e-3)]
+    assert sum(len(optimizer.param_groups[0]["params"]) for optimizer in optimizers) == 3

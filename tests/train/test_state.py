@@ -105,8 +105,8 @@ def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, att
     ours, theirs = resumed.state, straight.state
     assert all(map(torch.equal, ours.evaluated.state_dict().values(), theirs.evaluated.state_dict().values()))
     assert (ours.best.epoch, ours.best.score) == (theirs.best.epoch, theirs.best.score)
-    assert {name: ours.spent[name] for name in ("images", "batches", "steps")} == {
-        name: theirs.spent[name] for name in ("images", "batches", "steps")
+    assert {name: ours.spent[name] for name in ("images", "image_steps")} == {
+        name: theirs.spent[name] for name in ("images", "image_steps")
     }
     assert resumed.finish() == straight.finish()
 

@@ -22,7 +22,7 @@ class CNNNetwork(Network):
         self.stages = nn.Sequential(stage(shape[0], width), stage(width, 2 * width))
         self.classify = nn.Linear(2 * width, classes, bias=False)
 
-    def start(self, images: Tensor) -> Carry:
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
         return ()
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:

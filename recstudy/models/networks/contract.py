@@ -1,7 +1,9 @@
 """What every network gives, recursive or not.
 
-    start(images) -> carry                      the states before the first supervision step
+    start(images, groups) -> carry              the states before the first supervision step
     forward(images, carry) -> (output, carry)   ONE supervision step
+
+Every tensor of a carry has the batch as its first dimension, so that a part of the batch can start anew.
 
 Both are pure: nothing is written on the module and nothing waits for the device, so that a step can be compiled.
 The training loop detaches the carry, halts and steps the optimiser.
@@ -24,13 +26,15 @@ class Output(NamedTuple):
 
     logits: Tensor  # (B, K)
     halt: Tensor | None = None  # (B,) logit of "this answer is right"; None where the model has no halting head
+    proceed: Tensor | None = None  # (B,) logit of the value of one step more (HRM); None where halting is judged alone
 
 
 class Network(nn.Module, ABC):
     """A network of the contract above."""
 
     @abstractmethod
-    def start(self, images: Tensor) -> Carry: ...
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
+        """The first carry. `groups` (B,): the patient of each image; only models that look them up need it."""
 
     @abstractmethod
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...

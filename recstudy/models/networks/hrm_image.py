@@ -15,18 +15,14 @@ Initial weights: LeCun truncated normal (standard deviation fan_in^-1/2); CLS st
 Shapes: B images, N patches, S = N + 1 tokens, D width.
 """
 
-import math
-
 import torch
 from torch import Tensor, nn
 
 from recstudy.config import Shape
 from recstudy.models.hrm_image import HRMImage
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import GEGLU, Attention, Rotary
-from recstudy.models.networks.recursion import updating
-
-TRUNCATED = 0.87962566103423978  # standard deviation of a standard normal cut at -2 and 2
+from recstudy.models.networks.layers import GEGLU, TRUNCATED, Attention, PostNorm, Rotary, lecun_normal, truncated_normal
+from recstudy.models.networks.recursion import hierarchy
 
 
 class HRMImageNetwork(Network):
@@ -44,16 +40,14 @@ class HRMImageNetwork(Network):
         self.embed = nn.Linear(channels * config.patch**2, config.width, bias=False)
         self.class_token = nn.Parameter(torch.randn(1, 1, config.width))
         rotary = Rotary(tokens, config.width // config.heads)
-        self.f_low = nn.Sequential(*(HRMLayer(config, rotary) for _ in range(config.low_layers)))
-        self.f_high = nn.Sequential(*(HRMLayer(config, rotary) for _ in range(config.high_layers)))
+        self.f_low = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.low_layers)))
+        self.f_high = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.high_layers)))
         self.classify = nn.Linear(config.width, classes, bias=False)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                truncated_normal(module.weight, 1 / math.sqrt(module.in_features))
+        lecun_normal(self)
         for name in ("z_low", "z_high"):
             self.register_buffer(name, truncated_normal(torch.empty(1, tokens, config.width), TRUNCATED))
 
-    def start(self, images: Tensor) -> Carry:
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
         """z_H and z_L (B, S, D) before the first segment."""
         return self.z_high.expand(len(images), -1, -1), self.z_low.expand(len(images), -1, -1)
 
@@ -61,35 +55,15 @@ class HRMImageNetwork(Network):
         z_high_BSD, z_low_BSD = carry
         patches_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))
         x_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), patches_BND], dim=1)  # (1)
-        for cycle in range(self.config.high_cycles):
-            last = cycle == self.config.high_cycles - 1
-            z_high_BSD, z_low_BSD = self.cycle(x_BSD, z_high_BSD, z_low_BSD, last)
+        c = self.config
+        z_high_BSD, z_low_BSD = hierarchy(
+            self.f_low, self.f_high, x_BSD, z_high_BSD, z_low_BSD, cycles=c.high_cycles, steps=c.low_cycles, mode=c.gradient
+        )  # (2)-(3)
         return Output(self.classify(z_high_BSD[:, 0])), (z_high_BSD, z_low_BSD)  # (5)
 
-    def cycle(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor, last: bool) -> Carry:
-        steps, mode = self.config.low_cycles, self.config.gradient
-        for step in range(steps):
-            with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                z_low_BSD = self.f_low(z_low_BSD + z_high_BSD + x_BSD)  # (2)
-        with updating(mode, last_cycle=last, last_step=True):
-            z_high_BSD = self.f_high(z_high_BSD + z_low_BSD)  # (3)
-        return z_high_BSD, z_low_BSD
 
-
-class HRMLayer(nn.Module):
+def make_layer(config: HRMImage, rotary: Rotary) -> PostNorm:
     """Equation (4)."""
-
-    def __init__(self, config: HRMImage, rotary: Rotary) -> None:
-        super().__init__()
-        self.attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
-        self.ffn = GEGLU(config.width, config.expansion * config.width, bias=False)
-        self.norm1, self.norm2 = nn.RMSNorm(config.width, eps=1e-6), nn.RMSNorm(config.width, eps=1e-6)
-
-    def forward(self, s_BSD: Tensor) -> Tensor:
-        s_BSD = self.norm1(s_BSD + self.attention(s_BSD))
-        return self.norm2(s_BSD + self.ffn(s_BSD))
-
-
-def truncated_normal(tensor: Tensor, std: float) -> Tensor:
-    """Normal numbers cut at two of their deviations, scaled so that `std` holds after the cut (as JAX does)."""
-    return nn.init.trunc_normal_(tensor, std=std / TRUNCATED, a=-2 * std / TRUNCATED, b=2 * std / TRUNCATED)
+    attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
+    ffn = GEGLU(config.width, config.expansion * config.width, bias=False)
+    return PostNorm(attention, ffn, config.width, eps=1e-6, scale=True)

@@ -6,6 +6,7 @@ those alone. Attention mixes tokens only through keys and values, so the tokens 
 Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of a head, M hidden width.
 """
 
+import math
 from typing import Literal
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 ALL = slice(None)
+TRUNCATED = 0.87962566103423978  # standard deviation of a standard normal cut at -2 and 2
 
 
 class Rotary(nn.Module):
@@ -135,6 +137,30 @@ class Layer(nn.Module):
         return self.norm2(x_BRD + self.dropout(self.ffn(x_BRD)))
 
 
+class PostNorm(nn.Module):
+    """s <- RMS(s + mix(s)), s <- RMS(s + ffn(s)): the layer of HRM and TRM. RMS has a trained scale or none."""
+
+    def __init__(self, mix: nn.Module, ffn: nn.Module, width: int, eps: float, scale: bool) -> None:
+        super().__init__()
+        self.mix, self.ffn = mix, ffn
+        self.norm1, self.norm2 = (nn.RMSNorm(width, eps=eps, elementwise_affine=scale) for _ in range(2))
+
+    def forward(self, s_BSD: Tensor) -> Tensor:
+        s_BSD = self.norm1(s_BSD + self.mix(s_BSD))
+        return self.norm2(s_BSD + self.ffn(s_BSD))
+
+
+class TokenMix(nn.Module):
+    """A SwiGLU over the sequence in place of attention (TRM-MLP): every dimension mixes its S tokens in the same way."""
+
+    def __init__(self, tokens: int, hidden: int) -> None:
+        super().__init__()
+        self.ffn = SwiGLU(tokens, hidden, bias=False)
+
+    def forward(self, x_BSD: Tensor) -> Tensor:
+        return self.ffn(x_BSD.transpose(1, 2)).transpose(1, 2)
+
+
 class Block(nn.Module):
     """A stack of layers; the last one computes only the tokens that are read."""
 
@@ -167,3 +193,17 @@ class PatchEmbedding(nn.Module):
 def learned(*shape: int) -> nn.Parameter:
     """A trained tensor, Xavier-normal at the start."""
     return nn.Parameter(nn.init.xavier_normal_(torch.empty(shape)))
+
+
+def truncated_normal(tensor: Tensor, std: float) -> Tensor:
+    """Normal numbers cut at two of their deviations, scaled so that `std` holds after the cut (as JAX does)."""
+    return nn.init.trunc_normal_(tensor, std=std / TRUNCATED, a=-2 * std / TRUNCATED, b=2 * std / TRUNCATED)
+
+
+def lecun_normal(module: nn.Module) -> None:
+    """Every linear layer of `module`: truncated normal weights of deviation fan_in^-1/2, biases 0."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            truncated_normal(layer.weight, 1 / math.sqrt(layer.in_features))
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

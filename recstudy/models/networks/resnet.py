@@ -27,7 +27,7 @@ class ResNetNetwork(Network):
         elif shape[0] != 3:
             self.net.conv1 = convolution(shape[0], size=7, stride=2)
 
-    def start(self, images: Tensor) -> Carry:
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
         return ()
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:

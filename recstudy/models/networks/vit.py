@@ -36,7 +36,7 @@ class ViTNetwork(Network):
         self.norm = nn.LayerNorm(d_model)
         self.classify = nn.Linear(d_model, classes)
 
-    def start(self, images: Tensor) -> Carry:
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
         return ()
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:

@@ -1,0 +1,59 @@
+"""What stands beside numbers: what they were measured on, how many runs are in, and what a reader must know before them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import metric, plain, plural
+
+SELECTIONS = {
+    "validation": "epoch selected on a validation split",
+    "test": "epoch selected on the test set, as in the paper: optimistic",
+    "last": "last epoch, no selection",
+}
+
+
+def caption(records: StudyRecords, variants: Sequence[int]) -> str:
+    """Data, protocol and progress of these variants in one line of facts."""
+    runs = [run for index in variants for run in records.by_variant[index]]
+    data = ", ".join(dict.fromkeys(records.variants[index]["data"] for index in variants))
+    chosen = dict.fromkeys(records.configs[index].get("train.selection") for index in variants)
+    protocol = "; ".join(SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in chosen)
+    counts = Counter(run["status"] for run in runs)
+    progress = f"{counts['done']:,} of {plural(len(runs), 'run')} done"
+    progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "failed") if counts[state])
+    synthetic = " (synthetic data)" if is_synthetic(records, variants) else ""
+    finish = f". Finish with: {records.plan['command']}" if counts["done"] + counts["diverged"] < len(runs) else ""
+    return f"{data}{synthetic}; {protocol}; {progress}. Mean ± 95 % interval over seeds{finish}"
+
+
+def warnings(records: StudyRecords) -> tuple[str, ...]:
+    """What a reader must know before any number of the study."""
+    found = []
+    if records.plan.get("smoke"):
+        found.append(f"smoke run: {_smoke(records.plan['base'])}; the numbers mean nothing")
+    if is_synthetic(records, range(len(records.variants))):
+        found.append("synthetic data: drawn by a program, no measure of the real task")
+    return tuple(found)
+
+
+def is_synthetic(records: StudyRecords, variants: Iterable[int]) -> bool:
+    """Whether any of these variants is planned on synthetic data, or has a run that says it was."""
+    return any(
+        records.variants[index].get("synthetic") or any(run.get("provenance.synthetic") for run in records.by_variant[index])
+        for index in variants
+    )
+
+
+def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
+    """Names the findings that no number could be given for: the test split has none with, or none without them."""
+    if not any(metric(name).by_finding for name in metrics):
+        return ()
+    runs = [run for index in variants for run in records.by_variant[index]]
+    names = dict.fromkeys(name for run in runs for name in run.get("undefined", ()))
+    return (f"left out, undefined on this test split: {', '.join(names)}",) if names else ()
+
+
+def _smoke(base: dict[str, dict[str, object]]) -> str:
+    epochs, limit = base.get("train", {}).get("epochs"), base.get("data", {}).get("limit")
+    return f"{plain(epochs)} epochs on {plain(limit)} images"

@@ -1,0 +1,56 @@
+"""Small images as one picture: tiles of one size in rows, sharp, with room for words under each.
+
+Images are (height, width, channels) of 0-255, with 1 or 3 channels; what is drawn has a fourth, opacity, so that the
+spaces between tiles take the colour of any page.
+"""
+
+import base64
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+Pixels = npt.NDArray[np.uint8]
+TILE = 128  # pixels of a tile's side: 4 for each of CIFAR's, 16 for each of the digits'
+GAP = 12  # between neighbours
+
+
+def tile(image: Pixels, side: int = TILE) -> Pixels:
+    """The image in the middle of a square of `side`, opaque: every pixel enlarged as often as fits, or the whole shrunk."""
+    height, width = image.shape[:2]
+    times = side // max(height, width)
+    if times:
+        image = image.repeat(times, axis=0).repeat(times, axis=1)
+    else:
+        scale = side / max(height, width)
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        image = np.asarray(Image.fromarray(_colour(image)).resize(size, Image.Resampling.LANCZOS))
+    height, width = image.shape[:2]
+    square = np.zeros((side, side, 4), dtype=np.uint8)
+    top, left = (side - height) // 2, (side - width) // 2
+    square[top : top + height, left : left + width, :3] = _colour(image)
+    square[top : top + height, left : left + width, 3] = 255
+    return square
+
+
+def mosaic(images: Sequence[Pixels], columns: int, words: int, side: int = TILE, gap: int = GAP) -> Pixels:
+    """Tiles row by row, each with `gap` on its right and `words` pixels under it."""
+    rows = -(-len(images) // columns)
+    picture = np.zeros((rows * (side + words), columns * (side + gap), 4), dtype=np.uint8)
+    for at, image in enumerate(images):
+        top, left = at // columns * (side + words), at % columns * (side + gap)
+        picture[top : top + side, left : left + side] = tile(image, side)
+    return picture
+
+
+def data_uri(picture: Pixels) -> str:
+    """The picture as a PNG that stands in the page itself."""
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _colour(image: Pixels) -> Pixels:
+    return np.broadcast_to(image, (*image.shape[:2], 3)) if image.shape[2] == 1 else image

@@ -1,0 +1,119 @@
+"""One part of a report after another: from its spec to its files, its place in the page and its table in the terminal."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import plotly.graph_objects as go
+from rich.table import Table as RichTable
+
+from recstudy.analysis import arithmetic, markup, render
+from recstudy.analysis.export import write_figure
+from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, curve_title
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.learning import learning_data, learning_figure, learning_notes, learning_title
+from recstudy.analysis.losses import loss_caption, loss_data, loss_figure, loss_notes, loss_title
+from recstudy.analysis.mistakes import in_words, mistakes_caption, mistakes_data, mistakes_title
+from recstudy.analysis.page import figure_box, links, warning_lines
+from recstudy.analysis.spec import AnyPart, Arithmetic, Curve, LearningCurves, LossTrace, Mistakes, Table
+from recstudy.analysis.tables import table_data
+from recstudy.analysis.tiles import mistakes_figure
+from recstudy.errors import ConfigError
+from recstudy.records import write_whole
+
+MOST_ROWS = 40  # of a table in the terminal: one screen
+TABLE_FILES = ("md", "tex", "csv")
+NOTHING = '<p class="note">Nothing to draw yet: no run has reported.</p>'
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with the numbers behind it, what must be said before it and under it, and its label for screen readers."""
+
+    figure: go.Figure
+    data: pd.DataFrame
+    notes: Sequence[str]
+    label: str
+    caption: str = ""
+
+
+def section(records: StudyRecords, spec: AnyPart, folder: Path, file: str, export: Sequence[str]) -> tuple[str, str]:
+    """Title and HTML of one part, its files written. A part that names what the study does not have says so in its place."""
+    try:
+        if isinstance(spec, Table | Arithmetic):
+            return title(spec), _table(records, spec, folder / "tables", file)
+        return title(spec), _figure(spec.name, draw(records, spec), folder / "figures", file, export)
+    except ConfigError as error:
+        log.warning("%s: %s", spec.name, error)
+        return title(spec), warning_lines([str(error)])
+
+
+def title(spec: AnyPart) -> str:
+    match spec:
+        case Table():
+            return spec.title or spec.name.replace("_", " ")
+        case Arithmetic():
+            return arithmetic.arithmetic_title(spec)
+        case Curve():
+            return curve_title(spec)
+        case LearningCurves():
+            return learning_title(spec)
+        case LossTrace():
+            return loss_title(spec)
+        case Mistakes():
+            return mistakes_title(spec)
+
+
+def in_terminal(records: StudyRecords, spec: AnyPart) -> RichTable | None:
+    """The part as a table for `rich.print`; None for a figure, and for a table that cannot be made."""
+    if isinstance(spec, Arithmetic):
+        return arithmetic.terminal(arithmetic.arithmetic_data(spec))
+    try:
+        return render.terminal(table_data(records, spec), MOST_ROWS) if isinstance(spec, Table) else None
+    except ConfigError:
+        return None  # said in the page and in the log
+
+
+def draw(records: StudyRecords, spec: Curve | LearningCurves | LossTrace | Mistakes) -> Drawn:
+    """Reads what the figure shows, and no more."""
+    match spec:
+        case Curve():
+            data = curve_data(records, spec)
+            notes = curve_notes(records, spec, data)
+            return Drawn(curve_figure(data, spec, notes), data, notes, title(spec))
+        case LearningCurves():
+            data = learning_data(records, spec)
+            notes = learning_notes(records, spec, data)
+            return Drawn(learning_figure(data, spec, notes), data, notes, title(spec))
+        case LossTrace():
+            data, notes = loss_data(records, spec), loss_notes(records, spec)
+            return Drawn(loss_figure(data, spec, notes), data, notes, title(spec), loss_caption(data, spec))
+        case Mistakes():
+            found = mistakes_data(records, spec)
+            label = f"{title(spec)}. {in_words(found.frame)}".strip()
+            return Drawn(mistakes_figure(found, spec), found.frame, found.notes, label, mistakes_caption(found))
+
+
+def _table(records: StudyRecords, spec: Table | Arithmetic, folder: Path, file: str) -> str:
+    if isinstance(spec, Table):
+        table = table_data(records, spec)
+        page, numbers = render.printed(table), render.csv_text(table)
+    else:
+        claims = arithmetic.arithmetic_data(spec)
+        page, numbers = arithmetic.printed(claims), arithmetic.csv_text(claims)
+    for ending, text in zip(TABLE_FILES, (markup.markdown(page), markup.latex(page), numbers), strict=True):
+        write_whole(folder / f"{file}.{ending}", text)
+    return markup.html_table(page) + links("tables", file, TABLE_FILES)
+
+
+def _figure(name: str, drawn: Drawn, folder: Path, file: str, export: Sequence[str]) -> str:
+    problem = write_figure(drawn.figure, drawn.data, folder, file, export)
+    if problem:
+        log.warning("%s: %s", name, problem)
+    if drawn.data.empty:
+        return warning_lines(drawn.notes) + NOTHING
+    written = ("html", "csv", *(export if problem is None else ()))
+    return figure_box(drawn.figure, drawn.label, drawn.notes, drawn.caption) + links("figures", file, written)

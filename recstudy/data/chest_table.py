@@ -1,0 +1,163 @@
+"""The table of a chest X-ray set: image, patient, findings and split of each row, from either layout of `ChestXray14`.
+
+Labels are 1 (yes), 0 (no) and -1 (unknown: a blank cell, or a finding that the table has no column for). A cell that is
+none of these is refused with its line and column, because a label that is guessed would only show as a strange score.
+
+Shapes: N images, K findings.
+"""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from recstudy.data.images import Labels
+from recstudy.data.xray import FINDINGS, NIH_FINDINGS
+from recstudy.errors import DataError, choices, nearest
+
+SPLITS = ("train", "val", "test")
+LISTS = {"train_val_list.txt": "train", "test_list.txt": "test"}  # of the official layout
+VALUES = {"0": 0, "1": 1, "": -1, "0.0": 0, "1.0": 1}  # spreadsheets write 0.0 in a column with blanks
+UNKNOWN = -1
+
+
+class Table(NamedTuple):
+    """What the table says, in its order."""
+
+    file: Path
+    images: list[str]  # file names
+    patients: list[str]
+    labels: Labels  # (N, K)
+    splits: list[str] | None  # train, val or test; None where none are given
+    split_files: str  # where the splits stand
+
+
+class Rows:
+    """The cells of a CSV file by column name; every error says where."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        try:
+            with open(file, newline="", encoding="utf-8-sig") as text:
+                lines = csv.reader(text, strict=True)
+                self.header = next(lines, [])
+                self.rows = [(lines.line_num, row) for row in lines if row]
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise DataError(f"{file} cannot be read as CSV ({error}). Write it as comma-separated UTF-8 text.") from None
+        if not self.rows:
+            raise DataError(f"{file} has no rows.")
+
+    def column(self, name: str) -> Iterator[tuple[int, str]]:
+        """Line number and cell of each row."""
+        if name not in self.header:
+            known = choices(self.header)[:300]
+            raise DataError(f"{self.file} has no column {name!r}: there are {known}.{nearest(name, self.header)}")
+        place = self.header.index(name)
+        for line, row in self.rows:
+            if place >= len(row):
+                raise DataError(f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)} columns.")
+            yield line, row[place].strip()
+
+    def keys(self, name: str) -> Iterator[tuple[int, str]]:
+        """As `column`, without blanks."""
+        for line, cell in self.column(name):
+            if not cell:
+                raise self.error(line, name, "must not be blank")
+            yield line, cell
+
+    def error(self, line: int, column: str, what: str, hint: str = "") -> DataError:
+        return DataError(f"{self.file}, line {line}, column {column!r} {what}.{hint}")
+
+
+def table_files(place: Path) -> list[Path]:
+    """The tables that are there, of either layout."""
+    return [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]
+
+
+def read_table(file: Path) -> Table:
+    """The table, checked row by row; a DataError names the line and the column of what is wrong."""
+    rows = Rows(file)
+    return _own(rows) if file.name == "labels.csv" else _official(rows)
+
+
+def _own(rows: Rows) -> Table:
+    """One column a finding; those that are missing are unknown."""
+    images = [name if name.lower().endswith(".png") else f"{name}.png" for name in _unique(rows, "id")]
+    patients = [patient for _, patient in rows.keys("patient_id")]
+    splits = list(_splits(rows)) if "split" in rows.header else None
+    return Table(rows.file, images, patients, _columns(rows), splits if splits and any(splits) else None, rows.file.name)
+
+
+def _official(rows: Rows) -> Table:
+    """One column of finding names; the findings that NIH does not label are unknown."""
+    images = _unique(rows, "Image Index")
+    patients = [patient for _, patient in rows.keys("Patient ID")]
+    known: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
+    for line, cell in rows.column("Finding Labels"):
+        if cell not in known:
+            known[cell] = _names(rows, line, cell)
+    labels = np.array([known[cell] for _, cell in rows.column("Finding Labels")], np.int64)
+    return Table(rows.file, images, patients, labels, _listed(rows.file.parent, images), " and ".join(LISTS))
+
+
+def _unique(rows: Rows, column: str) -> list[str]:
+    first: dict[str, int] = {}
+    for line, name in rows.keys(column):
+        if first.setdefault(name, line) != line:
+            raise rows.error(line, column, f"names {name!r} again, which line {first[name]} has. Keep one of the two")
+    return list(first)
+
+
+def _splits(rows: Rows) -> Iterator[str]:
+    """Blank everywhere is as good as no column."""
+    blank = all(not cell for _, cell in rows.column("split"))
+    for line, split in rows.column("split"):
+        if split not in SPLITS and not blank:
+            raise rows.error(line, "split", f"must be {', '.join(SPLITS)} or blank in all rows, but got {split!r}")
+        yield split
+
+
+def _columns(rows: Rows) -> Labels:
+    names = [name for name in FINDINGS if name in rows.header]
+    if not names:
+        raise DataError(f"{rows.file} has no column of a finding: of {choices(FINDINGS)}.")
+    labels = np.full((len(rows.rows), len(FINDINGS)), UNKNOWN, np.int64)
+    for name in names:
+        labels[:, FINDINGS.index(name)] = [_value(rows, line, name, cell) for line, cell in rows.column(name)]
+    return labels
+
+
+def _value(rows: Rows, line: int, column: str, cell: str) -> int:
+    if cell not in VALUES:
+        raise rows.error(line, column, f"must be 0, 1 or blank (unknown), but got {cell!r}")
+    return VALUES[cell]
+
+
+def _names(rows: Rows, line: int, cell: str) -> list[int]:
+    """(K,) of `Effusion|Mass`, `No Finding` or a blank."""
+    names = [] if cell == "No Finding" else cell.split("|")
+    for name in names if cell else []:
+        if name not in NIH_FINDINGS:
+            known = f"'No Finding' alone or of {', '.join(NIH_FINDINGS)}"
+            raise rows.error(line, "Finding Labels", f"must be {known}, but got {name!r}", nearest(name, NIH_FINDINGS))
+    return [int(name in names) if cell and name in NIH_FINDINGS else UNKNOWN for name in FINDINGS]
+
+
+def _listed(place: Path, images: list[str]) -> list[str] | None:
+    """The split of each image by the official lists, where they are there."""
+    there = [name for name in LISTS if (place / name).exists()]
+    if not there:
+        return None
+    if lacks := [name for name in LISTS if name not in there]:
+        raise DataError(f"{place / lacks[0]} is missing, but {there[0]} is there. Put both or none.")
+    listed: dict[str, str] = {}
+    for name, split in LISTS.items():
+        for image in (place / name).read_text(encoding="utf-8", errors="replace").split():
+            if listed.setdefault(image, split) != split:
+                raise DataError(f"{place / name} names {image}, which train_val_list.txt names too. Keep one of the two.")
+    for image in images:
+        if image not in listed:
+            raise DataError(f"{place}: neither {' nor '.join(LISTS)} names {image}. Add it to one of them.")
+    return [listed[image] for image in images]

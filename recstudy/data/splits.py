@@ -1,0 +1,125 @@
+"""Which images train, which are held out and which are left out: by class in proportion, or by patient.
+
+Images of one patient look alike, so a split that divides a patient flatters the model. Where images have patients, every
+split takes whole ones. Rows are positions in one official split.
+"""
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from recstudy.config import DataConfig
+from recstudy.data.images import Labels, Mask
+from recstudy.errors import DataError
+
+
+def hold_out(
+    labels: Labels, groups: Labels | None, given: Mask | None, config: DataConfig, hold_out: bool = True
+) -> tuple[Labels, Labels]:
+    """Rows of the validation and of the training split, each in file order; no validation rows without `hold_out`.
+
+    Args:
+        labels: (N,) or (N, K), of the official training split.
+        groups: (N,) the patient of each image, if there are patients.
+        given: (N,) what the set itself holds out, if it does.
+        config: its `limit`, `validation` and `split_seed`.
+        hold_out: false leaves nothing out for validation, not even what is given.
+    """
+    count = min(config.limit or len(labels), len(labels))
+    share = config.validation if given is None else float(given.mean())
+    held = min(max(1, round(share * count)), count - 1) if hold_out else 0
+    if groups is None and given is None and labels.ndim == 1:
+        return _by_class(labels, count, held, config.split_seed)
+    groups = np.arange(len(labels)) if groups is None else groups
+    return _by_group(groups, given, count, held, config)
+
+
+def limit(labels: Labels, groups: Labels | None, config: DataConfig) -> Labels:
+    """Rows of the test split, in file order: all, or `config.limit` of them."""
+    count = min(config.limit or len(labels), len(labels))
+    if groups is None and labels.ndim == 1:
+        return np.sort(stratified_order(labels, config.split_seed, count)) if config.limit else np.arange(len(labels))
+    groups = np.arange(len(labels)) if groups is None else groups
+    return _at_most(np.arange(len(labels)), groups, count, config.split_seed)
+
+
+def _by_class(labels: Labels, count: int, held: int, seed: int) -> tuple[Labels, Labels]:
+    if count == len(labels):
+        prefix = stratified_order(labels, seed, held)
+        return np.sort(prefix), np.setdiff1d(np.arange(count), prefix, assume_unique=True)
+    order = stratified_order(labels, seed, count)
+    return np.sort(order[:held]), np.sort(order[held:])
+
+
+def _by_group(groups: Labels, given: Mask | None, count: int, held: int, config: DataConfig) -> tuple[Labels, Labels]:
+    """The held-out patients first, `held` images or nearly; then from the others up to `count` in all."""
+    seed = config.split_seed
+    if not held:
+        out = np.zeros(len(groups), bool)
+    elif given is not None:
+        out = given
+    else:
+        out = whole_groups(groups, held, seed)
+        if out.all():
+            raise DataError(f"{config.title} has training images of one patient only: none can be held out for validation.")
+    rows = np.flatnonzero(out), np.flatnonzero(~out)
+    if count == len(groups):
+        return rows
+    return _at_most(rows[0], groups, held, seed), _at_most(rows[1], groups, count - held, seed)
+
+
+def _at_most(rows: Labels, groups: Labels, most: int, seed: int) -> Labels:
+    """`rows`, or those of whole patients that are no more than `most`; a part of one patient where none has so few."""
+    return rows if len(rows) <= most else rows[whole_groups(groups[rows], most, seed)][:most]
+
+
+def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
+    """The images (N,) of whole patients, who are drawn one by one and taken while there is room for all of their images.
+
+    A patient who does not fit is passed over. Where nobody fits, the one with the fewest images is taken nevertheless.
+    """
+    _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    taken = np.zeros(len(sizes), bool)
+    room = most
+    for group, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
+        if size <= room:
+            taken[group] = True
+            room -= size
+    if not taken.any():
+        taken[order[sizes[order].argmin()]] = True
+    return np.asarray(taken[member])
+
+
+def stratified_order(labels: Labels, seed: int, most: int | None = None) -> Labels:
+    """A seeded permutation of the rows, any prefix of which holds the classes in proportion; only its first `most` rows.
+
+    In a prefix of k of N rows, a class of n rows has k n / N of them, give or take less than one. A merge by position
+    cannot promise that for unequal classes; Tijdeman's chairman assignment does (Discrete Mathematics 32, 1980): the j-th
+    row of a class may come from step (j + 1/m) N / n on and has to by step (j + 1 - 1/m) N / n, m = 2 (classes - 1);
+    of those that may come, the most urgent does.
+    """
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    rows = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    sizes = np.bincount(labels)
+    n = np.repeat(sizes, sizes)
+    j = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    m = max(2 * int(np.count_nonzero(sizes)) - 2, 1)
+    first = -(-(j * m + 1) * len(labels) // (m * n))
+    last = ((j + 1) * m - 1) * len(labels) // (m * n)
+    return rows[_most_urgent_first(first, last, len(labels) if most is None else min(most, len(labels)))]
+
+
+def _most_urgent_first(first: Labels, last: Labels, count: int) -> list[int]:
+    """Items by step: at each step, of those whose first step has come, the one whose last step is nearest."""
+    arrivals = np.argsort(first, kind="stable")
+    items, steps, urgency = arrivals.tolist(), first[arrivals].tolist(), last.tolist()
+    waiting: list[tuple[int, int]] = []
+    order: list[int] = []
+    arrived = 0
+    for step in range(1, count + 1):
+        while arrived < len(items) and steps[arrived] <= step:
+            heappush(waiting, (urgency[items[arrived]], items[arrived]))
+            arrived += 1
+        order.append(heappop(waiting)[1])
+    return order

@@ -1,0 +1,39 @@
+"""How good predictions of several labels an image are, from logits (N, K) and labels (N, K) of 1, 0 and -1 (unknown)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+from torch.nn import functional as F
+
+UNKNOWN = -1
+
+
+def multilabel(logits: Tensor, labels: Tensor, names: Sequence[str]) -> tuple[dict[str, float], list[str]]:
+    """AUROC and average precision in percent, mean and by name, with the mean NLL in nats a known label; and the undefined.
+
+    A class is undefined where it has no known positive or no known negative image: it is named and left out of the means.
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    scores, truth = logits.double().numpy(), labels.numpy()
+    each: dict[str, dict[str, float]] = {"auroc": {}, "average_precision": {}}
+    undefined = []
+    for at, name in enumerate(names):
+        known = truth[:, at] != UNKNOWN
+        if len(np.unique(truth[known, at])) < 2:
+            undefined.append(name)
+            continue
+        each["auroc"][name] = 100 * roc_auc_score(truth[known, at], scores[known, at])
+        each["average_precision"][name] = 100 * average_precision_score(truth[known, at], scores[known, at])
+    known = labels != UNKNOWN
+    nll = F.binary_cross_entropy_with_logits(logits[known].double(), labels[known].double()).item()
+    means = {metric: float(np.mean(list(values.values()))) for metric, values in each.items() if values}
+    named = {f"{metric}.{name}": float(value) for metric, values in each.items() for name, value in values.items()}
+    return {**means, "nll": nll, **named}, undefined
+
+
+def auroc(logits: Tensor, labels: Tensor) -> float:
+    """The mean AUROC over the defined classes, in percent; 50 where none is defined, which is what a coin gets."""
+    values, _ = multilabel(logits, labels, [str(at) for at in range(labels.shape[1])])
+    return values.get("auroc", 50.0)

@@ -1,0 +1,28 @@
+"""What a task's predictions are judged by."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from recstudy.config import Task
+from recstudy.metrics.classification import classification
+from recstudy.metrics.multilabel import auroc, multilabel
+
+# The metric that selects epochs, is drawn against depth and shown while a run trains; a percentage, higher is better.
+SCORES: dict[Task, str] = {"multiclass": "top1_accuracy", "multilabel": "auroc"}
+
+
+def score(task: Task, logits: Tensor, labels: Tensor) -> float:
+    """`SCORES[task]` of logits (N, K) on any device."""
+    if task == "multilabel":
+        return auroc(logits.cpu(), labels.cpu())
+    return 100 * (logits.argmax(-1) == labels).double().mean().item()
+
+
+def measures(task: Task, logits: Tensor, labels: Tensor, names: Sequence[str]) -> dict[str, Any]:
+    """Everything that is measured on the test set: `metrics`, and `undefined` classes where there are several labels."""
+    if task == "multilabel":
+        metrics, undefined = multilabel(logits.cpu(), labels.cpu(), names)
+        return {"metrics": metrics, "undefined": undefined}
+    return {"metrics": classification(logits.cpu(), labels.cpu())}

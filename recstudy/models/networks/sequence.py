@@ -1,0 +1,129 @@
+"""An image as a sequence of tokens around a recursion (HRM, TRM): what goes in, what comes out.
+
+    x = [sqrt(D) puzzle; sqrt(D) E[grey level]]     pixel tokens; E of deviation D^-1/2                  (1)
+    x = [sqrt(D) puzzle; patch W]                   patch tokens, which are of unit size as they are     (2)
+    x <- (x + sqrt(D) P) / sqrt(2)                  learned positions                                    (3)
+    answer token = lm_head z_H[first image token]   `single_token`                                       (4)
+    logits = W_c z_H[0]                             `multilabel`; one a pass where findings are asked    (5)
+    halt, proceed = W_q z_H[0] + b_q                in float32, W_q = 0 and b_q = -5 at the start        (6)
+
+The puzzle embedding fills the prefix, padded with zeros: of nothing, of the finding that is asked for (K passes over an
+image, one a finding), or of the patient. It starts at 0, so that a patient who was never trained on is nobody.
+
+An image in halves is read left half first: `half_steps` supervision steps on that, the others on the right half; the
+positions start anew. The states cross over, or start anew too. How many steps an image has had is part of its carry.
+
+Shapes: B images, Q passes, S tokens, D width, K classes, V vocabulary.
+"""
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from recstudy.config import Shape
+from recstudy.models.networks.contract import Carry, Network, Output
+from recstudy.models.networks.layers import truncated_normal
+from recstudy.models.sequence import SequenceModel
+
+
+class Core(Protocol):
+    """A recursion over two states of the sequence: one segment."""
+
+    z_high: Tensor  # (D,) where they start
+    z_low: Tensor
+
+    def __call__(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+class SequenceNetwork(Network):
+    """Equations (1)-(6) around a core."""
+
+    core: Core
+
+    def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: nn.Module) -> None:
+        super().__init__()
+        self.config, self.classes = config, classes
+        self.length, self.queries = config.length(shape), config.queries(classes)
+        self.core = core  # type: ignore[assignment]
+        self.embed = _embedding(config, shape)
+        self.puzzle = nn.Embedding(count, config.width, sparse=True) if (count := config.puzzles(classes)) else None
+        self.places = nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
+        outputs = config.vocabulary if config.head == "single_token" else classes if self.queries == 1 else 1
+        self.answer = nn.Linear(config.width, outputs, bias=False)
+        self.q_head = nn.Linear(config.width, 2)
+        self._draw()
+
+    def _draw(self) -> None:
+        deviation = 1 / math.sqrt(self.config.width)
+        inputs = self.embed.weight.shape[1]
+        truncated_normal(self.embed.weight, deviation if self.config.tokens == "pixel" else 1 / math.sqrt(inputs))
+        truncated_normal(self.answer.weight, deviation)
+        if self.places is not None:
+            truncated_normal(self.places, deviation)
+        if self.puzzle is not None:
+            nn.init.zeros_(self.puzzle.weight)
+        nn.init.zeros_(self.q_head.weight)
+        nn.init.constant_(self.q_head.bias, -5.0)
+
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
+        """z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient (B,)."""
+        size = (len(images), self.queries, self.length, -1)
+        steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
+        return self.core.z_high.expand(*size), self.core.z_low.expand(*size), steps, steps if groups is None else groups
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        z_high_BQSD, z_low_BQSD, steps, groups = carry
+        if self.config.halves == "no_carry":
+            anew = (steps == self.config.half_steps).view(-1, 1, 1, 1)
+            z_high_BQSD = torch.where(anew, self.core.z_high, z_high_BQSD)
+            z_low_BQSD = torch.where(anew, self.core.z_low, z_low_BQSD)
+        x_BQSD = self.sequence(self.seen(images, steps), groups)
+        states = (tensor.flatten(0, 1) for tensor in (x_BQSD, z_high_BQSD, z_low_BQSD))
+        z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in self.core(*states))
+        return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
+
+    def seen(self, images: Tensor, steps: Tensor) -> Tensor:
+        """The image, or the half of it that its step is on."""
+        if self.config.halves == "whole":
+            return images
+        left, right = images.chunk(2, dim=3)
+        return torch.where((steps < self.config.half_steps).view(-1, 1, 1, 1), left, right)
+
+    def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
+        """x (B, Q, S, D) by equations (1)-(3)."""
+        width, scale = self.config.width, math.sqrt(self.config.width)
+        if self.config.tokens == "pixel":
+            levels = images.long() * self.config.vocabulary // 256
+            tokens_BND = scale * self.embed(levels.flatten(1))
+        else:
+            tokens_BND = self.embed(nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2))
+        prefix = scale * self.prompt(groups)  # (B or 1, Q, D)
+        empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
+        front = torch.cat([prefix[:, :, None], empty], dim=2).expand(len(images), -1, -1, -1)
+        x_BQSD = torch.cat([front, tokens_BND[:, None].expand(-1, self.queries, -1, -1)], dim=2)
+        return x_BQSD if self.places is None else (x_BQSD + scale * self.places) * math.sqrt(0.5)
+
+    def prompt(self, groups: Tensor) -> Tensor:
+        """The puzzle embedding of each pass, (B, Q, D), or (1, Q, D) where it is the same for all images."""
+        if self.puzzle is None:
+            return self.answer.weight.new_zeros(1, 1, self.config.width)
+        if self.config.puzzle_emb == "patient":
+            return self.puzzle(groups)[:, None]
+        return self.puzzle(torch.arange(self.queries, device=groups.device))[None]
+
+    def read(self, z_BQSD: Tensor) -> Output:
+        """Equations (4)-(6); halting is judged by the mean over the passes of an image."""
+        first_BQD = z_BQSD[:, :, 0]
+        read_BQD = z_BQSD[:, :, self.config.prefix] if self.config.head == "single_token" else first_BQD
+        logits = self.answer(read_BQD).flatten(1)
+        q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias  # float32 under autocast too
+        halt, proceed = q_BQ2.mean(1).unbind(-1)
+        return Output(logits, halt, proceed if self.config.bootstraps else None)
+
+
+def _embedding(config: SequenceModel, shape: Shape) -> nn.Embedding | nn.Linear:
+    if config.tokens == "pixel":
+        return nn.Embedding(config.vocabulary, config.width)
+    return nn.Linear(shape[0] * config.patch**2, config.width, bias=False)

@@ -1,0 +1,60 @@
+"""The tiny recursive model (TRM): one small net, applied again and again to an answer y and a latent z.
+
+    z <- f(z + y + x)     n times                                                  (1)
+    y <- f(y + z)         once; (1)-(2) make one cycle, T of them a segment        (2)
+    layer of f: s <- rms(s + mix(s)),  s <- rms(s + SwiGLU(s)),  as in HRM         (3)
+
+mix is attention or, in TRM-MLP, a SwiGLU over the sequence, which needs no positions. The image x enters (1) alone. In
+the paper's gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do.
+
+Shapes: B sequences, S tokens, D width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from recstudy.models.networks.hrm import make_layer
+from recstudy.models.networks.layers import PostNorm, Rotary, SwiGLU, TokenMix, lecun_normal, truncated_normal
+from recstudy.models.networks.recursion import updating
+from recstudy.models.sequence import hidden_width
+from recstudy.models.trm import TRM
+
+
+class TRMCore(nn.Module):
+    """Equations (1)-(3); y stands where HRM has z_H, z where it has z_L."""
+
+    z_high: Tensor
+    z_low: Tensor
+
+    def __init__(self, config: TRM, length: int) -> None:
+        super().__init__()
+        self.config = config
+        if config.mixing == "attention":
+            rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
+            layers = [make_layer(config, rotary) for _ in range(config.layers)]
+        else:
+            layers = [make_mlp_layer(config, length) for _ in range(config.layers)]
+        self.f = nn.Sequential(*layers)
+        lecun_normal(self)
+        for name in ("z_high", "z_low"):
+            self.register_buffer(name, truncated_normal(torch.empty(config.width), 1.0))
+
+    def forward(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        for cycle in range(self.config.cycles):
+            y_BSD, z_BSD = self.cycle(x_BSD, y_BSD, z_BSD, last=cycle == self.config.cycles - 1)
+        return y_BSD, z_BSD
+
+    def cycle(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor, last: bool) -> tuple[Tensor, Tensor]:
+        steps, mode = self.config.latent_steps, self.config.gradient
+        for step in range(steps):
+            with updating(mode, last_cycle=last, last_step=step == steps - 1):
+                z_BSD = self.f(z_BSD + y_BSD + x_BSD)  # (1)
+        with updating(mode, last_cycle=last, last_step=True):
+            y_BSD = self.f(y_BSD + z_BSD)  # (2)
+        return y_BSD, z_BSD
+
+
+def make_mlp_layer(config: TRM, length: int) -> PostNorm:
+    """Equation (3) of TRM-MLP."""
+    mix = TokenMix(length, hidden_width(length, config.expansion))
+    return PostNorm(mix, SwiGLU(config.width, config.hidden_width, bias=False), config.width, eps=1e-5, scale=False)

@@ -1,0 +1,172 @@
+"""What HRM and TRM read and answer: tokens, prefix, halves, heads, puzzle embeddings, and what is refused."""
+
+import math
+
+import pytest
+import torch
+from test_hrm import tiny
+
+from recstudy.config import RunConfig
+from recstudy.data import Digits, PhantomXray
+from recstudy.errors import ConfigError
+from recstudy.metrics.cost import cost
+from recstudy.models import HRM, TRM
+from recstudy.train.loop import detached
+
+XRAY = PhantomXray(size=224)
+WIDE = (1, 2, 4)  # halves of 2x2
+SMALL = {"width": 8, "heads": 2, "low_layers": 1, "high_layers": 1}
+
+
+def image(*rows) -> torch.Tensor:
+    return torch.tensor(rows, dtype=torch.float32)[None, None]
+
+
+def test_pixels_are_tokens_by_their_grey_level_row_by_row():
+    """16 levels of 256: 0, 15 -> 0; 16 -> 1; 255 -> 15. sqrt(8) E[level], after a prefix of zeros."""
+    network = tiny()
+    x = network.sequence(image((0, 16), (255, 15)), torch.zeros(1, dtype=torch.int64))
+
+    assert torch.equal(x[0, 0, 0], torch.zeros(8))
+    torch.testing.assert_close(x[0, 0, 1:], math.sqrt(8) * network.embed.weight[[0, 1, 15, 0]])
+
+
+def test_learned_positions():
+    """(3): (x + sqrt(D) P) / sqrt(2)."""
+    network, plain = tiny(positions="learned"), tiny()
+    plain.embed.weight.data = network.embed.weight.data
+    images, groups = image((0, 16), (255, 15)), torch.zeros(1, dtype=torch.int64)
+
+    expected = (plain.sequence(images, groups) + math.sqrt(8) * network.places) * 0.70710678
+    torch.testing.assert_close(network.sequence(images, groups), expected)
+
+
+def test_patches_are_projected():
+    network = tiny(shape=WIDE, tokens="patch", patch=2)
+    pixels = torch.arange(8.0).view(1, 1, 2, 4)
+    x = network.sequence(pixels, torch.zeros(1, dtype=torch.int64))
+
+    assert x.shape == (1, 1, 3, 8)
+    torch.testing.assert_close(x[0, 0, 2], network.embed(torch.tensor([2.0, 3.0, 6.0, 7.0])))
+
+
+def test_the_first_step_sees_the_left_half_and_the_others_the_right():
+    network = tiny(shape=WIDE, halves="carry", half_steps=1)
+    images = image((1, 2, 3, 4), (5, 6, 7, 8))
+
+    assert network.seen(images, torch.tensor([0])).flatten().tolist() == [1, 2, 5, 6]
+    assert network.seen(images, torch.tensor([1])).flatten().tolist() == [3, 4, 7, 8]
+    assert network.seen(images, torch.tensor([9])).flatten().tolist() == [3, 4, 7, 8]
+
+
+def two_steps(halves: str, images: torch.Tensor) -> torch.Tensor:
+    network = tiny(shape=WIDE, halves=halves)
+    _, carry = network(images, network.start(images))
+    output, _ = network(images, detached(carry))
+    return output.logits
+
+
+def test_the_carry_crosses_the_halves_of_one_image():
+    """The answer after the right half depends on the left half only where the states are carried over."""
+    one, other = (image((left, left, 3, 4), (left, left, 7, 8)) for left in (0, 250))
+
+    assert torch.equal(two_steps("no_carry", one), two_steps("no_carry", other))
+    assert not torch.allclose(two_steps("carry", one), two_steps("carry", other))
+
+
+def test_a_half_alone_is_a_whole_image():
+    """Without carry, the second step is the first step of a network that reads the right half alone."""
+    images = image((0, 30, 90, 200), (60, 120, 7, 255))
+    whole = tiny(shape=(1, 2, 2))
+    right = images[..., 2:]
+
+    alone, _ = whole(right, whole.start(right))
+    torch.testing.assert_close(two_steps("no_carry", images), alone.logits)
+
+
+def test_halves_save_1_88_times_the_cost_and_not_four():
+    """001-4, at 224x224 pixels: 116.8 TFLOP an image and segment in halves, 219.9 whole; 58.4 a half."""
+    train = {"supervision_steps": 2, "evaluation_steps": 2}
+    whole = cost(RunConfig(data=XRAY, model=HRM(head="multilabel"))).train_gflops
+    halves = HRM(head="multilabel", halves="carry", half_loss="both")
+    both = cost(RunConfig(data=XRAY, model=halves, train=train)).train_gflops
+
+    assert (whole / 1e3, both / 1e3, whole / both) == (
+        pytest.approx(219.9, abs=0.05), pytest.approx(116.8, abs=0.05), pytest.approx(1.88, abs=0.005),
+    )  # fmt: skip
+
+
+def test_an_answer_after_the_last_half_alone_saves_the_first_backward_pass():
+    """Forward of one half is 35.04 TFLOP, with its backward pass 58.4: 93.4 together."""
+    last = HRM(head="multilabel", halves="carry")
+    spent = cost(RunConfig(data=XRAY, model=last, train={"supervision_steps": 2, "evaluation_steps": 2})).train_gflops
+
+    assert spent / 1e3 == pytest.approx(93.4, abs=0.06)
+
+
+def test_pathology_queries_ask_for_each_finding_in_turn():
+    """With a table of its own rows, K passes over an image give K answers, each from its own pass."""
+    network = tiny(classes=3, head="multilabel", puzzle_emb="pathology_query")
+    images = image((0, 16), (255, 15))
+    before, _ = network(images, network.start(images))
+    network.puzzle.weight.data[1] = 5.0
+    after, carry = network(images, network.start(images))
+
+    assert before.logits.shape == (1, 3)
+    assert (before.logits[0] == before.logits[0, 0]).all()  # rows of zeros: the passes do not differ yet
+    assert torch.equal(after.logits[0, [0, 2]], before.logits[0, [0, 2]])
+    assert after.logits[0, 1] != before.logits[0, 1]
+    assert carry[0].shape == (1, 3, 5, 8)
+    assert after.halt.shape == (1,)
+
+
+def test_a_patient_has_a_row_and_an_unseen_one_is_nobody():
+    network, plain = tiny(puzzle_emb="patient", identifiers=4), tiny()
+    images = image((0, 16), (255, 15))
+    network.puzzle.weight.data[2] = 5.0
+    plain.load_state_dict({name: value for name, value in network.state_dict().items() if name != "puzzle.weight"})
+
+    known, _ = network(images, network.start(images, torch.tensor([2])))
+    unseen, _ = network(images, network.start(images, torch.tensor([3])))
+    nobody, _ = plain(images, plain.start(images))
+
+    assert torch.equal(unseen.logits, nobody.logits)
+    assert not torch.equal(known.logits, nobody.logits)
+
+
+def test_the_puzzle_table_is_counted_apart():
+    """001-5: 27M leaves out the 18 x 512 rows of the findings."""
+    assert HRM(head="multilabel", puzzle_emb="pathology_query").counts((1, 224, 224), 18)["puzzle"] == 9_216
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (HRM(puzzle_emb="pathology_query"), "leaks the label: the finding's id at the input is the answer"),
+        (HRM(), "model.head must be 'multilabel' for Phantom"),
+        (HRM(head="multilabel", puzzle_emb="patient"), "model.identifiers must be the number of patients"),
+        (HRM(head="multilabel", identifiers=7), "model.identifiers must be the number of patients"),
+        (HRM(head="multilabel", width=20, heads=8), "model.width must be an even multiple of model.heads"),
+        (HRM(head="multilabel", tokens="patch", patch=5), "model.patch must divide the 32x32 pixels"),
+        (TRM(head="multilabel", tokens="patch", patch=32, halves="carry"), "must divide the 32x16 pixels"),
+        (HRM(head="multilabel", halves="carry"), "must be above 1, the steps in which HRM has not seen the whole image"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_does_not_fit_is_refused_when_it_is_read(model, message):
+    with pytest.raises(ValueError, match=message):
+        RunConfig(data=PhantomXray(size=32), model=model)
+
+
+def test_more_refusals():
+    with pytest.raises(ValueError, match=r"model\.head must be 'single_token' for Digits"):
+        RunConfig(data=Digits(), model=HRM(**SMALL, head="multilabel"))
+    with pytest.raises(ValueError, match="a token for each of the 10 classes"):
+        RunConfig(data=Digits(), model=HRM(**SMALL, vocabulary=9))
+    with pytest.raises(ValueError, match="mixup and cutmix must be 0 for HRM on pixel tokens"):
+        RunConfig(data=Digits(), model=HRM(**SMALL), train={"augment": {"mixup": 0.2}})
+
+
+def test_patients_beyond_the_table_are_refused():
+    with pytest.raises(ConfigError, match=r"model.identifiers must be at least 12, the patients of Phantom.*but got 4"):
+        HRM(head="multilabel", puzzle_emb="patient", identifiers=4).check_groups(12, "Phantom chest X-rays")

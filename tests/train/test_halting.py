@@ -1,0 +1,193 @@
+"""Slots, exploration and the halting targets of HRM and TRM, worked by hand."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data import Digits
+from recstudy.data.batches import Batch
+from recstudy.data.cache import load
+from recstudy.models import HRM, TRM
+from recstudy.models.networks.contract import Carry, Output
+from recstudy.train.halting import Slots, halted, proceed_target, refilled
+from recstudy.train.loop import Training
+
+CPU = torch.device("cpu")
+SMALL = {"width": 16, "heads": 2, "vocabulary": 17}
+HRM_SMALL = HRM(**SMALL, low_layers=1, high_layers=1)
+
+
+class Counter:
+    """A network whose state is a number, 0 at the start."""
+
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
+        return (torch.zeros(len(images), 1),)
+
+
+def batch(*values: float, groups: bool = False) -> Batch:
+    images = torch.tensor(values).view(-1, 1, 1, 1)
+    labels = torch.tensor(values).long()
+    return Batch(images, labels, None, len(values), labels + 100 if groups else None)
+
+
+def output(halt: list[float], proceed: list[float] | None = None) -> Output:
+    return Output(torch.zeros(len(halt), 2), torch.tensor(halt), None if proceed is None else torch.tensor(proceed))
+
+
+def test_only_slots_that_halted_take_the_new_sample_and_start_anew():
+    """Three slots after some steps; the middle one has halted: it takes sample 20 and state 0, and counts from 0."""
+    old = Slots(batch(1.0, 2.0, 3.0, groups=True), (torch.tensor([[7.0], [8.0], [9.0]]),),
+                torch.tensor([4, 16, 2]), torch.tensor([False, True, False]))  # fmt: skip
+
+    new = refilled(old, batch(10.0, 20.0, 30.0, groups=True), Counter())  # type: ignore[arg-type]
+
+    assert new.batch.images.flatten().tolist() == [1, 20, 3]
+    assert new.batch.labels.tolist() == [1, 20, 3]
+    assert new.batch.groups is not None
+    assert new.batch.groups.tolist() == [101, 120, 103]
+    assert new.carry[0].flatten().tolist() == [7, 0, 9]
+    assert new.steps.tolist() == [4, 0, 2]
+
+
+def test_all_slots_are_filled_at_the_start():
+    new = refilled(None, batch(1.0, 2.0), Counter())  # type: ignore[arg-type]
+
+    assert new.batch.images.flatten().tolist() == [1, 2]
+    assert (new.steps.tolist(), new.carry[0].flatten().tolist()) == ([0, 0], [0, 0])
+
+
+def test_a_sample_halts_when_it_is_surer_to_be_right_than_to_gain():
+    """HRM: halt > proceed, or the last step. TRM: halt > 0, or the last step. Without exploration."""
+    config = TrainConfig(supervision_steps=4, halting="sample", exploration=0.0)
+    steps = torch.tensor([1, 1, 4])
+
+    assert halted(output([1.0, 1.0, -9.0], [0.5, 1.5, 9.0]), steps, config).tolist() == [True, False, True]
+    assert halted(output([0.1, -0.1, -9.0]), steps, config).tolist() == [True, False, True]
+
+
+def test_exploration_delays_a_halt_by_a_least_number_of_steps_from_two_on():
+    """Every sample is sure after one step. With exploration 1 each has M_min in {2, 3, 4}, a third of them each."""
+    config = TrainConfig(supervision_steps=4, halting="sample", exploration=1.0)
+    torch.manual_seed(0)
+    count = 30_000
+
+    shares = [halted(output([5.0] * count), torch.full((count,), step), config).double().mean().item() for step in (1, 2, 3, 4)]
+
+    assert shares == [0.0, pytest.approx(1 / 3, abs=0.01), pytest.approx(2 / 3, abs=0.01), 1.0]
+
+
+def test_exploration_touches_its_share_of_the_samples():
+    config = TrainConfig(supervision_steps=16, halting="sample", exploration=0.1)
+    torch.manual_seed(0)
+
+    stopped = halted(output([5.0] * 30_000), torch.ones(30_000, dtype=torch.int64), config)
+
+    assert stopped.double().mean().item() == pytest.approx(0.9, abs=0.01)
+
+
+def test_nothing_halts_before_the_image_is_seen_whole():
+    config = TrainConfig(supervision_steps=4, halting="sample", exploration=0.0)
+
+    assert halted(output([5.0, 5.0]), torch.tensor([1, 2]), config, silent=1).tolist() == [False, True]
+
+
+def test_the_value_of_going_on_is_learned_from_the_next_step():
+    """sigmoid(max(halt', proceed')); at the last step sigmoid(halt')."""
+    target = proceed_target(output([0.0, 1.0, -1.0], [2.0, 0.5, 3.0]), torch.tensor([1, 2, 4]), most=4)
+
+    assert target.tolist() == pytest.approx([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1))])
+
+
+def training(model, folder: Path, **train) -> Training:
+    settings = {
+        "epochs": 2,
+        "batch_size": 8,
+        "supervision_steps": 4,
+        "evaluation_steps": 4,
+        "halting": "sample",
+        "ema_decay": 0.0,
+    }
+    config = RunConfig(data=Digits(limit=48), model=model, train=TrainConfig(**settings | train))
+    return Training(config, load(config.data, folder), CPU)
+
+
+def test_slots_live_on_from_batch_to_batch(tmp_path):
+    """Nobody is sure (bias -5 on both outputs, so halt = proceed): all samples run to step 4, then all are replaced."""
+    run = training(HRM_SMALL, tmp_path, exploration=0.0, learning_rate=1e-12, weight_decay=0.0)
+    run.state.network.train()
+    seen = []
+    for item in run._train.epoch(0):
+        if item.total == 8:
+            run.train_slots(item)
+            slots = run.state.slots
+            seen.append((slots.batch.labels.tolist(), slots.steps.tolist(), slots.halted.tolist()))
+
+    assert [steps[0] for _, steps, _ in seen] == [1, 2, 3, 4, 1]
+    assert seen[0][0] == seen[3][0] != seen[4][0]
+    assert seen[3][2] == [True] * 8
+
+
+@pytest.mark.parametrize("model", [HRM_SMALL, TRM(**SMALL, layers=1, prefix=1, cycles=2, latent_steps=2)], ids=["hrm", "trm"])
+def test_halting_by_sample_trains_and_counts_what_it_used(model, tmp_path):
+    run = training(model, tmp_path, exploration=0.5)
+    lines = list(run.epochs())
+
+    assert all(line["train_loss"] > 0 for line in lines)
+    spent = run.state.spent
+    assert spent["image_steps"] == 2 * 40  # 43 images in batches of 8: five full ones an epoch
+    assert spent["images"] == sum(line["supervision_steps_used"] ** -1 * 40 for line in lines)
+    assert run.state.updates == 10
+
+
+def test_a_resumed_run_has_its_samples_in_work(tmp_path):
+    from recstudy.train.state import load_checkpoint, save_checkpoint
+
+    straight = training(HRM_SMALL, tmp_path)
+    list(straight.epochs())
+    stopped = training(HRM_SMALL, tmp_path)
+    next(stopped.epochs())
+    save_checkpoint(stopped, tmp_path)
+    resumed = training(HRM_SMALL, tmp_path)
+    assert load_checkpoint(resumed, tmp_path)
+
+    assert torch.equal(resumed.state.slots.batch.images, stopped.state.slots.batch.images)
+    list(resumed.epochs())
+    for name, value in straight.state.network.state_dict().items():
+        assert torch.equal(resumed.state.network.state_dict()[name], value)
+
+
+def test_compiling_leaves_the_slots_as_they_are(tmp_path):
+    """The same steps with the network compiled: same samples in work, same losses."""
+    plain, compiled = training(HRM_SMALL, tmp_path), training(HRM_SMALL, tmp_path)
+    compiled._forward = torch.compile(compiled.state.network, dynamic=False)  # type: ignore[assignment]
+    for run in (plain, compiled):
+        next(run.epochs())
+
+    assert compiled.trace["losses"] == pytest.approx(plain.trace["losses"], rel=1e-4)
+    assert torch.equal(compiled.state.slots.steps, plain.state.slots.steps)
+    assert torch.equal(compiled.state.slots.batch.images, plain.state.slots.batch.images)
+    torch.testing.assert_close(compiled.state.slots.carry[0], plain.state.slots.carry[0], rtol=1e-3, atol=1e-4)
+
+
+def test_the_halting_head_learns_when_it_is_right(tmp_path):
+    """With all labels equal the answer is learned at once; then samples halt after fewer than four steps."""
+    run = training(TRM(**SMALL, layers=1, prefix=1, cycles=1, latent_steps=1), tmp_path, epochs=30, exploration=0.0,
+                   learning_rate=1e-2)  # fmt: skip
+    run._train.labels = torch.zeros_like(run._train.labels)
+    lines = list(run.epochs())
+
+    assert lines[0]["supervision_steps_used"] >= 2  # the second sample of a slot has only begun
+    assert lines[-1]["supervision_steps_used"] < 1.5
+
+
+def test_fields_that_do_not_go_together_are_refused():
+    from recstudy.models import HRMImage
+
+    with pytest.raises(ValueError, match=r"train\.halting must be 'batch' for HRM, which has no halting head"):
+        RunConfig(data=Digits(), model=HRMImage(patch=2), train=TrainConfig(halting="sample"))
+    with pytest.raises(ValueError, match="detach_carry must be true with halting 'sample'"):
+        TrainConfig(halting="sample", detach_carry=False)
