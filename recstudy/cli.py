@@ -46,6 +46,8 @@ class Options:
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
     download: bool = False
     """Let torchvision download what is missing there."""
+    allow_missing: bool = False
+    """Go on without images that a data set's table names and its folder lacks (chest X-rays); a field of the run config."""
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
     """Where records and reports go. A finished run found there is never run again."""
     export: tuple[Format, ...] = ()
@@ -118,6 +120,8 @@ def _changes(options: Options) -> dict[str, Any]:
         if not equals:
             raise ConfigError(f"--set takes FIELD=VALUE, such as train.epochs=5, but got {setting!r}")
         changes[field.strip()] = _value(value.strip())
+    if options.allow_missing:
+        changes["data.allow_missing"] = True
     for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer"):
         if getattr(options, flag) is not None:
             changes[f"place.{flag}"] = getattr(options, flag)

@@ -29,6 +29,7 @@ STATEMENTS = {
     "total_increase_exact": "increase in all, exactly",
     "growth_percent": "growth of the model",
     "params_model": "parameters of the model",
+    "train_images": "training images",
 }
 HEADS = ("statement", "published", "counted", "verdict", "note")
 CSV_HEADS = ("statement", "metric", "published", "unit", "counted", "verdict", "note", "source")

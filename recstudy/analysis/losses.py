@@ -52,8 +52,9 @@ def loss_figure(data: pd.DataFrame, spec: LossTrace, notes: Sequence[str] = ()) 
     figure = go.Figure()
     most = _most(data)
     drawn = [(index, part.iloc[thin(part["loss"].to_numpy(), most)]) for index, part in enumerate(_by_variant(data))]
+    light = min(0.35, max(0.1, 0.7 / max(1, len(drawn))))  # of many traces each lighter, so that the dark lines stand out
     for index, part in drawn:
-        _draw(figure, part, "loss", {"color": tint(style(index)["color"], 0.3), "width": 1}, legend=False)
+        _draw(figure, part, "loss", {"color": tint(style(index)["color"], light), "width": 1}, legend=False)
     for index, part in drawn:
         _draw(figure, part, "average", {"color": style(index)["color"], "dash": style(index)["dash"], "width": 2.5}, legend=True)
     figure.update_xaxes(title="optimiser updates")

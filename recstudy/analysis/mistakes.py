@@ -1,5 +1,6 @@
 """What a model gets wrong, as in Figures 2 and 4 of 004: test images with their true (T) and predicted (P) class."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ def read_mistakes(path: Path, most: int) -> tuple[pd.DataFrame, list[Pixels]]:
         StorageError: the file is damaged. The message names it.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:  # of a path it may leave the file open
             rows, true, predicted, images = (archive[key][:most] for key in ("rows", "labels", "predicted", "images"))
             return _checked(rows, true, predicted, images, [" ".join(str(name).split()) for name in archive["names"]])
     except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good

@@ -13,11 +13,16 @@ import numpy.typing as npt
 from PIL import Image
 
 Pixels = npt.NDArray[np.uint8]
-TILE = 128  # pixels of a tile's side: 4 for each of CIFAR's, 16 for each of the digits'
-GAP = 12  # between neighbours
+TILE = 128  # about how many pixels a tile's side has: 4 for each of CIFAR's, 5 for MNIST's, 16 for the digits'
 
 
-def tile(image: Pixels, side: int = TILE) -> Pixels:
+def side_of(image: Pixels) -> int:
+    """The side of a tile that holds the image with every pixel enlarged alike, or of one that it is shrunk to."""
+    longest = max(image.shape[:2])
+    return longest * round(TILE / longest) if longest < TILE else TILE
+
+
+def tile(image: Pixels, side: int) -> Pixels:
     """The image in the middle of a square of `side`, opaque: every pixel enlarged as often as fits, or the whole shrunk."""
     height, width = image.shape[:2]
     times = side // max(height, width)
@@ -35,7 +40,7 @@ def tile(image: Pixels, side: int = TILE) -> Pixels:
     return square
 
 
-def mosaic(images: Sequence[Pixels], columns: int, words: int, side: int = TILE, gap: int = GAP) -> Pixels:
+def mosaic(images: Sequence[Pixels], columns: int, side: int, gap: int, words: int) -> Pixels:
     """Tiles row by row, each with `gap` on its right and `words` pixels under it."""
     rows = -(-len(images) // columns)
     picture = np.zeros((rows * (side + words), columns * (side + gap), 4), dtype=np.uint8)

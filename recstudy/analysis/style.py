@@ -28,7 +28,7 @@ table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-
 th, td { padding: 6px 12px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th:first-child { text-align: left; }
 tbody th { font-weight: 500; white-space: normal; min-width: 11em; max-width: 24em; overflow-wrap: anywhere; }
-thead th { position: sticky; top: 0; background: var(--panel); font-weight: 600; }
+thead th { position: sticky; top: 0; background: var(--panel); font-weight: 600; white-space: normal; min-width: 7em; }
 tbody tr:last-child > * { border-bottom: 0; }
 tbody tr:hover { background: var(--panel); }
 td[title] { cursor: help; }

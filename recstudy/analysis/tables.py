@@ -211,6 +211,6 @@ def _pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tupl
 
 
 def _one_task(records: StudyRecords, spec: Table, variants: Sequence[int]) -> bool:
-    """Whether the values of a column were measured on the same data, so that one of them is the best."""
+    """Whether the values of a metric were measured on the same data, so that one of them is the best."""
     data = {(records.variants[index]["data"], records.level(index, spec.columns) if spec.columns else None) for index in variants}
     return len(data) == len({column for _, column in data})

@@ -38,12 +38,13 @@ def shown(text: object) -> str:
 
 def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), panels: int = 1, caption: str = "") -> go.Figure:
     """The common layout, with room for the title, the notes and a legend below; `style.SCRIPT` redoes it for other widths."""
+    words = heading(title, notes, caption)
     axis = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
     figure.update_layout(
         title={
-            "text": heading(title, notes, caption),
+            "text": words,
             "x": 0,
-            "pad": {"l": 12, "t": 14},
+            "pad": {"l": 12, "t": 25 if "<br>" in words else 14},  # Plotly sets a title of several lines 11 points higher
             "y": 1,
             "yanchor": "top",
             "yref": "container",

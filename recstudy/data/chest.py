@@ -1,7 +1,7 @@
 """Reads `ChestXray14`: which images there are, which split they belong to, and their pixels.
 
 Everything that can be wrong with the table, the splits or the folder is found by `choose`, before an image is opened and
-before a run starts; on a set as large as NIH's (112,120 images) that takes half a second, most of it the table.
+before a run starts; on a set as large as NIH's (112,120 images) that takes about a second, most of it the table.
 
 Shapes: N images, H height and width.
 """

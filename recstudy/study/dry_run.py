@@ -41,12 +41,13 @@ def _row(run: Run, cached: bool) -> dict[str, Any]:
 
 def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> None:
     table = Table(box=None)
-    for name in ("run", "seed", "parameters", "GFLOPs", "training PFLOP", "state"):
+    for name in ("run", "seed", "parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "state"):
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
     pflop = [total_pflop(run.config) for run in runs]
     for row, spend in zip(rows, pflop, strict=True):
         price = "?" if spend is None else f"{spend:.3g}"
-        cells = row["label"], row["seed"], f"{row['params']:,}", f"{row['gflops']:.4g}", price
+        flops = f"{row['gflops']:,.4g}", f"{row['train_gflops']:,.4g}"
+        cells = row["label"], row["seed"], f"{row['params']:,}", *flops, price
         table.add_row(*(Text(str(cell)) for cell in cells), "finished" if row["cached"] else "to run")
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")

@@ -151,9 +151,14 @@ def computed_gflops() -> float:
 # ------------------------------------------------------------------------------------------------------------- both
 
 
-def synthetic(batch: int, device: str) -> Batch:
-    images = torch.randn(batch, *CONFIG.data.shape, device=device)
-    return Batch(images, torch.randint(CONFIG.data.classes, (batch,), device=device), None, batch)
+def synthetic(batch: int, device: str, config: RunConfig = CONFIG) -> Batch:
+    """Random images and labels of the kind that `config` trains on."""
+    images = torch.randn(batch, *config.data.shape, device=device)
+    if config.model.reads_pixels:
+        images = torch.randint_like(images, 256)
+    several = config.data.task == "multilabel"
+    labels = torch.randint(2, (batch, config.data.classes)) if several else torch.randint(config.data.classes, (batch,))
+    return Batch(images, labels.to(device), None, batch)
 
 
 def loss_of(network: Network, forward: Callable[..., tuple], batch: Batch, device: str) -> Tensor:

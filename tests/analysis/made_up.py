@@ -161,7 +161,7 @@ def write_losses(results: Results, identity: str, *epochs: list[float], every: i
         first += every * len(losses)
 
 
-def write_mistakes(results: Results, identity: str, images: np.ndarray, **changes: Any) -> None:
+def write_mistakes(results: Results, identity: str, images: np.ndarray, /, **changes: Any) -> None:
     """A cat taken for a dog, a dog for a cat, and so on: `images` are (M, C, H, W)."""
     count = len(images)
     arrays = {

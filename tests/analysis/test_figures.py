@@ -2,16 +2,18 @@ import os
 import shutil
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
-from made_up import base, specs, variants, write_study
+from made_up import base, run_id, specs, variants, write_chest, write_study
 
 from recstudy.analysis import Curve, LearningCurves
 from recstudy.analysis.export import write_figure
 from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, powers_of_two, y_range
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.learning import learning_data, learning_figure, learning_notes
-from recstudy.analysis.theme import style
+from recstudy.analysis.theme import dress, style
 from recstudy.errors import ConfigError
+from recstudy.records import append_line
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
@@ -63,6 +65,16 @@ def test_test_time_depth_is_an_axis_of_its_own(records):
     assert vitrm["x"].tolist() == [1, 2]
     assert vitrm["value"].tolist() == pytest.approx([91.1, 93.1])
     assert vitrm["n"].tolist() == [3, 3]
+
+
+def test_the_curve_over_depth_is_of_its_own_metric(tmp_path):
+    records = load_study(write_chest(tmp_path / "r"), "made_up", "paper")
+
+    auroc = curve_data(records, Curve("depth", x="eval.depth", y="auroc", by="model"))
+    top1 = curve_data(records, Curve("depth", x="eval.depth", y="top1_accuracy", by="model"))
+
+    assert (auroc["x"].tolist(), auroc["value"].tolist()) == ([1, 1], [80.0, 84.0])
+    assert top1.empty
 
 
 def test_words_on_x_are_categories(records):
@@ -119,6 +131,41 @@ def test_too_many_variants_are_cut_and_said(records):
 
     assert set(data["variant"]) == {0, 2}  # of the two that share 93.1, the first
     assert learning_notes(records, LearningCurves(), data, most=2) == ("the 2 best of 4 variants by top-1 accuracy",)
+
+
+def chest_with_epochs(path, metric="selection_auroc"):
+    results = write_chest(path)
+    for variant, seed in ((0, 0), (1, 0)):
+        append_line(results.run(run_id(variant, seed)).epochs, {"epoch": 0, "train_loss": 0.7, metric: 75.0 + variant})
+    return load_study(results, "made_up", "paper")
+
+
+def test_a_metric_that_no_line_has_gets_no_panel(tmp_path):
+    records = chest_with_epochs(tmp_path / "r")
+    spec = LearningCurves(metrics=("train_loss", "selection_top1_accuracy", "selection_auroc", "selection_aurco"))
+    data = learning_data(records, spec)
+
+    figure = learning_figure(data, spec)
+
+    assert (figure.layout.yaxis.title.text, figure.layout.yaxis2.title.text) == ("Training loss (nats)", "AUROC, selection (%)")
+    assert "yaxis3" not in figure.layout
+    assert learning_notes(records, spec, data) == ("no run recorded a metric 'selection_aurco'",)
+
+
+def test_variants_are_ranked_by_auroc_where_there_is_no_accuracy(tmp_path):
+    records = chest_with_epochs(tmp_path / "r")
+    data = learning_data(records, LearningCurves(), most=1)
+
+    assert set(data["variant"]) == {1}
+    assert learning_notes(records, LearningCurves(), data, most=1) == ("the 1 best of 2 variants by AUROC",)
+
+
+def test_long_notes_are_wrapped_and_the_caption_is_gray():
+    figure = dress(go.Figure(), "T", ["word " * 40], caption="how to read it")
+
+    assert figure.layout.title.text.count("<br>") == 3
+    assert figure.layout.title.text.endswith('<span style="font-size:12px;color:gray">how to read it</span>')
+    assert figure.layout.margin.t == 30 + 20 * 4
 
 
 def test_figures_of_a_study_without_runs(tmp_path):

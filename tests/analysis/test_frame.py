@@ -1,5 +1,5 @@
 import pytest
-from made_up import base, run_id, variants, write_study
+from made_up import base, run_id, variants, write_chest, write_losses, write_study
 
 from recstudy.analysis.frame import config_of, load_study, status
 from recstudy.config import flatten
@@ -25,6 +25,23 @@ def test_a_row_has_levels_varied_fields_metrics_cost_and_provenance(records):
     assert row["provenance.versions"] == "recstudy 0.1.0, torch 2.15.0"
     assert "train.epochs" not in records.runs
     assert set(records.field("train.epochs")) == {1000}
+
+
+def test_a_row_names_what_was_measured_apart_from_depths_and_provenance(records, tmp_path):
+    assert records.measured([0]) == [
+        *("top1_accuracy", "macro_f1", "nll", "ece"),
+        *("params", "gflops", "train_pflop", "seconds", "images_per_second", "epoch_seconds"),
+    ]
+    chest = load_study(write_chest(tmp_path / "r"), "made_up", "paper").rows[0]
+    assert (chest["auroc.Effusion"], chest["auroc@1"], chest["undefined"]) == (88.04, 80.0, ("Hernia",))
+
+
+def test_the_first_run_with_a_file(results, records):
+    write_losses(results, run_id(0, 1), [1.0])
+
+    assert records.first_run(0, "losses", ("done",))["seed"] == 1
+    assert records.first_run(0, "losses", ("failed",)) is None
+    assert records.first_run(1, "losses", ("done",)) is None
 
 
 def test_a_changed_part_replaces_all_of_its_fields():

@@ -5,11 +5,12 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
-from made_up import base, failure, run_id, variants, write_study
+from made_up import base, failure, run_id, specs, variants, write_losses, write_mistakes, write_study
 from rich.console import Console
 
-from recstudy.analysis import Curve, Table
+from recstudy.analysis import Arithmetic, Curve, LossTrace, Mistakes, Table
 from recstudy.analysis.report import file_names, show_report, show_status, studies_at, write_report
 from recstudy.analysis.spec import REPORT
 from recstudy.errors import ConfigError
@@ -137,6 +138,53 @@ def test_smoke_and_synthetic_are_said_at_the_top(tmp_path):
     page = write_report(write_study(tmp_path / "r", base=tiny, smoke=True), "made_up", "paper").read_text()
 
     assert re.search(r"<header>.*smoke run: 2 epochs on 32 images; the numbers mean nothing.*</header>", page, re.DOTALL)
+
+
+def every_part(root, **changes):
+    """A study whose report has every kind of part, and each something to show."""
+    parts = [*specs(), LossTrace(), Mistakes(), Arithmetic(counted={"embed_new": 131_072.0}), Table("a", across=True)]
+    results = write_study(root, report=REPORT.dump_python(parts, mode="json"), **changes)
+    write_losses(results, run_id(0, 0), [2.0, 1.0])
+    write_mistakes(results, run_id(0, 0), np.zeros((2, 1, 8, 8)))
+    return results
+
+
+def test_every_part_writes_its_files(tmp_path):
+    page = write_report(every_part(tmp_path / "r"), "made_up", "paper")
+
+    figures = ("by_batch", "learning_curves", "loss_trace", "mistakes")
+    tables = ("scores", "table1", "arithmetic", "a")
+    assert {path.relative_to(page.parent).as_posix() for path in page.parent.glob("*/*")} == {
+        "figures/plotly.min.js",
+        *(f"figures/{name}.{ending}" for name in figures for ending in ("csv", "html")),
+        *(f"tables/{name}.{ending}" for name in tables for ending in ("csv", "md", "tex")),
+    }
+    assert page.read_text().count('class="figure"') == 4
+    assert "Misclassified test images. ViTRM, batch_size=64: T cat, P dog, T dog, P cat." in page.read_text()
+
+
+def test_synthetic_data_is_said_in_every_part(tmp_path):
+    """Above the page, in each of the six parts with measured numbers, in the title of each figure's own page and in every CSV."""
+    chosen = [variant | {"synthetic": True} for variant in variants()]
+    warning = "synthetic data: drawn by a program"
+
+    page = write_report(every_part(tmp_path / "r", variants=chosen), "made_up", "paper")
+
+    assert page.read_text().count(f'<p class="warning">{warning}') == 1 + 7
+    assert "CIFAR-10 (synthetic)" in page.read_text()
+    for file in page.parent.glob("figures/*.html"):
+        assert warning in file.read_text()
+    for file in page.parent.glob("*/*.csv"):
+        assert ("synthetic" in file.read_text().splitlines()[0]) is (file.stem != "arithmetic")  # which measures nothing
+
+
+def test_an_unfinished_study_on_synthetic_data_says_so(tmp_path):
+    chosen = [variant | {"synthetic": True} for variant in variants()]
+
+    page = write_report(write_study(tmp_path / "r", variants=chosen, seeds=[]), "made_up", "paper").read_text()
+
+    assert re.search(r"<header>.*synthetic data: drawn by a program.*</header>", page, re.DOTALL)
+    assert "Nothing to draw yet" in page
 
 
 def printed(show, *arguments):

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from made_up import base, run_id, specs, variants, write_study
+from made_up import base, findings, run_id, specs, variants, write_study
 from rich.console import Console
 
 from recstudy.analysis import Table
@@ -107,6 +107,34 @@ def test_csv_has_full_precision_and_one_line_a_cell(records):
     assert float(lines[0]["high"]) == pytest.approx(93.34841377117505, rel=1e-15)
     assert lines[0]["run_ids"].split() == [run_id(0, seed) for seed in range(3)]
     assert lines[6]["reasons"] == "epochs 1000, not 300"
+
+
+def everywhere(table):
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    with console.file:
+        console.print(terminal(table))
+    return {"md": markdown(table), "tex": latex(table), "html": html_table(table), "terminal": console.export_text()}
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_synthetic_data_is_said_in_every_rendering(tmp_path, planned):
+    """From the plan, before any run is finished; or from a run that was made before plans said so."""
+    chosen = [variant | {"synthetic": planned} for variant in variants()]
+    results = write_study(tmp_path / "r", variants=chosen, **({"seeds": []} if planned else {}))
+    if not planned:
+        made = findings(80.0, 0)
+        results.run(run_id(0, 0)).finish(made | {"provenance": made["provenance"] | {"synthetic": True}})
+    table = table_data(load_study(results, "made_up", "paper"), specs()[0])
+
+    assert table.caption.startswith("CIFAR-10 (synthetic data); ")
+    for text in everywhere(table).values():
+        assert "synthetic data: drawn by a program, no measure of the real task" in text
+    flags = [line["synthetic"] for line in csv.DictReader(csv_text(table).splitlines())]
+    assert flags == (["True"] * 12 if planned else ["True"] * 3 + ["False"] * 9)
+
+
+def test_data_that_is_not_synthetic_is_not_called_so(records):
+    assert "synthetic" not in "".join(everywhere(table_data(records, specs()[0])).values())
 
 
 def hostile_table(tmp_path):

@@ -1,0 +1,19 @@
+from made_up import result, run_id
+
+from recstudy.analysis.report import write_report
+
+
+def test_data_notes_are_facts_and_provenance(results):
+    made = result(93.0)
+    for seed, notes in ((0, ["12 colour images converted to grey", "<3 left out>"]), (1, ["12 colour images converted to grey"])):
+        provenance = made["provenance"] | {"data_notes": notes}
+        results.run(run_id(0, seed)).finish(made | {"provenance": provenance})
+
+    page = write_report(results, "made_up", "paper").read_text()
+
+    assert "<dt>Data notes</dt><dd>12 colour images converted to grey; &lt;3 left out&gt;</dd>" in page
+    assert '<th scope="row">data note</th><td>12 colour images converted to grey</td><td>2 runs</td>' in page
+
+
+def test_without_data_notes_there_is_no_such_fact(results):
+    assert "ata note" not in write_report(results, "made_up", "paper").read_text()

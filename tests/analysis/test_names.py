@@ -1,0 +1,24 @@
+import pytest
+
+from recstudy.analysis.names import in_own_unit, metric, number
+
+
+@pytest.mark.parametrize(
+    ("name", "heading", "better", "text"),
+    [
+        ("auroc", "AUROC (%)", "higher", "81.2"),
+        ("auroc.Effusion", "AUROC, Effusion (%)", "higher", "81.2"),
+        ("average_precision.Pleural_Thickening", "Average precision, Pleural Thickening (%)", "higher", "81.2"),
+        ("auroc.No. 1", "AUROC, No. 1 (%)", "higher", "81.2"),
+        ("epoch_seconds", "Epoch, training pass (s)", None, "81.23"),
+        ("selection_auroc", "AUROC, selection (%)", "higher", "81.2"),
+        ("some_score", "some score", None, "81.23"),
+        ("some_score.x", "some score.x", None, "81.23"),
+    ],
+)
+def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):
+    assert (metric(name).heading, metric(name).better, number(name, 81.2345)) == (heading, better, text)
+
+
+def test_a_published_fraction_of_a_finding_is_compared_in_percent():
+    assert in_own_unit("auroc.Effusion", 0.81, "fraction") == pytest.approx(81)
