@@ -31,7 +31,7 @@ bench: setup
 	$(BIN)/python studies/bench/overhead.py
 
 gpu-bench: setup
-	$(BIN)/python studies/bench/overhead.py throughput
+	$(BIN)/python studies/bench/overhead.py throughput recursion
 
 readme: setup
 	$(BIN)/python studies/index.py

@@ -13,7 +13,7 @@ Cost: quick (digits), 2 minutes on 2 cores; standard (MNIST), an hour on 2 cores
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Curve, LearningCurves, Table
+from recstudy.analysis import Curve, LearningCurves, LossTrace, Mistakes, Table
 from recstudy.data import Cifar10, Cifar100, Digits, Mnist
 from recstudy.models import CNN, HRMImage
 
@@ -84,11 +84,13 @@ study = Study(
     report=[
         Table(
             "accuracies",
-            metrics=("top1_accuracy", "train_top1_accuracy", "params", "train_gflops", "seconds"),
+            metrics=("top1_accuracy", "train_top1_accuracy", "params", "train_gflops", "epoch_seconds"),
             targets=ACCURACIES,
         ),
         Curve("depth", x="eval.depth", y="top1_accuracy", by="model", title="Accuracy against segments at test, same weights"),
         LearningCurves(metrics=("train_loss",)),
+        LossTrace(title="Training loss, update by update"),
+        Mistakes(title="Misclassified test images: what it is (T), what it was taken for (P)"),
     ],
 )
 

@@ -46,12 +46,15 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
     pflop = [total_pflop(run.config) for run in runs]
     for row, spend in zip(rows, pflop, strict=True):
         price = "?" if spend is None else f"{spend:.3g}"
-        flops = f"{row['gflops']:,.4g}", f"{row['train_gflops']:,.4g}"
+        flops = _gflops(row["gflops"]), _gflops(row["train_gflops"])
         cells = row["label"], row["seed"], f"{row['params']:,}", *flops, price
         table.add_row(*(Text(str(cell)) for cell in cells), "finished" if row["cached"] else "to run")
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
     out.print(table)
+    if None in pflop:
+        out.print("What all of it costs is not known here: only the files tell how many images there are.")
+        return
     left = sum(spend for row, spend in zip(rows, pflop, strict=True) if spend and not row["cached"]) * 1e15
     cores, gpus = left / CORE_FLOPS / 3600, left / GPU_FLOPS / 3600
     out.print(f"To run: {left / 1e15:.3g} PFLOP of training at most; halting saves some.")
@@ -59,3 +62,7 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
         f"A rough guess of the time: {cores:.2g} core hours at {CORE_FLOPS / 1e9:.0f} GFLOP/s, "
         f"or {gpus:.2g} GPU hours at {GPU_FLOPS / 1e12:.0f} TFLOP/s."
     )
+
+
+def _gflops(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

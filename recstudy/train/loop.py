@@ -132,12 +132,14 @@ class Training:
         losses: list[Tensor] = []
         weights: list[float] = []  # of each loss: images it stands for
         begun = torch.zeros((), device=self.device)
+        ended = torch.zeros(2, device=self.device)  # samples that halted by themselves, and the steps that they took
         image_steps = 0
         for batch in self._train.epoch(self.state.epoch):
             if self._by_sample and batch.total < self._full_batch:
                 continue  # every slot needs its sample; the next epoch's order gives these images another place
             begun += self._begins(batch)
             new = self.train_slots(batch) if self._by_sample else self.train_batch(batch)
+            ended += self._ends()
             losses += new
             weights += [batch.total / len(new)] * len(new)
             image_steps += batch.total * (1 if self._by_sample else len(new) + self.config.model.silent_steps)
@@ -149,7 +151,8 @@ class Training:
         seconds = time.perf_counter() - started
         for name, value in {"train_seconds": seconds, "images": images, "image_steps": image_steps}.items():
             self.state.spent[name] += value
-        used = image_steps / images
+        halts, steps = total(ended).tolist()
+        used = steps / halts if halts else image_steps / images
         return {"train_loss": loss, "supervision_steps_used": used, "images": images, "train_seconds": seconds}
 
     def train_batch(self, batch: Batch) -> list[Tensor]:
@@ -205,6 +208,11 @@ class Training:
         """How many images of this worker's share are now seen for the first time in this epoch."""
         slots = self.state.slots
         return len(batch.images) if slots is None else slots.halted.sum()
+
+    def _ends(self) -> Tensor | int:
+        """How many samples of this worker's share have just halted by themselves, and the sum of their steps."""
+        slots = self.state.slots
+        return 0 if slots is None else torch.stack([slots.halted.sum(), (slots.steps * slots.halted).sum()])
 
     def _schedule(self) -> float:
         """Set the learning rate for what comes next, and say it."""

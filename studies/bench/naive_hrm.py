@@ -2,7 +2,7 @@
 
 Norms and rotary positions are spelled out in float32, heads stay behind their position until attention takes them, every
 layer adds its input by itself, and the head answers at every position although one is read. All but the last L- and the last
-H-update stand in one block without gradient. Names, weights' layout and order of operations follow that loop, so that the
+H-update stand in one block without gradient. The weights' layout and the order of operations are that loop's, so that the
 time it takes is what one gets without thinking about time; attention is torch's own kernel on both sides.
 
 Shapes: B sequences, S positions, H heads, E width of a head, D width.
@@ -81,8 +81,8 @@ class NaiveHRM(Network):
 
     z_high: Tensor  # (D,)
     z_low: Tensor
-    cos_SE: Tensor
-    sin_SE: Tensor
+    cos: Tensor  # (S, E)
+    sin: Tensor
 
     def __init__(self, config: HRM, shape: Shape, classes: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class NaiveHRM(Network):
         head_width = config.width // config.heads
         rates = 1.0 / (10_000.0 ** (torch.arange(0, head_width, 2, dtype=torch.float32) / head_width))
         angles = torch.outer(torch.arange(self.length, dtype=torch.float32), rates)
-        for name, value in (("cos_SE", angles.cos()), ("sin_SE", angles.sin())):
+        for name, value in (("cos", angles.cos()), ("sin", angles.sin())):
             self.register_buffer(name, torch.cat((value, value), dim=-1), persistent=False)
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
@@ -111,7 +111,7 @@ class NaiveHRM(Network):
                 for low_step in range(self.config.low_cycles):
                     if not (high_step == self.config.high_cycles - 1 and low_step == self.config.low_cycles - 1):
                         z_low = self.level(self.low_level, z_low, z_high + x)
-                if not high_step == self.config.high_cycles - 1:
+                if high_step != self.config.high_cycles - 1:
                     z_high = self.level(self.high_level, z_high, z_low)
         z_low = self.level(self.low_level, z_low, z_high + x)
         z_high = self.level(self.high_level, z_high, z_low)
@@ -128,7 +128,7 @@ class NaiveHRM(Network):
     def level(self, layers: nn.ModuleList, state: Tensor, injected: Tensor) -> Tensor:
         state = state + injected
         for layer in layers:
-            state = layer(state, self.cos_SE, self.sin_SE)
+            state = layer(state, self.cos, self.sin)
         return state
 
 

@@ -4,6 +4,7 @@
     cores        the quick sweep of studies/vitrm_depth_sweep.py: how busy it keeps the cores    about 6 minutes
     scale        a finished study of 10,000 runs: resuming it, reporting on it                   under a minute
     throughput   ViTRM at its paper size beside the same model from torch.nn.MultiheadAttention  about 2 minutes on 2 cores
+    recursion    every family at its paper size, HRM beside its published loop, memory of depth  about 4 minutes on 2 cores
 
     python studies/bench/overhead.py
     python studies/bench/overhead.py scale throughput
@@ -12,10 +13,10 @@
 The figures go to bench/overhead.json in the results folder, each part with its date, machine and versions. Run it on an idle
 machine: other work slows the two sides of a ratio alike, but not a figure in seconds.
 
-On a GPU, `throughput` measures bf16 under torch.compile at batch 128 and 1024 (some minutes, most of it compiling). It needs
-torch, torchvision, pydantic, tyro and rich, and neither Ray nor an installed recstudy:
+On a GPU, `throughput` and `recursion` measure bf16 under torch.compile in large batches (some minutes, most of it compiling).
+They need torch, torchvision, pydantic, tyro and rich, and neither Ray nor an installed recstudy:
 
-    PYTHONPATH=. python studies/bench/overhead.py throughput
+    PYTHONPATH=. python studies/bench/overhead.py throughput recursion
 """
 
 import time
@@ -29,8 +30,8 @@ from figure import as_table, hardware, write_part
 
 from recstudy.terminal import console
 
-Part = Literal["scheduling", "cores", "scale", "throughput"]
-PARTS: tuple[Part, ...] = ("scheduling", "cores", "scale", "throughput")
+Part = Literal["scheduling", "cores", "scale", "throughput", "recursion"]
+PARTS: tuple[Part, ...] = ("scheduling", "cores", "scale", "throughput", "recursion")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ touches. GPU: bf16 autocast and torch.compile, batch 128 and 1024.
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 import torch
@@ -114,16 +114,20 @@ def at_full_size(what: str, seconds: list[float], images: int, peak: float) -> l
     rates = [images / spent for spent in seconds]
     teraflops = [rate * gflops / 1e3 for rate in rates]
     done = computed_gflops() / gflops
-    spec = next((value for name, value in SPEC_TFLOPS.items() if name in gpu()), None)
     return [
         Figure(f"{what}: ours", "TFLOP/s", teraflops, note=f"of the model; {done:.0%} of them are computed"),
-        *(
-            [Figure(f"{what}: of {spec} TFLOP/s (data sheet)", "%", [100 * value / spec for value in teraflops], least=A_THIRD)]
-            if spec
-            else []
-        ),
-        Figure(f"{what}: of the matrix product above", "%", [100 * value / peak for value in teraflops]),
+        *of_peak(what, teraflops, peak, least=A_THIRD),
         Figure(f"{what}: {EPOCHS:,} epochs of CIFAR-10", "h", [EPOCHS * IMAGES / rate / 3600 for rate in rates], most=1.0),
+    ]
+
+
+def of_peak(what: str, teraflops: Sequence[float], peak: float, least: float | None = None) -> list[Figure]:
+    """TFLOP/s as a share of the data sheet's, where that is known, and of what a matrix product reached."""
+    spec = next((value for name, value in SPEC_TFLOPS.items() if name in gpu()), None)
+    known = [(f"{spec} TFLOP/s (data sheet)", spec, least)] if spec else []
+    return [
+        Figure(f"{what}: of {name}", "%", [100 * value / whole for value in teraflops], least=mark)
+        for name, whole, mark in [*known, ("the matrix product above", peak, None)]
     ]
 
 

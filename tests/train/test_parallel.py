@@ -1,0 +1,92 @@
+"""Several workers take the steps of one, where samples halt by themselves and puzzle embeddings have sparse gradients."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data import PhantomXray
+from recstudy.data.cache import load
+from recstudy.models import HRM
+from recstudy.train.loop import Training
+from recstudy.train.parallel import concatenated
+from recstudy.train.state import load_checkpoint, save_checkpoint
+
+CONFIG = RunConfig(
+    data=PhantomXray(size=16, limit=48),
+    model=HRM(
+        width=16, heads=2, high_layers=1, low_layers=1, tokens="patch", patch=4, head="multilabel",
+        puzzle_emb="patient", identifiers=794,
+    ),
+    train=TrainConfig(
+        epochs=3, batch_size=12, supervision_steps=3, evaluation_steps=3, halting="sample", exploration=0.0, ema_decay=0.0,
+        gradient_clip=1.0,
+    ),
+)  # fmt: skip
+
+
+def trained(folder: Path, stop_after: int | None = None) -> dict[str, object]:
+    training = Training(CONFIG, load(CONFIG.data, folder), torch.device("cpu"))
+    load_checkpoint(training, folder)
+    traces, scores = [], []
+    for line in training.epochs():
+        traces.append(training.trace["losses"])
+        scores.append(line["selection_auroc"])
+        if training.state.epoch == stop_after:
+            save_checkpoint(training, folder, write=not dist.is_initialized() or dist.get_rank() == 0)
+            break
+    slots = training.state.slots
+    assert slots is not None
+    return {
+        "traces": traces,
+        "scores": scores,
+        "puzzle": training.state.network.puzzle.weight.flatten().tolist(),
+        "steps": concatenated(slots.steps).tolist(),
+        "begun": training.state.spent["images"],
+    }
+
+
+def worker(rank: int, world: int, folder: str, stop_after: int | None) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "WORLD_SIZE": str(world)}
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet-{stop_after}", rank=rank, world_size=world)
+    found = trained(Path(folder), stop_after)
+    if rank == 0:
+        Path(folder, "found.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+def together(folder: Path, stop_after: int | None = None) -> dict:
+    mp.spawn(worker, (2, str(folder), stop_after), nprocs=2)
+    return json.loads((folder / "found.json").read_text())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gloo's file rendezvous is tried on Linux only")
+def test_two_workers_take_the_steps_of_one(tmp_path):
+    one, two = trained(tmp_path), together(tmp_path)
+
+    for ours, theirs in zip(two["traces"], one["traces"], strict=True):
+        assert ours == pytest.approx(theirs, rel=2e-4)
+    assert two["scores"] == pytest.approx(one["scores"], abs=1e-6)
+    assert two["puzzle"] == pytest.approx(one["puzzle"], abs=1e-6)
+    assert any(two["puzzle"])
+    assert (two["steps"], two["begun"]) == (one["steps"], one["begun"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gloo's file rendezvous is tried on Linux only")
+def test_the_samples_in_work_of_two_workers_go_on_with_one(tmp_path):
+    """Stopped by two workers after an epoch, resumed by one: the run of one that was never stopped."""
+    straight = trained(tmp_path)
+    together(tmp_path, stop_after=1)
+    resumed = trained(tmp_path)
+
+    assert len(resumed["traces"]) == 2
+    for ours, theirs in zip(resumed["traces"], straight["traces"][1:], strict=True):
+        assert ours == pytest.approx(theirs, rel=2e-4)
+    assert resumed["steps"] == straight["steps"]
