@@ -182,11 +182,6 @@ class TrainConfig(Config):
     patience: int = Field(0, ge=0, description="stop after so many epochs without a better selection score; 0 never does")
     augment: Augment = Augment()
 
-    @property
-    def updates_a_batch(self) -> int:
-        """Optimiser updates on one batch, where nothing halts."""
-        return self.supervision_steps if self.detach_carry and self.halting == "batch" else 1
-
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
         if self.patience and self.selection == "last":
@@ -277,6 +272,12 @@ class RunConfig(Config):
     def values(self) -> dict[str, Any]:
         """The parts that decide the numbers, as plain JSON values."""
         return self.model_dump(mode="json", exclude={"place"})
+
+    @property
+    def updates_a_batch(self) -> int:
+        """Optimiser updates on one batch, where nothing halts early."""
+        one = not self.train.detach_carry or self.train.halting == "sample"
+        return 1 if one else self.train.supervision_steps - self.model.silent_steps
 
     @property
     def training_images(self) -> int | None:

@@ -24,7 +24,7 @@ def optimiser_steps(config: RunConfig) -> int | None:
     if images is None:
         return None
     batches = ceil(images / config.train.batch_size)
-    return batches * config.train.updates_a_batch * config.train.epochs
+    return batches * config.updates_a_batch * config.train.epochs
 
 
 def averaged_steps(config: RunConfig) -> float:

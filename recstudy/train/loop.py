@@ -220,7 +220,7 @@ class Training:
         if config.schedule == "epoch":
             rate = learning_rate(config, state.epoch, config.epochs)
         else:
-            updates = config.updates_a_batch if config.schedule == "update" else 1
+            updates = self.config.updates_a_batch if config.schedule == "update" else 1
             rate = learning_rate(config, state.updates, config.epochs * len(self._train) * updates)
         set_learning_rate(state.optimizers, rate)
         return rate

@@ -192,3 +192,29 @@ def test_fields_that_do_not_go_together_are_refused():
         RunConfig(data=Digits(), model=HRMImage(patch=2), train=TrainConfig(halting="sample"))
     with pytest.raises(ValueError, match="detach_carry must be true with halting 'sample'"):
         TrainConfig(halting="sample", detach_carry=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "updates"),
+    [
+        ({}, 4),
+        ({"train.detach_carry": False}, 1),
+        ({"train.halting": "sample"}, 1),
+        ({"model.halves": "carry", "model.half_steps": 1}, 3),  # the left half alone gives no loss
+        ({"model.halves": "carry", "model.half_loss": "both"}, 4),
+    ],
+    ids=str,
+)
+def test_updates_on_a_batch(changes, updates):
+    train = TrainConfig(supervision_steps=4, evaluation_steps=4, halt_threshold=1)
+    config = RunConfig(data=Digits(), model=HRM_SMALL, train=train).with_changes(changes)
+
+    assert config.updates_a_batch == updates
+
+
+def test_a_batch_takes_the_updates_that_are_counted(tmp_path):
+    run = training(HRM_SMALL.model_copy(update={"halves": "carry"}), tmp_path, halting="batch", halt_threshold=1)
+    batch = next(iter(run._train.epoch(0)))
+    run.state.network.train()
+
+    assert len(run.train_batch(batch)) == run.state.updates == run.config.updates_a_batch == 3
