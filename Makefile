@@ -1,9 +1,10 @@
 # make demo: the quick study, from nothing to a table and a page.   make check test: what CI runs.
 PYTHON ?= python3
 VENV := .venv
+DATA ?= data
 BIN := $(VENV)/bin
 
-.PHONY: setup demo check test bench gpu-bench readme clean
+.PHONY: setup demo check test bench gpu-bench small-images readme clean
 
 setup: $(VENV)/installed
 
@@ -32,6 +33,11 @@ bench: setup
 
 gpu-bench: setup
 	$(BIN)/python studies/bench/overhead.py throughput recursion
+
+# 004 in full, for a GPU: MNIST and CIFAR-10, two seeds, about 20 PFLOP each; DATA holds MNIST/ and cifar-10-batches-py/.
+small-images: setup
+	$(BIN)/python studies/hrm_small_images.py --preset paper --only "data=MNIST*" --only "data=CIFAR-10,*" --data $(DATA)
+	$(BIN)/python studies/index.py --take hrm_small_images/paper
 
 readme: setup
 	$(BIN)/python studies/index.py

@@ -22,7 +22,7 @@ def caption(records: StudyRecords, variants: Sequence[int]) -> str:
     counts = Counter(run["status"] for run in runs)
     progress = f"{counts['done']:,} of {plural(len(runs), 'run')} done"
     progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "failed") if counts[state])
-    synthetic = " (synthetic data)" if is_synthetic(records, variants) else ""
+    synthetic = " (synthetic data)" if is_synthetic(records, variants) and "synthetic" not in data else ""
     finish = f". Finish with: {records.plan['command']}" if counts["done"] + counts["diverged"] < len(runs) else ""
     return f"{data}{synthetic}; {protocol}; {progress}. Mean ± 95 % interval over seeds{finish}"
 

@@ -41,7 +41,8 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     counts = Counter(row["status"] for row in records.rows)
     states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
     data = dict.fromkeys(
-        variant["data"] + " (synthetic)" * is_synthetic(records, [index]) for index, variant in enumerate(records.variants)
+        variant["data"] + " (synthetic)" * (is_synthetic(records, [index]) and "synthetic" not in variant["data"])
+        for index, variant in enumerate(records.variants)
     )
     notes = "; ".join(dict.fromkeys(note for row in records.rows for note in _data_notes(row)))
     chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)

@@ -21,7 +21,7 @@ def cell_text(cell: Cell) -> str:
     lost = [f"{cell.failed.count(kind)} failed: {kind}" for kind in dict.fromkeys(cell.failed)]
     lost += [f"{cell.diverged} diverged"] if cell.diverged else []
     if cell.value is None:
-        return DASH + " " + ("; ".join(lost) or "not run")
+        return f"{DASH} {'; '.join(lost) or ('' if cell.lacking else 'not run')}".strip()
     if metric(cell.metric).computed:
         return _computed(cell)
     half = f" ±{spread(cell.metric, cell.high - cell.value)}" if cell.high is not None else ""

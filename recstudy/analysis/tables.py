@@ -23,8 +23,8 @@ class Cell:
     """One metric of one variant (or of the variants that share a place in the table).
 
     `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval; all in the
-    metric's own unit. Diverged runs are counted, never averaged. `run_ids` are those behind `value`. `synthetic`: on data
-    drawn by a program.
+    metric's own unit. Diverged runs are counted, never averaged. `run_ids` are those behind `value`. `lacking`:
+    finished runs without this metric, such as an AUROC of data with one label an image. `synthetic`: on data drawn by a program.
     """
 
     metric: str
@@ -34,6 +34,7 @@ class Cell:
     n: int
     expected: int
     values: tuple[float, ...]
+    lacking: int = 0
     failed: tuple[str, ...] = ()
     diverged: int = 0
     placed: tuple[Placed, ...] = ()
@@ -137,6 +138,7 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
         n=interval.n,
         expected=len(runs),
         values=values,
+        lacking=sum(run["status"] == "done" for run in runs) - len(done) if not metric(name).computed else 0,
         failed=tuple(sorted(run["error_class"] for run in runs if run["status"] == "failed")),
         diverged=sum(run["status"] == "diverged" for run in runs),
         placed=tuple(target for index in variants for target in placement.placed.get((index, name), ())),

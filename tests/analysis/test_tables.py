@@ -171,3 +171,12 @@ def test_latex_compiles(tmp_path):
     done = subprocess.run(["pdflatex", "-halt-on-error", "t.tex"], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
+
+
+def test_a_finished_run_without_the_metric_is_not_called_not_run(records):
+    """The second variant has two finished runs and the fourth none; no run has an AUROC."""
+    table = table_data(records, Table("t", metrics=("top1_accuracy", "auroc")))
+    said = {row.label: cell_text(row.cells[1]) for row in table.rows if row.cells[0].n or not row.cells[0].failed}
+
+    assert {said[row.label] for row in table.rows if row.cells[0].n} == {"\N{EN DASH}"}
+    assert all("not run" in said[row.label] for row in table.rows if row.label in said and not row.cells[0].n)
