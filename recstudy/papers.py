@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Collection
 from importlib.resources import files
 from typing import Any
 
@@ -21,8 +22,14 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "002": {"train.selection": "test"},  # section 4.1
     "004": {"train.selection": "last"},  # the final epoch's weights
 }
-METRICS = {"test_accuracy": "top1_accuracy", "train_accuracy": "train_top1_accuracy"}  # the papers' names and ours
-EPOCHS = {("002", "ViTRM"): 1000, ("002", ""): 300}  # section 4.2; "" is every other model
+METRICS = {  # the papers' names and ours
+    "test_accuracy": "top1_accuracy",
+    "test_accuracy_final": "top1_accuracy",
+    "train_accuracy": "train_top1_accuracy",
+    "seconds_per_epoch": "epoch_seconds",
+}
+# 002 section 4.2 and the author's repository of 004, by model or data set; "" is every other.
+EPOCHS = {("002", "ViTRM"): 1000, ("002", ""): 300, ("004", "mnist"): 3, ("004", ""): 25}
 
 
 class Target(Config):
@@ -38,26 +45,33 @@ class Target(Config):
     margin: float = Field(description="results within this distance count as equal, in `unit`")
 
 
-def published(table: str, margin: float = 0.5) -> tuple[Target, ...]:
+def published(table: str, margin: float = 0.5, only: Collection[str] = ()) -> tuple[Target, ...]:
     """The numbers of one published table.
 
     Args:
         table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`.
         margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit (default: half a
             percentage point, about the spread between seeds that papers on these data sets report).
+        only: these of its metrics, by their published names; all by default.
     """
     folder = files("recstudy").joinpath("papers")
     known = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if file.name.endswith(".csv"))
     if table not in known:
         raise ConfigError(f"no published table {table!r}: there are {choices(known)}.{nearest(table, known)}")
     text = folder.joinpath(f"{table}.csv").read_text(encoding="utf-8")
-    return tuple(_target(row, margin) for row in csv.DictReader(text.splitlines()) if row["value"])
+    rows = [row for row in csv.DictReader(text.splitlines()) if row["value"]]
+    metrics = {row["metric"] for row in rows}
+    for name in only:
+        if name not in metrics:
+            raise ConfigError(f"no metric {name!r} in {table}: there are {choices(sorted(metrics))}.{nearest(name, metrics)}")
+    return tuple(_target(row, margin) for row in rows if not only or row["metric"] in only)
 
 
 def _target(row: dict[str, str], margin: float) -> Target:
     paper = row["id"][:3]
     stated = json.loads(row["config"] or "{}")
-    epochs = EPOCHS.get((paper, row["model"]), EPOCHS.get((paper, "")))
+    keys = [(paper, row["model"]), (paper, row["dataset"]), (paper, "")]
+    epochs = next((EPOCHS[key] for key in keys if key in EPOCHS), None)
     where = {"data.name": row["dataset"], "model": row["model"]}
     where |= {FIELDS.get(letter, letter): value for letter, value in stated.items()}
     where |= PROTOCOLS.get(paper, {}) | ({"train.epochs": epochs} if epochs else {})

@@ -75,3 +75,19 @@ def test_parameter_counts_equal_the_published_ones_to_the_digit(title, data):
 
 def test_protocols_are_json():
     assert json.dumps([target.where for target in published("002_table2_cifar100")])
+
+
+def test_only_some_metrics_of_a_table():
+    targets = published("004_author_repo_curves", only=("test_accuracy_final", "seconds_per_epoch"))
+
+    assert {target.metric for target in targets} == {"top1_accuracy", "epoch_seconds"}
+    finals = {(target.where["data.name"], target.where["model"]): target.value for target in targets if target.unit == "fraction"}
+    assert finals[("mnist", "HRM")] == 0.9802
+    assert finals[("cifar10", "CNN two-stage")] == 0.7722
+    assert {target.where["data.name"]: target.where["train.epochs"] for target in targets} == {
+        "mnist": 3,
+        "cifar10": 25,
+        "cifar100": 25,
+    }
+    with pytest.raises(ConfigError, match=r"no metric 'acuracy' in 004_author_repo_curves: there are .*"):
+        published("004_author_repo_curves", only=("acuracy",))

@@ -8,7 +8,8 @@ DASH = "\N{EN DASH}"  # stands where there is no number
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric's title, unit and better direction; `computed` ones follow from the config, not from training.
+    """A metric's title, unit and better direction; `computed` ones follow from the config, not from training;
+    `timed` ones depend on the machine, so that no published one is comparable.
 
     One `by_finding` is a mean over the findings that the test set can judge; `auroc.Effusion` is that of one finding.
     """
@@ -18,6 +19,7 @@ class Metric:
     better: str | None = None
     form: str = ".4g"
     computed: bool = False
+    timed: bool = False
     by_finding: bool = False
 
     @property
@@ -38,10 +40,10 @@ METRICS = {
     "gflops": Metric("Forward", "GFLOP/image", computed=True),
     "train_gflops": Metric("Training", "GFLOP/image", computed=True),
     "train_pflop": Metric("Training in all", "PFLOP"),
-    "seconds": Metric("Wall time", "s"),
-    "device_seconds": Metric("Device time", "s"),
-    "epoch_seconds": Metric("Epoch, training pass", "s"),
-    "images_per_second": Metric("Throughput", "images/s"),
+    "seconds": Metric("Wall time", "s", timed=True),
+    "device_seconds": Metric("Device time", "s", timed=True),
+    "epoch_seconds": Metric("Epoch, training pass", "s", timed=True),
+    "images_per_second": Metric("Throughput", "images/s", timed=True),
     "peak_memory_mb": Metric("Peak memory", "MB"),
     "supervision_steps_used": Metric("Supervision steps used"),
     "train_loss": Metric("Training loss", "nats", "lower", ".3f"),

@@ -129,6 +129,7 @@ def _reasons(records: StudyRecords, index: int, stated: Json, name: str) -> tupl
     ]
     if metric(name).computed:
         return tuple(reasons)
+    reasons += ["another machine"] if metric(name).timed else []
     limit = records.configs[index].get("data.limit")
     reasons += [f"only {limit} images of each split"] if limit is not None else []
     return tuple(reasons + (["smoke run"] if records.plan.get("smoke") else []))
