@@ -82,7 +82,7 @@ def test_missing_images_are_counted_and_left_out_only_when_asked(tmp_path):
 
     assert refused.returncode == 2, refused.stdout + refused.stderr
     assert refused.stderr.splitlines()[-1] == (
-        f"DataError: {tmp_path}/data/nih_cxr64: 1 of 40 images named in labels.csv is missing: images/i00.png. "
+        "DataError: data/nih_cxr64: 1 of 40 images named in labels.csv is missing: images/i00.png. "
         "Put it there, or go on without it with --allow-missing."
     )
     assert allowed.returncode == 0, allowed.stdout + allowed.stderr
