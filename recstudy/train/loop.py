@@ -289,7 +289,7 @@ class Training:
         network = self.state.evaluated.eval()
         logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
         labels = []
-        for batch in batches.plain():
+        for batch in batches.plain(2 * self.config.train.batch_size):  # takes less memory than training, which keeps activations
             carry = network.start(batch.images, batch.groups)
             for step in range(1, max(depths) + 1):
                 with self._autocast():
