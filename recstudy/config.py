@@ -49,8 +49,13 @@ class ModelConfig(Config):
         return False
 
     @property
+    def unseen_steps(self) -> int:
+        """First supervision steps on an image that have not seen all of it."""
+        return 0
+
+    @property
     def silent_steps(self) -> int:
-        """First supervision steps on an image that give no loss, because the image is not yet seen whole."""
+        """Those of them that give no loss."""
         return 0
 
     def check(self, data: "DataConfig") -> None:
@@ -257,15 +262,22 @@ class RunConfig(Config):
             )
         if train.halting == "sample" and not model.halts:
             raise ValueError(f"train.halting must be 'batch' for {model.title}, which has no halting head")
-        if min(train.supervision_steps, train.evaluation_steps) <= model.silent_steps:
+        if train.halting == "sample" and model.silent_steps:
             raise ValueError(
-                f"train.supervision_steps and train.evaluation_steps must be above {model.silent_steps}, the steps in which "
+                f"train.halting must be 'batch' for {model.title} without a loss on the left half: "
+                "samples of several ages share an optimiser step. Use model.half_loss 'both'"
+            )
+        if min(train.supervision_steps, train.evaluation_steps) <= model.unseen_steps:
+            raise ValueError(
+                f"train.supervision_steps and train.evaluation_steps must be above {model.unseen_steps}, the steps in which "
                 f"{model.title} has not seen the whole image, but got {train.supervision_steps} and {train.evaluation_steps}"
             )
         if model.reads_pixels and (train.augment.mixup or train.augment.cutmix):
             raise ValueError(f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be mixed")
         if self.data.task == "multilabel" and (train.augment.mixup or train.augment.cutmix):
             raise ValueError("train.augment.mixup and cutmix must be 0 for data of several labels an image")
+        if self.data.task == "multilabel" and train.loss != "softmax":
+            raise ValueError(f"train.loss {train.loss!r} is for one label an image; several have a binary cross-entropy each")
         return self
 
     @property

@@ -20,7 +20,7 @@ from recstudy.analysis.tables import Cell, cell
 from recstudy.analysis.targets import place
 from recstudy.analysis.theme import dress, shown, style, tint
 
-DEPTH = "eval.depth"  # supervision steps at test, changed without retraining
+DEPTH, DEPTH_TITLE = "eval.depth", "supervision steps at test"  # changed without retraining
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
 COLUMNS += ["synthetic"]
 
@@ -63,6 +63,7 @@ def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = ()) -> 
         published = data[(data["line"] == name) & data["published"].astype(bool)]
         _draw_line(figure, ours, name, style(index), spec)
         _draw_published(figure, published, name, style(index))
+    figure.update_layout(showlegend=spec.by is not None)  # also for one line: its name says whose it is
     dress(figure, curve_title(spec), notes)
     _axes(figure, data, spec)
     return figure
@@ -180,7 +181,7 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
 
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
-    title = METRICS[spec.x].heading if spec.x in METRICS else axis_title(spec.x)
+    title = METRICS[spec.x].heading if spec.x in METRICS else DEPTH_TITLE if spec.x == DEPTH else axis_title(spec.x)
     figure.update_yaxes(title=shown(metric(spec.y).heading), range=y_range(data))
     figure.update_xaxes(title=shown(title))
     levels = sorted({value for value in data["x"] if _is_number(value)})

@@ -89,6 +89,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     variants = records.chosen(spec.where)
     metrics, unmatched = _metrics(records, spec, variants)
     spec = replace(spec, metrics=metrics)
+    variants, without = _with_any(records, variants, metrics) if spec.across else (variants, ())
     placement = place(records, spec.targets, variants, metrics)
     crossed = spec.rows is not None and spec.columns is not None
     arrange = _crossed if crossed else _across if spec.across else _listed
@@ -102,7 +103,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         beneath=crossed or spec.across,
         caption=(f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "") + caption(records, variants),
         warnings=(*warnings(records), *unmatched, *(_pooled(records, spec, variants) if crossed else ())),
-        notes=left_out(records, variants, metrics),
+        notes=(*left_out(records, variants, metrics), *without),
         homeless=placement.homeless,
     )
 
@@ -157,6 +158,14 @@ def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placeme
         for index in variants
     ]
     return tuple(metric(name).heading for name in spec.metrics), rows
+
+
+def _with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+    """The variants without those whose finished runs have none of the metrics, and a note that names the others."""
+    finished = {index: [run for run in records.by_variant[index] if run["status"] == "done"] for index in variants}
+    none = [index for index, runs in finished.items() if runs and not any(name in run for run in runs for name in metrics)]
+    labels = ", ".join(records.variants[index]["label"] for index in none)
+    return [index for index in variants if index not in none], ((f"left out, without these metrics: {labels}",) if none else ())
 
 
 def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:

@@ -106,7 +106,10 @@ def _images(place: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for below in _image_folders(place):
         with os.scandir(place / below) as entries:
-            found |= {entry.name: f"{below}/{entry.name}" for entry in entries if entry.is_file()}
+            here = {entry.name: f"{below}/{entry.name}" for entry in entries if entry.is_file()}
+        if twice := sorted(here.keys() & found.keys()):
+            raise DataError(f"{place} has {twice[0]} twice: {found[twice[0]]} and {here[twice[0]]}. Keep one of the two.")
+        found |= here
     return found
 
 

@@ -7,7 +7,7 @@ Shapes: N images, K findings.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,7 +84,7 @@ def read_table(file: Path) -> Table:
 
 def _own(rows: Rows) -> Table:
     """One column a finding; those that are missing are unknown."""
-    images = [name if name.lower().endswith(".png") else f"{name}.png" for name in _unique(rows, "id")]
+    images = _unique(rows, "id", lambda name: name if name.lower().endswith(".png") else f"{name}.png")
     patients = [patient for _, patient in rows.keys("patient_id")]
     splits = list(_splits(rows)) if "split" in rows.header else None
     return Table(rows.file, images, patients, _columns(rows), splits if splits and any(splits) else None, rows.file.name)
@@ -102,9 +102,11 @@ def _official(rows: Rows) -> Table:
     return Table(rows.file, images, patients, labels, _listed(rows.file.parent, images), " and ".join(LISTS))
 
 
-def _unique(rows: Rows, column: str) -> list[str]:
+def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> list[str]:
+    """The file of each row; a file in two rows could be in two splits."""
     first: dict[str, int] = {}
-    for line, name in rows.keys(column):
+    for line, cell in rows.keys(column):
+        name = file_name(cell)
         if first.setdefault(name, line) != line:
             raise rows.error(line, column, f"names {name!r} again, which line {first[name]} has. Keep one of the two")
     return list(first)

@@ -21,18 +21,24 @@ class Cost:
 
     params: int  # trained parameters
     gflops: float  # forward pass in evaluation, an image
-    train_gflops: float  # forward and backward passes of all supervision steps, a training image
+    train_gflops: float  # forward and backward passes of all supervision steps on a batch, an image of it
 
 
 def cost(config: RunConfig) -> Cost:
     """What `config`'s model costs, without early halting."""
     model, train = config.model, config.train
     params, forward, blind, step = _count(model, config.data)
-    steps, silent = train.supervision_steps, model.silent_steps
+    silent = model.silent_steps if train.detach_carry else 0
+    steps = steps_a_batch(config)
     trained = silent * blind + (steps - silent) * step
     if model.bootstraps and train.halting == "sample":
         trained += steps * blind  # the halting target looks one step ahead
     return Cost(params, forward * train.evaluation_steps / 1e9, trained / 1e9)
+
+
+def steps_a_batch(config: RunConfig) -> int:
+    """Supervision steps that a batch is given, without early halting: one, where each sample halts by itself."""
+    return 1 if config.train.halting == "sample" else config.train.supervision_steps
 
 
 @lru_cache(maxsize=256)

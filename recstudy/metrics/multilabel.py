@@ -27,13 +27,13 @@ def multilabel(logits: Tensor, labels: Tensor, names: Sequence[str]) -> tuple[di
         each["auroc"][name] = 100 * roc_auc_score(truth[known, at], scores[known, at])
         each["average_precision"][name] = 100 * average_precision_score(truth[known, at], scores[known, at])
     known = labels != UNKNOWN
-    nll = F.binary_cross_entropy_with_logits(logits[known].double(), labels[known].double()).item()
+    nll = F.binary_cross_entropy_with_logits(logits[known].double(), labels[known].double()).item() if known.any() else None
     means = {metric: float(np.mean(list(values.values()))) for metric, values in each.items() if values}
     named = {f"{metric}.{name}": float(value) for metric, values in each.items() for name, value in values.items()}
-    return {**means, "nll": nll, **named}, undefined
+    return {**means, **({} if nll is None else {"nll": nll}), **named}, undefined
 
 
 def auroc(logits: Tensor, labels: Tensor) -> float:
-    """The mean AUROC over the defined classes, in percent; 50 where none is defined, which is what a coin gets."""
+    """The mean AUROC over the defined classes, in percent; not a number where none is defined."""
     values, _ = multilabel(logits, labels, [str(at) for at in range(labels.shape[1])])
-    return values.get("auroc", 50.0)
+    return values.get("auroc", float("nan"))

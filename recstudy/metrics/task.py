@@ -14,7 +14,7 @@ SCORES: dict[Task, str] = {"multiclass": "top1_accuracy", "multilabel": "auroc"}
 
 
 def score(task: Task, logits: Tensor, labels: Tensor) -> float:
-    """`SCORES[task]` of logits (N, K) on any device."""
+    """`SCORES[task]` of logits (N, K) on any device; not a number where nothing can be judged."""
     if task == "multilabel":
         return auroc(logits.cpu(), labels.cpu())
     return 100 * (logits.argmax(-1) == labels).double().mean().item()

@@ -43,8 +43,12 @@ class SequenceModel(ModelConfig):
         return self.tokens == "pixel"
 
     @property
+    def unseen_steps(self) -> int:
+        return 0 if self.halves == "whole" else self.half_steps
+
+    @property
     def silent_steps(self) -> int:
-        return self.half_steps if self.halves != "whole" and self.half_loss == "last" else 0
+        return self.unseen_steps if self.half_loss == "last" else 0
 
     def queries(self, classes: int) -> int:
         """Passes an image: one, or one a finding that is asked for."""

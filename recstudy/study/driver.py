@@ -54,24 +54,34 @@ def run_study(
     Raises:
         StorageError, DataError, ClusterError: before anything is started.
     """
+    _check_data(_missing(runs, results), where)
     folder = results.create().study(plan.study.name, plan.folder)
     with locked(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}"):
-        states = results.states()
-        missing = list({run.id: run for run in runs if states.get(run.id) != "done"}.values())
+        missing = _missing(runs, results)
         view.planned(runs, missing)
         if not missing:
             record_plan(plan, results)
             return
-        for data in {run.config.data for run in missing}:
-            known = load(data, where.data, download=where.download)  # a damaged file is refused here, not in every run
-            for model in {run.config.model for run in missing if run.config.data == data}:
-                model.check_groups(known.group_count, data.title)
         with cluster(where.address) as dashboard:
             view.connected(dashboard)
             check_storage(results.root, where.address)
             places = {place: fitting(place) for place in {run.config.place for run in missing}}
             record_plan(plan, results)  # from here on nothing is refused
             _tune(places, plan, missing, results, where, view, trainable)
+
+
+def _missing(runs: Sequence[Run], results: Results) -> list[Run]:
+    """Each run without a result, once."""
+    states = results.states()
+    return list({run.id: run for run in runs if states.get(run.id) != "done"}.values())
+
+
+def _check_data(runs: Sequence[Run], where: Where) -> None:
+    """Refuse a set that is missing or damaged here, before anything is written, and not in every run."""
+    for data in {run.config.data for run in runs}:
+        known = load(data, where.data, download=where.download)
+        for model in {run.config.model for run in runs if run.config.data == data}:
+            model.check_groups(known.group_count, data.title)
 
 
 def _tune(

@@ -23,7 +23,8 @@ def optimiser_steps(config: RunConfig) -> int | None:
     images = config.training_images
     if images is None:
         return None
-    batches = ceil(images / config.train.batch_size)
+    whole = config.train.halting == "sample"  # which leaves out a short last batch
+    batches = max(1, images // config.train.batch_size) if whole else ceil(images / config.train.batch_size)
     return batches * config.updates_a_batch * config.train.epochs
 
 

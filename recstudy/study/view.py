@@ -14,6 +14,7 @@ from recstudy.study.study import Run
 from recstudy.terminal import duration
 
 SHOWN = 12  # running runs in the live table
+SCORED = {"multiclass": "top-1", "multilabel": "AUROC"}  # what a task is scored by, in few letters
 
 
 @dataclass
@@ -68,7 +69,8 @@ class View:
         score = outcome.get("score")
         if score is not None:
             self._best = max(self._best, (score, run.label))
-        what = outcome.get("error", "failed") if failed else outcome["status"] if score is None else f"{score:.2f} %"
+        named = SCORED[run.config.data.task]
+        what = outcome.get("error", "failed") if failed else outcome["status"] if score is None else f"{named} {score:.2f} %"
         self._say(f"[{self._done + self._failed}/{self._todo}] {run.label}, seed {run.seed}: {what}   {self._left()}")
 
     def _say(self, line: str) -> None:

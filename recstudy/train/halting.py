@@ -57,8 +57,8 @@ def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
     )
 
 
-def halted(output: Output, steps: Tensor, config: TrainConfig, silent: int = 0) -> Tensor:
-    """Equations (1)-(2), (B,). No sample halts within its first `silent` steps, which have no answer yet."""
+def halted(output: Output, steps: Tensor, config: TrainConfig, unseen: int = 0) -> Tensor:
+    """Equations (1)-(2), (B,). No sample halts within its first `unseen` steps, before its image is seen whole."""
     assert output.halt is not None, "the config lets no model without a halting head come here"
     most = config.supervision_steps
     if most == 1:
@@ -66,7 +66,7 @@ def halted(output: Output, steps: Tensor, config: TrainConfig, silent: int = 0) 
     sure = output.halt > (0 if output.proceed is None else output.proceed)
     explores = torch.rand(steps.shape, device=steps.device) < config.exploration
     least = torch.randint(2, most + 1, steps.shape, device=steps.device) * explores
-    return (steps >= most) | (sure & (steps >= least) & (steps > silent))
+    return (steps >= most) | (sure & (steps >= least) & (steps > unseen))
 
 
 def proceed_target(following: Output, steps: Tensor, most: int) -> Tensor:

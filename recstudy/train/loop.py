@@ -124,6 +124,8 @@ class Training:
             state.spent["seconds"] += seconds
             state.epoch += 1
             yield line
+        if config.selection == "last":
+            self._share_buffers()
 
     def one_epoch(self) -> dict[str, float]:
         """One pass over the training images; the losses stay on the device until it ends."""
@@ -140,9 +142,10 @@ class Training:
             begun += self._begins(batch)
             new = self.train_slots(batch) if self._by_sample else self.train_batch(batch)
             ended += self._ends()
-            losses += new
-            weights += [batch.total / len(new)] * len(new)
             image_steps += batch.total * (1 if self._by_sample else len(new) + self.config.model.silent_steps)
+            updates = new if self.config.train.detach_carry else [torch.stack(new).mean()]
+            losses += updates
+            weights += [batch.total / len(updates)] * len(updates)
         traced = total(torch.stack(losses)).double().cpu().numpy()  # the epoch's one wait for the device
         loss, images = float(np.average(traced, weights=weights)), total(begun).item()
         if not np.isfinite(loss):
@@ -173,7 +176,8 @@ class Training:
             if config.detach_carry:
                 self._step(pending.pop())
                 carry = detached(carry)
-            if step + 1 < config.supervision_steps and self._halts(output, batch):
+            seen = step >= self.config.model.unseen_steps
+            if seen and step + 1 < config.supervision_steps and self._halts(output, batch):
                 break
         if pending:
             self._step(torch.stack(pending).sum())
@@ -181,17 +185,17 @@ class Training:
 
     def train_slots(self, batch: Batch) -> list[Tensor]:
         """One supervision step on the samples in work, of which `batch` replaces those that have halted."""
-        state, config, silent = self.state, self.config.train, self.config.model.silent_steps
+        state, config = self.state, self.config.train
         slots = refilled(state.slots, batch, state.network)
         with self._autocast():
             output, carry = self._forward(slots.batch.images, slots.carry)
         carry, steps = detached(carry), slots.steps + 1
-        done, target = halted(output, steps, config, silent), None
+        done, target = halted(output, steps, config, self.config.model.unseen_steps), None
         if output.proceed is not None:
             with self._autocast(), torch.no_grad():
                 following, _ = self._forward(slots.batch.images, carry)
             target = proceed_target(following, steps, config.supervision_steps)
-        loss = (step_loss(output, slots.batch, config, target) * (steps > silent)).sum() / batch.total
+        loss = step_loss(output, slots.batch, config, target).sum() / batch.total
         self._step(loss)
         state.slots = Slots(slots.batch, carry, steps, done)
         return [loss.detach()]
@@ -221,7 +225,8 @@ class Training:
             rate = learning_rate(config, state.epoch, config.epochs)
         else:
             updates = self.config.updates_a_batch if config.schedule == "update" else 1
-            rate = learning_rate(config, state.updates, config.epochs * len(self._train) * updates)
+            batches = len(self.data.train) // self._full_batch if self._by_sample else len(self._train)
+            rate = learning_rate(config, state.updates, config.epochs * batches * updates)
         set_learning_rate(state.optimizers, rate)
         return rate
 
@@ -263,11 +268,11 @@ class Training:
         loss = answer_loss(logits, labels, self.config.train.loss).mean().item()
         if not np.isfinite(loss):
             raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch}")
-        reached = score(self._task, logits, labels)
+        reached = score(self._task, logits, labels)  # not a number where no class has both kinds of images: never the best
         if reached > self.state.best.score:
             weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
             self.state.best = Best(self.state.epoch, reached, weights)
-        return {"selection_loss": loss, f"selection_{SCORES[self._task]}": reached}
+        return {"selection_loss": loss, **_defined({f"selection_{SCORES[self._task]}": reached})}
 
     @property
     def _task(self) -> Task:
@@ -289,13 +294,15 @@ class Training:
         network = self.state.evaluated.eval()
         logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
         labels = []
-        for batch in batches.plain(2 * self.config.train.batch_size):  # takes less memory than training, which keeps activations
-            carry = network.start(batch.images, batch.groups)
+        own = max(1, 2 * self.config.train.batch_size // rank_and_world()[1])  # fits where training does, which keeps activations
+        for batch in batches.plain(own * batches.world):
+            images, groups = _some(batch.images), None if batch.groups is None else _some(batch.groups)
+            carry = network.start(images, groups)
             for step in range(1, max(depths) + 1):
                 with self._autocast():
-                    output, carry = network(batch.images, carry)
+                    output, carry = network(images, carry)
                 if step in logits:
-                    logits[step].append(output.logits.float())
+                    logits[step].append(output.logits[: len(batch.images)].float())
             labels.append(batch.labels)
         return [torch.cat(parts) for parts in logits.values()], torch.cat(labels)
 
@@ -308,15 +315,13 @@ class Training:
         state = self.state
         if state.best.weights:
             state.evaluated.load_state_dict(state.best.weights)
-        else:
-            self._share_buffers()
         (logits,), labels = self.predict(self._batches(self.data.test, shared=False))
         if not torch.isfinite(logits).all():
             raise Diverged("the logits of the test set are not finite")
         (seen,), known = self.predict(self._batches(self.data.train, shared=False))
         name = SCORES[self._task]
         found = measures(self._task, logits, labels, self.config.data.class_names)
-        found["metrics"][f"train_{name}"] = score(self._task, seen, known)
+        found["metrics"] |= _defined({f"train_{name}": score(self._task, seen, known)})
         if self._task == "multiclass":
             self.mistakes = self._mistakes(logits, labels)
         return {
@@ -330,18 +335,20 @@ class Training:
         }
 
     def by_depth(self) -> dict[str, float]:
-        """The task's score on the test set after 1, 2, ... supervision steps of the same weights; none without recursion."""
-        depths = range(1, self.config.train.evaluation_depths + 1)
+        """The task's score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
+        the whole image on; none without recursion."""
+        depths = range(self.config.model.unseen_steps + 1, self.config.train.evaluation_depths + 1)
         if not self.config.model.recursive or not depths:
             return {}
         scored, labels = self.predict(self._batches(self.data.test, shared=False), depths)
-        return {str(depth): score(self._task, logits, labels) for depth, logits in zip(depths, scored, strict=True)}
+        return _defined({str(depth): score(self._task, logits, labels) for depth, logits in zip(depths, scored, strict=True)})
 
     def _mistakes(self, logits: Tensor, labels: Tensor) -> dict[str, Any]:
         """The first misclassified test images, with what they are and what they were taken for."""
         predicted = logits.argmax(-1)
         at = (predicted != labels).nonzero()[:MISTAKES, 0].cpu().numpy()
-        rows, names = self.data.test.rows[at], self.config.data.class_names
+        rows, names = self.data.test.rows[at], [*self.config.data.class_names]
+        names += [f"token {at}" for at in range(len(names), logits.shape[1])]  # of a vocabulary larger than the classes
         return {
             "rows": rows,
             "labels": labels.cpu().numpy()[at],
@@ -355,6 +362,15 @@ def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, 
     """At most `TRACED` of an epoch's losses, evenly spaced; `first` is the number of its first update."""
     every = -(-len(losses) // TRACED)
     return {"epoch": epoch, "first": first, "every": every, "losses": [float(f"{loss:.5g}") for loss in losses[::every]]}
+
+
+def _defined(values: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if np.isfinite(value)}
+
+
+def _some(share: Tensor) -> Tensor:
+    """A share, or one of zeros in place of an empty one: not every network can take no images."""
+    return share if len(share) else share.new_zeros(1, *share.shape[1:])
 
 
 def detached(carry: Carry) -> Carry:

@@ -15,7 +15,7 @@ row <- (1 - lr w) row - lr sign(g)                                              
 
 import copy
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +39,7 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
 
     Every group keeps its own peak rate as `peak`, which the one schedule scales.
     """
-    sparse = [module.weight for module in network.modules() if isinstance(module, nn.Embedding) and module.sparse]
+    sparse = [module.weight for module in network.modules() if is_table(module)]
     dense = [weight for weight in network.parameters() if all(weight is not other for other in sparse)]
     optimizers: list[torch.optim.Optimizer] = [_adam(dense, config)]
     if sparse:
@@ -47,6 +47,11 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["peak"] = group["lr"]
     return optimizers
+
+
+def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
+    """Whether a module is a table of puzzle embeddings, which have sparse gradients."""
+    return isinstance(module, nn.Embedding) and module.sparse
 
 
 def _adam(weights: list[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
@@ -118,9 +123,12 @@ class MovingAverage:
         self.decay = decay
         self.network = copy.deepcopy(trained)
         self.network.requires_grad_(False).eval()
-        self._shadow: list[Tensor] = list(self.network.parameters())
-        self._weights: list[Tensor] = list(trained.parameters())
-        self._buffers = list(self.network.buffers()), list(trained.buffers())
+        both = self.network, trained
+        tables = [f"{name}.weight" for name, module in trained.named_modules() if is_table(module)]  # a buffer in HRM's code
+        names = [name for name, _ in trained.named_parameters()]
+        averaged = [name for name in names if name not in tables]
+        self._shadow, self._weights = (list[Tensor](map(network.get_parameter, averaged)) for network in both)
+        self._copied = [[*network.buffers(), *map(network.get_parameter, tables)] for network in both]
 
     @torch.no_grad()
     def update(self) -> None:
@@ -128,6 +136,6 @@ class MovingAverage:
 
     @torch.no_grad()
     def copy_buffers(self) -> None:
-        """Take over what is not trained, such as batch norm's running statistics; before an evaluation is enough."""
-        for shadow, buffer in zip(*self._buffers, strict=True):
+        """Take over what is not averaged: batch norm's running statistics, puzzle tables; before an evaluation is enough."""
+        for shadow, buffer in zip(*self._copied, strict=True):
             shadow.copy_(buffer)

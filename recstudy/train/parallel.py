@@ -61,11 +61,12 @@ def concatenated(share: Tensor) -> Tensor:
 
 @torch.no_grad()
 def average_buffers(network: nn.Module) -> None:
-    """Replace what is counted and not trained (batch norm's running statistics) by its mean over the workers."""
+    """Replace batch norm's running statistics by their mean over the workers."""
     if _several():
-        for buffer in network.buffers():
-            if buffer.is_floating_point():
-                total(buffer).div_(dist.get_world_size())
+        for module in network.modules():
+            for buffer in module.buffers(recurse=False) if isinstance(module, nn.modules.batchnorm._BatchNorm) else ():
+                if buffer.is_floating_point():
+                    total(buffer).div_(dist.get_world_size())
 
 
 def first_says(decision: bool) -> bool:

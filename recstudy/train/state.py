@@ -24,6 +24,7 @@ from recstudy.train.parallel import concatenated, rank_and_world
 
 log = logging.getLogger(__name__)
 
+FORMAT = 1  # of a checkpoint's content; one of another format is of no use
 KEPT = 2
 DIGEST = 32  # bytes of a sha256
 
@@ -38,6 +39,7 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
     if not write:
         return
     content = {
+        "format": FORMAT,
         "epoch": state.epoch,
         "updates": state.updates,
         "network": state.network.state_dict(),
@@ -62,6 +64,9 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
         content = _read(path)
         if content is None:
             log.warning("%s is damaged; trying the checkpoint before it", path)
+            continue
+        if content.get("format") != FORMAT:
+            log.warning("%s was written by another version of recstudy; not used", path)
             continue
         _restore(training, content)
         return True

@@ -24,7 +24,7 @@ import torch
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import DataError
-from recstudy.metrics.cost import cost
+from recstudy.metrics.cost import cost, steps_a_batch
 from recstudy.metrics.task import SCORES
 from recstudy.records import Json, RunFolder, append_line, locked, read_lines, write_json, write_whole
 from recstudy.train.loop import Diverged, Training
@@ -147,7 +147,7 @@ def _account(training: Training, trial: Trial, folder: RunFolder, started: str, 
     """What the run cost and where its numbers come from."""
     spent, config = training.state.spent, training.config
     counted = cost(config)
-    step_gflops = counted.train_gflops / config.train.supervision_steps
+    step_gflops = counted.train_gflops / steps_a_batch(config)
     seconds = spent["seconds"]
     return {
         "cost": {

@@ -124,6 +124,20 @@ def test_forward_is_pure(family):
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_worker_without_images_has_no_predictions(family):
+    """Its share of a short last batch may be empty."""
+    config = small(family)
+    training = Training(config, load(config.data, Path()), CPU)
+    none = training._batches(training.data.test)
+    none.rows, none.rank, none.world = none.rows[:1], 0, 2  # of one image, the first of two workers has none
+
+    (logits,), labels = training.predict(none)
+
+    assert len(logits) == len(labels) == 0
+    assert logits.shape[1] >= config.data.classes
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_an_image_is_judged_by_itself(family):
     """In evaluation no image sees the others of its batch."""
     config = small(family)

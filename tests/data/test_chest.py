@@ -403,9 +403,17 @@ def test_unknown_split_is_named(nih):
     fails(nih, "PLACE/labels.csv, line 9, column 'split' must be train, val, test or blank in all rows, but got ''.")
 
 
-def test_image_named_twice(nih):
-    edit(nih, 4, id="I1")
-    fails(nih, "PLACE/labels.csv, line 6, column 'id' names 'I1' again, which line 3 has. Keep one of the two.")
+@pytest.mark.parametrize("spelled", ["I1", "I1.png"])
+def test_image_named_twice(nih, spelled):
+    """Both spellings are one file, which could come to train and to test."""
+    edit(nih, 4, id=spelled)
+    fails(nih, "PLACE/labels.csv, line 6, column 'id' names 'I1.png' again, which line 3 has. Keep one of the two.")
+
+
+def test_image_in_two_folders(nih):
+    (nih / "images_001/images").mkdir(parents=True)
+    paint(nih / "images_001/images/I3.png", np.zeros((16, 16)))
+    fails(nih, "PLACE has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two.")
 
 
 @pytest.mark.parametrize("column", ["id", "patient_id"])

@@ -36,8 +36,9 @@ def test_ties_count_half():
     assert auroc(torch.zeros(4, 1), torch.tensor([[1], [0], [1], [0]])) == 50
 
 
-def test_nothing_defined_is_a_coin():
-    assert auroc(torch.zeros(2, 1), torch.tensor([[0], [0]])) == 50
+def test_nothing_defined_is_no_number():
+    assert math.isnan(auroc(torch.zeros(2, 1), torch.tensor([[0], [0]])))
+    assert multilabel(torch.zeros(2, 1), torch.tensor([[-1], [-1]]), ["A"]) == ({}, ["A"])
 
 
 def test_a_task_has_one_score():

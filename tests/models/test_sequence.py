@@ -167,6 +167,33 @@ def test_more_refusals():
         RunConfig(data=Digits(), model=HRM(**SMALL), train={"augment": {"mixup": 0.2}})
 
 
+def test_an_image_that_is_never_seen_whole_is_refused():
+    both = HRM(**SMALL, head="multilabel", halves="carry", half_loss="both", half_steps=2)
+    with pytest.raises(
+        ValueError, match=r"must be above 2, the steps in which HRM has not seen the whole image, but got 2 and 3"
+    ):
+        RunConfig(data=PhantomXray(), model=both, train={"supervision_steps": 2, "evaluation_steps": 3})
+
+
+def test_halting_by_sample_wants_a_loss_at_every_step():
+    last = HRM(**SMALL, head="multilabel", halves="carry")
+    with pytest.raises(ValueError, match=r"train\.halting must be 'batch' for HRM without a loss on the left half"):
+        RunConfig(data=PhantomXray(), model=last, train={"supervision_steps": 2, "evaluation_steps": 2, "halting": "sample"})
+
+
+def test_stablemax_is_for_one_label_an_image():
+    with pytest.raises(ValueError, match="several have a binary cross-entropy each"):
+        RunConfig(data=PhantomXray(), model=HRM(**SMALL, head="multilabel"), train={"loss": "stablemax"})
+
+
+def test_halting_by_sample_is_priced_by_the_step():
+    """A batch is one step, whatever the samples' most steps are; HRM's target looks one step ahead, without gradient."""
+    hrm = RunConfig(data=Digits(), model=HRM(**SMALL))
+    by_sample = hrm.with_changes({"train.halting": "sample", "train.supervision_steps": 16, "train.evaluation_steps": 16})
+
+    assert cost(by_sample).train_gflops == pytest.approx(cost(hrm).train_gflops + cost(hrm).gflops)
+
+
 def test_patients_beyond_the_table_are_refused():
     with pytest.raises(ConfigError, match=r"model.identifiers must be at least 12, the patients of Phantom.*but got 4"):
         HRM(head="multilabel", puzzle_emb="patient", identifiers=4).check_groups(12, "Phantom chest X-rays")

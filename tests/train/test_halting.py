@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Digits
+from recstudy.config import DataConfig, RunConfig, TrainConfig
+from recstudy.data import Digits, PhantomXray
 from recstudy.data.batches import Batch
 from recstudy.data.cache import load
 from recstudy.models import HRM, TRM
@@ -92,7 +92,7 @@ def test_exploration_touches_its_share_of_the_samples():
 def test_nothing_halts_before_the_image_is_seen_whole():
     config = TrainConfig(supervision_steps=4, halting="sample", exploration=0.0)
 
-    assert halted(output([5.0, 5.0]), torch.tensor([1, 2]), config, silent=1).tolist() == [False, True]
+    assert halted(output([5.0, 5.0]), torch.tensor([1, 2]), config, unseen=1).tolist() == [False, True]
 
 
 def test_the_value_of_going_on_is_learned_from_the_next_step():
@@ -102,7 +102,7 @@ def test_the_value_of_going_on_is_learned_from_the_next_step():
     assert target.tolist() == pytest.approx([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1))])
 
 
-def training(model, folder: Path, **train) -> Training:
+def training(model, folder: Path, data: DataConfig | None = None, **train) -> Training:
     settings = {
         "epochs": 2,
         "batch_size": 8,
@@ -111,7 +111,7 @@ def training(model, folder: Path, **train) -> Training:
         "halting": "sample",
         "ema_decay": 0.0,
     }
-    config = RunConfig(data=Digits(limit=48), model=model, train=TrainConfig(**settings | train))
+    config = RunConfig(data=data or Digits(limit=48), model=model, train=TrainConfig(**settings | train))
     return Training(config, load(config.data, folder), CPU)
 
 
@@ -161,9 +161,24 @@ def test_a_resumed_run_has_its_samples_in_work(tmp_path):
         assert torch.equal(resumed.state.network.state_dict()[name], value)
 
 
-def test_compiling_leaves_the_slots_as_they_are(tmp_path):
+XRAYS = PhantomXray(size=16, limit=48)
+PATCHES = HRM_SMALL.model_copy(update={"tokens": "patch", "patch": 8, "head": "multilabel"})
+
+
+# pytest makes an error of the warning that torch hides while it looks at the tensors between two graphs
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (HRM_SMALL, None),
+        (PATCHES.model_copy(update={"puzzle_emb": "patient", "identifiers": 794}), XRAYS),
+        (PATCHES.model_copy(update={"puzzle_emb": "pathology_query", "halves": "carry", "half_loss": "both"}), XRAYS),
+    ],
+    ids=["pixels", "patient", "queries in halves"],
+)
+def test_compiling_leaves_the_slots_as_they_are(model, data, tmp_path):
     """The same steps with the network compiled: same samples in work, same losses."""
-    plain, compiled = training(HRM_SMALL, tmp_path), training(HRM_SMALL, tmp_path)
+    plain, compiled = (training(model, tmp_path, data=data) for _ in range(2))
     compiled._forward = torch.compile(compiled.state.network, dynamic=False)  # type: ignore[assignment]
     for run in (plain, compiled):
         next(run.epochs())

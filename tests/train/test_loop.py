@@ -263,3 +263,15 @@ def test_weights_that_break_in_the_last_step_are_a_diverged_run():
     list(unselected.epochs())
     with pytest.raises(Diverged, match="the logits of the test set are not finite"):
         unselected.finish()
+
+
+def test_the_trace_counts_optimiser_updates():
+    """Three steps a batch: three updates with a detached carry, one without; the second epoch goes on from the first."""
+    for detach, updates in ((True, 12), (False, 4)):
+        run = training(train__detach_carry=detach, train__supervision_steps=3, train__epochs=2)
+        found = []
+        for _ in run.epochs():
+            found.append((run.trace["first"], len(run.trace["losses"]), run.trace["every"]))
+
+        assert found == [(0, updates, 1), (updates, updates, 1)]
+        assert run.state.updates == 2 * updates

@@ -11,9 +11,9 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import PhantomXray
+from recstudy.data import Digits, PhantomXray
 from recstudy.data.cache import load
-from recstudy.models import HRM
+from recstudy.models import HRM, HRMImage
 from recstudy.train.loop import Training
 from recstudy.train.parallel import concatenated
 from recstudy.train.state import load_checkpoint, save_checkpoint
@@ -50,6 +50,32 @@ def trained(folder: Path, stop_after: int | None = None) -> dict[str, object]:
         "steps": concatenated(slots.steps).tolist(),
         "begun": training.state.spent["images"],
     }
+
+
+def worker_of_the_last_epoch(rank: int, world: int, folder: str) -> None:
+    """What every worker of a group does without a selection, as `trial.py` does it: train, and the first one tests."""
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "WORLD_SIZE": str(world)}
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
+    config = RunConfig(
+        data=Digits(limit=31), model=HRMImage(width=16, heads=2, low_layers=1, high_layers=1, patch=4),
+        train=TrainConfig(epochs=1, batch_size=8, ema_decay=0.0, selection="last"),
+    )  # fmt: skip
+    training = Training(config, load(config.data, Path(folder)), torch.device("cpu"))
+    list(training.epochs())
+    if rank == 0:
+        Path(folder, "found.json").write_text(json.dumps(training.finish()))
+    (logits,), labels = training.predict(training._batches(training.data.test))  # 31 = 16 + 15: shares of 8 and 7 or less
+    assert logits.shape == (len(labels), 10)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gloo's file rendezvous is tried on Linux only")
+def test_a_group_without_a_selection_comes_to_its_end(tmp_path):
+    mp.spawn(worker_of_the_last_epoch, (2, str(tmp_path)), nprocs=2)
+
+    assert json.loads((tmp_path / "found.json").read_text())["selected"] == {"split": "last", "epoch": 0}
 
 
 def worker(rank: int, world: int, folder: str, stop_after: int | None) -> None:

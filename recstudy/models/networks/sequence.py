@@ -94,12 +94,12 @@ class SequenceNetwork(Network):
     def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
         """x (B, Q, S, D) by equations (1)-(3)."""
         width, scale = self.config.width, math.sqrt(self.config.width)
+        prefix = scale * self.prompt(groups)  # (B or 1, Q, D); first, because a look-up parts a compiled graph here
         if self.config.tokens == "pixel":
             levels = images.long() * self.config.vocabulary // 256
             tokens_BND = scale * self.embed(levels.flatten(1))
         else:
             tokens_BND = self.embed(nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2))
-        prefix = scale * self.prompt(groups)  # (B or 1, Q, D)
         empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
         front = torch.cat([prefix[:, :, None], empty], dim=2).expand(len(images), -1, -1, -1)
         x_BQSD = torch.cat([front, tokens_BND[:, None].expand(-1, self.queries, -1, -1)], dim=2)
@@ -110,8 +110,8 @@ class SequenceNetwork(Network):
         if self.puzzle is None:
             return self.answer.weight.new_zeros(1, 1, self.config.width)
         if self.config.puzzle_emb == "patient":
-            return self.puzzle(groups)[:, None]
-        return self.puzzle(torch.arange(self.queries, device=groups.device))[None]
+            return look_up(self.puzzle, groups)[:, None]
+        return look_up(self.puzzle, torch.arange(self.queries, device=groups.device))[None]
 
     def read(self, z_BQSD: Tensor) -> Output:
         """Equations (4)-(6); halting is judged by the mean over the passes of an image."""
@@ -121,6 +121,12 @@ class SequenceNetwork(Network):
         q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias  # float32 under autocast too
         halt, proceed = q_BQ2.mean(1).unbind(-1)
         return Output(logits, halt, proceed if self.config.bootstraps else None)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # inductor (torch 2.15) cannot compile sparse gradients
+def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
+    """Rows of a table with sparse gradients, outside of a compiled graph."""
+    return table(ids)
 
 
 def _embedding(config: SequenceModel, shape: Shape) -> nn.Embedding | nn.Linear:
