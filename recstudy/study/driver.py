@@ -31,6 +31,8 @@ from recstudy.train.worker import RESTARTS, tune_trial
 
 Trainable = Callable[..., None]
 
+SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
+
 # What a Tune process needs that only starts Ray Train workers: no core, and Tune wants something; every head node has this.
 COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
@@ -98,10 +100,14 @@ def _tune(
         fit = places[place]
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=results.root if where.address else None)
         trials = [_trial(plan, run, fit, results, where, scratch) for run in runs]
+        watch = _Watch(runs, results, view)
         try:
-            _fit(plan.study.name, trials, fit, scratch, _Watch(runs, results, view), trainable)
+            _fit(plan.study.name, trials, fit, scratch, watch, trainable)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+        if watch.hopeless:
+            view.gave_up(watch.errors[0], SAME)
+            return
 
 
 def _by_place(runs: Sequence[Run]) -> Mapping[Place, list[Run]]:
@@ -143,6 +149,7 @@ def _fit(name: str, trials: list[Trial], place: Place, scratch: str, watch: "_Wa
             storage_path=scratch,
             verbose=0,
             callbacks=[watch],
+            stop=_Hopeless(watch),
             failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=0),
         ),
@@ -156,6 +163,8 @@ class _Watch(tune.Callback):
     def __init__(self, runs: Sequence[Run], results: Results, view: View) -> None:
         self.results, self.view = results, view
         self.runs = {run.id: run for run in runs}
+        self.errors: list[str] = []
+        self.succeeded = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune writes its own state to disk; it is never restored from there
@@ -167,7 +176,7 @@ class _Watch(tune.Callback):
         self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: dict[str, Any], **info: Any
     ) -> None:
         if "status" in result:
-            self.view.ended(self._run(trial), result)
+            self._ended(self._run(trial), result)
         else:
             self.view.epoch(self._run(trial), result)
 
@@ -178,7 +187,35 @@ class _Watch(tune.Callback):
         if not folder.failure.exists() and not folder.finished:
             failure = {"class": "lost", "error": reason, "traceback": str(trial.get_error() or "")}
             write_json(folder.failure, {**failure, "attempts": len(read_lines(folder.attempts))})
-        self.view.ended(run, {"status": "failed", "error": reason})
+        self._ended(run, {"status": "failed", "error": reason})
+
+    def _ended(self, run: Run, outcome: dict[str, Any]) -> None:
+        if outcome["status"] == "failed":
+            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))  # a path in the run's folder is no difference
+        else:
+            self.succeeded = True
+        self.view.ended(run, outcome)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the first runs all failed in the same way."""
+        return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
 
     def _run(self, trial: TuneTrial) -> Run:
         return self.runs[trial.config["trial"].run_id]
+
+
+class _Hopeless(tune.Stopper):
+    """Ends a sweep whose first runs all fail in the same way, rather than to fail a thousand times."""
+
+    def __init__(self, watch: _Watch) -> None:
+        self.watch = watch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self.watch.hopeless

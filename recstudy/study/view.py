@@ -73,6 +73,11 @@ class View:
         what = outcome.get("error", "failed") if failed else outcome["status"] if score is None else f"{named} {score:.2f} %"
         self._say(f"[{self._done + self._failed}/{self._todo}] {run.label}, seed {run.seed}: {what}   {self._left()}")
 
+    def gave_up(self, error: str, count: int) -> None:
+        """Said once, in place of as many failures as there are runs left."""
+        self._say(f"Stopped: {count} runs failed in the same way and none succeeded: {error}")
+        self._say("The others were not run. Mend the cause, and give the same command again.")
+
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)
 

@@ -120,6 +120,20 @@ def test_a_failed_run_is_named_and_retried_by_the_next_call(shell):
     assert shell.records()[broken]["attempts"] == 2
 
 
+def test_a_sweep_whose_first_runs_all_fail_alike_stops(shell):
+    """Six runs whose folders cannot take a log: three are tried (and those that ran beside the third), and it is said once."""
+    ids = [run["id"] for run in json.loads(shell.run("--dry-run", "--json"))]
+    shell.run("--only", "latent_steps=3, supervision_steps=2", "--set", "train.epochs=1")  # makes the folder ours
+    for run_id in ids:
+        (shell.results / "runs" / run_id / "epochs.jsonl").mkdir(parents=True)
+
+    output = shell.run("--set", "place.cpus_per_run=2", code=1)  # one run at a time, on two cores
+
+    assert len(shell.records("failure.json")) < len(ids)
+    assert output.count("runs failed in the same way and none succeeded") == 1
+    assert "IsADirectoryError" in output
+
+
 def test_two_workers_take_the_steps_of_one(shell, tmp_path):
     """Ray Train on the CPU, gloo, the same global batch: equal losses to 1e-5."""
     alone = type(shell)(tmp_path / "alone")
