@@ -22,6 +22,11 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "002": {"train.selection": "test"},  # section 4.1
     "004": {"train.selection": "last"},  # the final epoch's weights
 }
+# Settings by model that a study of that paper varies, and its tables do not print.
+SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
+    ("004", "HRM"): {"train.supervision_steps": 2},
+    ("004", "CNN two-stage"): {"train.supervision_steps": 1, "train.evaluation_steps": 1},
+}
 METRICS = {  # the papers' names and ours
     "test_accuracy": "top1_accuracy",
     "test_accuracy_final": "top1_accuracy",
@@ -50,8 +55,8 @@ def published(table: str, margin: float = 0.5, only: Collection[str] = ()) -> tu
 
     Args:
         table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`.
-        margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit (default: half a
-            percentage point, about the spread between seeds that papers on these data sets report).
+        margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit, or in percentage points
+            of a fraction (default: half a point, about the spread between seeds that papers on these data sets report).
         only: these of its metrics, by their published names; all by default.
     """
     folder = files("recstudy").joinpath("papers")
@@ -74,7 +79,7 @@ def _target(row: dict[str, str], margin: float) -> Target:
     epochs = next((EPOCHS[key] for key in keys if key in EPOCHS), None)
     where = {"data.name": row["dataset"], "model": row["model"]}
     where |= {FIELDS.get(letter, letter): value for letter, value in stated.items()}
-    where |= PROTOCOLS.get(paper, {}) | ({"train.epochs": epochs} if epochs else {})
+    where |= PROTOCOLS.get(paper, {}) | SETTINGS.get((paper, row["model"]), {}) | ({"train.epochs": epochs} if epochs else {})
     return Target(
         source=f"{paper} {row['item']} ({row['id']})",
         metric=METRICS.get(row["metric"], row["metric"]),
@@ -83,5 +88,5 @@ def _target(row: dict[str, str], margin: float) -> Target:
         kind=row["kind"],
         note=row["note"],
         where=where,
-        margin=margin,
+        margin=margin / 100 if row["unit"] == "fraction" else margin,
     )

@@ -91,3 +91,10 @@ def test_only_some_metrics_of_a_table():
     }
     with pytest.raises(ConfigError, match=r"no metric 'acuracy' in 004_author_repo_curves: there are .*"):
         published("004_author_repo_curves", only=("acuracy",))
+
+
+def test_a_margin_is_in_percentage_points_of_a_fraction():
+    (mnist,) = [target for target in published("004_author_repo_curves", only=("test_accuracy_final",)) if target.value == 0.9802]
+
+    assert mnist.margin == pytest.approx(0.005)
+    assert mnist.where["train.supervision_steps"] == 2

@@ -142,10 +142,16 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
         lacking=sum(run["status"] == "done" for run in runs) - len(done) if not metric(name).computed else 0,
         failed=tuple(sorted(run["error_class"] for run in runs if run["status"] == "failed")),
         diverged=sum(run["status"] == "diverged" for run in runs),
-        placed=tuple(target for index in variants for target in placement.placed.get((index, name), ())),
+        placed=_nearest([target for index in variants for target in placement.placed.get((index, name), ())]),
         run_ids=tuple(run["id"] for run in done),
         synthetic=is_synthetic(records, variants),
     )
+
+
+def _nearest(placed: Sequence[Placed]) -> tuple[Placed, ...]:
+    """Those with the least against them: the comparable ones, or those of the same data set before others."""
+    least = min((len(target.reasons) for target in placed), default=0)
+    return tuple(target for target in placed if len(target.reasons) == least)
 
 
 Layout = tuple[tuple[str, ...], list[TableRow]]
