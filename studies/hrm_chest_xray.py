@@ -23,7 +23,7 @@ from recstudy.data import ChestXray14, PhantomXray
 from recstudy.models import HRM, DenseNet, ResNet, parameter_growth
 
 TRAIN = TrainConfig(
-    epochs=16, batch_size=16, supervision_steps=2, evaluation_steps=2, halt_threshold=1.0, halt_weight=0.5, learning_rate=1e-3,
+    epochs=14, batch_size=16, supervision_steps=2, evaluation_steps=2, halt_threshold=1.0, halt_weight=0.5, learning_rate=1e-3,
     warmup=0.1, weight_decay=0.1, beta2=0.95, gradient_clip=1.0, ema_decay=0.0,
 )  # fmt: skip
 ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1}  # for a net without states to refine
@@ -39,7 +39,7 @@ study = Study(
     name="hrm_chest_xray",
     presets={
         "quick": RunConfig(
-            data=PhantomXray(limit=700), model=HRM(**QUICK, halves="carry"), train=TRAIN, place=Place(gpus_per_run=0)
+            data=PhantomXray(limit=600), model=HRM(**QUICK, halves="carry"), train=TRAIN, place=Place(gpus_per_run=0)
         ),
         "standard": RunConfig(data=ChestXray14(), model=HRM(**STANDARD, halves="carry"), train=TRAIN),
         "paper": RunConfig(
