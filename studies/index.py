@@ -19,7 +19,8 @@ from typing import Annotated, Any
 import tyro
 
 from recstudy import Study
-from recstudy.analysis import Table
+from recstudy.analysis import Arithmetic, Table, markup
+from recstudy.analysis.arithmetic import arithmetic_data, printed
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.render import markdown
 from recstudy.analysis.spec import REPORT
@@ -81,9 +82,13 @@ def take(results: Results, name: str, preset: str) -> None:
     """Copy a study's tables, its verdicts and where they come from into `studies/tables/`."""
     records = load_study(results, name, preset)
     done = [row for row in records.rows if row["status"] == "done"]
-    specs = [part for part in REPORT.validate_python(records.plan["report"]) if isinstance(part, Table)]
-    tables = {spec.name: table_data(records, spec) for spec in specs}
-    verdicts = Counter(cell.verdict for table in tables.values() for row in table.rows for cell in row.cells if cell.placed)
+    parts = REPORT.validate_python(records.plan["report"])
+    measured = {spec.name: table_data(records, spec) for spec in parts if isinstance(spec, Table)}
+    counted = {spec.name: arithmetic_data(spec) for spec in parts if isinstance(spec, Arithmetic)}
+    verdicts = Counter(cell.verdict for table in measured.values() for row in table.rows for cell in row.cells if cell.placed)
+    verdicts += Counter(claim.verdict for data in counted.values() for claim in data.claims)
+    texts = {name: markdown(table) for name, table in measured.items()}
+    texts |= {name: markup.markdown(printed(data)) for name, data in counted.items()}
     first = done[0]
     content = {
         "command": records.plan["command"],
@@ -94,7 +99,7 @@ def take(results: Results, name: str, preset: str) -> None:
         "uncommitted changes": any(row["provenance.dirty"] for row in done),
         "minutes": round(sum(row["seconds"] for row in done) / 60, 1),
         "verdicts": dict(sorted(verdicts.items())),
-        "tables": {title: markdown(table) for title, table in tables.items()},
+        "tables": texts,
     }
     write_whole(TABLES / f"{name}.{preset}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
@@ -160,7 +165,7 @@ def reproduced(studies: list[Study], taken: dict[str, Any]) -> list[str]:
 
 def items(study: Study, preset: str) -> dict[str, int]:
     """Published table or figure -> how many of its values a preset's tables stand beside."""
-    parts = [part for part in study.by_preset(study.report, preset) if isinstance(part, Table)]
+    parts = [part for part in study.by_preset(study.report, preset) if isinstance(part, Table | Arithmetic)]
     sources = [target.source.split(" (")[0] for part in parts for target in part.targets]
     return dict(sorted(Counter(sources).items()))
 
