@@ -43,7 +43,7 @@ class Family:
     gpu: int
 
 
-HALVES = HRM(tokens="patch", head="multilabel", halves="carry", half_loss="both")  # both: a step on either half is trained
+XRAY = HRM(tokens="patch", head="multilabel")  # patches of 4x4: 256 of them
 SUDOKU = RunConfig(data=grid(9), model=HRM(vocabulary=11))
 FAMILIES = [
     Family("ViTRM, CIFAR-10", throughput.CONFIG, 32, 1024),
@@ -53,7 +53,7 @@ FAMILIES = [
     ),
     Family("CNN of 004, CIFAR-10", RunConfig(data=Cifar10(), model=CNN()), 64, 4096),
     Family("HRM, ARC 30x30", RunConfig(data=grid(30), model=HRM(vocabulary=12)), 1, 64),
-    Family("HRM, X-ray halves 64x64", RunConfig(data=ChestXray14(), model=HALVES), 8, 512),
+    Family("HRM, X-ray 64x64", RunConfig(data=ChestXray14(), model=XRAY), 4, 256),
     Family("TRM, ARC 30x30", RunConfig(data=grid(30), model=TRM(vocabulary=12, latent_steps=4)), 1, 64),
     Family("TRM-MLP, Sudoku 9x9", RunConfig(data=grid(9), model=TRM(vocabulary=11, mixing="mlp")), 8, 512),
 ]
