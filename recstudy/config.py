@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ConfigT = TypeVar("ConfigT", bound="Config")
 Shape = tuple[int, int, int]  # channels, height, width of an image
 Task = Literal["multiclass", "multilabel"]
+UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
 
 
 class Config(BaseModel):

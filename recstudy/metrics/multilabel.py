@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 from torch.nn import functional as F
 
-UNKNOWN = -1
+from recstudy.config import UNKNOWN
 
 
 def multilabel(logits: Tensor, labels: Tensor, names: Sequence[str]) -> tuple[dict[str, float], list[str]]:

@@ -15,11 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recstudy.config import TrainConfig
+from recstudy.config import UNKNOWN, TrainConfig
 from recstudy.data.batches import Batch
 from recstudy.models.networks.contract import Output
-
-UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
 
 
 def step_loss(output: Output, batch: Batch, config: TrainConfig, proceed_target: Tensor | None = None) -> Tensor:
