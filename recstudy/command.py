@@ -1,6 +1,6 @@
 """The `recstudy` command: reads what studies left behind, without torch or Ray."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,16 +28,33 @@ class Status:
     """A results folder."""
 
 
+@dataclass(frozen=True)
+class Clean:
+    """Show what a results folder can do without: old checkpoints and leftovers of killed processes."""
+
+    path: tyro.conf.Positional[Path] = Path("results")
+    """A results folder."""
+    orphans: bool = False
+    """Also the runs that no study names any more, finished ones too."""
+    yes: bool = False
+    """Remove it."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
-    command = tyro.extras.subcommand_cli_from_dict({"report": Report, "status": Status}, args=arguments, prog="recstudy")
+    commands: dict[str, Callable[..., Report | Status | Clean]] = {"report": Report, "status": Status, "clean": Clean}
+    command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="recstudy")
     finish(lambda: _read(command))
 
 
-def _read(command: Report | Status) -> int:
+def _read(command: Report | Status | Clean) -> int:
     from recstudy.analysis.report import show_report, show_status, studies_at
+    from recstudy.clean import show_clean
 
     out = console()
+    if isinstance(command, Clean):
+        show_clean(command.path, command.orphans, command.yes, out)
+        return 0
     if isinstance(command, Status):
         show_status(studies_at(command.path)[0][0], out)
         return 0

@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsA
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.registry import Registry
+from recstudy.tunable import Tunable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,6 +23,8 @@ ConfigT = TypeVar("ConfigT", bound="Config")
 Shape = tuple[int, int, int]  # channels, height, width of an image
 Task = Literal["multiclass", "multilabel"]
 UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
+# The metric that selects epochs, is drawn against depth and shown while a run trains; a percentage, higher is better.
+SCORES: dict[Task, str] = {"multiclass": "top1_accuracy", "multilabel": "auroc"}
 
 
 class Config(BaseModel):
@@ -131,8 +134,12 @@ class TrainConfig(Config):
     """How a model is trained: the one loop's settings, with the defaults of 002 where it states them."""
 
     epochs: int = Field(1, ge=1, description="passes over the training images")
-    batch_size: int = Field(128, ge=1, description="images an optimiser step, over all workers")
-    supervision_steps: int = Field(1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most")
+    batch_size: Annotated[int, Tunable([16, 32, 64, 128, 256, 512])] = Field(
+        128, ge=1, description="images an optimiser step, over all workers"
+    )
+    supervision_steps: Annotated[int, Tunable(1, 16)] = Field(
+        1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most"
+    )
     evaluation_steps: int = Field(1, ge=1, le=64, description="supervision steps (segments) before the logits are read at test")
     evaluation_depths: int = Field(
         4, ge=0, le=64, description="also score the test set after each of 1 to so many supervision steps, without retraining"
@@ -161,7 +168,7 @@ class TrainConfig(Config):
     optimizer: Literal["adamw", "adam_atan2"] = Field(
         "adamw", description="AdamW, or Adam whose step is an arctangent, without an epsilon (HRM, TRM)"
     )
-    learning_rate: float = Field(3e-4, gt=0)
+    learning_rate: Annotated[float, Tunable(1e-5, 1e-2, log=True)] = Field(3e-4, gt=0)
     final_learning_rate: float = Field(1e-6, ge=0, description="the cosine ends here")
     warmup: float = Field(
         0.0, ge=0, lt=1, description="share of the schedule with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000 epochs"
@@ -171,14 +178,16 @@ class TrainConfig(Config):
         description="what the schedule counts: epochs (002); optimiser updates; or updates against a length in batches, so that "
         "several updates a batch run it through early (004 as its author ran it, contradiction 004-3)",
     )
-    weight_decay: float = Field(0.05, ge=0, description="on every parameter")
+    weight_decay: Annotated[float, Tunable(1e-3, 1.0, log=True)] = Field(0.05, ge=0, description="on every parameter")
     puzzle_learning_rate: float = Field(1e-2, gt=0, description="of the puzzle embeddings, which SignSGD trains row by row")
     puzzle_weight_decay: float = Field(0.1, ge=0, description="on the puzzle embeddings of the batch")
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     gradient_clip: float = Field(0.0, ge=0, description="largest global gradient norm; 0 is off")
-    ema_decay: float = Field(0.999, ge=0, lt=1, description="moving average of the weights, for evaluation; 0 is off")
+    ema_decay: Annotated[float, Tunable([0.0, 0.99, 0.999, 0.9999])] = Field(
+        0.999, ge=0, lt=1, description="moving average of the weights, for evaluation; 0 is off"
+    )
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the matrix products (autocast)")
     selection: Literal["validation", "test", "last"] = Field(
         "validation",
@@ -204,26 +213,49 @@ class Place(Config):
     gpus_per_run: float | None = Field(
         None, ge=0, description="GPUs a worker gets; a fraction shares one; by default 1 where there are any"
     )
-    workers_per_run: int = Field(1, ge=1, le=64, description="workers that share each batch of one run")
+    workers_per_run: int = Field(
+        1, ge=1, le=64, description="workers that share each batch of one run; 1-4: one at least, up to four where there is room"
+    )
+    max_workers_per_run: int | None = Field(None, ge=1, le=64, description="of an elastic run: the 4 of workers_per_run 1-4")
     trainer: Literal["auto", "inline", "train"] = Field(
         "auto", description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a GPU"
     )
     compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile the network; auto: where a run has a GPU")
     checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints; 0: one each epoch")
+    silent_minutes: float = Field(
+        30.0, ge=0, description="a run that shows no sign for so long is stopped and marked hung; 0: never"
+    )
+
+    @property
+    def most_workers(self) -> int:
+        return self.max_workers_per_run or self.workers_per_run
 
     @property
     def uses_train(self) -> bool:
         if self.trainer == "auto":
-            return self.workers_per_run > 1 or bool(self.gpus_per_run)
+            return self.most_workers > 1 or bool(self.gpus_per_run)
         return self.trainer == "train"
 
     @property
     def compiles(self) -> bool:
         return self.compile == "on" or (self.compile == "auto" and bool(self.gpus_per_run))
 
+    @model_validator(mode="before")
+    @classmethod
+    def _range_of_workers(cls, values: Any) -> Any:
+        """`{"workers_per_run": "1-4"}` as the two fields that it means; a plain number has no second."""
+        if not isinstance(values, Mapping) or not isinstance(values.get("workers_per_run"), str):
+            return values
+        least, dash, most = values["workers_per_run"].partition("-")
+        return {**values, "workers_per_run": least, "max_workers_per_run": most if dash else None}
+
     @model_validator(mode="after")
     def _inline_is_one_worker(self) -> Self:
-        if self.trainer == "inline" and self.workers_per_run > 1:
+        if self.most_workers < self.workers_per_run:
+            raise ValueError(
+                f"workers_per_run must be a number or LEAST-MOST, but got {self.workers_per_run}-{self.max_workers_per_run}"
+            )
+        if self.trainer == "inline" and self.most_workers > 1:
             raise ValueError("trainer 'inline' runs one worker; use 'train' or 'auto' for several")
         if self.gpus_per_run is not None and self.gpus_per_run > 1 and self.gpus_per_run != int(self.gpus_per_run):
             raise ValueError(f"gpus_per_run must be a whole number above 1, but got {self.gpus_per_run}")

@@ -7,6 +7,17 @@ and keeps its traceback.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+# Why a run has no numbers: the classes of failure, in the order of a table that counts them.
+FAILURES = {
+    "diverged": "the loss or the answers are no longer finite; a result, which is not tried again",
+    "out of memory": "the device or the node has too little memory for it",
+    "hung": "it showed no sign of life for place.silent_minutes and was stopped",
+    "data": "a data set is missing or damaged",
+    "storage": "the results folder is full, read-only or gone",
+    "code": "anything else that was raised: its traceback tells",
+    "lost node": "its process or node ended and did not come back, after all restarts",
+}
+
 
 class RecstudyError(Exception):
     """Base of the errors that are shown as one line, without a traceback."""

@@ -2,75 +2,39 @@
 
     RESULTS/recstudy.json                      marks the folder as ours, with the format of its records
     RESULTS/runs/ID/config.json                what decided the run
-                   attempts.jsonl              one line each time a worker began it
+                   attempts.jsonl              one line each time a worker began it, and one where it left a drained node
                    epochs.jsonl                one line an epoch
                    losses.jsonl                one line an epoch: the training loss of every k-th update
                    mistakes.npz                the first misclassified test images, with true and predicted class
                    result.json                 there once the run is finished; then nothing here changes again
                    failure.json                why the last attempt failed; gone when a later one succeeds
+                   stopped.json                that it was stopped early, and why; gone when it is begun again
                    weights.safetensors         the selected epoch's weights
                    checkpoint-EPOCH.pt         to resume from; two at most, none once the run is finished
+                   hang-RANK.log               where a worker hung, until the next attempt has recorded it
+                   lock                        held by the worker that writes here (locks.py)
     RESULTS/studies/NAME/PRESET/plan.json      label, seed -> id, and the reports to draw
                                /report/        tables, figures, report.html
 
-A file is written under a temporary name, flushed to the disk and renamed, so that a reader sees the old one or the new
-one. Logs are appended to line by line; a torn last line is dropped by readers and cut off by the next writer. A run's
-folder is written by the one worker that holds its lock, everything else by the driver.
+How files are written stands in files.py. Lines are in the order in which they were written, whatever a node's clock says.
+A run's folder is written by the one worker that holds its lock, everything else by the driver.
 """
 
 import errno
-import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from recstudy.errors import StorageError
+from recstudy.files import MARKER, Json, append_line, persistently, read_json, read_lines, write_json, write_whole
+from recstudy.locks import held, locked
+
+__all__ = [
+    "FORMAT", "Json", "Results", "RunFolder", "append_line", "held", "locked", "read_json", "read_lines", "read_result",
+    "write_json", "write_whole",
+]  # fmt: skip
 
 FORMAT = 1
-Json = dict[str, Any]
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole, or as it was before."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_and_rename(path, content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise StorageError(
-            f"cannot write {path}: {error.strerror}. Free some space or use a folder that can be written."
-        ) from None
-
-
-def _write_and_rename(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    _flush_folder(path.parent)
-
-
-def write_json(path: Path, values: Any) -> None:
-    write_whole(path, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def read_json(path: Path) -> Json | None:
-    """The file's content, or None where there is none. A damaged file is an error that names it."""
-    try:
-        content: Json = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        raise StorageError(f"{path} is damaged: it is not JSON. Remove it and run the study again.") from None
-    return content
 
 
 def read_result(path: Path) -> Json | None:
@@ -79,31 +43,6 @@ def read_result(path: Path) -> Json | None:
     if result is not None and not (isinstance(result, dict) and "status" in result):
         raise StorageError(f"{path} is damaged: it states no status. Its run will be run again.")
     return result
-
-
-def append_line(path: Path, values: Json) -> None:
-    """Append one line, after cutting off a torn one."""
-    line = json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
-    with open(path, "ab+") as file:
-        file.truncate(_whole_length(file))
-        file.write(line.encode())
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_lines(path: Path) -> list[Json]:
-    """Every whole line up to the first that is damaged; none where there is no file."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    lines: list[Json] = []
-    for line in content[: content.rfind(b"\n") + 1].splitlines():
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            break
-    return lines
 
 
 class RunFolder:
@@ -118,7 +57,9 @@ class RunFolder:
         self.mistakes = path / "mistakes.npz"
         self.result = path / "result.json"
         self.failure = path / "failure.json"
+        self.stopped = path / "stopped.json"
         self.weights = path / "weights.safetensors"
+        self.lock = path / "lock"
 
     @property
     def finished(self) -> bool:
@@ -127,10 +68,60 @@ class RunFolder:
         except StorageError:
             return False
 
+    def begin(self, attempt: Json) -> None:
+        """A worker begins the run; that it was stopped before counts no more."""
+        append_line(self.attempts, attempt)
+        self.stopped.unlink(missing_ok=True)
+
+    def drained(self, closing: Json) -> None:
+        """The attempt under way leaves its node in good order: it and the one that goes on for it count as one."""
+        append_line(self.attempts, {**closing, "drained": True})
+
+    @property
+    def tries(self) -> int:
+        """How often the run was begun, without those attempts that left a drained node."""
+        lines = read_lines(self.attempts)
+        return sum("started" in line for line in lines) - sum("drained" in line for line in lines)
+
+    @property
+    def commits(self) -> list[str]:
+        """The commits of the code that made the run, in the order of its attempts."""
+        return list(dict.fromkeys(line["commit"] for line in read_lines(self.attempts) if line.get("commit")))
+
+    @property
+    def reason(self) -> str:
+        """Why the run has no numbers: one of `FAILURES`, or how far it is; empty where it has them."""
+        if self.finished:
+            status = (read_result(self.result) or {})["status"]
+            return "" if status == "done" else str(status)
+        failure = read_json(self.failure)
+        return str(failure["class"]) if failure else "stopped" if self.stopped.exists() else "not run"
+
     def finish(self, result: Json) -> None:
         """The run's one result: the last thing that is written."""
         write_json(self.result, {"format": FORMAT, **result})
-        self.failure.unlink(missing_ok=True)
+        for ended in (self.failure, self.stopped):
+            ended.unlink(missing_ok=True)
+
+    def fail(self, failure: Json) -> None:
+        """Why the last attempt failed: `class` (one of `FAILURES`), `error`, `traceback`."""
+        write_json(self.failure, {"format": FORMAT, **failure, "attempts": self.tries})
+
+    def hang_log(self, rank: int) -> Path:
+        """Where a worker's watchdog writes what it was doing when it hung."""
+        return self.path / f"hang-{rank}.log"
+
+    def take_hang(self) -> str:
+        """What hung in the attempt before this one, which the logs tell and are then removed; empty where nothing did."""
+        logs = sorted(self.path.glob("hang-*.log"))
+        told = "".join(log.read_text(errors="replace") for log in logs)
+        for log in logs:
+            log.unlink(missing_ok=True)
+        return told
+
+    def wait_until_there(self) -> None:
+        """Wait for a file system that went away, so that nothing is written where it was mounted (StorageError)."""
+        persistently(self.path.parent.stat, self.path)
 
     def sweep(self) -> None:
         """Remove what a killed worker left half-written and, once the run is finished, its checkpoints."""
@@ -153,21 +144,22 @@ class Results:
 
     def create(self) -> "Results":
         """Make the folder, or check that it is ours and can be written."""
-        marker = self.root / "recstudy.json"
+        marker = self.root / MARKER
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             if not marker.exists() and any(self.root.iterdir()):
                 raise StorageError(
-                    f"{self.root} holds files of another program (recstudy.json is missing). "
+                    f"{self.root} holds files of another program ({MARKER} is missing). "
                     "Give an empty or new folder with --results."
                 )
             made = read_json(marker) or {}
             if made.get("format", FORMAT) > FORMAT:
                 raise StorageError(f"{self.root} was written by a newer recstudy (format {made['format']}). Update this one.")
-            if made.get("format") != FORMAT:
-                write_json(marker, {"format": FORMAT, "what": "results of recstudy"})
             if not os.access(self.root, os.W_OK):
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            if made.get("format") != FORMAT:
+                write_json(marker, {"format": FORMAT, "what": "results of recstudy"})
+            (self.root / "runs").mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
         except OSError as error:
             raise StorageError(
                 f"cannot write results to {self.root}: {error.strerror}. Give another folder with --results."
@@ -181,53 +173,14 @@ class Results:
         return self.root / "studies" / name / preset
 
     def states(self) -> dict[str, str]:
-        """`done` or `failed` by run id, for every run that has either."""
+        """`done`, `stopped` (early, on purpose) or `failed` by run id, for every run that is one of them."""
         states: dict[str, str] = {}
         runs = self.root / "runs"
         for folder in os.scandir(runs) if runs.exists() else ():
             if RunFolder(Path(folder.path)).finished:
                 states[folder.name] = "done"
+            elif os.path.exists(folder.path + "/stopped.json"):
+                states[folder.name] = "stopped"
             elif os.path.exists(folder.path + "/failure.json"):
                 states[folder.name] = "failed"
         return states
-
-
-@contextmanager
-def locked(path: Path, holder: str, wait: bool = False) -> Iterator[None]:
-    """Hold `path` as a lock: wait for it, or say who holds it. The system frees the lock of a process that died."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a+")  # noqa: SIM115
-    except OSError as error:
-        raise StorageError(f"cannot lock {path}: {error.strerror}. Use a folder that can be written.") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise StorageError(f"{path.parent} is in use by {file.read().strip()}. Wait for it or stop it.") from None
-        file.truncate(0)
-        file.write(holder)
-        file.flush()
-        yield
-
-
-def _whole_length(file: Any) -> int:
-    """Length up to and including the last newline."""
-    length = file.seek(0, os.SEEK_END)
-    while length:
-        start = max(0, length - 4096)
-        file.seek(start)
-        newline = file.read(length - start).rfind(b"\n")
-        if newline >= 0:
-            return int(start + newline + 1)
-        length = start
-    return 0
-
-
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

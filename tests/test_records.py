@@ -1,76 +1,10 @@
 import json
 import os
-import subprocess
-import sys
-import threading
-import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from recstudy.errors import StorageError
-from recstudy.records import Results, RunFolder, append_line, locked, read_json, read_lines, write_json, write_whole
-
-
-@given(st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3), max_size=6), st.data())
-def test_a_log_torn_anywhere_keeps_its_whole_lines_and_takes_more(tmp_path_factory, lines, data):
-    path = tmp_path_factory.mktemp("log") / "log.jsonl"
-    for line in lines:
-        append_line(path, line)
-    whole = path.read_bytes() if lines else b""
-    cut = data.draw(st.integers(0, len(whole)))
-    path.write_bytes(whole[:cut])
-    kept = whole[:cut].count(b"\n")
-
-    assert read_lines(path) == lines[:kept]
-
-    append_line(path, {"more": 1})
-
-    assert read_lines(path) == [*lines[:kept], {"more": 1}]
-
-
-def test_a_torn_tail_longer_than_a_page_is_cut(tmp_path):
-    path = tmp_path / "log.jsonl"
-    append_line(path, {"epoch": 0})
-    with open(path, "ab") as file:
-        file.write(b'{"epoch": 1, "text": "' + b"x" * 10_000)
-
-    append_line(path, {"epoch": 1})
-
-    assert read_lines(path) == [{"epoch": 0}, {"epoch": 1}]
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
-    path = tmp_path / "values.json"
-    write_json(path, {"a": 1})
-
-    with pytest.raises(ValueError, match="Out of range float"):
-        write_json(path, {"a": float("nan")})
-
-    assert read_json(path) == {"a": 1}
-    assert os.listdir(tmp_path) == ["values.json"]
-
-
-def test_a_write_killed_half_way_leaves_the_old_file(tmp_path):
-    """A real process, killed between the write and the rename."""
-    path = tmp_path / "values.json"
-    write_whole(path, "old")
-    code = (
-        "import os, sys, signal, pathlib\nfrom recstudy import records\n"
-        "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"records.write_whole(pathlib.Path({str(path)!r}), 'new')"
-    )
-
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
-    assert path.read_text() == "old"
-
-
-def test_damaged_json_is_named(tmp_path):
-    (tmp_path / "result.json").write_text('{"status": "do')
-
-    with pytest.raises(StorageError, match=r"result.json is damaged"):
-        read_json(tmp_path / "result.json")
+from recstudy.records import Results, RunFolder, append_line, read_json, read_lines, write_json, write_whole
 
 
 def test_epochs_from_a_resumed_one_on_are_dropped(tmp_path):
@@ -93,13 +27,43 @@ def test_a_result_ends_a_failure(tmp_path):
     assert not folder.failure.exists()
 
 
-def test_states_tell_finished_from_failed(tmp_path):
+def test_states_tell_finished_from_failed_and_stopped(tmp_path):
     results = Results(tmp_path / "results").create()
     results.run("a").finish({"status": "done"})
-    write_json(results.run("b").failure, {"class": "code"})
+    results.run("b").fail({"class": "code"})
     (results.root / "runs/c").mkdir()
+    write_json(results.run("d").stopped, {"epoch": 3})
 
-    assert results.states() == {"a": "done", "b": "failed"}
+    assert results.states() == {"a": "done", "b": "failed", "d": "stopped"}
+
+
+def test_what_was_stopped_is_no_longer_so_once_it_is_begun_again_or_ends(tmp_path):
+    for ends in (lambda folder: folder.begin({"started": "now"}), lambda folder: folder.finish({"status": "done"})):
+        folder = RunFolder(tmp_path)
+        write_json(folder.stopped, {"epoch": 3})
+
+        ends(folder)
+
+        assert not folder.stopped.exists()
+
+
+def test_an_attempt_that_left_a_drained_node_and_its_successor_are_one(tmp_path):
+    folder = RunFolder(tmp_path)
+    for commit in ("b", "a", "b", None):
+        folder.begin({"started": "2026-01-01T00:00:00+00:00", "commit": commit})
+    folder.drained({"ended": "2020-01-01T00:00:00+00:00"})  # by a clock that is wrong
+
+    assert folder.tries == 3
+    assert folder.commits == ["b", "a"]
+
+
+def test_a_failure_says_its_format_and_how_often_it_was_tried(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.begin({"started": "now"})
+
+    folder.fail({"class": "code", "error": "it broke"})
+
+    assert read_json(folder.failure) == {"format": 1, "class": "code", "error": "it broke", "attempts": 1}
 
 
 @pytest.mark.parametrize("content", ['{"status": "do', "{}", "[]", ""])
@@ -110,12 +74,6 @@ def test_a_damaged_result_is_no_result(tmp_path, content):
 
     assert not folder.finished
     assert results.states() == {}
-
-
-def test_a_log_is_read_up_to_its_first_damaged_line(tmp_path):
-    (tmp_path / "log").write_bytes(b'{"epoch": 0}\n\x00\x00\n{"epoch": 2}\n')
-
-    assert read_lines(tmp_path / "log") == [{"epoch": 0}]
 
 
 def test_records_of_a_newer_version_are_left_alone(tmp_path):
@@ -155,41 +113,6 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
 
     with pytest.raises(StorageError, match=r"cannot write results to .*file/results: Not a directory"):
         Results(tmp_path / "file/results").create()
-
-
-def test_a_lock_says_who_holds_it_and_is_freed_by_a_kill(tmp_path):
-    lock = tmp_path / "study/lock"
-    code = (
-        "import pathlib, time\nfrom recstudy.records import locked\n"
-        f"with locked(pathlib.Path({str(lock)!r}), 'process 7 on moon'):\n    print('held', flush=True)\n    time.sleep(60)"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        with pytest.raises(StorageError, match="in use by process 7 on moon"), locked(lock, "me"):
-            pass
-        holder.kill()
-        holder.wait()
-
-        with locked(lock, "me"):
-            assert lock.read_text() == "me"
-
-
-def test_a_waiting_lock_waits(tmp_path):
-    order = []
-
-    def second():
-        with locked(tmp_path / "lock", "second", wait=True):
-            order.append("second")
-
-    with locked(tmp_path / "lock", "first"):
-        thread = threading.Thread(target=second)
-        thread.start()
-        time.sleep(0.1)
-        order.append("first")
-    thread.join(10)
-
-    assert order == ["first", "second"]
 
 
 def test_records_are_json_that_other_programs_read(tmp_path):

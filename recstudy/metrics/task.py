@@ -5,12 +5,10 @@ from typing import Any
 
 from torch import Tensor
 
+from recstudy.config import SCORES as SCORES
 from recstudy.config import Task
 from recstudy.metrics.classification import classification
 from recstudy.metrics.multilabel import auroc, multilabel
-
-# The metric that selects epochs, is drawn against depth and shown while a run trains; a percentage, higher is better.
-SCORES: dict[Task, str] = {"multiclass": "top1_accuracy", "multilabel": "auroc"}
 
 
 def score(task: Task, logits: Tensor, labels: Tensor) -> float:

@@ -3,12 +3,13 @@
 The recursion stands in `networks/hrm.py`, what goes in and out in `networks/sequence.py`.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.config import FAMILIES, Shape
 from recstudy.models.sequence import SequenceModel
+from recstudy.tunable import Tunable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,10 +22,10 @@ class HRM(SequenceModel):
     bootstraps: ClassVar[bool] = True
 
     family: Literal["hrm"] = "hrm"
-    high_layers: int = Field(4, ge=1, le=48, description="layers of f_H")
-    low_layers: int = Field(4, ge=1, le=48, description="layers of f_L")
-    high_cycles: int = Field(2, ge=1, le=64, description="N: H-updates a segment")
-    low_cycles: int = Field(2, ge=1, le=64, description="T: L-updates before each H-update")
+    high_layers: Annotated[int, Tunable(1, 6)] = Field(4, ge=1, le=48, description="layers of f_H")
+    low_layers: Annotated[int, Tunable(1, 6)] = Field(4, ge=1, le=48, description="layers of f_L")
+    high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
+    low_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="T: L-updates before each H-update")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step", description="through the last L- and the last H-update (the paper); the last high cycle; every update"
     )

@@ -1,11 +1,12 @@
 """HRM for small images (004): what can be set. The equations stand in `networks/hrm_image.py`."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.checks import patches_and_heads
+from recstudy.tunable import Tunable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,12 +20,12 @@ class HRMImage(ModelConfig):
 
     family: Literal["hrm_image"] = "hrm_image"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: int = Field(192, ge=2, description="D: dimensions of a token")
+    width: Annotated[int, Tunable([64, 128, 192, 256, 384])] = Field(192, ge=2, description="D: dimensions of a token")
     heads: int = Field(6, ge=1, description="attention heads")
-    low_layers: int = Field(3, ge=1, le=48, description="layers of f_L")
-    high_layers: int = Field(3, ge=1, le=48, description="layers of f_H")
-    high_cycles: int = Field(2, ge=1, le=64, description="N: H-updates a segment")
-    low_cycles: int = Field(3, ge=1, le=64, description="T: L-updates before each H-update")
+    low_layers: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=48, description="layers of f_L")
+    high_layers: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=48, description="layers of f_H")
+    high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
+    low_cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: L-updates before each H-update")
     expansion: int = Field(4, ge=1, description="hidden width of the GEGLU, in widths")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step", description="through the last L- and the last H-update (the paper); the last high cycle; every update"

@@ -3,12 +3,13 @@
 The recursion stands in `networks/trm.py`, what goes in and out in `networks/sequence.py`.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from recstudy.config import FAMILIES, Shape
 from recstudy.models.sequence import SequenceModel, hidden_width
+from recstudy.tunable import Tunable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,9 +22,11 @@ class TRM(SequenceModel):
     family: Literal["trm"] = "trm"
     prefix: int = Field(16, ge=1, le=64, description="positions in front of the image, of which the puzzle embedding fills one")
     mixing: Literal["attention", "mlp"] = Field("attention", description="how tokens mix; 'mlp' is a SwiGLU over the sequence")
-    layers: int = Field(2, ge=1, le=48, description="layers of the one net")
-    cycles: int = Field(3, ge=1, le=64, description="T: cycles a segment")
-    latent_steps: int = Field(6, ge=1, le=64, description="n: z-updates a cycle; 6 for Sudoku, 4 for ARC and mazes")
+    layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
+    cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
+    latent_steps: Annotated[int, Tunable(1, 8)] = Field(
+        6, ge=1, le=64, description="n: z-updates a cycle; 6 for Sudoku, 4 for ARC and mazes"
+    )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "last_cycle", description="through the last cycle (the code); every update; the last z- and the last y-update"
     )

@@ -1,11 +1,12 @@
 """ViTRM (002): what can be set. The equations stand in `networks/vitrm.py`."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.checks import patches_and_heads
+from recstudy.tunable import Tunable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,12 +24,16 @@ class ViTRM(ModelConfig):
 
     family: Literal["vitrm"] = "vitrm"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
-    width: int = Field(384, ge=1, description="d: dimensions of a token")
+    width: Annotated[int, Tunable([64, 128, 192, 256, 384, 512])] = Field(384, ge=1, description="d: dimensions of a token")
     heads: int = Field(6, ge=1, description="attention heads")
-    layers: int = Field(3, ge=1, le=48, description="k: transformer layers of a block")
-    latent_tokens: int = Field(64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z")
-    latent_steps: int = Field(3, ge=1, le=64, description="n: z-updates a cycle")
-    cycles: int = Field(1, ge=1, le=64, description="T in training; the code runs one cycle a supervision step whatever T is")
+    layers: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=48, description="k: transformer layers of a block")
+    latent_tokens: Annotated[int, Tunable([16, 32, 64, 128])] = Field(
+        64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z"
+    )
+    latent_steps: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=64, description="n: z-updates a cycle")
+    cycles: Annotated[int, Tunable(1, 3)] = Field(
+        1, ge=1, le=64, description="T in training; the code runs one cycle a supervision step whatever T is"
+    )
     test_cycles: int = Field(1, ge=1, le=64, description="T at test: chained cycles before the logits are read")
     blocks: Literal[1, 2] = Field(1, description="one block f for z and y (section 3.3, code), or one for each (section 3)")
     ffn: Literal["swiglu", "gelu"] = Field("swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)")
@@ -36,7 +41,9 @@ class ViTRM(ModelConfig):
         None, ge=1, description="m: its hidden width; by default 4d/3 (swiglu) or 2d (gelu): equal counts"
     )
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before each branch (code) or after each sum")
-    dropout: float = Field(0.1, ge=0, lt=1, description="on attention weights and on both residual branches")
+    dropout: Annotated[float, Tunable([0.0, 0.1, 0.2, 0.3])] = Field(
+        0.1, ge=0, lt=1, description="on attention weights and on both residual branches"
+    )
     latent_init: Literal["learned", "fixed"] = Field("learned", description="z at the start: trained, or one fixed random draw")
     image_in_answer: bool = Field(False, description="let the y-update attend to the image tokens x too")
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(

@@ -14,8 +14,7 @@ is the one value read inside a step.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,24 +23,21 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig, Task
+from recstudy.config import RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet, Split
-from recstudy.metrics.task import SCORES, measures, score
+from recstudy.metrics.task import SCORES
 from recstudy.models.networks.contract import Carry, Network, Output, build
+from recstudy.train.evaluate import Diverged, autocast, defined, findings, mistakes, selection_scores
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
-from recstudy.train.losses import answer_loss, step_loss
+from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, learning_rate, make_optimizers, set_learning_rate
-from recstudy.train.parallel import average_buffers, concatenated, rank_and_world, sum_gradients, total
+from recstudy.train.parallel import average_buffers, rank_and_world, sum_gradients, total
+from recstudy.train.watchdog import alive
 
 # What a run has used up: wall seconds, those of the training passes, images begun, and images x supervision steps.
 SPENT = ("seconds", "train_seconds", "images", "image_steps")
 TRACED = 200  # losses kept of an epoch, evenly spaced
-MISTAKES = 36  # misclassified test images kept to look at
-
-
-class Diverged(Exception):
-    """The training loss is no longer finite."""
 
 
 @dataclass
@@ -137,6 +133,7 @@ class Training:
         ended = torch.zeros(2, device=self.device)  # samples that halted by themselves, and the steps that they took
         image_steps = 0
         for batch in self._train.epoch(self.state.epoch):
+            alive()
             if self._by_sample and batch.total < self._full_batch:
                 continue  # every slot needs its sample; the next epoch's order gives these images another place
             begun += self._begins(batch)
@@ -166,7 +163,7 @@ class Training:
         pending: list[Tensor] = []  # losses whose gradient still flows, where the carry is not detached
         for step in range(config.supervision_steps):
             silent = step < self.config.model.silent_steps
-            with self._autocast(), torch.set_grad_enabled(not (silent and config.detach_carry)):
+            with autocast(self.device, config), torch.set_grad_enabled(not (silent and config.detach_carry)):
                 output, carry = self._forward(batch.images, carry)
             if silent:
                 continue
@@ -187,12 +184,12 @@ class Training:
         """One supervision step on the samples in work, of which `batch` replaces those that have halted."""
         state, config = self.state, self.config.train
         slots = refilled(state.slots, batch, state.network)
-        with self._autocast():
+        with autocast(self.device, config):
             output, carry = self._forward(slots.batch.images, slots.carry)
         carry, steps = detached(carry), slots.steps + 1
         done, target = halted(output, steps, config, self.config.model.unseen_steps), None
         if output.proceed is not None:
-            with self._autocast(), torch.no_grad():
+            with autocast(self.device, config), torch.no_grad():
                 following, _ = self._forward(slots.batch.images, carry)
             target = proceed_target(following, steps, config.supervision_steps)
         loss = step_loss(output, slots.batch, config, target).sum() / batch.total
@@ -255,28 +252,38 @@ class Training:
         mean = total(output.halt.detach().float().sigmoid().sum() / batch.total)
         return bool(mean > threshold)
 
-    def _autocast(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.train.precision == "bfloat16")
-
     # ---------------------------------------------------------------------------------------------- evaluation
 
     def select(self) -> dict[str, float]:
         """Evaluate on the selection split and keep the weights where they are the best so far."""
         self._share_buffers()
-        (logits,), labels = self.predict(self._selection)
-        logits, labels = concatenated(logits), concatenated(labels)
-        loss = answer_loss(logits, labels, self.config.train.loss).mean().item()
+        loss, reached = selection_scores(self.state.evaluated, self._selection, self.config)
         if not np.isfinite(loss):
             raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch}")
-        reached = score(self._task, logits, labels)  # not a number where no class has both kinds of images: never the best
-        if reached > self.state.best.score:
+        if reached > self.state.best.score:  # never, where it is not a number
             weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
             self.state.best = Best(self.state.epoch, reached, weights)
-        return {"selection_loss": loss, **_defined({f"selection_{SCORES[self._task]}": reached})}
+        return {"selection_loss": loss, **defined({f"selection_{self._score}": reached})}
+
+    def finish(self) -> dict[str, Any]:
+        """Load the selected weights and look at the test set, this once."""
+        state, config = self.state, self.config
+        if state.best.weights:
+            state.evaluated.load_state_dict(state.best.weights)
+        test, train = (self._batches(split, shared=False) for split in (self.data.test, self.data.train))
+        found, logits, labels = findings(state.evaluated, test, train, config)
+        if config.data.task == "multiclass":
+            self.mistakes = mistakes(self.data.test, logits, labels, config.data.class_names)
+        selected = {
+            "split": config.train.selection,
+            "epoch": state.best.epoch if state.best.weights else state.epoch - 1,
+            **({self._score: state.best.score} if state.best.weights else {}),
+        }
+        return {**found, "selected": selected}
 
     @property
-    def _task(self) -> Task:
-        return self.config.data.task
+    def _score(self) -> str:
+        return SCORES[self.config.data.task]
 
     def _share_buffers(self) -> None:
         """Batch norm's running statistics: the mean over the workers, and the same in the averaged network."""
@@ -284,93 +291,15 @@ class Training:
         if self.state.average is not None:
             self.state.average.copy_buffers()
 
-    @torch.no_grad()
-    def predict(self, batches: Batches, depths: Sequence[int] = ()) -> tuple[list[Tensor], Tensor]:
-        """Logits (N, K) after each of `depths` supervision steps, and labels (N,), of this worker's share, evaluated weights.
-
-        Without depths: after `evaluation_steps`. Depths are counted from 1 and come from one chain of steps.
-        """
-        depths = depths or [self.config.train.evaluation_steps]
-        network = self.state.evaluated.eval()
-        logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
-        labels = []
-        own = max(1, 2 * self.config.train.batch_size // rank_and_world()[1])  # fits where training does, which keeps activations
-        for batch in batches.plain(own * batches.world):
-            images, groups = _some(batch.images), None if batch.groups is None else _some(batch.groups)
-            carry = network.start(images, groups)
-            for step in range(1, max(depths) + 1):
-                with self._autocast():
-                    output, carry = network(images, carry)
-                if step in logits:
-                    logits[step].append(output.logits[: len(batch.images)].float())
-            labels.append(batch.labels)
-        return [torch.cat(parts) for parts in logits.values()], torch.cat(labels)
-
     def _out_of_patience(self) -> bool:
         patience = self.config.train.patience
         return bool(patience) and self.state.epoch - 1 - self.state.best.epoch >= patience
-
-    def finish(self) -> dict[str, Any]:
-        """Load the selected weights and look at the test set, this once."""
-        state = self.state
-        if state.best.weights:
-            state.evaluated.load_state_dict(state.best.weights)
-        (logits,), labels = self.predict(self._batches(self.data.test, shared=False))
-        if not torch.isfinite(logits).all():
-            raise Diverged("the logits of the test set are not finite")
-        (seen,), known = self.predict(self._batches(self.data.train, shared=False))
-        name = SCORES[self._task]
-        found = measures(self._task, logits, labels, self.config.data.class_names)
-        found["metrics"] |= _defined({f"train_{name}": score(self._task, seen, known)})
-        if self._task == "multiclass":
-            self.mistakes = self._mistakes(logits, labels)
-        return {
-            **found,
-            "depths": {name: self.by_depth()},
-            "selected": {
-                "split": self.config.train.selection,
-                "epoch": state.best.epoch if state.best.weights else state.epoch - 1,
-                **({name: state.best.score} if state.best.weights else {}),
-            },
-        }
-
-    def by_depth(self) -> dict[str, float]:
-        """The task's score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
-        the whole image on; none without recursion."""
-        depths = range(self.config.model.unseen_steps + 1, self.config.train.evaluation_depths + 1)
-        if not self.config.model.recursive or not depths:
-            return {}
-        scored, labels = self.predict(self._batches(self.data.test, shared=False), depths)
-        return _defined({str(depth): score(self._task, logits, labels) for depth, logits in zip(depths, scored, strict=True)})
-
-    def _mistakes(self, logits: Tensor, labels: Tensor) -> dict[str, Any]:
-        """The first misclassified test images, with what they are and what they were taken for."""
-        predicted = logits.argmax(-1)
-        at = (predicted != labels).nonzero()[:MISTAKES, 0].cpu().numpy()
-        rows, names = self.data.test.rows[at], [*self.config.data.class_names]
-        names += [f"token {at}" for at in range(len(names), logits.shape[1])]  # of a vocabulary larger than the classes
-        return {
-            "rows": rows,
-            "labels": labels.cpu().numpy()[at],
-            "predicted": predicted.cpu().numpy()[at],
-            "images": np.asarray(self.data.test.images[rows]),
-            "names": np.array(names),
-        }
 
 
 def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:
     """At most `TRACED` of an epoch's losses, evenly spaced; `first` is the number of its first update."""
     every = -(-len(losses) // TRACED)
     return {"epoch": epoch, "first": first, "every": every, "losses": [float(f"{loss:.5g}") for loss in losses[::every]]}
-
-
-def _defined(values: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if np.isfinite(value)}
-
-
-def _some(share: Tensor) -> Tensor:
-    """A share, or one of zeros in place of an empty one: not every network can take no images."""
-    return share if len(share) else share.new_zeros(1, *share.shape[1:])
 
 
 def detached(carry: Carry) -> Carry:

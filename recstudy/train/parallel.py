@@ -74,6 +74,11 @@ def first_says(decision: bool) -> bool:
     return bool(total(torch.tensor(int(decision and rank_and_world()[0] == 0))))
 
 
+def any_says(decision: bool) -> bool:
+    """Whether any worker has decided so, on each of them."""
+    return bool(total(torch.tensor(int(decision))))
+
+
 def wait_for_all() -> None:
     if _several():
         dist.barrier()

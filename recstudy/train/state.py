@@ -17,6 +17,7 @@ from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from recstudy.data.batches import Batch
+from recstudy.errors import StorageError
 from recstudy.records import write_whole
 from recstudy.train.halting import Slots
 from recstudy.train.loop import Best, Training
@@ -32,7 +33,8 @@ DIGEST = 32  # bytes of a sha256
 def save_checkpoint(training: Training, folder: Path, write: bool = True) -> None:
     """Write the state after the last finished epoch; older checkpoints than the newest two go.
 
-    Every worker of a group calls this, because the samples in work are spread over them; one of them writes.
+    Where it cannot be written, a warning says so and the older ones are kept: the run can do without. Every worker of a
+    group calls this, because the samples in work are spread over them; one of them writes.
     """
     state = training.state
     slots = None if state.slots is None else [concatenated(part) for part in _parts(state.slots)]
@@ -53,7 +55,11 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
     torch.save(content, buffer)
     archive = buffer.getvalue()
     path = folder / f"checkpoint-{state.epoch:06d}.pt"
-    write_whole(path, archive + hashlib.sha256(archive).digest())
+    try:
+        write_whole(path, archive + hashlib.sha256(archive).digest())
+    except StorageError as error:
+        log.warning("going on without a checkpoint of epoch %d: %s", state.epoch, error)
+        return
     for old in checkpoints(folder)[KEPT:]:
         old.unlink()
 

@@ -6,15 +6,13 @@ has its result, what was not goes on from its newest checkpoint.
 
 import io
 import os
-import platform
-import resource
 import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,20 @@ import torch
 
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
-from recstudy.errors import DataError
-from recstudy.metrics.cost import cost, steps_a_batch
+from recstudy.errors import StorageError
 from recstudy.metrics.task import SCORES
-from recstudy.records import Json, RunFolder, append_line, locked, read_lines, write_json, write_whole
-from recstudy.train.loop import Diverged, Training
-from recstudy.train.parallel import first_says, rank_and_world, wait_for_all
+from recstudy.records import Json, RunFolder, append_line, locked, write_json, write_whole
+from recstudy.train.account import origin, spent
+from recstudy.train.evaluate import Diverged
+from recstudy.train.failures import failure_class
+from recstudy.train.loop import Training
+from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
+from recstudy.train.watchdog import watched
 
 Report = Callable[[dict[str, Any]], None]
+
+LOADING = 8  # times the silence allowed in training: decoding a set, or waiting for who does, gives no sign
 
 
 @dataclass(frozen=True)
@@ -55,76 +58,127 @@ class Trial:
         return f"{self.study} {self.label} seed={self.config['seed']}"
 
 
-def run_trial(trial: Trial, report: Report) -> Json:
-    """Train one run to its result, or say why not: `{"status": "done" | "diverged" | "failed", ...}`.
+def never() -> bool:
+    return False
 
-    Every worker of a group calls this; the first writes the records, and `report` gets each epoch's line.
+
+def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -> Json:
+    """Train one run to its result, or say why not: `{"status": "done" | "diverged" | "failed" | "drained", ...}`.
+
+    Every worker of a group calls this; the first writes the records, and `report` gets each epoch's line. Once `leave`
+    says so on any of them, the run ends after the epoch under way as `drained`, with a checkpoint to go on from elsewhere.
     """
     folder = RunFolder(Path(trial.folder))
     if rank_and_world()[0] != 0:
-        return _fit(trial, folder, report, write=False) if first_says(False) else {"status": "done"}
-    with locked(folder.path / "lock", f"process {os.getpid()} on {socket.gethostname()}", wait=True):
+        return _fit(trial, folder, report, leave, write=False) if first_says(False) else {"status": "done"}
+    try:
+        folder.wait_until_there()
+        with locked(folder.lock, f"process {os.getpid()} on {socket.gethostname()}", wait=True):
+            return _attempt(trial, folder, report, leave)
+    except StorageError as error:
+        return _ended(error)
+
+
+def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool]) -> Json:
+    """What the worker does that holds the run's lock."""
+    try:
         folder.sweep()
-        if not first_says(not folder.finished):  # another study, or an earlier driver, was faster
-            return {"status": "done"}
-        append_line(folder.attempts, {"started": now(), "host": socket.gethostname(), "process": os.getpid()})
+        hung = "" if folder.finished else folder.take_hang()
+        if not first_says(not folder.finished and not hung):  # another study, or an earlier driver, was faster
+            return _hung(trial, folder, hung) if hung else {"status": "done"}
+        attempt = {"started": now(), "host": socket.gethostname(), "process": os.getpid()}
+        folder.begin(attempt | {"commit": trial.commit, "dirty": trial.dirty})
         write_json(folder.config, trial.config)
-        try:
-            return _fit(trial, folder, report, write=True)
-        except Exception as error:
-            return _failed(error, folder)
+        return _fit(trial, folder, report, leave, write=True)
+    except Exception as error:
+        with suppress(StorageError):  # then the outcome alone tells
+            if folder.path.exists():
+                folder.fail({**_failure(error), "traceback": traceback.format_exc()})
+        return _ended(error)
 
 
-def _failed(error: Exception, folder: RunFolder) -> Json:
-    failure = {"class": _failure_class(error), "error": f"{type(error).__name__}: {error}"}
-    attempts = len(read_lines(folder.attempts))
-    write_json(folder.failure, {**failure, "traceback": traceback.format_exc(), "attempts": attempts})
+def _failure(error: Exception) -> Json:
+    return {"class": failure_class(error), "error": f"{type(error).__name__}: {error}"}
+
+
+def _ended(error: Exception) -> Json:
     if rank_and_world()[1] > 1:
         raise error  # the other workers wait for a message that will not come: let Train end the group
+    return {"status": "failed", **_failure(error)}
+
+
+def _hung(trial: Trial, folder: RunFolder, stack: str) -> Json:
+    minutes = trial.config["place"]["silent_minutes"]
+    failure = {"class": "hung", "error": f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"}
+    folder.fail({**failure, "traceback": stack})
     return {"status": "failed", **failure}
 
 
-def _fit(trial: Trial, folder: RunFolder, report: Report, write: bool) -> Json:
+def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:
     started = now()
     config = RunConfig.model_validate(trial.config)
+    silence, log = 60 * config.place.silent_minutes, folder.hang_log(rank_and_world()[0])
     device = reset_process(config)
-    data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
-    training = Training(config, data, device, compile=config.place.compiles)
-    load_checkpoint(training, folder.path)
-    if write:
-        folder.keep_epochs(below=training.state.epoch)
-    try:
-        _train(training, folder, report, write)
-        outcome: Json = {"status": "done", **(training.finish() if write else {})}
-    except Diverged as error:
-        outcome = {"status": "diverged", "error": str(error), "metrics": {}}
-    if write:
-        if training.mistakes:
-            write_whole(folder.mistakes, _archive(training.mistakes))
-        if outcome["status"] == "done":
-            save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
-        folder.finish(outcome | _account(training, trial, folder, started, data.checksum))
-        folder.sweep()
+    with watched(LOADING * silence, log):
+        data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
+    with watched(silence, log):
+        training = Training(config, data, device, compile=config.place.compiles)
+        load_checkpoint(training, folder.path)
+        if write:
+            folder.keep_epochs(below=training.state.epoch)
+        outcome = _outcome(training, folder, report, leave, write)
+        if write:
+            _record(training, trial, folder, outcome, started)
     wait_for_all()  # a worker that leaves early would end the group
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(SCORES[config.data.task])}
+
+
+def _outcome(training: Training, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:
+    try:
+        if not _train(training, folder, report, leave, write):
+            return {"status": "drained"}
+        return {"status": "done", **(training.finish() if write else {})}
+    except Diverged as error:
+        return {"status": "diverged", "error": str(error), "metrics": {}}
+
+
+def _train(training: Training, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> bool:
+    """Train the epochs that are left; False where the run was left before its end."""
+    saved, epochs = time.monotonic(), training.config.train.epochs
+    for line in training.epochs():
+        if write:
+            append_line(folder.losses, training.trace)
+            append_line(folder.epochs, line)
+        leaving = any_says(leave())
+        if first_says(leaving or time.monotonic() - saved >= training.config.place.checkpoint_seconds):
+            save_checkpoint(training, folder.path, write)
+            saved = time.monotonic()
+        report(line | {"epochs_done": training.state.epoch, "epochs": epochs})
+        if leaving:
+            return False
+    return True
+
+
+def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, started: str) -> None:
+    """What an ended run leaves; the result is last, so that there is all of it or none."""
+    if outcome["status"] == "drained":
+        folder.drained({"ended": now()})
+        return
+    folder.wait_until_there()
+    if training.mistakes:
+        write_whole(folder.mistakes, _archive(training.mistakes))
+    if outcome["status"] == "done":
+        save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
+    code = {"commit": trial.commit, "dirty": trial.dirty, "commits": folder.commits}
+    made = {"provenance": {**code, **origin(training), "started": started, "finished": now()}}
+    folder.finish({**outcome, "cost": spent(training), "attempts": folder.tries, **made})
+    folder.sweep()
 
 
 def _archive(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
-
-
-def _train(training: Training, folder: RunFolder, report: Report, write: bool) -> None:
-    saved = time.monotonic()
-    for line in training.epochs():
-        if write:
-            append_line(folder.losses, training.trace)
-            append_line(folder.epochs, line)
-        if first_says(time.monotonic() - saved >= training.config.place.checkpoint_seconds):
-            save_checkpoint(training, folder.path, write)
-            saved = time.monotonic()
-        report(line | {"epochs": training.config.train.epochs})
 
 
 def reset_process(config: RunConfig) -> torch.device:
@@ -141,66 +195,6 @@ def reset_process(config: RunConfig) -> torch.device:
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     return torch.device("cuda", torch.cuda.current_device())
-
-
-def _account(training: Training, trial: Trial, folder: RunFolder, started: str, checksum: str) -> Json:
-    """What the run cost and where its numbers come from."""
-    spent, config = training.state.spent, training.config
-    counted = cost(config)
-    step_gflops = counted.train_gflops / steps_a_batch(config)
-    seconds = spent["seconds"]
-    return {
-        "cost": {
-            **asdict(counted),
-            "train_pflop": spent["image_steps"] * step_gflops / 1e6,
-            "seconds": seconds,
-            "device_seconds": seconds * rank_and_world()[1],
-            "images_per_second": spent["images"] / seconds if seconds else 0.0,
-            "peak_memory_mb": _peak_memory_mb(training.device),
-            "epoch_seconds": spent["train_seconds"] / training.state.epoch if training.state.epoch else 0.0,
-            "supervision_steps_used": spent["image_steps"] / spent["images"] if spent["images"] else 0.0,
-        },
-        "attempts": len(read_lines(folder.attempts)),
-        "provenance": {
-            "commit": trial.commit,
-            "dirty": trial.dirty,
-            "versions": {name: version(name) for name in ("recstudy", "torch", "torchvision", "ray", "numpy")},
-            "hardware": hardware(training.device),
-            "workers": rank_and_world()[1],
-            "data_checksum": checksum,
-            "data_notes": list(training.data.notes),
-            "synthetic": config.data.synthetic,
-            "started": started,
-            "finished": now(),
-        },
-    }
-
-
-def hardware(device: torch.device) -> Json:
-    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    return {"host": socket.gethostname(), "cpu": _cpu_name(), "cores": os.cpu_count(), "gpu": gpu}
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def _peak_memory_mb(device: torch.device) -> float:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10  # of the process, which may have run others before
-
-
-def _failure_class(error: Exception) -> str:
-    if isinstance(error, DataError):
-        return "data"
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return "out of memory"
-    return "code"
 
 
 def now() -> str:

@@ -1,17 +1,23 @@
 """Where a trial meets Ray: inside Tune's own process, or on Ray Train workers that Tune's process starts."""
 
+import time
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+import ray
 import ray.train
 from ray import tune
 from ray.train.torch import TorchConfig, TorchTrainer
 from ray.tune.integration.ray_train import TuneReportCallback
 
 from recstudy.config import Place
+from recstudy.train.parallel import first_says
 from recstudy.train.trial import Report, Trial, run_trial
 
 RESTARTS = 2  # of a group of workers, or of a trial's process, that was killed
+REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
+ASK_S = 5.0  # between two questions whether the node is drained; notices come a minute or more ahead
 
 
 def tune_trial(settings: dict[str, Trial]) -> None:
@@ -21,7 +27,7 @@ def tune_trial(settings: dict[str, Trial]) -> None:
     if place.uses_train:
         _on_train_workers(trial, place)
     else:
-        tune.report(run_trial(trial, titled(trial.title, tune.report)))
+        tune.report(run_trial(trial, throttled(titled(trial.title, tune.report)), Draining()))
 
 
 def _on_train_workers(trial: Trial, place: Place) -> None:
@@ -50,7 +56,7 @@ def _on_train_workers(trial: Trial, place: Place) -> None:
 def _train_worker(values: dict[str, Any]) -> None:
     """One worker of a group: reports in step with the others, as Train wants it."""
     trial = Trial(**values)
-    ray.train.report(run_trial(trial, titled(trial.title, ray.train.report)))
+    ray.train.report(run_trial(trial, throttled(titled(trial.title, ray.train.report)), Draining()))
 
 
 def titled(title: str, report: Report) -> Report:
@@ -63,3 +69,35 @@ def titled(title: str, report: Report) -> Report:
         show(title)
 
     return report_and_show
+
+
+def throttled(report: Report) -> Report:
+    """`report` for at most one epoch every `REPORT_S`, and for the last. The log on disk has all of them.
+
+    A group's workers report the same epochs, as Train wants it.
+    """
+    reported = float("-inf")
+
+    def report_some(line: dict[str, Any]) -> None:
+        nonlocal reported
+        last = line["epochs_done"] >= line["epochs"]
+        if first_says(last or time.monotonic() - reported >= REPORT_S):
+            report(line)
+            reported = time.monotonic()
+
+    return report_some
+
+
+class Draining:
+    """Whether Ray wants this node back, such as a spot machine before it goes; asked anew every `ASK_S`."""
+
+    def __init__(self) -> None:
+        self._answer, self._asked = False, float("-inf")
+
+    def __call__(self) -> bool:
+        if time.monotonic() - self._asked >= ASK_S:
+            self._asked = time.monotonic()
+            with suppress(ray.exceptions.RayError):  # a head node that does not answer has other ways to end this run
+                nodes = ray._private.worker.global_worker.gcs_client.get_draining_nodes(timeout=ASK_S)  # not public in 2.60
+                self._answer = ray.get_runtime_context().get_node_id() in nodes
+        return self._answer

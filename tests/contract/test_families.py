@@ -11,6 +11,7 @@ from recstudy.data import Digits, PhantomXray
 from recstudy.data.cache import load
 from recstudy.metrics.cost import cost
 from recstudy.models.networks.contract import build
+from recstudy.train.evaluate import predict
 from recstudy.train.loop import Training, detached
 from recstudy.train.state import load_checkpoint, save_checkpoint
 
@@ -131,7 +132,7 @@ def test_a_worker_without_images_has_no_predictions(family):
     none = training._batches(training.data.test)
     none.rows, none.rank, none.world = none.rows[:1], 0, 2  # of one image, the first of two workers has none
 
-    (logits,), labels = training.predict(none)
+    (logits,), labels = predict(training.state.evaluated, none, config)
 
     assert len(logits) == len(labels) == 0
     assert logits.shape[1] >= config.data.classes

@@ -8,7 +8,8 @@ from recstudy.config import Augment, RunConfig, TrainConfig
 from recstudy.data import Digits
 from recstudy.data.cache import load
 from recstudy.models import ResNet, ViTRM
-from recstudy.train.loop import Diverged, Training
+from recstudy.train.evaluate import Diverged, predict
+from recstudy.train.loop import Training
 
 CPU = torch.device("cpu")
 RUN = RunConfig(
@@ -240,7 +241,7 @@ def test_train_accuracy_is_that_of_the_images_without_augmentation():
 
     accuracy = run.finish()["metrics"]["train_top1_accuracy"]
 
-    (logits,), labels = run.predict(run._train)
+    (logits,), labels = predict(run.state.evaluated, run._train, run.config)
     assert accuracy == pytest.approx(100 * (logits.argmax(-1) == labels).double().mean().item())
 
 

@@ -14,9 +14,12 @@ from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, PhantomXray
 from recstudy.data.cache import load
 from recstudy.models import HRM, HRMImage
+from recstudy.records import RunFolder, read_lines
+from recstudy.train.evaluate import predict
 from recstudy.train.loop import Training
 from recstudy.train.parallel import concatenated
 from recstudy.train.state import load_checkpoint, save_checkpoint
+from recstudy.train.trial import Trial, run_trial
 
 CONFIG = RunConfig(
     data=PhantomXray(size=16, limit=48),
@@ -65,7 +68,8 @@ def worker_of_the_last_epoch(rank: int, world: int, folder: str) -> None:
     list(training.epochs())
     if rank == 0:
         Path(folder, "found.json").write_text(json.dumps(training.finish()))
-    (logits,), labels = training.predict(training._batches(training.data.test))  # 31 = 16 + 15: shares of 8 and 7 or less
+    test = training._batches(training.data.test)  # 31 = 16 + 15: shares of 8 and 7 or less
+    (logits,), labels = predict(training.state.evaluated, test, config)
     assert logits.shape == (len(labels), 10)
     dist.barrier()
     dist.destroy_process_group()
@@ -116,3 +120,25 @@ def test_the_samples_in_work_of_two_workers_go_on_with_one(tmp_path):
     for ours, theirs in zip(resumed["traces"], straight["traces"][1:], strict=True):
         assert ours == pytest.approx(theirs, rel=2e-4)
     assert resumed["steps"] == straight["steps"]
+
+
+def worker_asked_to_leave(rank: int, world: int, folder: str, attempt: int) -> None:
+    """The node of the second worker alone is wanted back, in the first attempt."""
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "WORLD_SIZE": str(world)}
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet-{attempt}", rank=rank, world_size=world)
+    config = CONFIG.with_changes({"place.workers_per_run": 2, "place.gpus_per_run": 0})
+    values = {**config.values, "place": config.place.model_dump()}
+    work = Trial("s", "v", values, config.run_id, f"{folder}/run", folder, False, folder, None, False)
+    outcome = run_trial(work, lambda line: None, leave=lambda: attempt == 0 and rank == 1)
+    Path(folder, f"outcome-{attempt}-{rank}").write_text(outcome["status"])
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gloo's file rendezvous is tried on Linux only")
+def test_a_group_leaves_together_when_one_node_is_drained_and_goes_on(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    for attempt, status in enumerate(["drained", "done"]):
+        mp.spawn(worker_asked_to_leave, (2, str(tmp_path), attempt), nprocs=2)
+        assert [Path(tmp_path, f"outcome-{attempt}-{rank}").read_text() for rank in (0, 1)] == [status, status]
+        assert [line["epoch"] for line in read_lines(folder.epochs)] == [[0], [0, 1, 2]][attempt]
+    assert folder.tries == 1

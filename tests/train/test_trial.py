@@ -1,4 +1,9 @@
 import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
 
 from safetensors.torch import load_file
 
@@ -68,3 +73,121 @@ def test_what_it_cost_counts_the_steps_that_were_made(tmp_path):
 
     assert cost["supervision_steps_used"] == 2
     assert cost["train_pflop"] == 29 * 3 * cost["train_gflops"] / 1e6
+
+
+def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
+    """The reader of a fifo that nobody writes hangs, as a file server that does not answer makes it hang."""
+    work = trial(tmp_path, place__silent_minutes=0.5 / 60)
+    folder = RunFolder(Path(work.folder))
+    os.mkfifo(folder.path / "checkpoint-000001.pt")
+
+    ended = in_a_process(work)
+
+    assert ended.returncode == 1, ended.stderr
+    outcome = run_trial(work, lambda line: 1 / 0)
+    assert outcome == {
+        "status": "failed", "class": "hung",
+        "error": "no sign of life for 0.00833333 minutes (place.silent_minutes); it was stopped",
+    }  # fmt: skip
+    failure = json.loads(folder.failure.read_text())
+    assert failure["class"] == "hung"
+    assert "in load_checkpoint" in failure["traceback"]
+    assert failure["attempts"] == 1
+
+    (folder.path / "checkpoint-000001.pt").unlink()
+    assert run_trial(work, lambda line: None)["status"] == "done"  # the next command tries again
+    assert not list(folder.path.glob("hang-*"))
+    assert not folder.failure.exists()
+
+
+def in_a_process(work: Trial) -> subprocess.CompletedProcess[str]:
+    code = (
+        "import json, sys\nimport recstudy.data, recstudy.models\nfrom recstudy.train.trial import Trial, run_trial\n"
+        "print(json.dumps(run_trial(Trial(**json.loads(sys.argv[1])), lambda line: None)))"
+    )
+    command = [sys.executable, "-c", code, json.dumps(asdict(work))]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_path):
+    undisturbed, asked = trial(tmp_path / "undisturbed"), trial(tmp_path / "asked")
+    run_trial(undisturbed, lambda line: None)
+    reported = []
+
+    outcome = run_trial(asked, reported.append, leave=lambda: len(reported) == 1)
+
+    folder = RunFolder(Path(asked.folder))
+    assert outcome["status"] == "drained"
+    assert [line["epochs_done"] for line in reported] == [1, 2]
+    assert [path.name for path in folder.path.glob("checkpoint-*")] == ["checkpoint-000002.pt"]
+    assert not folder.finished
+    assert run_trial(asked, lambda line: None)["status"] == "done"
+    result, expected = (json.loads(RunFolder(Path(work.folder)).result.read_text()) for work in (asked, undisturbed))
+    assert result["metrics"] == expected["metrics"]
+    assert result["attempts"] == 1  # a node that is wanted back is no failure
+    assert len(read_lines(folder.attempts)) == 3
+
+
+def test_the_result_names_the_commits_of_all_attempts(tmp_path):
+    work = trial(tmp_path)
+    run_trial(replace(work, commit="older", dirty=True), lambda line: None, leave=lambda: True)
+
+    run_trial(work, lambda line: None)
+
+    folder = RunFolder(Path(work.folder))
+    made = json.loads(folder.result.read_text())["provenance"]
+    assert (made["commit"], made["commits"]) == ("abc", ["older", "abc"])
+    assert [line["dirty"] for line in read_lines(folder.attempts) if "commit" in line] == [True, False]
+
+
+def test_a_full_disk_fails_the_run_clean_and_it_works_again_afterwards(small_disk, monkeypatch):
+    monkeypatch.setattr("recstudy.files.PAUSES", (0.05, 0.05))
+    work = trial(small_disk.path)
+    folder = RunFolder(Path(work.folder))
+
+    outcome = run_trial(work, lambda line: small_disk.fill())
+
+    assert (outcome["status"], outcome["class"]) == ("failed", "storage")
+    assert "No space left on device" in outcome["error"]
+    assert [line["epoch"] for line in read_lines(folder.epochs)][:1] == [0]
+    small_disk.free()
+    assert run_trial(work, lambda line: None)["status"] == "done"
+    assert [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
+    assert not folder.failure.exists()
+
+
+def test_a_checkpoint_without_room_costs_the_run_nothing(small_disk, monkeypatch, caplog):
+    """A model of which one checkpoint fits on the disk, and no second beside it."""
+    monkeypatch.setattr("recstudy.files.PAUSES", (0.05, 0.05))
+    work = trial(small_disk.path, place__checkpoint_seconds=0, model__width=64)
+
+    assert run_trial(work, lambda line: None)["status"] == "done"
+
+    assert [f"without a checkpoint of epoch {epoch}" in caplog.text for epoch in (1, 2, 3)] == [False, True, True]
+
+
+def test_a_disk_that_turns_read_only_fails_the_run_clean(small_disk, monkeypatch):
+    monkeypatch.setattr("recstudy.files.PAUSES", (0.05, 0.05))
+    work = trial(small_disk.path)
+
+    outcome = run_trial(work, lambda line: small_disk.bar())
+
+    assert (outcome["status"], outcome["class"]) == ("failed", "storage")
+    assert "Read-only file system. Make it writable again" in outcome["error"]
+    small_disk.unbar()
+    assert run_trial(work, lambda line: None)["status"] == "done"
+
+
+def test_nothing_is_written_where_a_disk_was_that_went_away(small_disk, monkeypatch):
+    monkeypatch.setattr("recstudy.files.PAUSES", (0.05, 0.05))
+    for epochs, before in ((3, False), (1, False), (1, True)):  # gone in the middle, before the result, before it begins
+        small_disk.mount()
+        work = trial(small_disk.path, train__epochs=epochs)
+        if before:
+            small_disk.unmount()
+
+        outcome = run_trial(work, lambda line: small_disk.unmount())
+
+        assert (outcome["status"], outcome["class"]) == ("failed", "storage")
+        assert "Bring its file system back" in outcome["error"]
+        assert list(small_disk.path.iterdir()) == []

@@ -1,0 +1,121 @@
+"""What a network has learned: the selection split after each epoch, the test set once, at the end.
+
+Every function takes the network with the weights to be judged and leaves it in evaluation mode. Prediction is shared by a
+group's workers as training is; the test set is looked at by one of them.
+
+Shapes: N images, K classes.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data.batches import Batches
+from recstudy.data.cache import Split
+from recstudy.metrics.task import SCORES, measures, score
+from recstudy.models.networks.contract import Network
+from recstudy.train.losses import answer_loss
+from recstudy.train.parallel import concatenated, rank_and_world
+from recstudy.train.watchdog import alive
+
+MISTAKES = 36  # misclassified test images kept to look at
+
+
+class Diverged(Exception):
+    """A loss or an answer is no longer finite."""
+
+
+def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManager[Any]:
+    """The precision of the matrix products, in training and here."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
+
+
+@torch.no_grad()
+def predict(network: Network, batches: Batches, config: RunConfig, depths: Sequence[int] = ()) -> tuple[list[Tensor], Tensor]:
+    """Logits (N, K) after each of `depths` supervision steps, and labels (N,), of this worker's share.
+
+    Without depths: after `evaluation_steps`. Depths are counted from 1 and come from one chain of steps.
+    """
+    depths = depths or [config.train.evaluation_steps]
+    network.eval()
+    logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
+    labels = []
+    own = max(1, 2 * config.train.batch_size // rank_and_world()[1])  # fits where training does, which keeps activations
+    for batch in batches.plain(own * batches.world):
+        alive()
+        images, groups = _some(batch.images), None if batch.groups is None else _some(batch.groups)
+        carry = network.start(images, groups)
+        for step in range(1, max(depths) + 1):
+            with autocast(images.device, config.train):
+                output, carry = network(images, carry)
+            if step in logits:
+                logits[step].append(output.logits[: len(batch.images)].float())
+        labels.append(batch.labels)
+    return [torch.cat(parts) for parts in logits.values()], torch.cat(labels)
+
+
+def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
+    """Loss in nats and the task's score on the selection split, over all workers.
+
+    The score is not a number where no class has both kinds of images.
+    """
+    (logits,), labels = predict(network, batches, config)
+    logits, labels = concatenated(logits), concatenated(labels)
+    loss = answer_loss(logits, labels, config.train.loss).mean().item()
+    return loss, score(config.data.task, logits, labels)
+
+
+def findings(network: Network, test: Batches, train: Batches, config: RunConfig) -> tuple[dict[str, Any], Tensor, Tensor]:
+    """What a result states of the answers, and the test set's logits (N, K) and labels.
+
+    Raises:
+        Diverged: a logit is not finite.
+    """
+    (logits,), labels = predict(network, test, config)
+    if not torch.isfinite(logits).all():
+        raise Diverged("the logits of the test set are not finite")
+    (seen,), known = predict(network, train, config)
+    task = config.data.task
+    found = measures(task, logits, labels, config.data.class_names)
+    found["metrics"] |= defined({f"train_{SCORES[task]}": score(task, seen, known)})
+    return {**found, "depths": {SCORES[task]: by_depth(network, test, config)}}, logits, labels
+
+
+def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, float]:
+    """The task's score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
+    the whole image on; none without recursion."""
+    depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
+    if not config.model.recursive or not depths:
+        return {}
+    scored, labels = predict(network, test, config, depths)
+    return defined({str(depth): score(config.data.task, logits, labels) for depth, logits in zip(depths, scored, strict=True)})
+
+
+def mistakes(split: Split, logits: Tensor, labels: Tensor, class_names: Sequence[str]) -> dict[str, Any]:
+    """The first misclassified images, with what they are and what they were taken for."""
+    predicted = logits.argmax(-1)
+    at = (predicted != labels).nonzero()[:MISTAKES, 0].cpu().numpy()
+    rows, names = split.rows[at], [*class_names]
+    names += [f"token {at}" for at in range(len(names), logits.shape[1])]  # of a vocabulary larger than the classes
+    return {
+        "rows": rows,
+        "labels": labels.cpu().numpy()[at],
+        "predicted": predicted.cpu().numpy()[at],
+        "images": np.asarray(split.images[rows]),
+        "names": np.array(names),
+    }
+
+
+def defined(values: dict[str, float]) -> dict[str, float]:
+    """Without those that are not a number."""
+    return {name: value for name, value in values.items() if np.isfinite(value)}
+
+
+def _some(share: Tensor) -> Tensor:
+    """A share, or one of zeros in place of an empty one: not every network can take no images."""
+    return share if len(share) else share.new_zeros(1, *share.shape[1:])

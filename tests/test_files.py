@@ -1,0 +1,155 @@
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recstudy.errors import StorageError
+from recstudy.files import append_line, read_json, read_lines, write_json, write_whole
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3), max_size=6), st.data())
+def test_a_log_torn_anywhere_keeps_its_whole_lines_and_takes_more(tmp_path_factory, lines, data):
+    path = tmp_path_factory.mktemp("log") / "log.jsonl"
+    for line in lines:
+        append_line(path, line)
+    whole = path.read_bytes() if lines else b""
+    cut = data.draw(st.integers(0, len(whole)))
+    path.write_bytes(whole[:cut])
+    kept = whole[:cut].count(b"\n")
+
+    assert read_lines(path) == lines[:kept]
+
+    append_line(path, {"more": 1})
+
+    assert read_lines(path) == [*lines[:kept], {"more": 1}]
+
+
+def test_a_torn_tail_longer_than_a_page_is_cut(tmp_path):
+    path = tmp_path / "log.jsonl"
+    append_line(path, {"epoch": 0})
+    with open(path, "ab") as file:
+        file.write(b'{"epoch": 1, "text": "' + b"x" * 10_000)
+
+    append_line(path, {"epoch": 1})
+
+    assert read_lines(path) == [{"epoch": 0}, {"epoch": 1}]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "values.json"
+    write_json(path, {"a": 1})
+
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(path, {"a": float("nan")})
+
+    assert read_json(path) == {"a": 1}
+    assert os.listdir(tmp_path) == ["values.json"]
+
+
+def test_a_write_killed_half_way_leaves_the_old_file(tmp_path):
+    """A real process, killed between the write and the rename."""
+    path = tmp_path / "values.json"
+    write_whole(path, "old")
+    code = (
+        "import os, sys, signal, pathlib\nfrom recstudy import files\n"
+        "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"files.write_whole(pathlib.Path({str(path)!r}), 'new')"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert path.read_text() == "old"
+
+
+def test_damaged_json_is_named(tmp_path):
+    (tmp_path / "result.json").write_text('{"status": "do')
+
+    with pytest.raises(StorageError, match=r"result.json is damaged"):
+        read_json(tmp_path / "result.json")
+
+
+def test_a_log_is_read_up_to_its_first_damaged_line(tmp_path):
+    (tmp_path / "log").write_bytes(b'{"epoch": 0}\n\x00\x00\n{"epoch": 2}\n')
+
+    assert read_lines(tmp_path / "log") == [{"epoch": 0}]
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """The five tries within a second."""
+    monkeypatch.setattr("recstudy.files.PAUSES", (0.1, 0.2, 0.3, 0.3))
+
+
+def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(small_disk, fast):
+    log = small_disk.path / "runs/a/log.jsonl"
+    write_json(small_disk.path / "recstudy.json", {"format": 1})
+    append_line_below(log, {"epoch": 0})
+    (small_disk.path / "runs/a/checkpoint-000001.pt").write_bytes(b"x" * 300_000)
+    small_disk.fill()
+
+    with pytest.raises(StorageError, match=r"cannot write .*log.jsonl: No space left on device. 0.0 MB are free there. "
+                       r"Checkpoints of unfinished runs take 0.3 MB; `recstudy clean .*disk` shows what can go"):  # fmt: skip
+        append_line(log, {"epoch": 1, "text": "x" * 100_000})
+    with pytest.raises(StorageError, match="No space left on device"):
+        write_whole(small_disk.path / "recstudy.json", "x" * 100_000)
+
+    assert read_lines(log) == [{"epoch": 0}]
+    assert read_json(small_disk.path / "recstudy.json") == {"format": 1}
+    small_disk.free()
+    append_line(log, {"epoch": 1})
+    assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}]
+
+
+def test_room_that_comes_back_in_time_is_used(small_disk, fast):
+    log = small_disk.path / "log.jsonl"
+    append_line(log, {"epoch": 0})
+    small_disk.fill()
+    threading.Timer(0.25, small_disk.free).start()
+
+    append_line(log, {"epoch": 1, "text": "x" * 100_000})
+
+    assert [line["epoch"] for line in read_lines(log)] == [0, 1]
+
+
+def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast):
+    small_disk.bar()
+
+    with pytest.raises(StorageError, match=r"Read-only file system. Make it writable again, or give another folder"):
+        write_whole(small_disk.path / "file", "text")
+
+    threading.Timer(0.25, small_disk.unbar).start()
+    write_whole(small_disk.path / "file", "text")
+    assert (small_disk.path / "file").read_text() == "text"
+
+
+def test_a_folder_that_went_away_is_waited_for(tmp_path, fast):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    folder.rename(tmp_path / "elsewhere")
+
+    with pytest.raises(StorageError, match="Bring its file system back; the same command then goes on"):
+        append_line(folder / "log", {"epoch": 0})
+
+    threading.Timer(0.25, (tmp_path / "elsewhere").rename, (folder,)).start()
+    append_line(folder / "log", {"epoch": 0})
+    assert read_lines(folder / "log") == [{"epoch": 0}]
+
+
+def test_what_does_not_pass_by_itself_fails_at_once(tmp_path):
+    (tmp_path / "log").mkdir()
+    started = time.monotonic()
+
+    with pytest.raises(IsADirectoryError, match="log"):
+        append_line(tmp_path / "log", {"epoch": 0})
+
+    assert time.monotonic() - started < 0.4
+
+
+def append_line_below(path: Path, line: dict) -> None:
+    path.parent.mkdir(parents=True)
+    append_line(path, line)
