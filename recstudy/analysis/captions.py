@@ -21,10 +21,11 @@ def caption(records: StudyRecords, variants: Sequence[int]) -> str:
     protocol = "; ".join(SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in chosen)
     counts = Counter(run["status"] for run in runs)
     progress = f"{counts['done']:,} of {plural(len(runs), 'run')} done"
-    progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "failed") if counts[state])
+    progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "stopped", "failed") if counts[state])
     synthetic = " (synthetic data)" if is_synthetic(records, variants) and "synthetic" not in data else ""
-    finish = f". Finish with: {records.plan['command']}" if counts["done"] + counts["diverged"] < len(runs) else ""
-    return f"{data}{synthetic}; {protocol}; {progress}. Mean ± 95 % interval over seeds{finish}"
+    settled = counts["done"] + counts["diverged"] + (counts["stopped"] if "search" in records.plan else 0)
+    finish = f". Finish with: {records.plan['command']}" if settled < len(runs) else ""
+    return f"{'; '.join(filter(None, [data + synthetic, protocol, progress]))}. Mean ± 95 % interval over seeds{finish}"
 
 
 def warnings(records: StudyRecords) -> tuple[str, ...]:

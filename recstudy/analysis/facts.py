@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from recstudy.analysis.captions import SELECTIONS, is_synthetic, warnings
 from recstudy.analysis.frame import STATUSES, StudyRecords
-from recstudy.analysis.names import plain, plural
+from recstudy.analysis.names import metric, plain, plural
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
+from recstudy.analysis.trials import ranked, scored, trial_table
 from recstudy.config import flatten
 from recstudy.records import Json
 from recstudy.terminal import duration
@@ -46,13 +47,35 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     )
     notes = "; ".join(dict.fromkeys(note for row in records.rows for note in _data_notes(row)))
     chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
-    return [
+    plan = [("Plan", f"{plural(len(records.variants), 'variant')}, {plural(len(records.plan['seeds']), 'seed')}")]
+    uncounted = f", without the {counts['stopped']:,} stopped" if counts["stopped"] else ""
+    paid = f"{duration(_total(records, 'seconds'))} of runs, {_total(records, 'train_pflop'):.4g} PFLOP{uncounted}"
+    others = ", ".join(f"{definition} ({holds})" for definition, holds in records.plan.get("others", {}).items())
+    found = [
         ("Runs", f"{counts['done']:,} of {len(records.rows):,} done{states}"),
-        ("Plan", f"{plural(len(records.variants), 'variant')}, {plural(len(records.plan['seeds']), 'seed')}"),
+        *(searched(records) if "search" in records.plan else plan),
+        ("Definition", f"{records.plan.get('definition')}; kept and not shown: {others}" if others else ""),
         ("Data", ", ".join(data)),
-        *([("Data notes", notes)] if notes else []),
+        ("Data notes", notes),
         ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
-        ("Paid so far", f"{duration(_total(records, 'seconds'))} of runs, {_total(records, 'train_pflop'):.4g} PFLOP"),
+        ("Paid so far", paid),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def searched(records: StudyRecords) -> list[tuple[str, str]]:
+    """How far a search is: sampler and budget, how its trials ended, the best so far, and what is kept from other spaces."""
+    search = records.plan["search"]
+    table, name = trial_table(records, search), next(iter(search["objectives"]))
+    counts = Counter(table["state"])
+    ends = [(counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]]
+    order = ranked(table, {name: search["objectives"][name]})
+    best = [f"{scored(name, row[name])} (trial {row['trial']})" for row in order.head(1).to_dict("records")]
+    stopping = "" if search["stopping"] == "none" else f", stops early by {search['stopping']}"
+    return [
+        ("Search", f"{search['sampler']}, {search['budget']}{stopping}"),
+        ("Trials", f"{len(table):,}: " + ", ".join(f"{count:,} {state}" for count, state in ends) if ends else "none yet"),
+        ("Best so far", f"{metric(name).title} {best[0]}" if best else ""),
     ]
 
 
@@ -107,10 +130,15 @@ def provenance(records: StudyRecords) -> str:
 def again(records: StudyRecords) -> str:
     """The one command that finishes, repeats or extends the study."""
     left = sum(row["status"] not in ("done", "diverged") for row in records.rows)
+    search = "This command goes on with the search where it stands, and draws the report again; nothing is run twice:"
     words = (
-        f"{plural(left, 'run')} of {len(records.rows):,} are still to do. This command runs those and no other:"
-        if left
-        else "Every run has finished. This command draws the report again; finished runs are never run twice:"
+        search
+        if "search" in records.plan
+        else (
+            f"{plural(left, 'run')} of {len(records.rows):,} are still to do. This command runs those and no other:"
+            if left
+            else "Every run has finished. This command draws the report again; finished runs are never run twice:"
+        )
     )
     return f"<p>{escape(words)}</p>{code(records.plan.get('command', ''))}"
 

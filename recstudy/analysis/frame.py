@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 from recstudy.analysis.names import plain
+from recstudy.analysis.search import read_plan
 from recstudy.config import flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.records import Json, Results, read_json, read_lines, read_result
 
-STATUSES = ("done", "diverged", "failed", "unfinished", "not run")
+STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,10 @@ class StudyRecords:
     """A study's plan and its runs.
 
     `rows` has one dictionary a planned run, and `runs` is the same as a frame: `variant` (its index), `label`, `seed`,
-    `id`, `status` (one of `STATUSES`; `unfinished` was begun and left neither result nor failure), `levels.AXIS`, every
-    config field that differs between variants (`model.latent_steps`), metrics and cost by their names (which are listed in
-    `measured`), `METRIC@DEPTH`, `undefined` (findings that the metrics leave out), `attempts`, `error_class`, `error`,
-    `traceback`, and `provenance.*`.
+    `id`, `status` (one of `STATUSES`; `stopped` by a search's scheduler, with the last epoch's `stopped_score`; `unfinished`
+    was begun and left neither result nor failure), `levels.AXIS`, every config field that differs between variants
+    (`model.latent_steps`), metrics and cost by their names (which are listed in `measured`), `METRIC@DEPTH`, `undefined`
+    (findings that the metrics leave out), `attempts`, `error_class`, `error`, `traceback`, and `provenance.*`.
     """
 
     results: Results
@@ -130,7 +131,7 @@ def load_study(results: Results, name: str, preset: str) -> StudyRecords:
     Raises:
         ConfigError: there is no such study or preset. The message names those there are.
     """
-    plan = read_json(results.study(name, preset) / "plan.json")
+    plan = read_plan(results.study(name, preset))
     if plan is None:
         known = [f"{study} ({found})" for study, found in studies(results)]
         have = f"there are {choices(known)}.{nearest(f'{name} ({preset})', known)}" if known else "there is none yet."
@@ -163,13 +164,13 @@ def studies(results: Results) -> list[tuple[str, str]]:
 
 
 def status(results: Results) -> list[Json]:
-    """One row a study: `study`, `preset`, `done`, `failed`, `planned`, `command`, `smoke`."""
+    """One row a study: `study`, `preset`, `done`, `stopped`, `failed`, `planned` (of a search: so far), `command`, `smoke`."""
     states = results.states()
     rows = []
     for name, preset in studies(results):
-        plan = read_json(results.study(name, preset) / "plan.json") or {"runs": []}
+        plan = read_plan(results.study(name, preset)) or {"runs": []}
         found = [states.get(run_id) for _, _, run_id in plan["runs"]]
-        counts = {"done": found.count("done"), "failed": found.count("failed"), "planned": len(found)}
+        counts = {state: found.count(state) for state in ("done", "stopped", "failed")} | {"planned": len(found)}
         rows.append(
             {"study": name, "preset": preset, **counts, "command": plan.get("command", ""), "smoke": bool(plan.get("smoke"))}
         )
@@ -194,9 +195,11 @@ def _run(results: Results, run_id: str) -> Json:
         result = read_result(folder.result)
         if result is not None:
             return _result(result)
-        failure = read_json(folder.failure)
+        stopped, failure = read_json(folder.stopped), read_json(folder.failure)
     except StorageError as damage:
         return {"status": "failed", "error_class": "damaged record", "error": str(damage)}
+    if stopped is not None:
+        return {"status": "stopped", "stopped_epoch": stopped["epoch"], "stopped_score": stopped["score"]}
     if failure is not None:
         error_class, error = str(failure.get("class", "unknown")), str(failure.get("error", ""))
         traceback = str(failure.get("traceback", ""))

@@ -10,22 +10,51 @@ import plotly.graph_objects as go
 from rich.table import Table as RichTable
 
 from recstudy.analysis import arithmetic, markup, render
+from recstudy.analysis.best import best_data, best_title
+from recstudy.analysis.captions import warnings
 from recstudy.analysis.export import write_figure
 from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, curve_title
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.history import history_caption, history_data, history_figure, history_title
+from recstudy.analysis.importance import (
+    importance_caption,
+    importance_data,
+    importance_figure,
+    importance_notes,
+    importance_title,
+)
 from recstudy.analysis.learning import learning_data, learning_figure, learning_notes, learning_title
 from recstudy.analysis.losses import loss_caption, loss_data, loss_figure, loss_notes, loss_title
 from recstudy.analysis.mistakes import in_words, mistakes_caption, mistakes_data, mistakes_title
 from recstudy.analysis.page import figure_box, links, warning_lines
-from recstudy.analysis.spec import AnyPart, Arithmetic, Curve, LearningCurves, LossTrace, Mistakes, Table
-from recstudy.analysis.tables import table_data
+from recstudy.analysis.parallel import parallel_caption, parallel_figure, parallel_title, settings_data
+from recstudy.analysis.pareto import pareto_caption, pareto_data, pareto_figure, pareto_notes, pareto_title, y_of
+from recstudy.analysis.slices import slices_caption, slices_figure, slices_title
+from recstudy.analysis.spec import (
+    AnyPart,
+    Arithmetic,
+    Best,
+    Curve,
+    Drawing,
+    History,
+    Importance,
+    LearningCurves,
+    LossTrace,
+    Mistakes,
+    ParallelCoordinates,
+    Pareto,
+    Slices,
+    Table,
+)
+from recstudy.analysis.tables import TableData, table_data
 from recstudy.analysis.tiles import mistakes_figure
+from recstudy.analysis.trials import search_of
 from recstudy.errors import ConfigError
 from recstudy.records import write_whole
 
 MOST_ROWS = 40  # of a table in the terminal: one screen
 TABLE_FILES = ("md", "tex", "csv")
-NOTHING = '<p class="note">Nothing to draw yet: no run has reported.</p>'
+NOTHING = '<p class="note">Nothing to draw yet.</p>'
 log = logging.getLogger(__name__)
 
 
@@ -43,7 +72,7 @@ class Drawn:
 def section(records: StudyRecords, spec: AnyPart, folder: Path, file: str, export: Sequence[str]) -> tuple[str, str]:
     """Title and HTML of one part, its files written. A part that names what the study does not have says so in its place."""
     try:
-        if isinstance(spec, Table | Arithmetic):
+        if isinstance(spec, Table | Arithmetic | Best):
             return title(spec), _table(records, spec, folder / "tables", file)
         return title(spec), _figure(spec.name, draw(records, spec), folder / "figures", file, export)
     except ConfigError as error:
@@ -65,6 +94,18 @@ def title(spec: AnyPart) -> str:
             return loss_title(spec)
         case Mistakes():
             return mistakes_title(spec)
+        case History():
+            return history_title(spec)
+        case Importance():
+            return importance_title(spec)
+        case ParallelCoordinates():
+            return parallel_title(spec)
+        case Slices():
+            return slices_title(spec)
+        case Pareto():
+            return pareto_title(spec)
+        case Best():
+            return best_title(spec)
 
 
 def in_terminal(records: StudyRecords, spec: AnyPart) -> RichTable | None:
@@ -72,13 +113,17 @@ def in_terminal(records: StudyRecords, spec: AnyPart) -> RichTable | None:
     if isinstance(spec, Arithmetic):
         return arithmetic.terminal(arithmetic.arithmetic_data(spec))
     try:
-        return render.terminal(table_data(records, spec), MOST_ROWS) if isinstance(spec, Table) else None
+        return render.terminal(_table_data(records, spec), MOST_ROWS) if isinstance(spec, Table | Best) else None
     except ConfigError:
         return None  # said in the page and in the log
 
 
-def draw(records: StudyRecords, spec: Curve | LearningCurves | LossTrace | Mistakes) -> Drawn:
-    """Reads what the figure shows, and no more."""
+def draw(records: StudyRecords, spec: Drawing) -> Drawn:
+    """Reads what the figure shows, and no more.
+
+    Raises:
+        ConfigError: the part names what the study does not have.
+    """
     match spec:
         case Curve():
             data = curve_data(records, spec)
@@ -95,11 +140,40 @@ def draw(records: StudyRecords, spec: Curve | LearningCurves | LossTrace | Mista
             found = mistakes_data(records, spec)
             label = f"{title(spec)}. {in_words(found.frame)}".strip()
             return Drawn(mistakes_figure(found, spec), found.frame, found.notes, label, mistakes_caption(found))
+        case _:
+            return _draw_search(records, spec)
 
 
-def _table(records: StudyRecords, spec: Table | Arithmetic, folder: Path, file: str) -> str:
-    if isinstance(spec, Table):
-        table = table_data(records, spec)
+def _draw_search(records: StudyRecords, spec: History | Importance | ParallelCoordinates | Slices | Pareto) -> Drawn:
+    match spec:
+        case History():
+            data, notes = history_data(records, spec), warnings(records)
+            return Drawn(history_figure(data, spec, notes), data, notes, title(spec), history_caption(data))
+        case Importance():
+            data, notes = importance_data(records, spec), importance_notes(records, spec)
+            return Drawn(importance_figure(data, spec, notes), data, notes, title(spec), importance_caption(data))
+        case ParallelCoordinates():
+            search, data, notes = search_of(records, spec.name), settings_data(records, spec), warnings(records)
+            caption = parallel_caption(data, search)
+            return Drawn(parallel_figure(data, spec, search, notes), data, notes, title(spec), caption)
+        case Slices():
+            search, data, notes = search_of(records, spec.name), settings_data(records, spec), warnings(records)
+            caption = slices_caption(data, search)
+            return Drawn(slices_figure(data, spec, search, notes), data, notes, title(spec), caption)
+        case Pareto():
+            data = pareto_data(records, spec)
+            notes, caption = pareto_notes(records, spec), pareto_caption(records, spec, data)
+            figure = pareto_figure(data, spec, y_of(records, spec), notes, caption)
+            return Drawn(figure, data, notes, title(spec), caption)
+
+
+def _table_data(records: StudyRecords, spec: Table | Best) -> TableData:
+    return best_data(records, spec) if isinstance(spec, Best) else table_data(records, spec)
+
+
+def _table(records: StudyRecords, spec: Table | Best | Arithmetic, folder: Path, file: str) -> str:
+    if isinstance(spec, Table | Best):
+        table = _table_data(records, spec)
         page, numbers = render.printed(table), render.csv_text(table)
     else:
         claims = arithmetic.arithmetic_data(spec)

@@ -19,7 +19,7 @@ CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "syntheti
 def cell_text(cell: Cell) -> str:
     """`94.2 ±0.8 (n=3)`; what is missing or failed is said in the same breath."""
     lost = [f"{cell.failed.count(kind)} failed: {kind}" for kind in dict.fromkeys(cell.failed)]
-    lost += [f"{cell.diverged} diverged"] if cell.diverged else []
+    lost += [f"{count} {state}" for count, state in ((cell.diverged, "diverged"), (cell.stopped, "stopped early")) if count]
     if cell.value is None:
         return f"{DASH} {'; '.join(lost) or ('' if cell.lacking else 'not run')}".strip()
     if metric(cell.metric).computed:

@@ -54,12 +54,13 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
 def show_status(results: Results, out: Console) -> None:
     """Print how far each study of a results folder is, and the commands that finish those that are not."""
     rows = status(results)
-    shown = RichTable("study", "preset", "done", "failed", "planned")
+    heads = ("study", "preset", "done", "stopped", "failed", "planned")
+    shown = RichTable(*heads)
     for row in rows:
-        shown.add_row(*(Text(str(row[key])) for key in ("study", "preset", "done", "failed", "planned")))
+        shown.add_row(*(Text(str(row[key])) for key in heads))
     out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
     for row in rows:
-        if row["done"] < row["planned"]:
+        if row["done"] + row["stopped"] < row["planned"]:
             out.print(Text(f"Finish {row['study']} ({row['preset']}) with: {row['command']}"), soft_wrap=True)
 
 

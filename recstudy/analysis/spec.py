@@ -106,6 +106,71 @@ class Arithmetic:
                 raise ConfigError(f"counted {name!r}, but the targets have {choices(known)}.{nearest(name, known)}")
 
 
-AnyPart = Table | Curve | LearningCurves | LossTrace | Mistakes | Arithmetic
+@dataclass(frozen=True, config=_FROZEN)
+class History:
+    """Of a search: each objective trial by trial, and the best so far as a step line."""
+
+    name: str = "history"
+    title: str = ""
+    kind: Literal["history"] = "history"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Importance:
+    """Of a search: how much each field matters for each objective, by PED-ANOVA and by fANOVA."""
+
+    name: str = "importance"
+    title: str = ""
+    kind: Literal["importance"] = "importance"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class ParallelCoordinates:
+    """Of a search: one line a finished trial through its settings to the first objective; a panel for each family."""
+
+    name: str = "parallel_coordinates"
+    title: str = ""
+    kind: Literal["parallel_coordinates"] = "parallel_coordinates"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Slices:
+    """Of a search: the first objective against each field, in a panel of its own, coloured by trial number."""
+
+    name: str = "slices"
+    title: str = ""
+    kind: Literal["slices"] = "slices"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Pareto:
+    """Two metrics or costs against each other, one point a trial (a variant in other studies), and the front as a line.
+
+    In a search `y` is the first objective where it is not named, and `selection_top1_accuracy` is the search's own score.
+    """
+
+    name: str = "pareto"
+    x: MetricName = "gflops"
+    y: MetricName | None = None
+    title: str = ""
+    kind: Literal["pareto"] = "pareto"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Best:
+    """Of a search: a table of its best trials, with each metric over fresh seeds, which the search did not choose by.
+
+    Ranked by the first objective; where there are several, the Pareto front comes first.
+    """
+
+    name: str = "best"
+    most: int = Field(default=10, ge=1)  # trials
+    metrics: tuple[MetricName, ...] = ("top1_accuracy", "params", "gflops")
+    title: str = ""
+    kind: Literal["best"] = "best"
+
+
+Drawing = Curve | LearningCurves | LossTrace | Mistakes | History | Importance | ParallelCoordinates | Slices | Pareto
+AnyPart = Table | Arithmetic | Best | Drawing
 ReportPart = Annotated[AnyPart, Field(discriminator="kind")]
 REPORT: TypeAdapter[list[AnyPart]] = TypeAdapter(list[ReportPart])

@@ -27,7 +27,7 @@ nav ul { display: flex; flex-wrap: wrap; gap: 4px 18px; list-style: none; paddin
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 6px 12px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th:first-child { text-align: left; }
-tbody th { font-weight: 500; white-space: normal; min-width: 11em; max-width: 24em; overflow-wrap: anywhere; }
+tbody th { font-weight: 500; white-space: normal; min-width: 14em; max-width: 24em; overflow-wrap: anywhere; }
 thead th { position: sticky; top: 0; background: var(--panel); font-weight: 600; white-space: normal; min-width: 7em; }
 tbody tr:last-child > * { border-bottom: 0; }
 tbody tr:hover { background: var(--panel); }
@@ -36,7 +36,7 @@ td.prose, thead th.prose { text-align: left; white-space: normal; min-width: 12e
 table.words td { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10em; }
 table.words thead th { text-align: left; }
 .caption, .note { font-size: .88rem; color: var(--soft); }
-.figure { width: 100%; min-height: 300px; }
+.figure { width: 100%; min-height: 300px; overflow-x: auto; }
 details { margin: 10px 0; } summary { cursor: pointer; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px;
   padding: 12px 14px; overflow: auto; font-size: .85rem; }
@@ -45,7 +45,7 @@ code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflo
 @media print { .scroll { max-height: none; overflow: visible; } nav { display: none; } }
 """
 
-# Redoes theme.room and tiles.arrange for the width at hand, and follows the reader's choice of dark or light.
+# Redoes theme.room, tiles.arrange and slices.arrange for the width at hand, and follows the reader's choice of dark or light.
 SCRIPT = """
 const tiles = (figure, width) => {
   const layout = figure.layout, {panels, columns, ratio} = layout.meta;
@@ -63,6 +63,17 @@ const tiles = (figure, width) => {
   layout.margin = {l: 12, r: 12, t: 0, b: 12};
   layout.height = line * down + 12;
 };
+const slices = (figure, width) => {
+  const layout = figure.layout, panels = layout.meta.panels, inner = width - 24;
+  const across = Math.min(panels, Math.max(1, Math.floor(inner / 280))), side = inner / across, down = Math.ceil(panels / across);
+  for (let at = 0; at < panels; at++) {
+    const left = at % across * side, above = Math.floor(at / across) * 240, axis = at ? at + 1 : "";
+    layout["xaxis" + axis].domain = [(left + 48) / inner, (left + side - 12) / inner];
+    layout["yaxis" + axis].domain = [Math.max(0, 1 - (above + 176) / (240 * down)), 1 - (above + 12) / (240 * down)];
+  }
+  layout.margin = {l: 12, r: 12, t: 24, b: 64};  // above, the buttons
+  layout.height = 240 * down + 88;
+};
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const draw = box => {
   const text = box.nextElementSibling.textContent;  // the palette's blue is too dark on a dark page
@@ -77,7 +88,14 @@ const draw = box => {
   layout.title.text = undefined;
   layout.margin.t = 20;
   if (layout.meta.columns) tiles(figure, width);
+  if (layout.meta.slices) slices(figure, width);
   const paper = getComputedStyle(document.body).backgroundColor;
+  if (layout.meta.axes) {  // parallel ones: the page scrolls to those that have no room
+    layout.width = Math.max(width, 50 + 100 * layout.meta.axes);
+    Object.assign(layout.margin, {t: 90, b: 16});
+    layout.height = 300 * layout.meta.panels + 106;
+    layout.annotations.forEach(tick => { tick.bgcolor = paper.replace("rgb(", "rgba(").replace(")", ", 0.75)"); });
+  }
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
   Plotly.react(box, figure.data, layout, {responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"]});
 };

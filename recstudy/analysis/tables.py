@@ -16,6 +16,7 @@ from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.targets import Placed, Placement, place
 from recstudy.errors import ConfigError
 from recstudy.papers import Target
+from recstudy.records import Json
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,9 @@ class Cell:
     """One metric of one variant (or of the variants that share a place in the table).
 
     `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval; all in the
-    metric's own unit. Diverged runs are counted, never averaged. `run_ids` are those behind `value`. `lacking`:
-    finished runs without this metric, such as an AUROC of data with one label an image. `synthetic`: on data drawn by a program.
+    metric's own unit. Diverged runs and those that a search stopped early are counted, never averaged. `run_ids` are those
+    behind `value`. `lacking`: finished runs without this metric, such as an AUROC of data with one label an image.
+    `synthetic`: on data drawn by a program.
     """
 
     metric: str
@@ -37,6 +39,7 @@ class Cell:
     lacking: int = 0
     failed: tuple[str, ...] = ()
     diverged: int = 0
+    stopped: int = 0
     placed: tuple[Placed, ...] = ()
     run_ids: tuple[str, ...] = ()
     best: bool = False
@@ -99,7 +102,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         title=spec.title or spec.name.replace("_", " "),
         corner=f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}" if crossed else "metric" if spec.across else "variant",
         columns=columns,
-        rows=_with_best(rows, spec.across) if _one_task(records, spec, variants) else tuple(rows),
+        rows=with_best(rows, spec.across) if _one_task(records, spec, variants) else tuple(rows),
         beneath=crossed or spec.across,
         caption=(f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "") + caption(records, variants),
         warnings=(*warnings(records), *unmatched, *(_pooled(records, spec, variants) if crossed else ())),
@@ -127,6 +130,12 @@ def _metrics(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tup
 def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
     """The cell of one metric over all runs of these variants."""
     runs = [run for index in variants for run in records.by_variant[index]]
+    placed = _nearest([target for index in variants for target in placement.placed.get((index, name), ())])
+    return replace(cell_of(records, variants, name, runs), placed=placed)
+
+
+def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Json]) -> Cell:
+    """The cell of one metric over some `runs` of these variants, without what is published."""
     valid = ("done", "diverged") if metric(name).computed else ("done",)
     done = [run for run in runs if run["status"] in valid and run.get(name) is not None]
     values = tuple(float(run[name]) for run in done)
@@ -142,7 +151,7 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
         lacking=sum(run["status"] == "done" for run in runs) - len(done) if not metric(name).computed else 0,
         failed=tuple(sorted(run["error_class"] for run in runs if run["status"] == "failed")),
         diverged=sum(run["status"] == "diverged" for run in runs),
-        placed=_nearest([target for index in variants for target in placement.placed.get((index, name), ())]),
+        stopped=sum(run["status"] == "stopped" for run in runs),
         run_ids=tuple(run["id"] for run in done),
         synthetic=is_synthetic(records, variants),
     )
@@ -200,7 +209,7 @@ def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placem
     return (*map(plain, columns), *(metric(name).heading for name in spec.metrics[1:])), rows
 
 
-def _with_best(rows: Sequence[TableRow], across: bool) -> tuple[TableRow, ...]:
+def with_best(rows: Sequence[TableRow], across: bool = False) -> tuple[TableRow, ...]:
     """Mark the best value of each metric: of each row where metrics stand in rows, else of each column."""
     if across:
         return tuple(TableRow(row.label, _best(row.cells)) for row in rows)

@@ -13,6 +13,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
 LINE = 110  # characters of a note in a printed figure
 WIDTH = 700  # points of a printed figure; on a screen it is as wide as its page
+SPECTRUM = ("#0072B2", "#CC79A7", "#E69F00")  # of a scale of colours: its ends are seen on white and on black
 GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 
 
@@ -29,6 +30,14 @@ def tint(color: str, alpha: float) -> str:
     """`#0072B2` as an `rgba(...)` of that opacity."""
     red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
+
+
+def blend(share: float) -> str:
+    """The colour at this share, from 0 to 1, of `SPECTRUM`."""
+    at = min(int(share * (len(SPECTRUM) - 1)), len(SPECTRUM) - 2)
+    ends = [[int(color[start : start + 2], 16) for start in (1, 3, 5)] for color in SPECTRUM[at : at + 2]]
+    far = share * (len(SPECTRUM) - 1) - at
+    return "#" + "".join(f"{round(low + (high - low) * far):02X}" for low, high in zip(*ends, strict=True))
 
 
 def shown(text: object) -> str:

@@ -6,12 +6,23 @@ variant 2  ViT-Small, batch 64   94.1, seed 1 diverged, seed 2 not run
 variant 3  ViT-Small, batch 128  not run, seed 2 begun
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from recstudy.analysis import Curve, LearningCurves, Table
+from recstudy.analysis import (
+    Best,
+    Curve,
+    History,
+    Importance,
+    LearningCurves,
+    ParallelCoordinates,
+    Pareto,
+    Slices,
+    Table,
+)
 from recstudy.analysis.spec import REPORT
 from recstudy.papers import published
 from recstudy.records import Results, append_line, write_json
@@ -189,3 +200,97 @@ def write_study(root: Path, **changes: Any) -> Results:
     write_json(results.run(run_id(3, 2)).config, {})
     append_line(results.run(run_id(3, 2)).attempts, {"attempt": 1})
     return results
+
+
+SPACE = {
+    "vitrm": {
+        "model.latent_steps": {"low": 1, "high": 6, "log": False},
+        "train.batch_size": {"choices": [16, 32, 64]},
+        "train.learning_rate": {"low": 1e-5, "high": 1e-2, "log": True},
+    }
+}
+# number -> latent steps, batch size, learning rate, how it ended, selection score, GFLOP
+TRIALS: dict[int, tuple[int, int, float, str, float | None, float]] = {
+    0: (3, 32, 1e-3, "done", 80.0, 0.3),
+    1: (1, 16, 1e-4, "done", 70.0, 0.1),
+    2: (6, 64, 1e-2, "diverged", None, 0.6),
+    3: (2, 32, 5e-4, "stopped", 60.5, 0.2),
+    4: (4, 16, 2e-3, "done", 90.0, 0.4),
+    5: (5, 64, 3e-3, "failed", None, 0.5),
+    6: (3, 64, 1e-3, "done", 85.0, 0.3),
+    7: (6, 32, 5e-5, "done", 75.0, 0.6),
+    8: (2, 16, 1e-3, "not run", None, 0.2),
+}
+FRESH: dict[int, dict[int, float | None]] = {4: {1: 88.0, 2: 86.0, 3: None}, 6: {1: 87.0}}  # trial -> seed -> test score
+
+
+def search_specs() -> list[Any]:
+    return [Best(), History(), Importance(), ParallelCoordinates(), Slices(), Pareto()]
+
+
+def search_plan(**changes: Any) -> dict[str, Any]:
+    made = {
+        "objectives": {"selection_top1_accuracy": "max", "gflops": "min"},
+        "sampler": "tpe",
+        "stopping": "asha",
+        "budget": "24 runs",
+        "space": SPACE,
+        "confirm": {"best": 2, "seeds": [1, 2, 3]},
+    }
+    return made | changes
+
+
+def trial_line(number: int, params: dict[str, Any], label: str = "") -> dict[str, Any]:
+    levels = {path.rpartition(".")[2]: value for path, value in params.items()}
+    words = ", ".join(f"{name}={value}" for name, value in levels.items() if name != "family")
+    changes = {path: value for path, value in params.items() if path != "family"}
+    variant = {"label": label or words, "levels": levels, "changes": changes, "model": "ViTRM", "data": "CIFAR-10"}
+    return {"number": number, "params": params, "variant": variant, "seed": 0, "id": run_id(number, 0)}
+
+
+def searched(score: float, gflops: float, test: float | None = None) -> dict[str, Any]:
+    """A result with this score on the selection split; on the test set five points less, unless it is given."""
+    made = result(score - 5 if test is None else test)
+    return made | {
+        "selected": {"epoch": 4, "split": "validation", "top1_accuracy": score},
+        "cost": made["cost"] | {"gflops": gflops},
+    }
+
+
+def end(results: Results, identity: str, how: str, score: float | None, gflops: float) -> None:
+    """Write the folder of a run that ended like this."""
+    folder = results.run(identity)
+    if how == "done":
+        folder.finish(searched(score or 0.0, gflops))
+    elif how == "diverged":
+        folder.finish(result(None, status="diverged"))
+    elif how == "stopped":
+        write_json(folder.stopped, {"epoch": 5, "score": score, "by": "asha"})
+    elif how == "failed":
+        write_json(folder.failure, failure())
+
+
+def write_search(
+    root: Path, trials: Mapping[int, Any] = TRIALS, search: Mapping[str, Any] | None = None, **changes: Any
+) -> Results:
+    """Records of the search above; `changes` replace parts of its plan."""
+    results = Results(root).create()
+    report = REPORT.dump_python(search_specs(), mode="json")
+    made = plan(**{"variants": [], "axes": {}, "seeds": [0], "base": base(selection="validation"), "report": report, **changes})
+    made |= {"definition": "3f2a9c0d1e4b", "search": search_plan(**(search or {}))}
+    folder = results.study("made_up", "paper")
+    write_json(folder / "plan.json", made)
+    for number, (steps, batch, rate, how, score, gflops) in trials.items():
+        params = {"model.latent_steps": steps, "train.batch_size": batch, "train.learning_rate": rate}
+        write_trial(results, trial_line(number, params), how, score, gflops)
+    for number, seeds in FRESH.items():
+        for seed, score in seeds.items() if number in trials else ():
+            append_line(folder / "trials-3f2a9c0d1e4b.jsonl", {"confirms": number, "seed": seed, "id": run_id(number, seed)})
+            if score is not None:
+                results.run(run_id(number, seed)).finish(searched(0.0, trials[number][5], score))
+    return results
+
+
+def write_trial(results: Results, line: dict[str, Any], how: str, score: float | None, gflops: float) -> None:
+    append_line(results.study("made_up", "paper") / "trials-3f2a9c0d1e4b.jsonl", line)
+    end(results, line["id"], how, score, gflops)

@@ -94,6 +94,7 @@ def test_status_has_one_row_a_study(results):
             "study": "made_up",
             "preset": "paper",
             "done": 7,
+            "stopped": 0,
             "failed": 1,
             "planned": 12,
             "command": "python studies/made_up.py --preset paper",

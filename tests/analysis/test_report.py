@@ -206,7 +206,7 @@ def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
 def test_show_status_names_the_command_that_finishes(results):
     text = printed(show_status, results)
 
-    assert re.search(r"made_up +│ paper +│ 7 +│ 1 +│ 12", text)
+    assert re.search(r"made_up +│ paper +│ 7 +│ 0 +│ 1 +│ 12", text)
     assert "Finish made_up (paper) with: python studies/made_up.py --preset paper" in text
 
 

@@ -1,0 +1,86 @@
+"""The trials of a search as a table, and which of them are the best."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from recstudy.analysis.captions import is_synthetic
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import METRICS, metric, number
+from recstudy.analysis.search import FAMILY, objective
+from recstudy.errors import ConfigError
+from recstudy.records import Json
+
+TRIAL = ["trial", "label", "family", "state", "seed", "id", "synthetic", "variant"]
+MORE_IS_BETTER = ("images_per_second",)  # among the costs, which have no better direction as a measure of quality
+
+
+def search_of(records: StudyRecords, part: str) -> Json:
+    """The plan's search, for the part of a report of this name.
+
+    Raises:
+        ConfigError: the study is none.
+    """
+    if "search" not in records.plan:
+        raise ConfigError(
+            f"{part!r} shows a search, but {records.plan['study']} is a study of given variants. Take it out of `report`, "
+            "or make the study a Search."
+        )
+    return records.plan["search"]
+
+
+def trial_table(records: StudyRecords, search: Json) -> pd.DataFrame:
+    """One row a trial, by number: what `TRIAL` names, and each objective; `family` is empty where there is only one.
+
+    An objective has a value only of a finished trial: a score at an early stop cannot be compared with those.
+    """
+    rows = []
+    for trial in sorted(search["trials"], key=lambda trial: trial["number"]):
+        row = records.by_variant[trial["variant"]][0]  # the search's own run; fresh seeds come after it
+        known = {"trial": trial["number"], "family": trial["params"].get(FAMILY, ""), "state": row["status"]}
+        known |= {key: row[key] for key in ("label", "seed", "id", "variant")}
+        values = {name: objective(row, name) if row["status"] == "done" else None for name in search["objectives"]}
+        rows.append(known | {"synthetic": is_synthetic(records, [trial["variant"]])} | values)
+    table = pd.DataFrame(rows, columns=[*TRIAL, *search["objectives"]])
+    return table.astype(dict.fromkeys(search["objectives"], float))
+
+
+def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
+    """The finished trials, the best by the first objective first; of several objectives the Pareto front before the others.
+
+    Of trials with the same settings only the first stands here.
+    """
+    names = list(objectives)
+    finished = table.dropna(subset=names).drop_duplicates("id")
+    behind = ~front(finished[names].to_numpy(), [objectives[name] for name in names]) if len(names) > 1 else False
+    signed = finished[names[0]] * (-1.0 if objectives[names[0]] == "max" else 1.0)
+    order = pd.DataFrame({"behind": behind, "score": signed}, index=finished.index)
+    return finished.loc[order.sort_values(["behind", "score"], kind="stable").index]
+
+
+def front(points: npt.NDArray[np.float64], directions: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which points (N, objectives) no other is at least as good as in every objective, and better than in one."""
+    costs = points * np.array([-1.0 if direction == "max" else 1.0 for direction in directions])
+    worse = [bool(((costs <= point).all(axis=1) & (costs < point).any(axis=1)).any()) for point in costs]
+    return ~np.array(worse, dtype=bool)
+
+
+def running_best(values: Sequence[float | None] | pd.Series, direction: str) -> pd.Series:
+    """The best of all values so far; empty until there is one."""
+    known = pd.Series(values, dtype=float)
+    return (known.cummax() if direction == "max" else known.cummin()).ffill()
+
+
+def direction_of(name: str, objectives: Mapping[str, str]) -> str:
+    """`max` or `min`: as the search states it, else as tables mark the best; of a cost, less is better."""
+    better = metric(name).better
+    if name in objectives or better:
+        return objectives.get(name) or ("max" if better == "higher" else "min")
+    return "min" if name in METRICS and name not in MORE_IS_BETTER else "max"
+
+
+def scored(name: str, value: float) -> str:
+    """`94.1 %`, `0.35 GFLOP/image`."""
+    return f"{number(name, value)} {metric(name).unit}".strip()
