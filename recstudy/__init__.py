@@ -12,6 +12,8 @@ from recstudy.cli import main
 from recstudy.config import Augment, Place, RunConfig, TrainConfig
 from recstudy.papers import published
 from recstudy.study.design import Variant, grid
+from recstudy.study.search import Search
 from recstudy.study.study import Study
+from recstudy.tunable import Tunable
 
-__all__ = ["Augment", "Place", "RunConfig", "Study", "TrainConfig", "Variant", "grid", "main", "published"]
+__all__ = ["Augment", "Place", "RunConfig", "Search", "Study", "TrainConfig", "Tunable", "Variant", "grid", "main", "published"]

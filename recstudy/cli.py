@@ -1,37 +1,39 @@
-"""The command line of a study: `python studies/NAME.py`."""
+"""The command line of a study or a search: `python studies/NAME.py`."""
 
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 import recstudy.data
 import recstudy.models  # noqa: F401  both fill the registries
-from recstudy.errors import ConfigError
+from recstudy.config import RunConfig
+from recstudy.errors import FAILURES, ConfigError
 from recstudy.records import Results
 from recstudy.study.hints import hints
+from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, select
 from recstudy.study.token import present_token
 from recstudy.terminal import console, finish
+
+if TYPE_CHECKING:
+    from recstudy.study.sweep import Where
+    from recstudy.study.view import View
 
 Format = Literal["pdf", "svg", "png"]
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a study is run. Everything that decides a number is a field of the run config: see --set."""
+    """How runs are run. Everything that decides a number is a field of the run config: see --set."""
 
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
     """Which budget: the study's first preset (`quick`) by default."""
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing."""
-    only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="GLOB")] = ()
-    """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
     """Change a field for every variant, such as train.epochs=5. May be given more than once."""
     smoke: bool = False
@@ -62,14 +64,50 @@ class Options:
     """Train inside Tune's process (inline) or on Ray Train workers (train)."""
 
 
-def main(study: Study, arguments: Sequence[str] | None = None) -> None:
-    """Run a study from the command line, then draw its report. Exits with 0, 1 (runs failed), 2 (bad input) or 130."""
+@dataclass(frozen=True)
+class StudyOptions(Options):
+    """How a study is run."""
+
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing."""
+    only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="GLOB")] = ()
+    """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
+
+
+@dataclass(frozen=True)
+class SearchOptions(Options):
+    """How a search is run."""
+
+    family: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
+    """Model family to search; several times for one search over several. Default: the preset's first."""
+    budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
+    """What the search may spend in all: 24 runs, 90min, 2h or 40gpuh. A larger one goes on where it stopped."""
+    sampler: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """tpe, gp, cmaes, nsgaii, qmc or random."""
+    stopping: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """none, asha or median: whether runs that look poor are stopped early."""
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Fresh seeds for the best settings, after the search; 0 for none."""
+    optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""
+    """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""
+
+
+def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
+    """Run a study or a search from the command line, then draw its report.
+
+    Exits with 0 when every run has its numbers, 2 on bad input and 130 when stopped. Where runs have no numbers: 3 diverged,
+    4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost node; 1 where the reasons differ, or runs are left.
+    """
     description = f"{study.question}\n\nPresets: {', '.join(study.presets)}."
-    options = tyro.cli(Options, description=description, args=arguments)
-    finish(lambda: _study(study, options))
+    if isinstance(study, Search):
+        chosen = tyro.cli(SearchOptions, description=description, args=arguments)
+        finish(lambda: _search(study, chosen))
+    else:
+        options = tyro.cli(StudyOptions, description=description, args=arguments)
+        finish(lambda: _study(study, options))
 
 
-def _study(study: Study, options: Options) -> int:
+def _study(study: Study, options: StudyOptions) -> int:
     plan = make_plan(study, options.preset, _changes(options), options.seeds, options.smoke)
     runs = select(plan, options.only)
     results = Results(options.results)
@@ -78,26 +116,72 @@ def _study(study: Study, options: Options) -> int:
 
         print_plan(plan, runs, results, as_json=options.json)
         return 0
-    _run(plan, runs, results, options)
+    if not _all_finished(plan, runs, results):
+        _hint([run.config for run in runs], plan.smoke)
+        where = _where(options)
+        from recstudy.study.driver import run_study
+
+        with _view() as view:
+            run_study(plan, runs, results, where, view)
     _report(results, study.name, plan.folder, options.export)
-    states = results.states()
-    return 1 if any(states.get(run.id) != "done" for run in runs) else 0
+    return exit_code(runs, results)
 
 
-def _run(plan: Plan, runs: Sequence[Run], results: Results, options: Options) -> None:
-    if _all_finished(plan, runs, results):
-        return
-    for hint in hints(run.config for run in runs) if not plan.smoke else ():
+def _search(search: Search, options: SearchOptions) -> int:
+    plan = make_search(
+        search,
+        options.preset,
+        _changes(options),
+        options.family,
+        options.budget,
+        options.sampler,
+        options.stopping,
+        options.seeds,
+        options.smoke,
+    )
+    results = Results(options.results)
+    if options.dry_run or options.json:
+        from recstudy.study.dry_search import print_search
+
+        print_search(plan, results, as_json=options.json)
+        return 0
+    runs = _settled(plan, results, options.optuna_storage)
+    if not runs:
+        _hint(plan.bases.values(), plan.smoke)
+        where = _where(options)
+        from recstudy.study.searching import run_search
+
+        with _view() as view:
+            runs = run_search(plan, results, where, view, options.optuna_storage)
+    _report(results, search.name, plan.folder, options.export)
+    found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
+    return 0 if found else exit_code(runs, results)
+
+
+def exit_code(runs: Iterable[Run], results: Results) -> int:
+    """0 where every run has its numbers; the code of the one reason why some have none; 1 where the reasons differ."""
+    kinds = list(FAILURES)
+    why = {reason for run in runs if (reason := results.run(run.id).reason)}
+    return 0 if not why else 3 + kinds.index(why.pop()) if len(why) == 1 and why <= set(kinds) else 1
+
+
+def _hint(configs: Iterable[RunConfig], smoke: bool) -> None:
+    for hint in hints(configs) if not smoke else ():
         console().print(hint, soft_wrap=True)
+
+
+def _where(options: Options) -> "Where":
     if options.address:
-        present_token()
-    from recstudy.study.driver import Where, run_study
+        present_token()  # before Ray is imported
+    from recstudy.study.sweep import Where
+
+    return Where(options.address, _data_folder(options.data), options.download, *_commit())
+
+
+def _view() -> "View":
     from recstudy.study.view import View
 
-    commit, dirty = _commit()
-    where = Where(options.address, _data_folder(options.data), options.download, commit, dirty)
-    with View(console()) as view:
-        run_study(plan, runs, results, where, view)
+    return View(console())
 
 
 def _all_finished(plan: Plan, runs: Sequence[Run], results: Results) -> bool:
@@ -110,6 +194,23 @@ def _all_finished(plan: Plan, runs: Sequence[Run], results: Results) -> bool:
     record_plan(plan, results)
     print(f"{len(runs)} runs: all finished before")
     return True
+
+
+def _settled(plan: SearchPlan, results: Results, storage: str) -> list[Run]:
+    """All runs of a search of which nothing is left to do, and say so, without loading torch or Ray; none otherwise."""
+    from recstudy.study.plan import record_plan
+    from recstudy.study.trials import TrialLog
+
+    log = TrialLog(plan, results.create())
+    if not log.params or not log.settled():
+        return []
+    record_plan(plan, results)
+    if storage:
+        from recstudy.study.space import Optimizer
+
+        Optimizer(plan, log.tried(), storage)  # writes there what it lacks
+    print(f"Budget: {plan.budget}; {len(log.params)} settings tried before: nothing is left to run")
+    return [*log.runs, *log.confirmations]
 
 
 def _changes(options: Options) -> dict[str, Any]:

@@ -18,14 +18,16 @@ from typing import Annotated, Any
 
 import tyro
 
-from recstudy import Study
-from recstudy.analysis import Arithmetic, Table, markup
+from recstudy import Search, Study
+from recstudy.analysis import Arithmetic, Best, Table, markup
 from recstudy.analysis.arithmetic import arithmetic_data, printed
+from recstudy.analysis.best import best_data
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.render import markdown
 from recstudy.analysis.spec import REPORT
 from recstudy.analysis.tables import table_data
 from recstudy.records import Results, write_whole
+from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 from recstudy.terminal import finish
 
@@ -64,9 +66,9 @@ def main(options: Options) -> int:
     return 0
 
 
-def load_studies() -> list[Study]:
-    """Every study file beside this one."""
-    return [load(path).study for path in sorted(HERE.glob("*.py")) if "\nstudy = Study(" in path.read_text()]
+def load_studies() -> list[Study | Search]:
+    """Every study and search file beside this one."""
+    return [load(path).study for path in sorted(HERE.glob("*.py")) if "\nstudy = " in path.read_text()]
 
 
 def load(path: Path) -> Any:
@@ -84,6 +86,7 @@ def take(results: Results, name: str, preset: str) -> None:
     done = [row for row in records.rows if row["status"] == "done"]
     parts = REPORT.validate_python(records.plan["report"])
     measured = {spec.name: table_data(records, spec) for spec in parts if isinstance(spec, Table)}
+    measured |= {spec.name: best_data(records, spec) for spec in parts if isinstance(spec, Best)}
     counted = {spec.name: arithmetic_data(spec) for spec in parts if isinstance(spec, Arithmetic)}
     verdicts = Counter(cell.verdict for table in measured.values() for row in table.rows for cell in row.cells if cell.placed)
     verdicts += Counter(claim.verdict for data in counted.values() for claim in data.claims)
@@ -104,7 +107,7 @@ def take(results: Results, name: str, preset: str) -> None:
     write_whole(TABLES / f"{name}.{preset}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-def index(studies: list[Study], taken: dict[str, Any]) -> str:
+def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
     """studies/README.md."""
     lines = [
         "# Studies",
@@ -115,13 +118,20 @@ def index(studies: list[Study], taken: dict[str, Any]) -> str:
         "| --- | --- | --- | --- |",
     ]
     for study in studies:
-        runs = ", ".join(f"{preset} ({len(make_plan(study, preset).runs)})" for preset in study.presets)
+        runs = ", ".join(f"{preset} ({planned(study, preset)})" for preset in study.presets)
         dates = {preset: taken.get(f"{study.name}.{preset}", {}).get("date") for preset in study.presets}
         results = ", ".join(f"{preset}: {date}" for preset, date in dates.items() if date)
         lines.append(f"| [{study.name}]({study.name}.py) | {study.question.splitlines()[0]} | {runs} | {results or 'none'} |")
     for key, content in taken.items():
         lines += ["", f"## {key.replace('.', ', ')}", "", provenance(content), *tables(content)]
     return "\n".join(lines) + "\n"
+
+
+def planned(study: Study | Search, preset: str) -> str:
+    """How many runs a preset has; of a search, its budget."""
+    if isinstance(study, Search):
+        return str(make_search(study, preset).budget)
+    return str(len(make_plan(study, preset).runs))
 
 
 def provenance(content: dict[str, Any]) -> str:
@@ -135,7 +145,7 @@ def tables(content: dict[str, Any]) -> list[str]:
     return [line for text in content["tables"].values() for line in ("", text.split("\n", 2)[2].strip())]
 
 
-def readme(text: str, studies: list[Study], taken: dict[str, Any]) -> str:
+def readme(text: str, studies: list[Study | Search], taken: dict[str, Any]) -> str:
     """README.md with its generated blocks made anew."""
     content = taken[SHOWN]
     blocks = {
@@ -150,7 +160,7 @@ def readme(text: str, studies: list[Study], taken: dict[str, Any]) -> str:
     return text
 
 
-def reproduced(studies: list[Study], taken: dict[str, Any]) -> list[str]:
+def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str]:
     """One line a published table or figure: which study answers it, and how far each preset is."""
     lines = ["| published | values | study | quick | standard | paper |", "| --- | ---: | --- | --- | --- | --- |"]
     for study in studies:
@@ -163,7 +173,7 @@ def reproduced(studies: list[Study], taken: dict[str, Any]) -> list[str]:
     return lines
 
 
-def items(study: Study, preset: str) -> dict[str, int]:
+def items(study: Study | Search, preset: str) -> dict[str, int]:
     """Published table or figure -> how many of its values a preset's tables stand beside."""
     parts = [part for part in study.by_preset(study.report, preset) if isinstance(part, Table | Arithmetic)]
     sources = [target.source.split(" (")[0] for part in parts for target in part.targets]

@@ -3,44 +3,79 @@
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from recstudy.analysis.spec import REPORT
-from recstudy.config import Config
+from recstudy.config import Config, RunConfig
 from recstudy.records import FORMAT, Json, Results, write_json
-from recstudy.study.study import Plan
+from recstudy.study.design import Variant
+from recstudy.study.search import Search, SearchPlan
+from recstudy.study.study import Plan, Study
 
 
 def plan_record(plan: Plan) -> Json:
     """What `plan.json` holds; the reading half needs nothing else of the study file."""
-    question, _, description = plan.study.question.partition("\n")
+    return _head(plan.study, plan) | {
+        "base": {**plan.base.values, "place": plan.base.place.model_dump()},
+        "axes": dict(plan.variants[0].axes) if plan.variants else {},
+        "variants": [
+            variant_record(replace(variant, changes=effective(variant.changes, plan.changes)), config)
+            for variant, config in zip(plan.variants, plan.configs, strict=True)
+        ],
+        "seeds": list(range(plan.seeds)),
+        "runs": [[run.variant, run.seed, run.id] for run in plan.runs],
+        "report": REPORT.dump_python(list(plan.study.by_preset(plan.study.report, plan.preset)), mode="json"),
+    }
+
+
+def search_record(plan: SearchPlan) -> Json:
+    """What a search's `plan.json` holds; its trials stand beside it."""
+    search = plan.study
+    return _head(search, plan) | {
+        "base": {**plan.base.values, "place": plan.base.place.model_dump()},
+        "axes": {},
+        "variants": [],
+        "seeds": [0],
+        "runs": [],
+        "report": REPORT.dump_python(list(search.by_preset(search.report, plan.preset)), mode="json"),
+        "search": {
+            "objectives": dict(plan.objectives),
+            "sampler": plan.sampler,
+            "stopping": plan.stopping,
+            "budget": str(plan.budget),
+            "space": {family: {path: range.record for path, range in fields.items()} for family, fields in plan.space.items()},
+            "confirm": {"best": plan.confirm, "seeds": list(range(1, plan.seeds + 1))},
+        },
+    }
+
+
+def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
+    question, _, description = study.question.partition("\n")
     return {
         "format": FORMAT,
-        "study": plan.study.name,
+        "study": study.name,
         "preset": plan.preset,
         "question": question.strip(),
         "description": description.strip(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command(),
         "smoke": plan.smoke,
-        "base": {**plan.base.values, "place": plan.base.place.model_dump()},
-        "axes": dict(plan.variants[0].axes) if plan.variants else {},
-        "variants": [
-            {
-                "label": variant.label,
-                "levels": dict(variant.levels),
-                "changes": _plain(effective(variant.changes, plan.changes)),
-                "model": config.model.title,
-                "data": config.data.title,
-                "synthetic": config.data.synthetic,
-            }
-            for variant, config in zip(plan.variants, plan.configs, strict=True)
-        ],
-        "seeds": list(range(plan.seeds)),
-        "runs": [[run.variant, run.seed, run.id] for run in plan.runs],
-        "report": REPORT.dump_python(list(plan.study.by_preset(plan.study.report, plan.preset)), mode="json"),
+        "definition": plan.definition,
+    }
+
+
+def variant_record(variant: Variant, config: RunConfig) -> Json:
+    """A variant as plain JSON values."""
+    return {
+        "label": variant.label,
+        "levels": dict(variant.levels),
+        "changes": _plain(variant.changes),
+        "model": config.model.title,
+        "data": config.data.title,
+        "synthetic": config.data.synthetic,
     }
 
 
@@ -70,6 +105,8 @@ def _relative(path: Path) -> str:
         return path.name
 
 
-def record_plan(plan: Plan, results: Results) -> None:
-    """Write `plan.json`, the one file of a study that readers start from."""
-    write_json(results.study(plan.study.name, plan.folder) / "plan.json", plan_record(plan))
+def record_plan(plan: Plan | SearchPlan, results: Results) -> None:
+    """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone."""
+    record = search_record(plan) if isinstance(plan, SearchPlan) else plan_record(plan)
+    for name in (f"plan-{plan.definition}", "plan"):
+        write_json(results.study(plan.study.name, plan.folder) / f"{name}.json", record)

@@ -1,6 +1,7 @@
 """A study: labelled run configs, seeds, and the reports to make of them. Pure data; running it is the driver's."""
 
 import fnmatch
+import hashlib
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from recstudy.analysis.spec import ReportPart
-from recstudy.config import RunConfig
+from recstudy.config import RunConfig, canonical
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.study.design import Variant
 
@@ -81,6 +82,12 @@ class Plan:
             for seed in range(self.seeds)
             for number, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
         ]
+
+    @cached_property
+    def definition(self) -> str:
+        """A digest of what is compared, whatever the number of seeds; another one of the same name is kept apart."""
+        cells = [[variant.label, config.values] for variant, config in zip(self.variants, self.configs, strict=True)]
+        return hashlib.sha256(canonical(cells).encode()).hexdigest()[:12]
 
     @property
     def folder(self) -> str:

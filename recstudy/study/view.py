@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from recstudy.study.budget import Budget
 from recstudy.study.study import Run
 from recstudy.terminal import duration
 
@@ -32,6 +33,7 @@ class View:
     _running: dict[str, tuple[Run, Mapping[str, Any]]] = field(default_factory=dict)
     _began: float = 0.0
     _epochs_done: float = 0.0
+    _counted: bool = False  # a search that knows how many runs it will make
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -47,6 +49,30 @@ class View:
     def planned(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
         self._runs, self._todo, self._cached = len(runs), len(missing), len(runs) - len(missing)
         self._say(f"{len(runs)} runs: {self._cached} finished before, {self._todo} to run")
+
+    def searching(self, budget: Budget, tried: int, waiting: int) -> None:
+        self._todo = waiting + (max(0, int(budget.amount) - tried) if budget.unit == "runs" else 0)
+        self._counted = budget.unit == "runs"
+        again = f", {waiting} of them to run" if waiting else ""
+        self._say(f"Budget: {budget}; {tried} settings tried before{again}")
+
+    def proposed(self, label: str, known: bool) -> None:
+        """A sampler's proposal; one whose result is known costs nothing."""
+        self._todo += 0 if self._counted else 1
+        if known:
+            self._todo -= 1
+            self._say(f"{label}: known from another study, not run again")
+
+    def exhausted(self) -> None:
+        self._say("The sampler finds no settings that were not tried: the space is searched.")
+
+    def confirming(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
+        labels = len({run.label for run in runs})
+        self._todo += len(missing)
+        self._say(f"The best {labels} again with fresh seeds: {len(runs)} runs, {len(missing)} to run")
+
+    def waits(self, holder: str) -> None:
+        self._say(f"Waiting for {holder}, which works on this study. Ctrl-C stops waiting.")
 
     def connected(self, dashboard: str) -> None:
         self._began = time.monotonic()
@@ -64,13 +90,17 @@ class View:
     def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
         _, before = self._running.pop(run.id, (run, {}))
         self._epochs_done += 1 - _share(before)
-        failed = outcome["status"] == "failed"
+        status = outcome["status"]
+        failed = status == "failed"
         self._done, self._failed = self._done + (not failed), self._failed + failed
         score = outcome.get("score")
-        if score is not None:
+        if score is not None and status == "done":
             self._best = max(self._best, (score, run.label))
         named = SCORED[run.config.data.task]
-        what = outcome.get("error", "failed") if failed else outcome["status"] if score is None else f"{named} {score:.2f} %"
+        scored = "" if score is None else f"{named} {score:.2f} %"
+        what = (
+            outcome.get("error", "failed") if failed else scored if status == "done" and scored else f"{status} {scored}".strip()
+        )
         self._say(f"[{self._done + self._failed}/{self._todo}] {run.label}, seed {run.seed}: {what}   {self._left()}")
 
     def gave_up(self, error: str, count: int) -> None:
@@ -102,8 +132,13 @@ def _share(line: Mapping[str, Any]) -> float:
     return (line["epoch"] + 1) / line["epochs"] if line else 0.0
 
 
+def score_name(line: Mapping[str, Any]) -> str:
+    """Under which an epoch's line has its score on the selection split; empty where it has none."""
+    return next((name for name in line if name.startswith("selection_") and name != "selection_loss"), "")
+
+
 def _row(run: Run, line: Mapping[str, Any]) -> list[Text]:
-    score = next((line[name] for name in line if name.startswith("selection_") and name != "selection_loss"), None)
+    score = line.get(score_name(line))
     cells = [
         run.label,
         str(run.seed),

@@ -1,6 +1,7 @@
 """What recstudy costs beside the training itself, and how fast it trains. Prints every figure beside its mark.
 
     scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 5 minutes
+    searching    searches that train nothing beside OptunaSearch in Tune; 1,000 trials in one     about 3 minutes
     cores        the quick sweep of studies/vitrm_depth_sweep.py: how busy it keeps the cores    about 6 minutes
     scale        a finished study of 10,000 runs: resuming it, reporting on it                   under a minute
     throughput   ViTRM at its paper size beside the same model from torch.nn.MultiheadAttention  about 2 minutes on 2 cores
@@ -30,8 +31,8 @@ from figure import as_table, hardware, write_part
 
 from recstudy.terminal import console
 
-Part = Literal["scheduling", "cores", "scale", "throughput", "recursion"]
-PARTS: tuple[Part, ...] = ("scheduling", "cores", "scale", "throughput", "recursion")
+Part = Literal["scheduling", "searching", "cores", "scale", "throughput", "recursion"]
+PARTS: tuple[Part, ...] = ("scheduling", "searching", "cores", "scale", "throughput", "recursion")
 
 
 @dataclass(frozen=True)

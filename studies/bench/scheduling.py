@@ -26,10 +26,13 @@ from rich.console import Console
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid
 from recstudy.data import Digits
+from recstudy.files import append_line, write_json
+from recstudy.locks import locked
 from recstudy.models import ViTRM
-from recstudy.records import Results, RunFolder, append_line, locked, write_json
-from recstudy.study.driver import Where, run_study
+from recstudy.records import Results, RunFolder
+from recstudy.study.driver import run_study
 from recstudy.study.study import Run, make_plan
+from recstudy.study.sweep import Where
 from recstudy.study.view import View
 from recstudy.train.trial import Trial, now
 

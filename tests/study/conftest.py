@@ -10,14 +10,14 @@ TINY = Path(__file__).with_name("tiny.py")
 
 
 class Shell:
-    """Runs the tiny study as a user would, in a process group of its own."""
+    """Runs a tiny study as a user would, in a process group of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, study: Path = TINY) -> None:
+        self.folder, self.study = folder, study
         self.results = folder / "results"
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(TINY), "--results", str(self.results), *arguments]
+        command = [sys.executable, str(self.study), "--results", str(self.results), *arguments]
         return subprocess.Popen(
             command,
             cwd=self.folder,

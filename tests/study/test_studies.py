@@ -10,18 +10,25 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recstudy.study.study import Study, make_plan
+from recstudy import Search, Study
+from recstudy.study.search import make_search
+from recstudy.study.study import make_plan
 
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
 
 
-def load(path: Path) -> Study:
+def load(path: Path) -> Study | Search:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.study
+
+
+def expected(study: Study | Search) -> int:
+    """Runs of a smoke run; of a search: two settings, and each once more with a fresh seed."""
+    return 4 if isinstance(study, Search) else len({run.id for run in make_plan(study, smoke=True).runs})
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
@@ -35,7 +42,7 @@ def test_smoke(path, tmp_path):
     folder = tmp_path / f"results/studies/{study.name}/{next(iter(study.presets))}-smoke"
     assert "smoke run: 2 epochs on 32 images; the numbers mean nothing" in (folder / "report/report.html").read_text()
     results = [json.loads(file.read_text()) for file in tmp_path.glob("results/runs/*/result.json")]
-    assert len(results) == len({run.id for run in make_plan(study, smoke=True).runs})
+    assert len(results) == expected(study)
     assert {result["status"] for result in results} == {"done"}
 
 
@@ -43,9 +50,13 @@ def test_smoke(path, tmp_path):
 def test_every_preset_makes_a_plan(path):
     study = load(path)
     for preset in study.presets:
+        assert study.by_preset(study.report, preset)
+        if isinstance(study, Search):
+            families = [config.model.family for config in study.presets[preset]]
+            assert make_search(study, preset, families=families).first
+            continue
         plan = make_plan(study, preset)
         assert plan.runs
-        assert study.by_preset(study.report, preset)
 
 
 def test_synthetic_data_is_called_so_everywhere(tmp_path):

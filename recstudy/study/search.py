@@ -1,0 +1,286 @@
+"""A search: a study whose variants a sampler proposes, within the ranges that stand beside the fields. Pure data."""
+
+import fnmatch
+import hashlib
+import inspect
+import itertools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import log10
+from typing import Any, Literal
+
+from recstudy.analysis.spec import ReportPart
+from recstudy.config import SCORES, RunConfig, canonical, flatten
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.study.budget import Budget
+from recstudy.study.design import Variant
+from recstudy.study.study import SMOKE, Run
+from recstudy.tunable import DIGITS, Tunable, tunable
+
+Params = Mapping[str, Any]  # field -> value, and `family` where there are several
+SAMPLERS = ("tpe", "gp", "cmaes", "nsgaii", "qmc", "random")
+STOPPING = ("none", "asha", "median")
+FAMILY = "family"
+COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the config
+
+
+@dataclass(frozen=True)
+class Search:
+    """One question for a sampler, in one file.
+
+    Args:
+        name: of its folder of results.
+        presets: name -> run configs, one a model family; the first preset is the default, and so is its first family.
+        vary: fields to choose, by name or glob (`model.*_cycles`); each states its range where it is defined.
+        ranges: other ranges for some of them, for every preset or by preset.
+        objectives: what to make large or small: `selection_top1_accuracy` (the score on the selection split), `gflops`,
+            `params`, `train_gflops`. The first is the one that rankings use.
+        first: settings to try first, such as a paper's, for every preset or by preset; the preset's own settings always come
+            before them. Those with a `family` are for that family.
+        budget: what the search may spend (`24 runs`, `2h`, `40gpuh`), for every preset or by preset.
+        sampler: one of `SAMPLERS`.
+        stopping: `asha` or `median` stops runs early that look poor beside the others at the same epoch.
+        confirm: how many of the best are run again with fresh seeds, after the search.
+        seeds: how many fresh seeds (1, 2, ...; the search itself uses 0), for every preset or by preset.
+        report: tables and figures in their order, for every preset or by preset.
+        question: by default the docstring of the file that makes it.
+    """
+
+    name: str
+    presets: Mapping[str, Sequence[RunConfig]]
+    vary: Sequence[str]
+    ranges: Mapping[str, Any] = field(default_factory=dict)
+    objectives: Mapping[str, Literal["max", "min"]] = field(default_factory=lambda: {"selection_top1_accuracy": "max"})
+    first: Sequence[Params] | Mapping[str, Sequence[Params]] = ()
+    budget: str | Mapping[str, str] = "24 runs"
+    sampler: str = "tpe"
+    stopping: str = "none"
+    confirm: int = 10
+    seeds: int | Mapping[str, int] = 3
+    report: Sequence[ReportPart] | Mapping[str, Sequence[ReportPart]] = ()
+    question: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.question:
+            asked = sys._getframe(2).f_globals.get("__doc__") or self.name  # 0: here, 1: __init__, 2: the study file
+            object.__setattr__(self, "question", inspect.cleandoc(asked))
+
+    def by_preset(self, part: Any, preset: str) -> Any:
+        """Budget, seeds, ranges or report: one for all presets, or this preset's own."""
+        return part[preset] if isinstance(part, Mapping) and preset in part else part
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A search under one preset, with the command line's changes."""
+
+    study: Search
+    preset: str
+    bases: Mapping[str, RunConfig]  # by family
+    space: Mapping[str, Mapping[str, Tunable]]  # by family: field -> what may be tried
+    first: Sequence[Params]
+    budget: Budget
+    sampler: str
+    stopping: str
+    seeds: int
+    changes: Mapping[str, Any]
+    smoke: bool = False
+
+    @property
+    def base(self) -> RunConfig:
+        return next(iter(self.bases.values()))
+
+    @property
+    def folder(self) -> str:
+        """The preset's folder; a smoke run has its own, so that it never stands in for the real one."""
+        return f"{self.preset}-smoke" if self.smoke else self.preset
+
+    @property
+    def objectives(self) -> Mapping[str, Literal["max", "min"]]:
+        return self.study.objectives
+
+    @property
+    def confirm(self) -> int:
+        return self.study.confirm if self.seeds else 0
+
+    @cached_property
+    def definition(self) -> str:
+        """Of what is searched, not of how: trials of another definition are kept apart."""
+        space = {family: {path: range.record for path, range in fields.items()} for family, fields in self.space.items()}
+        values = {family: config.values for family, config in self.bases.items()}
+        return hashlib.sha256(canonical([values, space, dict(self.objectives)]).encode()).hexdigest()[:12]
+
+    def config(self, params: Params) -> RunConfig:
+        """The run config at these settings.
+
+        Raises:
+            ConfigError: they do not fit together.
+        """
+        return self.bases[self._family(params)].with_changes({path: value for path, value in params.items() if path != FAMILY})
+
+    def run(self, number: int, params: Params, seed: int = 0) -> Run:
+        return Run(number, label(params), seed, self.config(params).model_copy(update={"seed": seed}))
+
+    def variant(self, params: Params) -> Variant:
+        """Label, levels and what is changed in `base`."""
+        family = self._family(params)
+        changes = {path: value for path, value in params.items() if path != FAMILY}
+        if self.bases[family] != self.base:
+            config = self.config(params)
+            changes = {part: config.values[part] for part in ("model", "train", "data")} | changes
+        return Variant(label(params), changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
+
+    def _family(self, params: Params) -> str:
+        return str(params.get(FAMILY, next(iter(self.bases))))
+
+    def combinations(self) -> Iterator[Params] | None:
+        """Every setting there is; None where some field takes real numbers."""
+        if not all(range.every for fields in self.space.values() for range in fields.values()):
+            return None
+        return itertools.chain.from_iterable(
+            (
+                {**({FAMILY: family} if len(self.bases) > 1 else {}), **dict(zip(fields, values, strict=True))}
+                for values in itertools.product(*(range.every for range in fields.values()))
+            )
+            for family, fields in self.space.items()
+        )
+
+
+def label(params: Params) -> str:
+    """`latent_steps=3, batch_size=32`; the family in front, where there are several."""
+    words = [f"{path.rsplit('.', 1)[-1]}={value}" for path, value in params.items() if path != FAMILY]
+    return " ".join(filter(None, [f"{params[FAMILY]}:" if FAMILY in params else "", ", ".join(words)]))
+
+
+def readable(value: Any) -> Any:
+    """A real number at `DIGITS` significant digits, so that what is run is what a table prints."""
+    if not isinstance(value, float) or not value:
+        return value
+    return round(value, DIGITS - 1 - int(log10(abs(value)) // 1))
+
+
+def make_search(
+    search: Search,
+    preset: str = "",
+    changes: Mapping[str, Any] | None = None,
+    families: Sequence[str] = (),
+    budget: str = "",
+    sampler: str = "",
+    stopping: str = "",
+    seeds: int | None = None,
+    smoke: bool = False,
+) -> SearchPlan:
+    """Lay out a search; what is empty is taken from `search`.
+
+    Raises:
+        ConfigError: no such preset, family, field, sampler; a budget that says nothing; a field that no family has.
+    """
+    preset = preset or next(iter(search.presets))
+    if preset not in search.presets:
+        raise ConfigError(f"no preset {preset!r}: {search.name} has {choices(search.presets)}.{nearest(preset, search.presets)}")
+    known = {config.model.family: config for config in search.presets[preset]}
+    chosen = list(families) or [next(iter(known))]
+    for name, wanted, there in (
+        *(("--family", family, tuple(known)) for family in chosen),
+        ("--sampler", sampler or search.sampler, SAMPLERS),
+        ("--stopping", stopping or search.stopping, STOPPING),
+    ):
+        if wanted not in there:
+            raise ConfigError(f"{name} must be one of {choices(there)}, but got {wanted!r}.{nearest(wanted, there)}")
+    changes = dict(changes or {}) | (SMOKE if smoke else {})
+    bases = {family: known[family].with_changes(changes) for family in dict.fromkeys(chosen)}
+    ranges = search.by_preset(search.ranges, preset)
+    space = _space(search, bases, {path: range for path, range in ranges.items() if isinstance(range, Tunable)})
+    for path in changes:
+        if any(path in fields for fields in space.values()):
+            raise ConfigError(f"{path!r} is searched by {search.name}: give it no value, or take it out of `vary`")
+    _check_objectives(search, bases, stopping or search.stopping)
+    plan = SearchPlan(
+        search,
+        preset,
+        bases,
+        space,
+        _first(search, preset, bases, space),
+        Budget.parse("2" if smoke and not budget else budget or search.by_preset(search.budget, preset)),
+        sampler or search.sampler,
+        stopping or search.stopping,
+        _seeds(search, preset, seeds, smoke),
+        changes,
+        smoke,
+    )
+    _check_budget(plan)
+    return plan
+
+
+def _space(search: Search, bases: Mapping[str, RunConfig], ranges: Mapping[str, Tunable]) -> dict[str, dict[str, Tunable]]:
+    """By family: the fields that a pattern of `vary` names, in the order of `vary`."""
+    stated = {family: tunable(config) for family, config in bases.items()}
+    for path in ranges:
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in search.vary):
+            raise ConfigError(f"{search.name} gives a range for {path!r}, which it does not vary")
+    space: dict[str, dict[str, Tunable]] = {family: {} for family in bases}
+    for family, pattern in itertools.product(bases, search.vary):
+        known = [path for path in {**stated[family], **ranges} if path in flatten(bases[family].values)]
+        space[family] |= {path: ranges.get(path) or stated[family][path] for path in fnmatch.filter(known, pattern)}
+    everything = dict.fromkeys(path for config in search.presets.values() for base in config for path in tunable(base))
+    for pattern in search.vary:
+        if not fnmatch.filter([*everything, *ranges], pattern):
+            raise ConfigError(
+                f"{search.name} varies {pattern!r}, but no field of that name states a range: "
+                f"{choices(everything)}.{nearest(pattern, everything)}"
+            )
+    for family, fields in space.items():
+        if not fields:
+            raise ConfigError(f"{search.name} varies no field that {family} has")
+    return space
+
+
+def _first(
+    search: Search, preset: str, bases: Mapping[str, RunConfig], space: Mapping[str, Mapping[str, Tunable]]
+) -> list[Params]:
+    """Each base's own settings where they lie in the ranges, then the named ones."""
+    own = {family: flatten(config.values) for family, config in bases.items()}
+    tried: list[Params] = []
+    for family, fields in space.items():
+        named = [{path: own[family][path] for path in fields}]
+        given = [settings for settings in search.by_preset(search.first, preset) if settings.get(FAMILY, family) == family]
+        named += [named[0] | {path: value for path, value in settings.items() if path != FAMILY} for settings in given]
+        for settings in given:
+            for path, value in settings.items():
+                if path != FAMILY and path not in fields:
+                    raise ConfigError(f"{search.name} tries {path!r} first, but {family} varies {choices(fields)}")
+                if path != FAMILY and value not in fields[path]:
+                    raise ConfigError(f"{search.name} tries {path}={value} first, which is not in its range ({fields[path]})")
+        inside = [settings for settings in named if all(value in fields[path] for path, value in settings.items())]
+        tried += [({FAMILY: family} if len(bases) > 1 else {}) | settings for settings in inside]
+    return tried
+
+
+def _check_objectives(search: Search, bases: Mapping[str, RunConfig], stopping: str) -> None:
+    if stopping != "none" and len(search.objectives) > 1:
+        raise ConfigError(
+            f"--stopping {stopping} ranks runs by one objective, but {search.name} has {choices(search.objectives)}"
+        )
+    for family, config in bases.items():
+        known = (f"selection_{SCORES[config.data.task]}", *COSTS)
+        for name in search.objectives:
+            if name not in known:
+                raise ConfigError(f"no objective {name!r}: {family} gives {choices(known)}.{nearest(name, known)}")
+        if config.train.selection == "last" and any(name.startswith("selection_") for name in search.objectives):
+            raise ConfigError("train.selection must be 'validation' (or 'test') in a search, which needs a score to go by")
+
+
+def _seeds(search: Search, preset: str, given: int | None, smoke: bool) -> int:
+    if given is not None and given < 0:
+        raise ConfigError(f"--seeds must be at least 0, but got {given}")
+    return given if given is not None else 1 if smoke else int(search.by_preset(search.seeds, preset))
+
+
+def _check_budget(plan: SearchPlan) -> None:
+    if plan.budget.unit == "runs" and plan.budget.amount != int(plan.budget.amount):
+        raise ConfigError(f"a budget in runs is a whole number, but got {plan.budget.amount:g}")
+    places = {config.place for config in plan.bases.values()}
+    if len(places) > 1:
+        raise ConfigError(f"all families of {plan.study.name} must have the same place, but there are {len(places)}")

@@ -1,0 +1,192 @@
+"""Optuna's side of a search: what to try next, given what the records say of the trials before.
+
+The records are the truth. An Optuna study is made anew from them each time a search begins, in memory or in the storage
+that optuna-dashboard reads; trials that a killed driver left open there are told FAIL.
+"""
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning
+from optuna.importance import BaseImportanceEvaluator, FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
+from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
+from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from recstudy.errors import ConfigError, StorageError
+from recstudy.study.search import FAMILY, Params, SearchPlan, readable
+from recstudy.study.trials import State, Tried
+from recstudy.tunable import Tunable
+
+STATES: dict[State, TrialState] = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
+DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
+RUN_ID = "run id"  # the attribute by which a trial is known in a storage
+POPULATION = 16  # of NSGA-II: budgets here are tens to hundreds of runs, its own 50 would be most of them
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+class Optimizer:
+    """Asks a sampler for settings and tells it what came of them.
+
+    Args:
+        plan: the search.
+        tried: its trials so far, from the records.
+        storage: a journal file or a database URL in which optuna-dashboard finds every trial; none by default.
+    """
+
+    def __init__(self, plan: SearchPlan, tried: Sequence[Tried], storage: str = "") -> None:
+        self.plan, self.single = plan, len(plan.objectives) == 1
+        name = f"{plan.study.name} {plan.folder} {plan.definition}"
+        directions = [DIRECTIONS[way] for way in plan.objectives.values()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)  # TPE in groups, GP and QMC are called so since Optuna 3
+            sampler = make_sampler(plan, seed=len(tried))
+        try:
+            self.study = optuna.create_study(
+                storage=_storage(storage), sampler=sampler, study_name=name, directions=directions, load_if_exists=True
+            )
+            self._match(tried)
+        except Exception as error:
+            if not storage:
+                raise
+            raise StorageError(f"--optuna-storage {storage} cannot be used: {str(error).splitlines()[0]}") from None
+        self._open: dict[str, Trial] = {}  # by run id
+        self._reported: dict[str, int] = {}  # the last epoch of each
+
+    def _match(self, tried: Sequence[Tried]) -> None:
+        """Make the study what the records say: ghosts of a killed driver are told FAIL, what it lacks is added."""
+        known = set()
+        for trial in self.study.get_trials(deepcopy=False):
+            if not trial.state.is_finished():
+                self.study.tell(trial.number, state=TrialState.FAIL)
+            elif trial.state is not TrialState.FAIL:
+                known.add(trial.user_attrs.get(RUN_ID))
+        self.study.add_trials([self._frozen(trial) for trial in tried if trial.run_id not in known])
+
+    def _frozen(self, tried: Tried) -> FrozenTrial:
+        distributions = self._distributions(tried.params)
+        scores = dict(tried.scores) if self.single else {}
+        return create_trial(
+            state=STATES[tried.state],
+            values=None if tried.state != "done" else list(tried.values),
+            params=dict(tried.params),
+            distributions=distributions,
+            user_attrs={RUN_ID: tried.run_id},
+            intermediate_values=scores,
+        )
+
+    def _distributions(self, params: Params) -> dict[str, BaseDistribution]:
+        fields = self.plan.space[str(params.get(FAMILY, next(iter(self.plan.bases))))]
+        found = {path: distribution(fields[path]) for path in params if path != FAMILY}
+        return found | ({FAMILY: CategoricalDistribution(tuple(self.plan.bases))} if FAMILY in params else {})
+
+    def ask(self, fixed: Params | None = None) -> tuple[Trial, Params]:
+        """New settings by the sampler, or `fixed` ones; the trial is to be told something."""
+        if fixed is not None:
+            self.study.enqueue_trial(dict(fixed))
+        trial = self.study.ask()
+        params: dict[str, Any] = {}
+        if len(self.plan.bases) > 1:
+            params[FAMILY] = trial.suggest_categorical(FAMILY, tuple(self.plan.bases))
+        for path, range in self.plan.space[str(params.get(FAMILY, next(iter(self.plan.bases))))].items():
+            params[path] = readable(_suggest(trial, path, range))
+        return trial, params
+
+    def begun(self, trial: Trial, run_id: str, label: str) -> None:
+        """A trial's run is under way."""
+        trial.set_user_attr(RUN_ID, run_id)
+        trial.set_user_attr("run", label)
+        self._open[run_id] = trial
+
+    def epoch(self, run_id: str, epoch: int, score: float | None) -> None:
+        """An epoch's score, for the pictures of optuna-dashboard."""
+        if self.single and score is not None and run_id in self._open and epoch > self._reported.get(run_id, -1):
+            self._open[run_id].report(score, epoch)
+            self._reported[run_id] = epoch  # a run that was killed reports some epochs again
+
+    def ended(self, run_id: str, state: State, values: Sequence[float | None]) -> None:
+        """What came of an open run; a value that is missing or no number is told as FAIL."""
+        if run_id in self._open:
+            self._reported.pop(run_id, None)
+            self.tell(self._open.pop(run_id), state, values)
+
+    def tell(self, trial: Trial, state: State, values: Sequence[float | None] = ()) -> None:
+        numbers = [value for value in values if value is not None and isfinite(value)]
+        whole = state == "done" and len(numbers) == len(self.plan.objectives)
+        self.study.tell(trial, numbers if whole else None, state=STATES[state if whole or state != "done" else "failed"])
+
+    def importance(self) -> dict[str, Any]:
+        """Share of each field in the variance of each objective, as far as it can be computed."""
+        done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        evaluators: dict[str, BaseImportanceEvaluator] = {
+            "PED-ANOVA": PedAnovaImportanceEvaluator(),
+            "fANOVA": FanovaImportanceEvaluator(seed=0),
+        }
+        found: dict[str, dict[str, dict[str, float]]] = {name: {} for name in self.plan.objectives}
+        missing: dict[str, str] = {}
+        for (at, (objective, way)), name in itertools.product(enumerate(self.plan.objectives.items()), evaluators):
+            sign = 1 if way == "min" else -1  # PED-ANOVA asks what makes the target small
+            try:
+                found[objective][name] = self._shares(evaluators[name], at, sign)
+            except (ValueError, RuntimeError) as error:  # too few trials, or all values the same
+                missing[name] = str(error).splitlines()[0]
+            if not found[objective].get(name):
+                missing.setdefault(name, f"{len(done)} finished trials are too few")
+        return {"trials": len(done), "importance": found, "missing": missing}
+
+    def _shares(self, evaluator: BaseImportanceEvaluator, objective: int, sign: int) -> dict[str, float]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # which reminds of the sign
+            shares = optuna.importance.get_param_importances(
+                self.study, evaluator=evaluator, target=lambda trial: sign * trial.values[objective]
+            )
+        return {path: float(share) for path, share in shares.items() if isfinite(share)}
+
+
+def distribution(range: Tunable) -> BaseDistribution:
+    if range.values:
+        return CategoricalDistribution(range.values)
+    if range.whole:
+        return IntDistribution(int(range.low), int(range.high), log=range.log)
+    return FloatDistribution(range.low, range.high, log=range.log)
+
+
+def _suggest(trial: Trial, path: str, range: Tunable) -> Any:
+    if range.values:
+        return trial.suggest_categorical(path, range.values)
+    if range.whole:
+        return trial.suggest_int(path, int(range.low), int(range.high), log=range.log)
+    return trial.suggest_float(path, range.low, range.high, log=range.log)
+
+
+def make_sampler(plan: SearchPlan, seed: int) -> BaseSampler:
+    """The sampler by its name. `seed` grows with the trials, so that a search that goes on draws what it has not drawn."""
+    match plan.sampler:
+        case "tpe":
+            return TPESampler(seed=seed, multivariate=True, group=len(plan.bases) > 1)  # fields differ between families
+        case "gp":
+            return GPSampler(seed=seed)
+        case "cmaes":
+            if len(plan.objectives) > 1:
+                raise ConfigError(f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}")
+            return CmaEsSampler(seed=seed, warn_independent_sampling=False)
+        case "nsgaii":
+            return NSGAIISampler(seed=seed, population_size=POPULATION)
+        case "qmc":
+            return QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False, warn_asynchronous_seeding=False)
+        case _:
+            return RandomSampler(seed=seed)
+
+
+def _storage(given: str) -> BaseStorage | str | None:
+    if not given or "://" in given:
+        return given or None
+    return JournalStorage(JournalFileBackend(given))

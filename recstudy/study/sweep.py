@@ -1,0 +1,284 @@
+"""Runs on Ray Tune: handed over one by one, watched, and recorded where their own process could not.
+
+Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are ours.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ray import tune
+from ray.exceptions import OutOfMemoryError
+from ray.tune import CheckpointConfig, FailureConfig, TuneConfig, Tuner
+from ray.tune import RunConfig as TuneRunConfig
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
+from ray.tune.search import Searcher
+
+from recstudy.config import Place
+from recstudy.records import FORMAT, Results, write_json
+from recstudy.study.cluster import concurrent_runs
+from recstudy.study.study import Run
+from recstudy.study.view import View, score_name
+from recstudy.train.trial import Trial
+from recstudy.train.worker import RESTARTS
+
+Trainable = Callable[..., None]
+Outcome = dict[str, Any]
+
+SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
+
+STOPPERS = {AsyncHyperBandScheduler: "asha", MedianStoppingRule: "median"}
+
+# What a Tune process needs that only starts Ray Train workers: no core, and Tune wants something; every head node has this.
+COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a study runs; nothing here decides a number."""
+
+    address: str | None = None
+    data: Path = Path("data")
+    download: bool = False
+    commit: str | None = None
+    dirty: bool = False
+
+
+class Source(Protocol):
+    """Where runs come from, and who is told of them."""
+
+    waiting: deque[Run]  # go first, in their order
+
+    @property
+    def over(self) -> bool:
+        """Ends everything at once; what is under way goes on from its checkpoint another time."""
+
+    def next(self) -> Run | None:
+        """The next run, or None for the time being; asked again as long as any run is under way."""
+
+    def started(self, run: Run) -> None:
+        """Its process has begun, for the first time or again."""
+
+    def epoch(self, run: Run, line: Outcome) -> None:
+        """An epoch that Tune hears of."""
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        """`{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
+
+
+@dataclass
+class Listed:
+    """A list of runs, and nobody to tell."""
+
+    waiting: deque[Run]
+    over: bool = False
+
+    def next(self) -> None: ...
+    def started(self, run: Run) -> None: ...
+    def epoch(self, run: Run, line: Outcome) -> None: ...
+    def ended(self, run: Run, outcome: Outcome) -> None: ...
+
+
+@dataclass
+class Sweep:
+    """A study's or a search's way of running runs; `errors` and `succeeded` tell how it goes.
+
+    Args:
+        name: of the study.
+        results: where the workers write their records.
+        where: cluster and data.
+        view: is told what happens.
+        trainable: what Tune calls with a trial.
+    """
+
+    name: str
+    results: Results
+    where: Where
+    view: View
+    trainable: Trainable
+    errors: list[str] = field(default_factory=list)
+    succeeded: bool = False
+
+    def run(self, place: Place, source: Source, scheduler: TrialScheduler | None = None) -> None:
+        """Run what `source` gives until it gives no more.
+
+        A run that found no memory is tried once more at the end, alone. A sweep whose first runs all fail alike is given up.
+
+        Args:
+            place: of every run, with its GPUs decided.
+            source: of runs; is told what becomes of them.
+            scheduler: may stop a run early by its epochs; such a run is recorded as stopped.
+        """
+        watch = _Watch(self, source, scheduler)
+        self._fit(watch, place, concurrent_runs(place), scheduler)
+        if watch.starved and not self.hopeless:
+            self._fit(_Watch(self, Listed(deque(watch.starved)), None), place, 1, None)
+        if self.hopeless:
+            self.view.gave_up(self.errors[0], SAME)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the first runs all failed in the same way."""
+        return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
+
+    def _fit(self, watch: "_Watch", place: Place, at_once: int, scheduler: TrialScheduler | None) -> None:
+        trainable = self.trainable
+
+        def named(settings: dict[str, Trial]) -> None:
+            trainable(settings)
+
+        named.__name__ = self.name  # what the dashboard's Actors page shows
+        resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
+        scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self.results.root if self.where.address else None)
+        supply = _Supply(watch, lambda run: self._trial(run, place, scratch))
+        tuner = Tuner(
+            tune.with_resources(named, resources),
+            tune_config=TuneConfig(
+                search_alg=supply,
+                num_samples=-1,
+                scheduler=scheduler,
+                reuse_actors=not place.uses_train,
+                max_concurrent_trials=at_once,
+            ),
+            run_config=TuneRunConfig(
+                name=self.name,
+                storage_path=scratch,
+                verbose=0,
+                callbacks=[watch],
+                stop=_Over(lambda: self.hopeless or watch.source.over),
+                failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),
+                checkpoint_config=CheckpointConfig(checkpoint_frequency=0),
+            ),
+        )
+        try:
+            tuner.fit()
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _trial(self, run: Run, place: Place, scratch: str) -> Trial:
+        return Trial(
+            study=self.name,
+            label=run.label,
+            config={**run.config.values, "place": place.model_dump()},
+            run_id=run.id,
+            folder=str(self.results.run(run.id).path),
+            data=str(self.where.data.absolute()),
+            download=self.where.download,
+            scratch=scratch,
+            commit=self.where.commit,
+            dirty=self.where.dirty,
+        )
+
+
+class _Supply(Searcher):
+    """Hands Tune one run after another."""
+
+    def __init__(self, watch: "_Watch", trial: Callable[[Run], Trial]) -> None:
+        super().__init__()
+        self.watch, self.trial = watch, trial
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune writes its own state to disk; it is never restored from there
+
+    def suggest(self, trial_id: str) -> dict[str, Trial] | str | None:
+        source = self.watch.source
+        run = source.waiting.popleft() if source.waiting else source.next()
+        if run is not None:
+            self.watch.runs[run.id] = run
+            return {"trial": self.trial(run)}
+        return None if self.watch.runs else Searcher.FINISHED
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        """The watch is told."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """See `__getstate__`."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """See `__getstate__`."""
+
+
+class _Watch(tune.Callback):
+    """Tells the sweep what Tune sees, and records what a run's own process did not live to record."""
+
+    def __init__(self, sweep: Sweep, source: Source, scheduler: TrialScheduler | None) -> None:
+        self.sweep, self.source = sweep, source
+        self.stopped_by = STOPPERS.get(type(scheduler), "")
+        self.runs: dict[str, Run] = {}  # under way
+        self.starved: list[Run] = []  # found no memory
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        self.sweep.view.started(self._run(trial))
+        self.source.started(self._run(trial))
+
+    def on_trial_result(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: Outcome, **info: Any) -> None:
+        run = self._run(trial)
+        if result.get("status") == "drained":  # its node is wanted back: it goes on from its checkpoint elsewhere
+            self.source.waiting.append(self.runs.pop(run.id))
+        elif "status" in result:
+            self._ended(run, result)
+        else:
+            self.sweep.view.epoch(run, result)
+            self.source.epoch(run, result)
+
+    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        run = self.runs.get(_settings(trial).run_id)
+        if run is not None:  # no outcome came: the scheduler stopped it
+            last = trial.last_result
+            record = {"format": FORMAT, "epoch": last["epoch"], "score": last.get(score_name(last)), "by": self.stopped_by}
+            write_json(self.sweep.results.run(run.id).stopped, record)
+            self._ended(run, {"status": "stopped", **record})
+
+    def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        run = self._run(trial)
+        folder = self.sweep.results.run(run.id)
+        error = trial.get_error()
+        reason = str(error or "its process ended").strip().splitlines()[-1]
+        kind = "out of memory" if isinstance(error, OutOfMemoryError) or "OutOfMemory" in str(error) else "lost node"
+        if not folder.failure.exists() and not folder.finished:
+            folder.fail({"class": kind, "error": reason, "traceback": str(error or "")})
+        self._ended(run, {"status": "failed", "class": kind, "error": reason})
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        self.runs.pop(run.id, None)
+        if outcome["status"] == "failed":
+            # A path in the run's own folder is no difference.
+            self.sweep.errors.append(str(outcome["error"]).replace(run.id, "ID"))
+            self.starved += [run] if outcome.get("class") == "out of memory" else []
+        else:
+            self.sweep.succeeded = True
+        self.sweep.view.ended(run, outcome)
+        self.source.ended(run, outcome)
+
+    def _run(self, trial: TuneTrial) -> Run:
+        return self.runs[_settings(trial).run_id]
+
+
+class _Over(tune.Stopper):
+    """Ends everything at once."""
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        self.over = over
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(self, trial_id: str, result: Outcome) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self.over()
+
+
+def _settings(trial: TuneTrial) -> Trial:
+    return trial.config["trial"]

@@ -1,0 +1,144 @@
+"""What a search costs besides its training: trials that train nothing, through our driver and through OptunaSearch in Tune.
+
+Both sample by TPE from the same three ranges and reuse their processes; two trials at once. The clock runs from the moment Ray
+is up until `Tuner.fit` has returned and Ray is shut down. Our trials write every record that a real run writes but its weights,
+OptunaSearch's write nothing of their own. The rounds alternate, each in a Ray session of its own.
+
+The long search says whether a trial costs the same at the end as at the start, and whether the driver's memory stays flat; it
+is the driver's own process that is looked at, so Python's and Ray's allocations count.
+"""
+
+import io
+import os
+import tempfile
+import time
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+from figure import Figure
+from ray import tune
+from ray.tune import RunConfig as TuneRunConfig
+from ray.tune import TuneConfig, Tuner
+from ray.tune.search.optuna import OptunaSearch
+from rich.console import Console
+from scheduling import environment
+
+from recstudy import Place, RunConfig, Search, TrainConfig
+from recstudy.data import Digits
+from recstudy.files import append_line, write_json
+from recstudy.locks import locked
+from recstudy.models import ViTRM
+from recstudy.records import Results, RunFolder
+from recstudy.study.search import make_search
+from recstudy.study.searching import run_search
+from recstudy.study.study import Run
+from recstudy.study.sweep import Where
+from recstudy.study.view import View
+from recstudy.train.trial import Trial
+
+TRIALS, ROUNDS, LONG = 100, 3, 1000
+MARK, FLAT, GROWTH = 1.2, 1.1, 2.0
+
+
+def measure(options: object) -> list[Figure]:
+    """Milliseconds a trial, the two sides in turns; then the long search."""
+    ours, plain = [], []
+    for _ in range(ROUNDS):
+        plain.append(through_tune())
+        ours.append(through_driver(TRIALS).milliseconds)
+    long = through_driver(LONG)
+    early, late = long.between(100, 300), long.between(LONG - 200, LONG)
+    growth = [long.memory[LONG - 1] / long.memory[199]]
+    return [
+        Figure("a trial through our search", "ms", ours, note=f"{TRIALS} trials, records included, without ray.init"),
+        Figure("a trial through OptunaSearch in Tune", "ms", plain, note="TPE, reuse_actors=True, no records"),
+        Figure("search / OptunaSearch", "x", [one / other for one, other in zip(ours, plain, strict=True)], most=MARK),
+        Figure("memory, trial 1,000 / trial 200", "x", growth, most=FLAT, note="resident, of the driver's process"),
+        Figure("cost of a trial, last 200 / 100 to 300", "x", [late / early], most=GROWTH),
+    ]
+
+
+@dataclass
+class Stopwatch(View):
+    """A silent view that notes when Ray is up, when each trial ends and how much memory the driver then has."""
+
+    up: float = 0.0
+    ends: list[float] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)
+    milliseconds: float = 0.0
+
+    def connected(self, dashboard: str) -> None:
+        self.up = time.perf_counter()
+
+    def ended(self, run: Run, outcome: Any) -> None:
+        assert outcome["status"] == "done", outcome
+        self.ends.append(time.perf_counter())
+        self.memory.append(resident())
+
+    def between(self, first: int, last: int) -> float:
+        return (self.ends[last - 1] - self.ends[first - 1]) / (last - first)
+
+
+def resident() -> int:
+    """Bytes of this process in memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def through_driver(trials: int) -> Stopwatch:
+    with tempfile.TemporaryDirectory() as folder, environment():
+        plan = make_search(idle_search(trials), seeds=0)
+        clock = Stopwatch(Console(file=io.StringIO()))
+        run_search(plan, Results(Path(folder) / "results"), Where(data=Path(folder)), clock, trainable=no_op)
+        clock.milliseconds = 1e3 * (time.perf_counter() - clock.up) / trials
+        assert len(clock.ends) == trials
+    return clock
+
+
+def idle_search(trials: int) -> Search:
+    base = RunConfig(
+        data=Digits(), model=ViTRM(width=64, heads=4, patch=2), train=TrainConfig(epochs=1), place=Place(gpus_per_run=0)
+    )
+    return Search(
+        "idle", {"quick": [base]}, vary=("train.learning_rate", "train.weight_decay", "model.latent_steps"), budget=str(trials)
+    )
+
+
+def no_op(settings: dict[str, Trial]) -> None:
+    """A worker's records, in a worker's order, without a run."""
+    trial = settings["trial"]
+    folder = RunFolder(Path(trial.folder))
+    rate = trial.config["train"]["learning_rate"]
+    with locked(folder.path / "lock", f"process {os.getpid()}", wait=True):
+        append_line(folder.attempts, {"process": os.getpid()})
+        write_json(folder.config, trial.config)
+        append_line(folder.epochs, {"epoch": 0, "train_loss": 0.0})
+        folder.finish({"status": "done", "selected": {"top1_accuracy": -rate}, "metrics": {}, "cost": {}, "provenance": {}})
+    tune.report({"status": "done", "score": -rate})
+
+
+def through_tune() -> float:
+    """Milliseconds a trial of Tune with its own OptunaSearch."""
+
+    def empty(settings: dict[str, Any]) -> None:
+        tune.report({"score": -settings["rate"]})
+
+    space = {"rate": tune.loguniform(1e-5, 1e-2), "decay": tune.loguniform(1e-3, 1.0), "steps": tune.randint(1, 7)}
+    with tempfile.TemporaryDirectory() as folder, environment(), redirect_stdout(io.StringIO()):
+        ray.init(address="local", include_dashboard=True, log_to_driver=False, logging_level="ERROR", object_store_memory=2**28)
+        up = time.perf_counter()
+        Tuner(
+            tune.with_resources(empty, {"cpu": 1}),
+            param_space=space,
+            tune_config=TuneConfig(
+                search_alg=OptunaSearch(metric="score", mode="max"),
+                num_samples=TRIALS,
+                reuse_actors=True,
+                max_concurrent_trials=2,
+            ),
+            run_config=TuneRunConfig(name="plain", storage_path=folder, verbose=0),
+        ).fit()
+        ray.shutdown()
+        return 1e3 * (time.perf_counter() - up) / TRIALS

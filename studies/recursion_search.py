@@ -1,0 +1,75 @@
+"""How deep should a recursive model think, how often should it be corrected, and in which batches?
+
+A search by TPE over what all recursive models share: latent steps, cycles (of the high and the low module where there are two),
+supervision steps and the batch size; one family at a time, or several in one search (--family vitrm --family trm). Papers state
+single points of this space (002: n = 3, N_sup = 1; 004: N = 2, T = 3; TRM: n = 6, T = 3), which are tried first.
+The score is the one on the held-out split; the best ten are run again with fresh seeds, because the best of many is lucky.
+Read with it: one learning rate for all batch sizes; add train.learning_rate to `vary` where the budget allows.
+Cost: quick, 5 minutes on 2 cores; standard (MNIST), hours of a GPU; paper (CIFAR-10, 100 epochs a run), as --budget says.
+
+    python studies/recursion_search.py
+    python studies/recursion_search.py --family hrm --budget 30
+    python studies/recursion_search.py --preset paper --family vitrm --stopping asha --budget 40gpuh --address auto
+"""
+
+from recstudy import Place, RunConfig, Search, TrainConfig, Tunable, main
+from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices
+from recstudy.data import Cifar10, Digits, Mnist
+from recstudy.models import HRM, TRM, HRMImage, ViTRM
+
+QUICK = TrainConfig(epochs=8, batch_size=32, learning_rate=2e-3, warmup=0.1, ema_decay=0.9)
+STANDARD = TrainConfig(epochs=10, learning_rate=1e-3, warmup=0.05)
+PAPER = TrainConfig(epochs=100, learning_rate=3e-4, warmup=0.03, precision="bfloat16")
+SMALL = {"width": 48, "heads": 4}
+PATCHES = {"tokens": "patch", "positions": "learned"}
+
+study = Search(
+    name="recursion_search",
+    presets={
+        "quick": [
+            RunConfig(data=Digits(limit=600), model=model, train=QUICK, place=Place(gpus_per_run=0))
+            for model in (
+                ViTRM(**SMALL, layers=1, patch=2, latent_tokens=8, dropout=0.0),
+                HRMImage(**SMALL, patch=2, low_layers=1, high_layers=1),
+                HRM(**SMALL, **PATCHES, patch=2, low_layers=1, high_layers=1),
+                TRM(**SMALL, **PATCHES, patch=2, layers=1, latent_steps=3),
+            )
+        ],
+        "standard": [
+            RunConfig(data=Mnist(), model=model, train=STANDARD)
+            for model in (
+                ViTRM(width=128, heads=4, layers=2),
+                HRMImage(width=128, heads=4, low_layers=2, high_layers=2),
+                HRM(**PATCHES, width=128, heads=4, low_layers=2, high_layers=2),
+                TRM(**PATCHES, width=128, heads=4),
+            )
+        ],
+        "paper": [
+            RunConfig(data=Cifar10(), model=model, train=PAPER) for model in (ViTRM(), HRMImage(), HRM(**PATCHES), TRM(**PATCHES))
+        ],
+    },
+    vary=("model.latent_steps", "model.*cycles", "train.supervision_steps", "train.batch_size"),
+    ranges={
+        "quick": {
+            "model.latent_steps": Tunable(1, 4),
+            "train.supervision_steps": Tunable(1, 4),
+            "train.batch_size": Tunable([16, 32, 64, 128]),
+        },
+    },
+    first={"quick": (), "standard": (), "paper": ({"family": "vitrm", "train.supervision_steps": 16},)},
+    budget={"quick": "24 runs", "standard": "60 runs", "paper": "100 runs"},
+    confirm=10,
+    seeds={"quick": 2, "standard": 3, "paper": 3},
+    report=[
+        History(),
+        Best("best", metrics=("top1_accuracy", "params", "gflops", "train_gflops")),
+        Importance(),
+        ParallelCoordinates(),
+        Slices(),
+        Pareto("score_against_flops", x="gflops"),
+        Pareto("score_against_parameters", x="params"),
+    ],
+)
+
+if __name__ == "__main__":
+    main(study)

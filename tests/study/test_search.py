@@ -1,0 +1,215 @@
+"""What a search is: ranges from the fields, settings that come first, a budget, and refusals before anything runs."""
+
+import json
+
+import pytest
+
+from recstudy import RunConfig, Search, Tunable
+from recstudy.data import Digits
+from recstudy.errors import ConfigError
+from recstudy.models import CNN, HRM, TRM, ViTRM
+from recstudy.study.budget import Budget, Meter, used_up
+from recstudy.study.search import label, make_search, readable
+from recstudy.tunable import tunable
+
+VITRM = RunConfig(data=Digits(), model=ViTRM(width=16, heads=2, patch=2))
+TRM_BASE = RunConfig(data=Digits(), model=TRM(width=16, heads=2, tokens="patch", positions="learned"))
+
+
+def search(**changes) -> Search:
+    given = {
+        "name": "s",
+        "presets": {"quick": [VITRM, TRM_BASE]},
+        "vary": ("model.latent_steps", "train.batch_size"),
+        "question": "?",
+    }
+    return Search(**given | changes)
+
+
+def test_ranges_stand_beside_the_fields():
+    ranges = tunable(VITRM)
+
+    assert ranges["model.latent_steps"] == Tunable(1, 6)
+    assert ranges["train.learning_rate"] == Tunable(1e-5, 1e-2, log=True)
+    assert {path.split(".")[0] for path in ranges} == {"model", "train"}
+    assert tunable(RunConfig(data=Digits(), model=CNN())).keys() < ranges.keys()
+
+
+@pytest.mark.parametrize(
+    ("range", "inside", "outside"),
+    [
+        (Tunable(1, 6), [1, 6, 3.0], [0, 7, 2.5, "3"]),
+        (Tunable(1e-5, 1e-2, log=True), [1e-5, 3e-4], [0, 0.1]),
+        (Tunable([16, 32]), [16, 32], [24]),
+    ],
+)
+def test_what_lies_in_a_range(range, inside, outside):
+    assert all(value in range for value in inside)
+    assert not any(value in range for value in outside)
+
+
+def test_a_range_the_wrong_way_round_is_refused():
+    with pytest.raises(ConfigError, match="low < high"):
+        Tunable(6, 1)
+    with pytest.raises(ConfigError, match="low > 0 where it is logarithmic"):
+        Tunable(0, 1, log=True)
+
+
+def test_every_model_config_lies_where_its_ranges_say_or_is_legal_outside():
+    """Both ends of every range are values that the field takes."""
+    for model in (ViTRM(), HRM(), TRM()):
+        base = RunConfig(data=Digits(), model=model.model_copy(update={"patch": 2}))
+        for path, range in tunable(base).items():
+            for value in range.every or (range.low, range.high):
+                if path != "model.width":  # which heads must divide
+                    base.with_changes({path: value})
+
+
+def test_the_space_of_each_family_is_what_it_has_of_the_named_fields():
+    plan = make_search(search(vary=("model.latent_*", "model.*cycles", "train.batch_size")), families=("vitrm", "trm"))
+
+    assert {family: list(fields) for family, fields in plan.space.items()} == {
+        "vitrm": ["model.latent_tokens", "model.latent_steps", "model.cycles", "train.batch_size"],
+        "trm": ["model.latent_steps", "model.cycles", "train.batch_size"],
+    }
+
+
+def test_the_first_family_is_the_default_and_its_own_settings_come_first():
+    given = ({"family": "vitrm", "model.latent_steps": 6}, {"family": "trm", "model.latent_steps": 1})
+
+    plan = make_search(search(first=given))
+
+    assert plan.first == [
+        {"model.latent_steps": 3, "train.batch_size": 128},
+        {"model.latent_steps": 6, "train.batch_size": 128},
+    ]
+
+
+def test_a_setting_of_one_family_is_a_run_like_any_other():
+    plan = make_search(search())
+
+    run = plan.run(0, {"model.latent_steps": 2, "train.batch_size": 32})
+
+    assert run.config == VITRM.with_changes({"model.latent_steps": 2, "train.batch_size": 32})
+    assert run.label == "latent_steps=2, batch_size=32"
+
+
+def test_a_setting_of_another_family_replaces_whole_parts_of_the_base():
+    plan = make_search(search(), families=("vitrm", "trm"))
+    params = {"family": "trm", "model.latent_steps": 2, "train.batch_size": 32}
+
+    assert plan.run(0, params).label == "trm: latent_steps=2, batch_size=32"
+    assert plan.base.with_changes(plan.variant(params).changes) == plan.run(0, params).config
+
+
+def test_the_definition_is_what_is_searched_and_not_how():
+    plan = make_search(search())
+
+    assert make_search(search(), budget="2h", sampler="random", seeds=5).definition == plan.definition
+    assert make_search(search(), changes={"train.epochs": 2}).definition != plan.definition
+    assert make_search(search(ranges={"model.latent_steps": Tunable(1, 2)})).definition != plan.definition
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "unit"),
+    [
+        ("24", 24, "runs"),
+        ("24 runs", 24, "runs"),
+        ("1 run", 1, "runs"),
+        ("90min", 1.5, "h"),
+        ("2h", 2, "h"),
+        ("40 gpuh", 40, "gpuh"),
+    ],
+)
+def test_budgets(text, amount, unit):
+    assert Budget.parse(text) == Budget(amount, unit)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"budget": "a lot"},
+            "a budget is a number of runs, hours or GPU hours, such as 24, 90min, 2h or 40gpuh, but got 'a lot'",
+        ),
+        ({"budget": "0"}, "but got '0'"),
+        ({"budget": "1.5 runs"}, "a whole number"),
+        ({"sampler": "tpee"}, "--sampler must be one of tpe, gp, cmaes.* but got 'tpee'. Did you mean 'tpe'"),
+        ({"stopping": "hyperband"}, "--stopping must be one of none, asha, median"),
+        ({"families": ("hrm",)}, "--family must be one of vitrm, trm, but got 'hrm'"),
+        ({"preset": "quik"}, "no preset 'quik': s has quick. Did you mean 'quick'"),
+        ({"changes": {"model.latent_steps": 2}}, "'model.latent_steps' is searched by s"),
+        ({"changes": {"train.selection": "last"}}, "train.selection must be 'validation'"),
+        ({"seeds": -1}, "--seeds must be at least 0"),
+    ],
+)
+def test_what_is_refused_of_the_command_line(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        make_search(search(), **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"vary": ("model.latent_stpes",)}, "no field of that name states a range.*Did you mean 'model.latent_steps'"),
+        ({"vary": ("model.high_cycles",)}, "no field of that name states a range"),
+        ({"ranges": {"model.layers": Tunable(1, 2)}}, "gives a range for 'model.layers', which it does not vary"),
+        ({"first": ({"model.layers": 2},)}, "tries 'model.layers' first, but vitrm varies model.latent_steps, train.batch_size"),
+        ({"first": ({"model.latent_steps": 64},)}, r"tries model.latent_steps=64 first, which is not in its range \(1 to 6\)"),
+        ({"objectives": {"top1_accuracy": "max"}}, "no objective 'top1_accuracy': vitrm gives selection_top1_accuracy, params"),
+        (
+            {"objectives": {"selection_top1_accuracy": "max", "gflops": "min"}, "stopping": "asha"},
+            "--stopping asha ranks runs by one objective, but s has selection_top1_accuracy, gflops",
+        ),
+        (
+            {"presets": {"quick": [VITRM, TRM_BASE.with_changes({"place.cpus_per_run": 2})]}},
+            "the same place",
+        ),
+    ],
+)
+def test_what_is_refused_of_a_search(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        make_search(search(**changes), families=("vitrm", "trm") if "presets" in changes else ())
+
+
+def test_small_spaces_can_be_counted_and_others_not():
+    plan = make_search(search(ranges={"train.batch_size": Tunable([16, 32])}))
+
+    settings = list(plan.combinations())
+
+    assert len(settings) == 6 * 2
+    assert settings[0] == {"model.latent_steps": 1, "train.batch_size": 16}
+    assert make_search(search(vary=("train.learning_rate",))).combinations() is None
+
+
+@pytest.mark.parametrize(("value", "short"), [(0.000123456, 0.0001235), (12.3456, 12.35), (0.0, 0.0), (3, 3), ("a", "a")])
+def test_numbers_are_readable(value, short):
+    assert readable(value) == short
+
+
+def test_labels_name_fields_by_their_last_part():
+    assert label({"family": "trm", "train.learning_rate": 0.0001235}) == "trm: learning_rate=0.0001235"
+
+
+def test_a_meter_adds_up_sessions_and_gpu_hours(tmp_path):
+    """Two sessions by an injected clock: 2 h with a run of 1 h on 2 GPUs; then 1 h with a run under way for half an hour."""
+    now, log = [0.0], tmp_path / "trials.jsonl"
+    first = Meter(log, gpus=2, clock=lambda: now[0])
+    first.started("a")
+    now[0] = 3600
+    first.ended("a")
+    now[0] = 7200
+    first.write()
+    now[0] = 99_999  # another process: its clock starts anywhere
+
+    second = Meter(log, gpus=2, clock=lambda: now[0])
+    now[0] += 1800
+    second.started("c")
+    now[0] += 1800
+
+    assert second.spent("h") == pytest.approx(2 + 1)
+    assert second.spent("gpuh") == pytest.approx(2 * 1 + 2 * 0.5)
+    assert used_up(Budget(3, "h"), 0, second)
+    assert not used_up(Budget(3.1, "h"), 0, second)
+    assert used_up(Budget(7, "runs"), 7, second)
+    assert len([json.loads(line) for line in log.read_text().splitlines()]) == 2

@@ -1,0 +1,143 @@
+"""Optuna's side of a search: made anew from the records, and never told what is not so."""
+
+import optuna
+import pytest
+from test_search import search
+
+from recstudy.errors import ConfigError, StorageError
+from recstudy.study.search import SAMPLERS, make_search
+from recstudy.study.space import Optimizer
+from recstudy.study.trials import Tried
+
+STATES = optuna.trial.TrialState
+
+
+def plan(**changes):
+    return make_search(search(), **changes)
+
+
+def states(optimizer):
+    return [trial.state for trial in optimizer.study.trials]
+
+
+@pytest.mark.parametrize("families", [("vitrm",), ("vitrm", "trm")], ids=["one family", "two families"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler_proposes_settings_within_the_ranges(sampler, families):
+    chosen = plan(sampler=sampler, families=families)
+    optimizer = Optimizer(chosen, [])
+
+    for number in range(14):  # more than any sampler's random start
+        trial, params = optimizer.ask()
+        run = chosen.run(number, params)
+        fields = chosen.space[params.get("family", "vitrm")]
+        assert set(params) - {"family"} == set(fields)
+        assert all(params[path] in range for path, range in fields.items())
+        optimizer.begun(trial, run.id, run.label)
+        optimizer.ended(run.id, "done", [float(number)])
+
+    assert states(optimizer) == [STATES.COMPLETE] * 14
+
+
+def test_what_came_of_a_run_is_told():
+    optimizer = Optimizer(plan(), [])
+    for run_id in "abcd":
+        optimizer.begun(optimizer.ask()[0], run_id, run_id)
+        optimizer.epoch(run_id, 0, 50.0)
+        optimizer.epoch(run_id, 1, None)
+
+    optimizer.ended("a", "done", [71.5])
+    optimizer.ended("b", "stopped", [None])
+    optimizer.ended("c", "failed", [])
+    optimizer.ended("d", "done", [float("nan")])  # the search is told FAIL, not left waiting
+    optimizer.ended("z", "done", [1.0])  # none of its trials
+
+    assert states(optimizer) == [STATES.COMPLETE, STATES.PRUNED, STATES.FAIL, STATES.FAIL]
+    assert optimizer.study.trials[0].intermediate_values == {0: 50.0}
+    assert optimizer.study.best_value == 71.5
+
+
+def test_the_study_is_made_anew_from_the_records():
+    tried = [
+        Tried({"model.latent_steps": 2, "train.batch_size": 32}, "a", "done", [80.0], {0: 60.0, 1: 80.0}),
+        Tried({"model.latent_steps": 5, "train.batch_size": 64}, "b", "stopped", scores={0: 20.0}),
+        Tried({"model.latent_steps": 6, "train.batch_size": 16}, "c", "failed"),
+    ]
+
+    optimizer = Optimizer(plan(), tried)
+
+    assert states(optimizer) == [STATES.COMPLETE, STATES.PRUNED, STATES.FAIL]
+    assert optimizer.study.best_params == {"model.latent_steps": 2, "train.batch_size": 32}
+    assert optimizer.study.trials[1].intermediate_values == {0: 20.0}
+
+
+def test_several_objectives():
+    objectives = {"selection_top1_accuracy": "max", "gflops": "min"}
+    optimizer = Optimizer(make_search(search(objectives=objectives), sampler="nsgaii"), [])
+    for run_id, values in {"a": [70.0, 0.2], "b": [60.0, 0.1], "c": [50.0, 0.3], "d": [90.0, None]}.items():
+        optimizer.begun(optimizer.ask()[0], run_id, run_id)
+        optimizer.epoch(run_id, 0, 1.0)
+        optimizer.ended(run_id, "done", values)
+
+    assert sorted(tuple(trial.values) for trial in optimizer.study.best_trials) == [(60.0, 0.1), (70.0, 0.2)]
+    assert states(optimizer)[-1] == STATES.FAIL
+    with pytest.raises(ConfigError, match="cmaes takes one objective, but s has 2"):
+        Optimizer(make_search(search(objectives=objectives), sampler="cmaes"), [])
+
+
+def test_a_storage_is_brought_up_to_the_records(tmp_path):
+    """A killed driver left a trial open there, and one that ended is missing."""
+    journal = str(tmp_path / "optuna.journal")
+    first = Optimizer(plan(), [], journal)
+    first.begun(first.ask()[0], "a", "a")
+    first.ended("a", "done", [70.0])
+    first.begun(first.ask()[0], "ghost", "ghost")
+
+    done = [Tried({"model.latent_steps": 2, "train.batch_size": 32}, run_id, "done", [70.0]) for run_id in "ab"]
+    Optimizer(plan(), done, journal)
+
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(journal))
+    (name,) = optuna.get_all_study_names(storage)
+    shown = optuna.load_study(study_name=name, storage=storage).trials
+    assert [(trial.user_attrs["run id"], trial.state) for trial in shown] == [
+        ("a", STATES.COMPLETE),
+        ("ghost", STATES.FAIL),
+        ("b", STATES.COMPLETE),
+    ]
+
+
+def test_a_database_holds_the_trials_too(tmp_path):
+    url = f"sqlite:///{tmp_path}/optuna.db"
+
+    Optimizer(plan(), [Tried({"model.latent_steps": 2, "train.batch_size": 32}, "a", "done", [70.0])], url)
+
+    assert optuna.load_study(study_name=None, storage=url).best_value == 70.0
+
+
+@pytest.mark.parametrize("storage", ["nosuch://somewhere/db", "/proc/nowhere/optuna.journal"])
+def test_a_storage_that_cannot_be_used_is_named(storage):
+    with pytest.raises(StorageError, match=f"--optuna-storage {storage} cannot be used"):
+        Optimizer(plan(), [], storage)
+
+
+def test_importance_finds_the_field_that_matters():
+    """The score is the number of latent steps: nothing else moves it."""
+    optimizer = Optimizer(plan(sampler="random"), [])
+    for number in range(40):
+        trial, params = optimizer.ask()
+        optimizer.begun(trial, str(number), "")
+        optimizer.ended(str(number), "done", [float(params["model.latent_steps"])])
+
+    found = optimizer.importance()
+
+    assert found["trials"] == 40
+    assert found["missing"] == {}
+    for shares in found["importance"]["selection_top1_accuracy"].values():
+        assert sum(shares.values()) == pytest.approx(1)
+        assert shares["model.latent_steps"] > 0.8
+
+
+def test_importance_of_too_few_trials_is_missing_with_its_reason():
+    found = Optimizer(plan(), []).importance()
+
+    assert found["trials"] == 0
+    assert set(found["missing"]) == {"PED-ANOVA", "fANOVA"}

@@ -1,0 +1,47 @@
+"""Which tiny model learns the digits best?
+
+A search for the tests: seconds a run on one core, nine settings in all with the default ranges.
+"""
+
+from recstudy import Place, RunConfig, Search, TrainConfig, Tunable, main
+from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices
+from recstudy.data import Digits
+from recstudy.models import ViTRM
+
+BASE = RunConfig(
+    data=Digits(limit=200),
+    model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
+    train=TrainConfig(epochs=6, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
+    place=Place(gpus_per_run=0, checkpoint_seconds=0),
+)
+
+study = Search(
+    name="tiny_search",
+    presets={
+        "quick": [BASE],
+        "wild": [BASE],
+    },
+    vary=("model.latent_steps", "train.batch_size", "train.learning_rate"),
+    ranges={
+        "quick": {
+            "model.latent_steps": Tunable(1, 3),
+            "train.batch_size": Tunable([16, 32, 64]),
+            "train.learning_rate": Tunable([5e-3]),
+        },
+        "wild": {"train.learning_rate": Tunable(1e-3, 1e8, log=True)},
+    },
+    budget="4 runs",
+    seeds=1,
+    confirm=2,
+    report=[
+        History(),
+        Best("best"),
+        Importance(),
+        ParallelCoordinates(),
+        Slices(),
+        Pareto("front", x="train_gflops"),
+    ],
+)
+
+if __name__ == "__main__":
+    main(study)
