@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -58,8 +59,8 @@ class Options:
     """CPU cores a worker may use."""
     gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
     """GPUs a worker gets; a fraction shares one."""
-    workers_per_run: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Workers that share each batch of one run."""
+    workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N|LEAST-MOST")] = None
+    """Workers that share each batch of one run; 1-4 takes what there is."""
     trainer: Literal["auto", "inline", "train"] | None = None
     """Train inside Tune's process (inline) or on Ray Train workers (train)."""
 
@@ -120,16 +121,17 @@ def _study(study: Study, options: StudyOptions) -> int:
         _hint([run.config for run in runs], plan.smoke)
         where = _where(options)
         from recstudy.study.driver import run_study
+        from recstudy.study.remote import run_at
 
         with _view() as view:
-            run_study(plan, runs, results, where, view)
+            run_at(partial(run_study, plan, runs, results), results, where, view)
     _report(results, study.name, plan.folder, options.export)
     return exit_code(runs, results)
 
 
-def _search(search: Search, options: SearchOptions) -> int:
+def _search(study: Search, options: SearchOptions) -> int:
     plan = make_search(
-        search,
+        study,
         options.preset,
         _changes(options),
         options.family,
@@ -149,11 +151,12 @@ def _search(search: Search, options: SearchOptions) -> int:
     if not runs:
         _hint(plan.bases.values(), plan.smoke)
         where = _where(options)
+        from recstudy.study.remote import run_at
         from recstudy.study.searching import run_search
 
         with _view() as view:
-            runs = run_search(plan, results, where, view, options.optuna_storage)
-    _report(results, search.name, plan.folder, options.export)
+            runs = run_at(partial(run_search, plan, results, storage=options.optuna_storage), results, where, view)
+    _report(results, study.name, plan.folder, options.export)
     found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
     return 0 if found else exit_code(runs, results)
 

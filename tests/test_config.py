@@ -136,3 +136,24 @@ def test_importing_the_package_loads_neither_torch_nor_ray():
 def test_cifar_and_digits_state_what_they_hold():
     assert (Cifar10().shape, Cifar10().classes, Cifar10().title) == ((3, 32, 32), 10, "CIFAR-10")
     assert (Digits().shape, Digits().train_size) == ((1, 8, 8), 1437)
+
+
+@pytest.mark.parametrize(("given", "least", "most"), [("4", 4, 4), (4, 4, 4), ("1-4", 1, 4), ("2-2", 2, 2)])
+def test_workers_are_a_number_or_a_range(given, least, most):
+    place = RUN.with_changes({"place.workers_per_run": given}).place
+
+    assert (place.workers_per_run, place.most_workers) == (least, most)
+    assert Place.model_validate(place.model_dump()) == place
+    assert place.uses_train
+    assert RUN.with_changes({"place.workers_per_run": given}).run_id == RUN.run_id
+
+
+def test_a_range_of_workers_goes_up():
+    with pytest.raises(ConfigError, match="workers_per_run must be a number or LEAST-MOST, but got 4-1"):
+        RUN.with_changes({"place.workers_per_run": "4-1"})
+
+
+def test_a_number_after_a_range_is_no_range():
+    elastic = RUN.with_changes({"place.workers_per_run": "1-4"})
+
+    assert elastic.with_changes({"place.workers_per_run": "2"}).place.most_workers == 2

@@ -1,7 +1,7 @@
 """The Ray cluster a study runs on: started here or joined, and asked beforehand whether it can do the work.
 
-Whatever would otherwise end in an endless wait is refused with one line: an address where nobody answers, more GPUs
-than there are, a results folder that the other nodes do not see.
+Whatever would otherwise end in an endless wait is refused with one line: an address where nobody answers, other versions
+or other code on some node, more GPUs than there are, more runs on one than its memory holds.
 """
 
 import logging
@@ -9,30 +9,34 @@ import os
 import socket
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from recstudy.config import Place
-from recstudy.errors import ClusterError, ConfigError, StorageError
+from recstudy.config import Place, RunConfig
+from recstudy.errors import ClusterError, ConfigError
+from recstudy.metrics.memory import training_memory
+from recstudy.study.nodes import PACKAGE, alive, check_code, check_versions, smallest_gpu
 from recstudy.terminal import stop_on_sigterm
 
 ANSWER_S = 12  # an address that is silent for so long is refused
+CLIENT_ANSWER_S = 40  # of ray://, whose server starts a process for each client first: 3 s, 15 on a busy machine
+CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
 
-# Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second.
+# Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second, and after
+# 15 s without room for a group it looks again how many workers there is room for.
 SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a run's last report is its outcome, not an epoch
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "0",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
@@ -40,7 +44,14 @@ SETTINGS = {
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[str]:
-    """A connection for as long as the block runs; gives a line that says where the dashboard is."""
+    """A connection for as long as the block runs; gives a line that says where the dashboard is.
+
+    Raises:
+        ClusterError: nobody answers, or a node has other versions or other code.
+    """
+    if ray.is_initialized():  # this driver is itself a task of the cluster: see remote.py
+        yield ""
+        return
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     if address is not None:
@@ -51,27 +62,41 @@ def cluster(address: str | None) -> Iterator[str]:
             address=address or "local",
             log_to_driver=False,
             logging_level=logging.ERROR,
-            runtime_env={"env_vars": {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2", "PYTHONWARNINGS": "ignore"}},
+            runtime_env=_environment(address),
             **local,
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ClusterError(_silent(address, str(error).splitlines()[0])) from None
     stop_on_sigterm()
     try:
+        if address is not None:
+            check_versions()
+            check_code()
         yield f"http://{context.dashboard_url}" if context.dashboard_url else ""
     finally:
         ray.shutdown()
+
+
+def _environment(address: str | None) -> dict[str, Any]:
+    """What every process of the study starts with; on other nodes that is our code too, whatever is installed there."""
+    environment: dict[str, Any] = {"env_vars": {**SETTINGS, "PYTHONWARNINGS": "ignore"}}
+    if address is not None:
+        environment |= {"py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}
+    return environment
 
 
 def _answers(address: str) -> None:
     """Refuse an address where no cluster answers, instead of waiting for one."""
     if address != "auto":
         _listens(address)
+    patience = CLIENT_ANSWER_S if address.startswith("ray://") else ANSWER_S
     command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
     try:
-        tried = subprocess.run(command, timeout=ANSWER_S, capture_output=True, text=True, check=False)
-    except subprocess.TimeoutExpired:
-        raise ClusterError(_silent(address, f"tried to join for {ANSWER_S} s")) from None
+        tried = subprocess.run(command, timeout=patience, capture_output=True, text=True, check=False)
+    except subprocess.TimeoutExpired as error:
+        refused = "Unauthenticated" in str(error.stderr)  # Ray tries again, until it is stopped
+        tried_so = "it asks for a token, and ours is missing or wrong" if refused else f"tried to join for {patience} s"
+        raise ClusterError(_silent(address, tried_so)) from None
     if tried.returncode:
         raise ClusterError(_silent(address, (tried.stderr.strip().splitlines() or ["no reason given"])[-1]))
 
@@ -97,9 +122,14 @@ def _silent(address: str | None, tried: str) -> str:
     )
 
 
-def fitting(place: Place) -> Place:
-    """`place` with the GPUs decided, or a ClusterError that says what the cluster has instead."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
+    """`place` with the GPUs decided, or a ClusterError that says what the cluster has instead.
+
+    Args:
+        place: what each of the runs asks for.
+        configs: the runs, which must fit into a GPU's memory where they share one.
+    """
+    nodes = [node["Resources"] for node in alive()]
     if place.gpus_per_run is None:
         place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})
     gpus = place.gpus_per_run or 0.0
@@ -111,14 +141,33 @@ def fitting(place: Place) -> Place:
             f"a run needs {asked} but the cluster has {len(nodes)} node{'s' * (len(nodes) > 1)}: {has}. "
             "Lower --gpus-per-run, --cpus-per-run or --workers-per-run."
         )
+    if 0 < gpus < 1 and (memory := smallest_gpu(gpus)) is not None:
+        check_packing(gpus, max(map(training_memory, configs), default=0), memory)
     return place
 
 
+def check_packing(gpus: float, needed: int, memory: int) -> None:
+    """Refuse more runs on a GPU than its memory holds.
+
+    Args:
+        gpus: share of a GPU that each run is given, below 1.
+        needed: bytes of the largest run, beside its process's context.
+        memory: bytes of the smallest GPU.
+    """
+    packed, fit = int(1 / gpus), memory // (needed + CONTEXT_BYTES)
+    if packed <= fit:
+        return
+    lower = f"--gpus-per-run {int(1000 / fit) / 1000:g} packs {fit}" if fit > 1 else "--gpus-per-run 1 gives each its own"
+    raise ClusterError(
+        f"--gpus-per-run {gpus:g} packs {packed} runs on a GPU, but one needs about {(needed + CONTEXT_BYTES) / 1e9:.1f} GB "
+        f"and the smallest GPU has {memory / 1e9:.1f} GB. {lower}; or lower train.batch_size."
+    )
+
+
 def concurrent_runs(place: Place) -> int:
-    """How many runs the cluster holds at once."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    rooms = sum(_rooms(node, place.cpus_per_run, place.gpus_per_run or 0.0) for node in nodes)
-    return max(1, rooms // place.workers_per_run)
+    """How many runs the cluster holds at once; an elastic one takes as many workers as it may have, the last what is left."""
+    rooms = sum(_rooms(node["Resources"], place.cpus_per_run, place.gpus_per_run or 0.0) for node in alive())
+    return max(1, min(rooms // place.workers_per_run, -(-rooms // place.most_workers)))
 
 
 def _rooms(node: dict[str, float], cpus: int, gpus: float) -> int:
@@ -127,38 +176,3 @@ def _rooms(node: dict[str, float], cpus: int, gpus: float) -> int:
     if not gpus:
         return by_cpu
     return min(by_cpu, int(node.get("GPU", 0)) * int(1 / gpus) if gpus < 1 else int(node.get("GPU", 0) // gpus))
-
-
-def check_storage(folder: Path, address: str | None) -> None:
-    """Refuse a results folder that some node of the cluster does not see or cannot write."""
-    if address is None:  # this machine alone
-        return
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    token = uuid.uuid4().hex
-    probe = folder / f".probe-{token}"
-    probe.write_text(token)
-    try:
-        for node in nodes:
-            strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            error = ray.get(_touch.options(scheduling_strategy=strategy).remote(str(probe), token), timeout=60)
-            if error:
-                raise StorageError(
-                    f"node {node['NodeManagerAddress']} cannot use the results folder {folder} ({error}). "
-                    "Give a folder that every node shares with --results."
-                )
-    finally:
-        probe.unlink(missing_ok=True)
-
-
-@ray.remote(num_cpus=0)
-def _touch(probe: str, token: str) -> str:
-    """Why this node cannot read and write beside `probe`; nothing if it can."""
-    try:
-        if Path(probe).read_text() != token:
-            return "it sees another folder under this name"
-        mine = Path(f"{probe}-{os.getpid()}")
-        mine.write_text(token)
-        mine.unlink()
-    except OSError as error:
-        return str(error.strerror)
-    return ""

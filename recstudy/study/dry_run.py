@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recstudy.metrics.cost import cost, total_pflop
+from recstudy.metrics.memory import training_memory
 from recstudy.records import Results
 from recstudy.study.study import Plan, Run
 from recstudy.terminal import console
@@ -17,7 +18,7 @@ CORE_FLOPS, GPU_FLOPS = 50e9, 250e12
 
 
 def print_plan(plan: Plan, runs: Sequence[Run], results: Results, as_json: bool) -> None:
-    """Every run with its parameters, GFLOPs an image (forward; forward and backward) and whether it is finished."""
+    """Every run with its parameters, GFLOPs an image (forward; forward and backward), GB a worker and whether it is finished."""
     states = results.states()
     rows = [_row(run, cached=states.get(run.id) == "done") for run in runs]
     if as_json:
@@ -35,19 +36,20 @@ def _row(run: Run, cached: bool) -> dict[str, Any]:
         "params": counted.params,
         "gflops": counted.gflops,
         "train_gflops": counted.train_gflops,
+        "memory_gb": training_memory(run.config) / 1e9,
         "cached": cached,
     }
 
 
 def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> None:
     table = Table(box=None)
-    for name in ("run", "seed", "parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "state"):
+    for name in ("run", "seed", "parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB", "state"):
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
     pflop = [total_pflop(run.config) for run in runs]
     for row, spend in zip(rows, pflop, strict=True):
         price = "?" if spend is None else f"{spend:.3g}"
         flops = _gflops(row["gflops"]), _gflops(row["train_gflops"])
-        cells = row["label"], row["seed"], f"{row['params']:,}", *flops, price
+        cells = row["label"], row["seed"], f"{row['params']:,}", *flops, price, f"{row['memory_gb']:.2g}"
         table.add_row(*(Text(str(cell)) for cell in cells), "finished" if row["cached"] else "to run")
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")

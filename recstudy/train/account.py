@@ -5,7 +5,7 @@ import platform
 import resource
 import socket
 from dataclasses import asdict
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -35,13 +35,20 @@ def spent(training: Training) -> Json:
 def origin(training: Training) -> Json:
     """Versions, hardware, workers and data."""
     return {
-        "versions": {name: version(name) for name in ("recstudy", "torch", "torchvision", "ray", "numpy")},
+        "versions": {name: _version(name) for name in ("recstudy", "torch", "torchvision", "ray", "numpy")},
         "hardware": hardware(training.device),
         "workers": rank_and_world()[1],
         "data_checksum": training.data.checksum,
         "data_notes": list(training.data.notes),
         "synthetic": training.config.data.synthetic,
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "sent along by the driver"  # on a node of a cluster that has the packages alone
 
 
 def hardware(device: torch.device) -> Json:

@@ -33,7 +33,7 @@ def tune_trial(settings: dict[str, Trial]) -> None:
 def _on_train_workers(trial: Trial, place: Place) -> None:
     gpus = place.gpus_per_run or 0
     scaling = ray.train.ScalingConfig(
-        num_workers=place.workers_per_run,
+        num_workers=(place.workers_per_run, place.most_workers) if place.max_workers_per_run else place.workers_per_run,
         use_gpu=gpus > 0,
         resources_per_worker={"CPU": place.cpus_per_run, **({"GPU": gpus} if gpus else {})},
     )

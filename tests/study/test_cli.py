@@ -181,7 +181,7 @@ def test_a_plan_as_json(capsys, tmp_path):
         ("latent_steps=1, supervision_steps=2", 0),
     ]
     assert [row["seed"] for row in rows] == [0] * 6 + [1] * 6
-    assert set(rows[0]) == {"label", "seed", "id", "params", "gflops", "train_gflops", "cached"}
+    assert set(rows[0]) == {"label", "seed", "id", "params", "gflops", "train_gflops", "memory_gb", "cached"}
     assert rows[1]["train_gflops"] == 2 * rows[0]["train_gflops"]
     assert not any(row["cached"] for row in rows)
     assert not (tmp_path / "r").exists()

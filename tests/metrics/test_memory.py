@@ -1,0 +1,74 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recstudy.config import RunConfig
+from recstudy.data import Cifar10, ImageFolder
+from recstudy.metrics.memory import training_memory
+from recstudy.models import CNN, HRM, TRM, HRMImage, ViT, ViTRM
+
+STEP = Path(__file__).parents[2] / "studies" / "bench" / "memory.py"
+GRID = ImageFolder(path="grids", class_count=10, size=30, channels=1)
+MODELS = {
+    "ViTRM": (Cifar10(), ViTRM(), 16),
+    "ViT": (Cifar10(), ViT(), 16),
+    "CNN": (Cifar10(), CNN(), 64),
+    "HRM of 004": (Cifar10(), HRMImage(), 16),
+    "HRM": (GRID, HRM(vocabulary=12, width=128, heads=4), 2),
+    "TRM": (GRID, TRM(vocabulary=12, width=128, heads=4), 2),
+}
+
+
+def config(name: str, **changes) -> RunConfig:
+    data, model, images = MODELS[name]
+    plain = {"train.batch_size": images, "train.ema_decay": 0, "train.selection": "last"}
+    return RunConfig(data=data, model=model).with_changes(plain | changes)
+
+
+def weights(name: str) -> int:
+    """Bytes of the weights: each further copy of them adds so many."""
+    return training_memory(config(name, **{"train.ema_decay": 0.9})) - training_memory(config(name))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel keeps no book of a process's peak")
+@pytest.mark.parametrize("name", MODELS)
+def test_a_real_step_needs_what_was_estimated(name):
+    """The peak of a process that takes one step, above its weights and the optimiser's state, which it holds before."""
+    command = [sys.executable, str(STEP), json.dumps(config(name).values), str(config(name).train.batch_size)]
+    done = subprocess.run(command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, check=True)
+    estimate = training_memory(config(name)) - 3 * weights(name)
+
+    assert 0.8 * estimate < int(done.stdout) < 1.25 * estimate
+
+
+def test_activations_grow_with_the_images_of_a_worker():
+    held = 4 * weights("ViTRM")
+    one, two = (training_memory(config("ViTRM", **{"train.batch_size": size})) - held for size in (64, 128))
+
+    assert two == pytest.approx(2 * one, rel=0.01)
+    assert training_memory(config("ViTRM", **{"train.batch_size": 128, "place.workers_per_run": 2})) == held + one
+
+
+def test_half_precision_needs_less():
+    whole, half = (training_memory(config("ViTRM", **{"train.precision": name})) for name in ("float32", "bfloat16"))
+
+    assert 0.5 * whole < half < 0.9 * whole
+
+
+def test_a_gradient_through_all_supervision_steps_keeps_them_all():
+    four = {"train.supervision_steps": 4}
+    held = 4 * weights("ViTRM")
+    detached = training_memory(config("ViTRM", **four)) - held
+    joined = training_memory(config("ViTRM", **four, **{"train.detach_carry": False})) - held
+
+    assert detached == training_memory(config("ViTRM")) - held
+    assert joined == pytest.approx(4 * detached, rel=0.05)
+
+
+def test_a_large_model_is_measured_without_taking_memory():
+    """70 GB of activations, in a second."""
+    assert training_memory(config("ViTRM", **{"train.batch_size": 2048})) > 70e9

@@ -1,0 +1,79 @@
+"""Ray nodes as `ray start` makes them, in processes of their own."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+RAY = str(Path(sys.executable).with_name("ray"))
+ANY_PORTS = ("--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0")
+TOKEN = {"RAY_AUTH_MODE": "token"}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def until_healthy(port: int) -> None:
+    """Wait for a head node to answer whoever has the token."""
+    deadline = time.monotonic() + 60
+    command = [sys.executable, "-c", f"import ray; ray.init('127.0.0.1:{port}')"]
+    while subprocess.run(command, capture_output=True, check=False, env={**os.environ, **TOKEN}).returncode:
+        assert time.monotonic() < deadline, "the head node does not answer"
+
+
+@contextlib.contextmanager
+def started(
+    log: Path, *arguments: str, inside: Sequence[str] = (), environment: Mapping[str, str] = TOKEN
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A node that runs as long as the block. Ray's own start hangs now and then (seen once in some twenty): then it is tried again.
+
+    Args:
+        log: what it prints.
+        arguments: of `ray start`.
+        inside: a command that runs the rest of its arguments elsewhere, such as `unshare --uts`.
+        environment: variables beside our own.
+    """
+    command = [*inside, RAY, "start", *arguments, *ANY_PORTS, "--block"]
+    for _ in range(3):
+        with open(log, "wb") as output:
+            node = subprocess.Popen(
+                command, stdout=output, stderr=output, start_new_session=True, env={**os.environ, **environment}
+            )
+        try:
+            if until_started(node, log):
+                yield node
+                return
+        finally:
+            stop(node)
+    raise AssertionError(f"no node started in three tries: {log.read_text()}")
+
+
+def until_started(node: subprocess.Popen[bytes], log: Path) -> bool:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and node.poll() is None:
+        if b"Ray runtime started" in log.read_bytes():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def stop(node: subprocess.Popen[bytes]) -> None:
+    """As `ray stop` does, for this node alone; then whatever is left of it."""
+    node.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        node.wait(20)
+    lose(node)
+
+
+def lose(node: subprocess.Popen[bytes]) -> None:
+    """As a power cut does."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(node.pid, signal.SIGKILL)
+    node.wait(20)

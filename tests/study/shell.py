@@ -1,0 +1,107 @@
+"""Studies in processes of their own, as a user starts them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+TINY = Path(__file__).with_name("tiny.py")
+
+
+class Shell:
+    """Runs a tiny study in a session of its own, which holds all processes that it starts.
+
+    Args:
+        folder: where it is started, and where its results go.
+        study: its file.
+        environment: variables beside our own.
+    """
+
+    def __init__(self, folder: Path, study: Path = TINY, environment: Mapping[str, str] | None = None) -> None:
+        self.folder, self.study, self.environment = folder, study, environment or {}
+        self.results = folder / "results"
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(self.study), "--results", str(self.results), *arguments]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env={**os.environ, **self.environment},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores Ctrl-C
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """What it printed, after checking how it ended: its output, and for bad input and a stop its errors."""
+        with self.start(*arguments) as process:
+            output, errors = process.communicate(timeout=200)
+        assert process.returncode == code, output + errors
+        return errors if code in (2, 130) else output
+
+    def plan(self, *arguments: str) -> dict[str, str]:
+        """Run id by label and seed of the runs that this command would make."""
+        runs = json.loads(self.run(*arguments, "--dry-run", "--json"))
+        return {f"{run['label']}, seed {run['seed']}": run["id"] for run in runs}
+
+    def records(self, name: str = "result.json") -> dict[str, dict]:
+        return {path.parent.name: json.loads(path.read_text()) for path in self.results.glob(f"runs/*/{name}")}
+
+    def lines(self, name: str = "epochs.jsonl") -> dict[str, list[dict]]:
+        """A log's lines, by run."""
+        logs = self.results.glob(f"runs/*/{name}")
+        return {log.parent.name: [json.loads(line) for line in log.read_text().splitlines()] for log in logs}
+
+    def attempts(self) -> list[int]:
+        return sorted(map(len, self.lines("attempts.jsonl").values()))
+
+    def table(self) -> bytes:
+        return (self.results / "studies/tiny/quick/report/tables/depths.md").read_bytes()
+
+    def page(self) -> str:
+        (page,) = self.results.glob("studies/*/quick/report/report.html")
+        return page.read_text()
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = 100) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"in {seconds:.0f} s: not {what}"
+        time.sleep(0.02)
+
+
+def processes(session: int) -> dict[int, str]:
+    """The title, as ps shows it, of each process in the session that process `session` leads."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, _, _, its_session = (process / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(its_session) == session and state != "Z":
+                found[int(process.name)] = (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
+    return found
+
+
+def titled(title: str, session: int, count: int = 1) -> list[int]:
+    """The processes that show `title`; between two epochs Ray shows its own for a moment."""
+    found: set[int] = set()
+
+    def seen() -> bool:
+        found.update(process for process, shown in processes(session).items() if shown == title)
+        return len(found) >= count
+
+    until(seen, f"{count} processes of session {session} titled {title!r}")
+    return sorted(found)
+
+
+def kill_all(driver: subprocess.Popen[str]) -> None:
+    """SIGKILL to the driver and all that it started in its process group; nothing of its session may stay."""
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait()
+    until(lambda: not processes(driver.pid), f"without ghosts: {processes(driver.pid)}", 30)
