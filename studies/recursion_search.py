@@ -17,7 +17,7 @@ from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pa
 from recstudy.data import Cifar10, Digits, Mnist
 from recstudy.models import HRM, TRM, HRMImage, ViTRM
 
-QUICK = TrainConfig(epochs=8, batch_size=32, learning_rate=2e-3, warmup=0.1, ema_decay=0.9)
+QUICK = TrainConfig(epochs=12, batch_size=32, learning_rate=4e-3, warmup=0.1, ema_decay=0.9)
 STANDARD = TrainConfig(epochs=10, learning_rate=1e-3, warmup=0.05)
 PAPER = TrainConfig(epochs=100, learning_rate=3e-4, warmup=0.03, precision="bfloat16")
 SMALL = {"width": 48, "heads": 4}

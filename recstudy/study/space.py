@@ -140,7 +140,8 @@ class Optimizer:
                 missing[name] = str(error).splitlines()[0]
             if not found[objective].get(name):
                 missing.setdefault(name, f"{len(done)} finished trials are too few")
-        return {"trials": len(done), "importance": found, "missing": missing}
+        settings = {tuple(sorted(trial.params.items())) for trial in done}  # a repeated proposal is one trial
+        return {"trials": len(settings), "importance": found, "missing": missing}
 
     def _shares(self, evaluator: BaseImportanceEvaluator, objective: int, sign: int) -> dict[str, float]:
         with warnings.catch_warnings():
