@@ -4,7 +4,7 @@ VENV := .venv
 DATA ?= data
 BIN := $(VENV)/bin
 
-.PHONY: setup demo check test bench gpu-bench small-images readme clean
+.PHONY: setup demo check test test-faults bench gpu-bench small-images readme clean
 
 setup: $(VENV)/installed
 
@@ -27,6 +27,10 @@ check: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+# Every fault, injected for real, and the other tests that take long: about 20 minutes. Some need root, and are skipped without.
+test-faults: setup
+	$(BIN)/python -m pytest -m "" -k "faults or slow" --durations=0
 
 bench: setup
 	$(BIN)/python studies/bench/overhead.py

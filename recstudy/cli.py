@@ -51,8 +51,8 @@ class Options:
     """Let torchvision download what is missing there."""
     allow_missing: bool = False
     """Go on without images that a data set's table names and its folder lacks (chest X-rays); a field of the run config."""
-    results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
-    """Where records and reports go. A finished run found there is never run again."""
+    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
+    """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run again."""
     export: tuple[Format, ...] = ()
     """Write the figures in these formats too (needs a Chrome or Chromium)."""
     cpus_per_run: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
@@ -111,7 +111,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
 def _study(study: Study, options: StudyOptions) -> int:
     plan = make_plan(study, options.preset, _changes(options), options.seeds, options.smoke)
     runs = select(plan, options.only)
-    results = Results(options.results)
+    results = Results(options.results).pull()
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
@@ -141,7 +141,7 @@ def _search(study: Search, options: SearchOptions) -> int:
         options.seeds,
         options.smoke,
     )
-    results = Results(options.results)
+    results = Results(options.results).pull()
     if options.dry_run or options.json:
         from recstudy.study.dry_search import print_search
 
@@ -260,4 +260,5 @@ def _commit() -> tuple[str | None, bool]:
 def _report(results: Results, study: str, preset: str, export: Sequence[str]) -> None:
     from recstudy.analysis.report import show_report
 
-    show_report(results, study, preset, export, console())
+    page = show_report(results.pull(), study, preset, export, console())
+    results.send(page.parent)

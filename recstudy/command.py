@@ -7,6 +7,9 @@ from pathlib import Path
 import tyro
 
 from recstudy.cli import Format
+from recstudy.errors import ConfigError
+from recstudy.records import Results
+from recstudy.stores import is_uri
 from recstudy.terminal import console, finish
 
 
@@ -14,8 +17,8 @@ from recstudy.terminal import console, finish
 class Report:
     """Draw tables, figures and the page of studies again, from their records alone."""
 
-    path: tyro.conf.Positional[Path]
-    """A results folder, or a study's folder in it (results/studies/NAME/PRESET)."""
+    path: tyro.conf.Positional[str]
+    """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
     export: tuple[Format, ...] = ()
     """Write the figures in these formats too (needs a Chrome or Chromium)."""
 
@@ -24,8 +27,8 @@ class Report:
 class Status:
     """How far each study of a results folder is."""
 
-    path: tyro.conf.Positional[Path] = Path("results")
-    """A results folder."""
+    path: tyro.conf.Positional[str] = "results"
+    """A results folder, or the URI that --results was given."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,18 @@ def _read(command: Report | Status | Clean) -> int:
         show_clean(command.path, command.orphans, command.yes, out)
         return 0
     if isinstance(command, Status):
-        show_status(studies_at(command.path)[0][0], out)
+        show_status(studies_at(_folder(command.path))[0][0], out)
         return 0
-    for results, study, preset in studies_at(command.path):
+    for results, study, preset in studies_at(_folder(command.path)):
         show_report(results, study, preset, command.export, out)
     return 0
+
+
+def _folder(place: str) -> Path:
+    """The results folder, which is a copy where they are on an object store."""
+    if not is_uri(place):
+        return Path(place.removeprefix("file://"))
+    folder = Results(place).pull().root
+    if not any(folder.glob("studies/*/*/plan.json")):
+        raise ConfigError(f"no study at {place}. Give the URI that --results was given.")
+    return folder

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 ConfigT = TypeVar("ConfigT", bound="Config")
 Shape = tuple[int, int, int]  # channels, height, width of an image
-Task = Literal["multiclass", "multilabel"]
+Task = Literal["multiclass", "multilabel", "caption"]
+PAD = 0  # the token behind a caption's last, of every tokenizer
 UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
 # The metric that selects epochs, is drawn against depth and shown while a run trains; a percentage, higher is better.
-SCORES: dict[Task, str] = {"multiclass": "top1_accuracy", "multilabel": "auroc"}
+SCORES: dict[Task, str] = {"multiclass": "top1_accuracy", "multilabel": "auroc", "caption": "token_accuracy"}
 
 
 class Config(BaseModel):
@@ -38,6 +39,7 @@ class ModelConfig(Config):
 
     recursive: ClassVar[bool] = False  # can take several supervision steps: its carry is not empty
     halts: ClassVar[bool] = False  # has a halting head: says of each answer whether it is right
+    score: ClassVar[str] = ""  # what selects its epochs, where that is not its task's
     bootstraps: ClassVar[bool] = False  # its halting head also values going on, which is learned from the next step (HRM)
 
     family: str
@@ -51,6 +53,20 @@ class ModelConfig(Config):
     def reads_pixels(self) -> bool:
         """Whether the network wants the pixels' 256 grey levels as they are, and not standardised values."""
         return False
+
+    @property
+    def frozen_params(self) -> int:
+        """Parameters that take part and are not trained, beside those of the network."""
+        return 0
+
+    @property
+    def exact_halt(self) -> bool:
+        """Whether halting is learned from answers that are right as a whole, or from the share of their tokens that are."""
+        return True
+
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
+        """Of one image as the network reads it."""
+        return shape
 
     @property
     def unseen_steps(self) -> int:
@@ -100,13 +116,18 @@ class DataConfig(Config):
 
     @property
     def task(self) -> Task:
-        """One label an image, or one yes, no or unknown a class."""
+        """One label an image; one yes, no or unknown a class; or the tokens of a caption."""
         return "multiclass"
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """What the classes are called; numbers where nobody named them."""
         return tuple(map(str, range(self.classes)))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a caption, with BOS and EOS; 0 where images have none."""
+        return 0
 
     @property
     def train_size(self) -> int | None:
@@ -307,6 +328,8 @@ class RunConfig(Config):
             )
         if model.reads_pixels and (train.augment.mixup or train.augment.cutmix):
             raise ValueError(f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be mixed")
+        if self.data.task == "caption" and train.augment != Augment():
+            raise ValueError("train.augment must be off for captions: a mirrored image has another one, and features are kept")
         if self.data.task == "multilabel" and (train.augment.mixup or train.augment.cutmix):
             raise ValueError("train.augment.mixup and cutmix must be 0 for data of several labels an image")
         if self.data.task == "multilabel" and train.loss != "softmax":
@@ -317,6 +340,11 @@ class RunConfig(Config):
     def values(self) -> dict[str, Any]:
         """The parts that decide the numbers, as plain JSON values."""
         return self.model_dump(mode="json", exclude={"place"})
+
+    @property
+    def score(self) -> str:
+        """The name of the metric that selects epochs: a percentage, higher is better."""
+        return self.model.score or SCORES[self.data.task]
 
     @property
     def updates_a_batch(self) -> int:

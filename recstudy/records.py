@@ -13,6 +13,7 @@
                    checkpoint-EPOCH.pt         to resume from; two at most, none once the run is finished
                    hang-RANK.log               where a worker hung, until the next attempt has recorded it
                    lock                        held by the worker that writes here (locks.py)
+                   lease                       on an object store, in its place (leases.py)
     RESULTS/studies/NAME/PRESET/plan.json      label, seed -> id, and the reports to draw
                                /report/        tables, figures, report.html
 
@@ -23,11 +24,17 @@ A run's folder is written by the one worker that holds its lock, everything else
 import errno
 import json
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from recstudy.errors import StorageError
 from recstudy.files import MARKER, Json, append_line, persistently, read_json, read_lines, write_json, write_whole
 from recstudy.locks import held, locked
+from recstudy.mirror import Mirror, scratch
+from recstudy.stores import is_uri
 
 __all__ = [
     "FORMAT", "Json", "Results", "RunFolder", "append_line", "held", "locked", "read_json", "read_lines", "read_result",
@@ -46,10 +53,15 @@ def read_result(path: Path) -> Json | None:
 
 
 class RunFolder:
-    """The records of one run."""
+    """The records of one run.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Args:
+        path: the folder.
+        send: sends what has changed to the store that the folder mirrors, if it does.
+    """
+
+    def __init__(self, path: Path, send: Callable[[], None] = lambda: None) -> None:
+        self.path, self.send = path, send
         self.config = path / "config.json"
         self.attempts = path / "attempts.jsonl"
         self.epochs = path / "epochs.jsonl"
@@ -137,21 +149,75 @@ class RunFolder:
 
 
 class Results:
-    """A results folder: the runs, and the studies made of them."""
+    """A results folder: the runs, and the studies made of them.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.absolute()
+    Args:
+        place: a folder, or the URI of one on an object store, of which `root` is then a copy (see mirror.py).
+    """
+
+    def __init__(self, place: Path | str) -> None:
+        self.store = str(place) if is_uri(str(place)) else ""
+        self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Results, (self.store or self.root,)  # another machine has its own copy
+
+    @cached_property
+    def mirror(self) -> Mirror | None:
+        return Mirror(self.store, self.root) if self.store else None
+
+    def pull(self, run_id: str = "") -> "Results":
+        """Read the store again, where there is one: the records of a run, or all that reports are made of."""
+        if self.mirror is not None:
+            with self.mirror.still():
+                if not run_id:
+                    self._marked(self.mirror)
+                for folder in (f"runs/{run_id}",) if run_id else ("runs", "studies"):
+                    self.mirror.pull(under=folder)
+        return self
+
+    @contextmanager
+    def changing(self, *files: Path) -> Iterator[None]:
+        """Where there is a store, these files are sent there once the block has written them.
+
+        Nothing else is: what another process here has fetched meanwhile may be older than what the store has by then.
+        """
+        if self.mirror is None:
+            yield
+            return
+        with self.mirror.still():
+            yield
+            self.send(*files)
+
+    def send(self, *places: Path) -> None:
+        """Send files, or all below a folder, to the store, where there is one."""
+        if self.mirror is not None:
+            self.mirror.push(*places)
 
     def create(self) -> "Results":
         """Make the folder, or check that it is ours and can be written."""
+        if self.mirror is None:
+            return self._create()
+        if not self._marked(self.mirror) and not self.mirror.empty:
+            raise StorageError(_foreign(self.store))
+        self.mirror.check()
+        self._create()
+        self.mirror.write(self.mirror.key(self.root / MARKER), (self.root / MARKER).read_bytes())
+        return self
+
+    def _marked(self, mirror: Mirror) -> bool:
+        """Whether the store says that it is ours, and in which format: this is then here too."""
+        marker = mirror.read(mirror.key(self.root / MARKER))
+        if marker is not None:
+            write_whole(self.root / MARKER, marker)
+        return marker is not None
+
+    def _create(self) -> "Results":
         marker = self.root / MARKER
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             if not marker.exists() and any(self.root.iterdir()):
-                raise StorageError(
-                    f"{self.root} holds files of another program ({MARKER} is missing). "
-                    "Give an empty or new folder with --results."
-                )
+                raise StorageError(_foreign(self.root))
             made = read_json(marker) or {}
             if made.get("format", FORMAT) > FORMAT:
                 raise StorageError(f"{self.root} was written by a newer recstudy (format {made['format']}). Update this one.")
@@ -184,3 +250,7 @@ class Results:
             elif os.path.exists(folder.path + "/failure.json"):
                 states[folder.name] = "failed"
         return states
+
+
+def _foreign(place: object) -> str:
+    return f"{place} holds files of another program ({MARKER} is missing). Give an empty or new folder with --results."

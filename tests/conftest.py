@@ -7,8 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from objects import ObjectStore, serving
 
 os.environ.setdefault("HYPOTHESIS_MAX_EXAMPLES", "50")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,14 +31,14 @@ def real_data() -> Path:
 
 
 class Disk:
-    """A file system of 1 MB of its own."""
+    """A file system of its own, of 1 MB where no `size` says otherwise."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, size: str = "1m") -> None:
+        self.path, self.size = path, size
 
     def mount(self) -> bool:
         """Whether it is there, which takes root."""
-        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.path]
+        command = ["mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", self.path]
         return self.path.is_mount() or subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def unmount(self) -> None:
@@ -69,3 +71,10 @@ def small_disk(tmp_path: Path) -> Iterator[Disk]:
         pytest.skip("a file system cannot be mounted here (not root)")
     yield disk
     disk.unmount()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[ObjectStore]:
+    """A bucket of its own on this machine."""
+    with serving() as store:
+        yield store

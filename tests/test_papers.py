@@ -98,3 +98,43 @@ def test_a_margin_is_in_percentage_points_of_a_fraction():
 
     assert mnist.margin == pytest.approx(0.005)
     assert mnist.where["train.supervision_steps"] == 2
+
+
+def test_captioners_of_000_are_told_by_their_fields():
+    """Table I calls Swin-Base "Swin" (sections III.B and V), Table II has Swin-Tiny."""
+    dual, swin = (published("000_table1_imagehrm", only=("rouge_l",))[at] for at in (1, 3))
+    tiny = published("000_table2_imagetrm", only=("rouge_l",))[2]
+
+    assert (dual.model, dual.where["model.middle_cycles"], dual.where["model.backbone"]) == ("ImageHRM (Dual)", 0, "resnet18")
+    assert (swin.where["model.middle_cycles"], swin.where["model.backbone"]) == (2, "swin_b")
+    assert tiny.where == {
+        "data.name": "rocov2",
+        "model.family": "image_trm",
+        "model.backbone": "swin_t",
+        "model.weights": "pretrained",
+        "model.tuned": False,
+        "data.size": 224,
+        "data.length": 512,
+        "train.epochs": 50,
+    }
+    assert (tiny.margin, tiny.decimals) == (0.005, 3)
+
+
+def test_what_speaks_against_a_number_of_000_goes_with_it():
+    against = {(target.model, target.metric): target.against for target in published("000_table2_imagetrm")}
+
+    assert against["ImageTRM (Swin)", "rouge_l"] == ()
+    assert against["ImageTRM (Swin)", "cider"] == ("the paper states no scale of its CIDEr (000-13)",)
+    assert against["ImageHRM (Triple)", "rouge_l"] == ("from before the paper mended its leak of future words (000-7)",)
+
+
+def test_fields_of_captioners_are_there():
+    """A field renamed in the models would leave the numbers of 000 without a place, in silence."""
+    from recstudy.config import DATASETS, FAMILIES
+
+    for table in ("000_table1_imagehrm", "000_table2_imagetrm"):
+        for target in published(table):
+            model, data = FAMILIES[target.where["model.family"]], DATASETS[target.where["data.name"]]
+            fields = {path for path in target.where if path.startswith("model.")}
+            assert fields <= {f"model.{name}" for name in model.model_fields}
+            assert {"size", "length"} <= set(data.model_fields)

@@ -1,8 +1,10 @@
 """The reading half: folders of records in, tables and figures out. Loads neither torch nor Ray."""
 
 from recstudy.analysis.spec import (
+    Alignment,
     Arithmetic,
     Best,
+    Captions,
     Curve,
     History,
     Importance,
@@ -16,8 +18,10 @@ from recstudy.analysis.spec import (
 )
 
 __all__ = [
+    "Alignment",
     "Arithmetic",
     "Best",
+    "Captions",
     "Curve",
     "History",
     "Importance",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from recstudy.analysis.captions import caption, warnings
+from recstudy.analysis.captions import caption, text_notes, warnings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import metric
 from recstudy.analysis.search import objective
@@ -46,7 +46,7 @@ def best_data(records: StudyRecords, spec: Best) -> TableData:
         beneath=False,
         caption=caption(records, range(len(records.variants))),
         warnings=(*warnings(records), *([] if rows else ["no trial has finished yet"])),
-        notes=_notes(search),
+        notes=(*_notes(search), *text_notes(records, variants, spec.metrics)),
         homeless=(),
     )
 

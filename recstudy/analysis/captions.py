@@ -12,6 +12,15 @@ SELECTIONS = {
     "last": "last epoch, no selection",
 }
 
+TEXT = {
+    "decode": "captions decoded by",
+    "text": "text tokenizer of the models",
+    "metrics": "words of the metrics cut by",
+    "image": "image tokenizer",
+}
+CIDER_SCALE = "CIDEr as pycocoevalcap gives it: ten times the mean similarity"
+STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP"
+
 
 def caption(records: StudyRecords, variants: Sequence[int]) -> str:
     """Data, protocol and progress of these variants in one line of facts."""
@@ -53,6 +62,37 @@ def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[s
     runs = [run for index in variants for run in records.by_variant[index]]
     names = dict.fromkeys(name for run in runs for name in run.get("undefined", ()))
     return (f"left out, undefined on this test split: {', '.join(names)}",) if names else ()
+
+
+def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
+    """How captions were decoded and cut into tokens and words: without that, none of their scores says anything."""
+    used = [metric(name) for name in metrics]
+    words = ("decode", "metrics") if any(one.of_words for one in used) else ()
+    told = made_notes(records, variants, (*words, "text", "image")) if any(one.of_text or one.of_words for one in used) else ()
+    return (*told, *([CIDER_SCALE] if "cider" in metrics else []))
+
+
+def made_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[str]) -> tuple[str, ...]:
+    """What the finished runs say of these `TEXT` keys, each once; a stand-in for the paper's tokenizer is called so."""
+    runs = [run for index in variants for run in records.by_variant[index] if run["status"] == "done"]
+    made = [(run["label"], {**run["tokenizers"], "decode": run["decode"]}) for run in runs]
+    facts = {key: _by_label([(label, str(how[key])) for label, how in made if how.get(key)]) for key in TEXT if key in keys}
+    notes = [f"{TEXT[key]}: {fact}" for key, fact in facts.items() if fact]
+    return (*notes, *([STAND_IN] if "standin" in facts.get("image", "") else []))
+
+
+def _by_label(named: Sequence[tuple[str, str]]) -> str:
+    """The one value of all, or each value with the labels that have it."""
+    values = dict.fromkeys(value for _, value in named)
+    if len(values) < 2:
+        return next(iter(values), "")
+    having = {value: list(dict.fromkeys(label for label, own in named if own == value)) for value in values}
+    return "; ".join(f"{value}: {_some(labels)}" for value, labels in having.items())
+
+
+def _some(labels: Sequence[str]) -> str:
+    """Three of them, and how many more there are."""
+    return " / ".join([*labels[:3], *([f"{len(labels) - 3} more"] if labels[3:] else [])])
 
 
 def _smoke(base: dict[str, dict[str, object]]) -> str:

@@ -27,7 +27,8 @@ class StudyRecords:
     `id`, `status` (one of `STATUSES`; `stopped` by a search's scheduler, with the last epoch's `stopped_score`; `unfinished`
     was begun and left neither result nor failure), `levels.AXIS`, every config field that differs between variants
     (`model.latent_steps`), metrics and cost by their names (which are listed in `measured`), `METRIC@DEPTH`, `undefined`
-    (findings that the metrics leave out), `attempts`, `error_class`, `error`, `traceback`, and `provenance.*`.
+    (findings that the metrics leave out), `unavailable` (metric -> why there is none), `tokenizers` (of captions: what they
+    cut -> name), `decode`, `attempts`, `error_class`, `error`, `traceback`, and `provenance.*`.
     """
 
     results: Results
@@ -94,9 +95,9 @@ class StudyRecords:
         return list(dict.fromkeys(name for run in runs for name in run.get("measured", ()) if run[name] is not None))
 
     def first_run(self, variant: int, file: str, states: Sequence[str]) -> Json | None:
-        """The first of a variant's seeds that is in one of these `states` and has this file (`losses`, `mistakes`)."""
+        """The first of a variant's seeds that is in one of these `states` and has this file (`mistakes.npz`)."""
         runs = (run for run in self.by_variant[variant] if run["status"] in states)
-        return next((run for run in runs if getattr(self.results.run(run["id"]), file).exists()), None)
+        return next((run for run in runs if (self.results.run(run["id"]).path / file).exists()), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
         """The per-epoch lines of these variants' runs, with `variant`, `seed` and `id`."""
@@ -227,6 +228,9 @@ def _result(result: Json) -> Json:
         **measured,
         "measured": tuple(measured),
         "undefined": tuple(result.get("undefined") or ()),
+        "unavailable": result.get("unavailable") or {},
+        "tokenizers": result.get("tokenizer") or {},
+        "decode": result.get("decode"),
         **{at_depth(name, depth): value for name, scored in depths.items() for depth, value in scored.items()},
         **{f"selected.{key}": value for key, value in (result.get("selected") or {}).items()},
         "attempts": result.get("attempts"),

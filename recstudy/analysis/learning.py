@@ -13,7 +13,7 @@ from recstudy.analysis.spec import LearningCurves
 from recstudy.analysis.theme import dress, shown, style, tint
 
 MOST = 30  # lines that a reader can still tell apart in one figure
-SCORES = ("top1_accuracy", "auroc")  # the first of these that a study has says which variants are its best
+SCORES = ("top1_accuracy", "auroc", "cider", "recall_1")  # the first of these that a study has says which variants are its best
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "synthetic"]
 
 
@@ -47,7 +47,8 @@ def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int]
 def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
     """Says so where `shown_variants` leaves some of `count` variants out."""
     title = metric(_ranked_by(records)).title
-    return (f"the {most} best of {count:,} variants by {title if title.isupper() else title.lower()}",) if count > most else ()
+    words = title if title[1].isupper() else title[0].lower() + title[1:]  # AUROC and CIDEr stay as they are
+    return (f"the {most} best of {count:,} variants by {words}",) if count > most else ()
 
 
 def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame, most: int = MOST) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ def loss_data(records: StudyRecords, spec: LossTrace, most: int = MOST) -> pd.Da
 
     `update` counts from the start of training; `average` is the mean of the `window` recorded losses around it.
     """
-    runs = {index: records.first_run(index, "losses", ("done", "unfinished")) for index in records.chosen(spec.where)}
+    runs = {index: records.first_run(index, "losses.jsonl", ("done", "unfinished")) for index in records.chosen(spec.where)}
     found = {index: run for index, run in runs.items() if run is not None}
     traces = [_trace(records, found[index], spec.window) for index in shown_variants(records, most, found)]
     if all(trace.empty for trace in traces):

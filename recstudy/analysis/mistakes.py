@@ -34,7 +34,7 @@ class MistakesData:
 
 def mistakes_data(records: StudyRecords, spec: Mistakes, most: int = MOST) -> MistakesData:
     """The first misclassified images of the first finished seed of each variant; of the `most` best variants."""
-    runs = {index: records.first_run(index, "mistakes", ("done",)) for index in records.chosen(spec.where)}
+    runs = {index: records.first_run(index, "mistakes.npz", ("done",)) for index in records.chosen(spec.where)}
     found = {index: run for index, run in runs.items() if run is not None}
     parts: list[pd.DataFrame] = []
     images: list[Pixels] = []

@@ -15,6 +15,8 @@ from PIL import Image
 Pixels = npt.NDArray[np.uint8]
 TILE = 128  # about how many pixels a tile's side has: 4 for each of CIFAR's, 5 for MNIST's, 16 for the digits'
 
+SMALL = 64  # pixels: up to here an image loses nothing in the page
+
 
 def side_of(image: Pixels) -> int:
     """The side of a tile that holds the image with every pixel enlarged alike, or of one that it is shrunk to."""
@@ -55,6 +57,16 @@ def data_uri(picture: Pixels) -> str:
     file = io.BytesIO()
     Image.fromarray(picture).save(file, format="PNG")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def picture_uri(image: Pixels, most: int) -> str:
+    """One image, its longest side `most` pixels at most: as it is in a PNG, or shrunk in a WebP of about 10 kB."""
+    if max(image.shape[:2]) <= min(most, SMALL):
+        return data_uri(_colour(image))
+    file, picture = io.BytesIO(), Image.fromarray(_colour(image))
+    picture.thumbnail((most, most), Image.Resampling.LANCZOS)
+    picture.save(file, format="WebP", quality=85)
+    return "data:image/webp;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def _colour(image: Pixels) -> Pixels:

@@ -12,6 +12,7 @@ class Metric:
     `timed` ones depend on the machine, so that no published one is comparable.
 
     One `by_finding` is a mean over the findings that the test set can judge; `auroc.Effusion` is that of one finding.
+    One `of_text` depends on how captions are cut into tokens, one `of_words` also on how they are decoded and cut into words.
     """
 
     title: str
@@ -21,6 +22,8 @@ class Metric:
     computed: bool = False
     timed: bool = False
     by_finding: bool = False
+    of_text: bool = False
+    of_words: bool = False
 
     @property
     def heading(self) -> str:
@@ -36,7 +39,18 @@ METRICS = {
     "train_auroc": Metric("AUROC, training", "%", "higher", ".1f"),
     "nll": Metric("NLL", "nats", "lower", ".3f"),
     "ece": Metric("ECE", "%", "lower", ".1f"),
+    **{f"bleu_{n}": Metric(f"BLEU-{n}", "", "higher", ".3f", of_words=True) for n in range(1, 5)},
+    "rouge_l": Metric("ROUGE-L", "", "higher", ".3f", of_words=True),
+    "cider": Metric("CIDEr", "", "higher", ".3f", of_words=True),
+    "meteor": Metric("METEOR", "", "higher", ".3f", of_words=True),
+    "token_accuracy": Metric("Token accuracy", "%", "higher", ".1f", of_text=True),
+    "caption_loss": Metric("Caption loss", "nats/token", "lower", ".3f", of_text=True),
+    "act_loss": Metric("ACT loss", "nats", "lower", ".2f"),  # of the 000 paper, which does not define it
+    **{f"recall_{k}": Metric(f"Recall@{k}", "%", "higher", ".1f", of_text=True) for k in (1, 5, 10)},
+    "cosine_before": Metric("Cosine, before", form=".3f", of_text=True),
+    "cosine_after": Metric("Cosine, after", form=".3f", of_text=True),
     "params": Metric("Parameters", computed=True, form=",.0f"),
+    "trained_params": Metric("Trained parameters", computed=True, form=",.0f"),
     "gflops": Metric("Forward", "GFLOP/image", computed=True),
     "train_gflops": Metric("Training", "GFLOP/image", computed=True),
     "train_pflop": Metric("Training in all", "PFLOP"),

@@ -10,8 +10,11 @@ import plotly.graph_objects as go
 from rich.table import Table as RichTable
 
 from recstudy.analysis import arithmetic, markup, render
+from recstudy.analysis.alignment import Aligned, alignment_caption, alignment_data, alignment_title
 from recstudy.analysis.best import best_data, best_title
 from recstudy.analysis.captions import warnings
+from recstudy.analysis.cards import captions_html, captions_title
+from recstudy.analysis.examples import captions_data
 from recstudy.analysis.export import write_figure
 from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, curve_title
 from recstudy.analysis.frame import StudyRecords
@@ -27,13 +30,16 @@ from recstudy.analysis.learning import learning_data, learning_figure, learning_
 from recstudy.analysis.losses import loss_caption, loss_data, loss_figure, loss_notes, loss_title
 from recstudy.analysis.mistakes import in_words, mistakes_caption, mistakes_data, mistakes_title
 from recstudy.analysis.page import figure_box, links, warning_lines
+from recstudy.analysis.pairs import alignment_html
 from recstudy.analysis.parallel import parallel_caption, parallel_figure, parallel_title, settings_data
 from recstudy.analysis.pareto import pareto_caption, pareto_data, pareto_figure, pareto_notes, pareto_title, y_of
 from recstudy.analysis.slices import slices_caption, slices_figure, slices_title
 from recstudy.analysis.spec import (
+    Alignment,
     AnyPart,
     Arithmetic,
     Best,
+    Captions,
     Curve,
     Drawing,
     History,
@@ -49,6 +55,7 @@ from recstudy.analysis.spec import (
 from recstudy.analysis.tables import TableData, table_data
 from recstudy.analysis.tiles import mistakes_figure
 from recstudy.analysis.trials import search_of
+from recstudy.analysis.violins import alignment_figure
 from recstudy.errors import ConfigError
 from recstudy.records import write_whole
 
@@ -74,6 +81,10 @@ def section(records: StudyRecords, spec: AnyPart, folder: Path, file: str, expor
     try:
         if isinstance(spec, Table | Arithmetic | Best):
             return title(spec), _table(records, spec, folder / "tables", file)
+        if isinstance(spec, Captions):
+            return title(spec), _captions(records, spec, folder / "tables", file)
+        if isinstance(spec, Alignment):
+            return title(spec), _alignment(records, spec, folder / "figures", file, export)
         return title(spec), _figure(spec.name, draw(records, spec), folder / "figures", file, export)
     except ConfigError as error:
         log.warning("%s: %s", spec.name, error)
@@ -106,6 +117,10 @@ def title(spec: AnyPart) -> str:
             return pareto_title(spec)
         case Best():
             return best_title(spec)
+        case Captions():
+            return captions_title(spec)
+        case Alignment():
+            return alignment_title(spec)
 
 
 def in_terminal(records: StudyRecords, spec: AnyPart) -> RichTable | None:
@@ -181,6 +196,21 @@ def _table(records: StudyRecords, spec: Table | Best | Arithmetic, folder: Path,
     for ending, text in zip(TABLE_FILES, (markup.markdown(page), markup.latex(page), numbers), strict=True):
         write_whole(folder / f"{file}.{ending}", text)
     return markup.html_table(page) + links("tables", file, TABLE_FILES)
+
+
+def _captions(records: StudyRecords, spec: Captions, folder: Path, file: str) -> str:
+    data = captions_data(records, spec)
+    write_whole(folder / f"{file}.csv", data.frame.to_csv(index=False))
+    return captions_html(data) + links("tables", file, ("csv",))
+
+
+def _alignment(records: StudyRecords, spec: Alignment, folder: Path, file: str, export: Sequence[str]) -> str:
+    data = alignment_data(records, spec)
+    return _figure(spec.name, _drawn(data, spec), folder, file, export) + alignment_html(data, spec)
+
+
+def _drawn(data: Aligned, spec: Alignment) -> Drawn:
+    return Drawn(alignment_figure(data, spec), data.frame, data.notes, title(spec), alignment_caption(data))
 
 
 def _figure(name: str, drawn: Drawn, folder: Path, file: str, export: Sequence[str]) -> str:

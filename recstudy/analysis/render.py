@@ -13,15 +13,19 @@ from recstudy.analysis.names import DASH, metric, number, spread
 from recstudy.analysis.tables import Cell, TableData
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
-CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic"]
+CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable"]
 
 
 def cell_text(cell: Cell) -> str:
     """`94.2 ±0.8 (n=3)`; what is missing or failed is said in the same breath."""
     lost = [f"{cell.failed.count(kind)} failed: {kind}" for kind in dict.fromkeys(cell.failed)]
     lost += [f"{count} {state}" for count, state in ((cell.diverged, "diverged"), (cell.stopped, "stopped early")) if count]
+    why = "; ".join(cell.unavailable)
+    if cell.value is None and why:
+        return f"not available ({'; '.join([why, *lost])})"
     if cell.value is None:
         return f"{DASH} {'; '.join(lost) or ('' if cell.lacking else 'not run')}".strip()
+    lost += [f"{cell.lacking} not available: {why}"] if why else []
     if metric(cell.metric).computed:
         return _computed(cell)
     half = f" ±{spread(cell.metric, cell.high - cell.value)}" if cell.high is not None else ""
@@ -72,7 +76,8 @@ def csv_text(table: TableData) -> str:
             numbers = [cell.value, cell.low, cell.high, cell.n, cell.expected, len(cell.failed), cell.diverged]
             published = " ".join(dict.fromkeys(f"{target.value!r}" for target in cell.placed))
             words = [published, _sources(cell), cell.verdict, cell.reasons, " ".join(cell.run_ids)]
-            writer.writerow([row.label, column, cell.metric, metric(cell.metric).unit, *numbers, *words, cell.synthetic])
+            named = [row.label, column, cell.metric, metric(cell.metric).unit]
+            writer.writerow([*named, *numbers, *words, cell.synthetic, "; ".join(cell.unavailable)])
     return out.getvalue()
 
 
@@ -141,7 +146,7 @@ def homeless(table: TableData) -> list[str]:
     groups: dict[tuple[str, str], dict[tuple[str, str, str], list[str]]] = {}
     for target, reason in table.homeless:
         group = groups.setdefault((target.source.partition(" (")[0], reason), {})
-        key = (str(target.where.get("model") or ""), metric(target.metric).title, target.unit)
+        key = (target.model or str(target.where.get("model") or ""), metric(target.metric).title, target.unit)
         group.setdefault(key, []).append(f"{target.value:g}")
     return [
         f"Published without a place here, {source} ({reason}): "

@@ -86,6 +86,29 @@ class Mistakes:
 
 
 @dataclass(frozen=True, config=_FROZEN)
+class Captions:
+    """Test images with their reference captions and what each variant writes: one seed of a variant. A page and its CSV."""
+
+    name: str = "captions"
+    most: int = Field(default=12, ge=1)  # images; a run keeps 36
+    title: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["captions"] = "captions"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Alignment:
+    """Cosines of test images and their captions before and after training, and the differences: one seed of a variant."""
+
+    name: str = "alignment"
+    most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
+    targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"))
+    title: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["alignment"] = "alignment"
+
+
+@dataclass(frozen=True, config=_FROZEN)
 class Arithmetic:
     """Published claims that can be checked by counting, beside our own counts and a verdict.
 
@@ -171,6 +194,6 @@ class Best:
 
 
 Drawing = Curve | LearningCurves | LossTrace | Mistakes | History | Importance | ParallelCoordinates | Slices | Pareto
-AnyPart = Table | Arithmetic | Best | Drawing
+AnyPart = Table | Arithmetic | Best | Captions | Alignment | Drawing
 ReportPart = Annotated[AnyPart, Field(discriminator="kind")]
 REPORT: TypeAdapter[list[AnyPart]] = TypeAdapter(list[ReportPart])

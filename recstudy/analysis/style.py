@@ -2,9 +2,9 @@
 
 CSS = """
 :root { color-scheme: light dark; --ink: #1c2126; --soft: #57606a; --paper: #fff; --panel: #f6f8fa; --line: #d8dee4;
-  --accent: #0a5ea8; --warn: #9a4a00; --warn-paper: #fff4e8; }
+  --accent: #0a5ea8; --warn: #9a4a00; --warn-paper: #fff4e8; --tint: #dcebfa; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9aa5b1; --paper: #12161b; --panel: #1a2027;
-  --line: #313a44; --accent: #6cb6ff; --warn: #ffb26b; --warn-paper: #2b2017; } }
+  --line: #313a44; --accent: #6cb6ff; --warn: #ffb26b; --warn-paper: #2b2017; --tint: #1e3a56; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
 main { max-width: 1240px; margin: 0 auto; padding: 24px 20px 80px; }
@@ -37,6 +37,24 @@ table.words td { text-align: left; white-space: normal; overflow-wrap: anywhere;
 table.words thead th { text-align: left; }
 .caption, .note { font-size: .88rem; color: var(--soft); }
 .figure { width: 100%; min-height: 300px; overflow-x: auto; }
+.cards { display: grid; gap: 16px; }
+.card { display: flex; gap: 16px; border: 1px solid var(--line); border-radius: 8px; padding: 14px; }
+.card > div { flex: 1; min-width: 0; }
+.card > img { flex: none; width: 224px; height: auto; align-self: flex-start; border-radius: 4px; }
+.card h3 { margin: 0; } .card ul { margin: 4px 0 12px; padding-left: 1.2em; }
+.card p { margin: 8px 0 0; font-size: .85rem; color: var(--soft); }
+.card li, .card dd { overflow-wrap: anywhere; }
+.answers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(200px, 100%), 1fr)); gap: 10px; margin: 0; }
+.answers > div { background: var(--panel); border-radius: 6px; padding: 8px 12px; }
+.answers dt { font-weight: 600; font-size: .88rem; overflow-wrap: anywhere; } .answers dd { margin: 4px 0 0; }
+.answers small { display: block; font-weight: 400; color: var(--soft); }
+img.sharp { image-rendering: pixelated; }
+mark { background: var(--tint); color: inherit; text-decoration: underline; text-decoration-thickness: 2px; }
+details.long { margin: 0; } details.long > summary { list-style: none; }
+details.long[open] > summary { display: inline; } details.long[open] .more { display: none; }
+.more { color: var(--accent); text-decoration: underline; }
+.pairs img { display: block; width: 96px; height: auto; margin-bottom: 2px; } .pairs tbody th { min-width: 0; }
+@media (max-width: 640px) { .card { flex-direction: column; } .card > img { width: 100%; max-width: 256px; } }
 details { margin: 10px 0; } summary { cursor: pointer; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px;
   padding: 12px 14px; overflow: auto; font-size: .85rem; }

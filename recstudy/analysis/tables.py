@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from recstudy.analysis.captions import caption, is_synthetic, left_out, warnings
+from recstudy.analysis.captions import caption, is_synthetic, left_out, text_notes, warnings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import axis_title, metric, number, plain
 from recstudy.analysis.spec import Table
@@ -25,8 +25,8 @@ class Cell:
 
     `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval; all in the
     metric's own unit. Diverged runs and those that a search stopped early are counted, never averaged. `run_ids` are those
-    behind `value`. `lacking`: finished runs without this metric, such as an AUROC of data with one label an image.
-    `synthetic`: on data drawn by a program.
+    behind `value`. `lacking`: finished runs without this metric, such as an AUROC of data with one label an image;
+    `unavailable`: why some of them could not have it, such as a METEOR without Java. `synthetic`: on data drawn by a program.
     """
 
     metric: str
@@ -37,6 +37,7 @@ class Cell:
     expected: int
     values: tuple[float, ...]
     lacking: int = 0
+    unavailable: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     diverged: int = 0
     stopped: int = 0
@@ -106,14 +107,14 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         beneath=crossed or spec.across,
         caption=(f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "") + caption(records, variants),
         warnings=(*warnings(records), *unmatched, *(_pooled(records, spec, variants) if crossed else ())),
-        notes=(*left_out(records, variants, metrics), *without),
+        notes=(*left_out(records, variants, metrics), *text_notes(records, variants, metrics), *without),
         homeless=placement.homeless,
     )
 
 
 def _metrics(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The metrics with `auroc.*` written out, and a warning for each pattern that nothing matches yet."""
-    measured = records.measured(variants)
+    measured = [*records.measured(variants), *_unavailable(records, variants)]
     names: list[str] = []
     unmatched = []
     for name in spec.metrics:
@@ -125,6 +126,13 @@ def _metrics(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tup
     if not names and spec.rows is not None and spec.columns is not None:
         raise ConfigError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
     return tuple(dict.fromkeys(names)), tuple(unmatched)
+
+
+def _unavailable(records: StudyRecords, variants: Sequence[int]) -> list[str]:
+    """The metrics that some run says it could not have."""
+    return list(
+        dict.fromkeys(name for index in variants for run in records.by_variant[index] for name in run.get("unavailable", ()))
+    )
 
 
 def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
@@ -149,6 +157,7 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
         expected=len(runs),
         values=values,
         lacking=sum(run["status"] == "done" for run in runs) - len(done) if not metric(name).computed else 0,
+        unavailable=tuple(dict.fromkeys(str(run["unavailable"][name]) for run in runs if name in run.get("unavailable", ()))),
         failed=tuple(sorted(run["error_class"] for run in runs if run["status"] == "failed")),
         diverged=sum(run["status"] == "diverged" for run in runs),
         stopped=sum(run["status"] == "stopped" for run in runs),
@@ -178,7 +187,11 @@ def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placeme
 def _with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
     """The variants without those whose finished runs have none of the metrics, and a note that names the others."""
     finished = {index: [run for run in records.by_variant[index] if run["status"] == "done"] for index in variants}
-    none = [index for index, runs in finished.items() if runs and not any(name in run for run in runs for name in metrics)]
+    none = [
+        index
+        for index, runs in finished.items()
+        if runs and not any(name in run or name in run["unavailable"] for run in runs for name in metrics)
+    ]
     labels = ", ".join(records.variants[index]["label"] for index in none)
     return [index for index in variants if index not in none], ((f"left out, without these metrics: {labels}",) if none else ())
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recstudy.analysis.frame import StudyRecords, same
+from recstudy.analysis.frame import StudyRecords, same, varied_fields
 from recstudy.analysis.names import in_own_unit, metric, number, plain
 from recstudy.analysis.stats import verdict
 from recstudy.papers import Target
@@ -33,14 +33,19 @@ class Placed:
         """In the unit of our own records. A computed count must round to the published digits, whatever margin is asked."""
         margin = self.target.margin
         if metric(self.target.metric).computed:
-            margin = 0.5 * 10 ** -len(repr(self.target.value).partition(".")[2])
+            margin = 0.5 * 10**-self.decimals
         return in_own_unit(self.target.metric, margin, self.target.unit)
+
+    @property
+    def decimals(self) -> int:
+        """As the paper prints it, where the target says so."""
+        return len(repr(self.target.value).partition(".")[2]) if self.target.decimals is None else self.target.decimals
 
     @property
     def text(self) -> str:
         """As the paper prints it."""
         if self.target.unit == "million":
-            return f"{self.target.value:,} M"
+            return f"{self.target.value:,.{self.decimals}f} M"
         return number(self.target.metric, self.value)
 
     def verdict(self, values: Sequence[float]) -> str:
@@ -68,27 +73,32 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
     placed: dict[tuple[int, str], tuple[Placed, ...]] = {}
     homeless: list[tuple[Target, str]] = []
     changed = dict.fromkeys(path for variant in records.variants for path in variant["changes"])
+    varied = {"model", *varied_fields(records.configs)}
     for target in targets:
         stated = _counting(target)
         blank = [path for path, value in stated.items() if value is None]
         deciding = [path for path in changed if _decides(path, target.metric)]
-        homes = [] if blank else [index for index in variants if _belongs(records, index, stated, deciding)]
+        said = {path: value for path, value in stated.items() if path in varied or path in changed}
+        homes = [] if blank else [index for index in variants if _belongs(records, index, said, deciding)]
         if blank or target.metric not in metrics or not homes:
             homeless.append((target, _no_place(target, blank, metrics)))
             continue
         for index in homes:
             key = (index, target.metric)
-            placed[key] = (*placed.get(key, ()), Placed(target, _reasons(records, index, stated, target.metric)))
+            placed[key] = (
+                *placed.get(key, ()),
+                Placed(target, (*target.against, *_reasons(records, index, stated, target.metric))),
+            )
     return Placement(placed, tuple(homeless))
 
 
 def _counting(target: Target) -> Json:
-    """The stated settings that decide the metric: a parameter count does not depend on how the training went."""
+    """The stated settings that decide the metric: a parameter count does not depend on how the training began and went."""
     return {path: value for path, value in target.where.items() if _decides(path, target.metric)}
 
 
 def _decides(path: str, name: str) -> bool:
-    return not path.startswith("place") and not (metric(name).computed and path.startswith("train"))
+    return not path.startswith("place") and not (metric(name).computed and path.startswith(("train", "model.weights")))
 
 
 def _belongs(records: StudyRecords, index: int, stated: Json, changed: Sequence[str]) -> bool:
@@ -138,7 +148,9 @@ def _reasons(records: StudyRecords, index: int, stated: Json, name: str) -> tupl
 def _no_place(target: Target, blank: Sequence[str], metrics: Sequence[str]) -> str:
     if blank:
         return f"{', '.join(_short(path) for path in blank)} left blank in the source"
-    return "no variant here has its settings" if target.metric in metrics else "not measured here"
+    if target.metric not in metrics:
+        return "; ".join(("not measured here", *target.against))
+    return "no variant here has its settings"
 
 
 def _short(path: str) -> str:

@@ -26,11 +26,12 @@ _ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}  # train and
 class Batch(NamedTuple):
     """One worker's share of a batch."""
 
-    images: Tensor  # (B, C, H, W) float32, standardised
-    labels: Tensor  # (B,) int64, as they were before mixing; or (B, K) of 1, 0 and -1 (unknown)
+    images: Tensor  # (B, C, H, W) float32, standardised; (B, F) features of a frozen backbone; or (B, K) codes
+    labels: Tensor  # (B,) int64, as they were before mixing; (B, K) of 1, 0 and -1 (unknown); or (B, T) tokens, PAD behind
     targets: Tensor | None  # (B, K) float32 that sum to 1; None where nothing mixes
     total: int  # images of all workers' shares together
-    groups: Tensor | None = None  # (B,) int64, the patient of each image; None for sets without patients
+    # What a network is told beside the image: its patient (B,), or its caption without the last token (B, T); None: nothing.
+    told: Tensor | None = None
 
 
 class Batches:
@@ -57,6 +58,7 @@ class Batches:
     ) -> None:
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
+        self.captions = split.captions is not None
         self.groups = None if split.groups is None else torch.from_numpy(split.groups)
         self.classes, self.batch_size, self.augment, self.seed = classes, batch_size, augment, seed
         self.device, self.rank, self.world = device, rank, world
@@ -76,24 +78,25 @@ class Batches:
         order = order[: len(self) * self.batch_size]
         for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
             generator = self._generator(number, chunk + 1)
-            images, labels, groups = self._gather(rows)
+            images, labels, told = self._gather(rows)
             images = self._standardise(augment(images, self.augment, generator))
             for start in range(0, len(rows), self.batch_size):
                 part, own = images[start : start + self.batch_size], labels[start : start + self.batch_size]
                 mixed, targets = mix(part, own, self.classes, self.augment, generator)
-                batch = Batch(mixed, own, targets, len(own), None if groups is None else groups[start : start + self.batch_size])
+                batch = Batch(mixed, own, targets, len(own), None if told is None else told[start : start + self.batch_size])
                 yield self._own(batch)
 
     def plain(self, batch_size: int | None = None) -> Iterator[Batch]:
         """All images once, in their order and as they are, for evaluation. A share may be empty; none is dropped."""
         for rows in _pieces(self.rows, batch_size or self._chunk(1)):
-            images, labels, groups = self._gather(rows[self._share(len(rows))])
-            yield Batch(self._standardise(images), labels, None, len(rows), groups)
+            images, labels, told = self._gather(rows[self._share(len(rows))])
+            yield Batch(self._standardise(images), labels, None, len(rows), told)
 
     def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         groups = None if self.groups is None else send(self.groups[rows], self.device)
         rows = send(rows, self.device)
-        return self.images.index_select(0, rows), self.labels.index_select(0, rows), groups
+        labels = self.labels.index_select(0, rows).long()
+        return self.images.index_select(0, rows), labels, labels[:, :-1] if self.captions else groups
 
     def _own(self, batch: Batch) -> Batch:
         """This worker's share of what all of them see."""
@@ -101,6 +104,8 @@ class Batches:
         return Batch._make(part[share] if isinstance(part, Tensor) else part for part in batch)
 
     def _standardise(self, images: Tensor) -> Tensor:
+        if images.dim() == 2:  # features, or codes
+            return images
         return images.float().mul_(self._scale).add_(self._shift)
 
     def _chunk(self, batch_size: int) -> int:

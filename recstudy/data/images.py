@@ -8,7 +8,7 @@ Shapes: N images, C channels, H height, W width, K classes.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 Labels: TypeAlias = npt.NDArray[np.int64]
+Tokens: TypeAlias = npt.NDArray[np.int32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 GREY_MODES = ("1", "L", "LA", "La")
@@ -28,17 +29,21 @@ GREY_MODES = ("1", "L", "LA", "La")
 class Decoded(NamedTuple):
     """A data set in memory: images (N, C, H, W) uint8 and labels of both official splits, and what only some sets have.
 
-    Labels are (N,) int64, a class each; or (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown) where there are several an image.
+    Labels are (N,) int64, a class each; (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown) where there are several an image;
+    or (N, T) int32, the tokens of each image's first caption.
     """
 
     train_images: Pixels
-    train_labels: Labels
+    train_labels: Labels | Tokens
     test_images: Pixels
-    test_labels: Labels
+    test_labels: Labels | Tokens
     train_groups: Labels | None = None  # (N,) the patient of each image, counted from 0 over the training, then the test images
     test_groups: Labels | None = None
     train_held: Mask | None = None  # (N,) images that the set itself holds out for validation
     notes: tuple[str, ...] = ()  # what a reader of the results should know of the decoding
+    train_captions: list[list[str]] | None = None  # N texts of each image, where there are captions
+    test_captions: list[list[str]] | None = None
+    tokenizer: dict[str, Any] | None = None  # what made tokens of them, as `Tokenizer.stored` gives it
 
 
 def decode(file: Path, size: int, mode: str) -> Pixels:

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from recstudy.config import DataConfig
-from recstudy.data import chest, phantom
+from recstudy.data import caption_decoding, caption_readers, caption_tables, chest, phantom, phantom_captions
+from recstudy.data.captions import CaptionFiles, PhantomCaptions
 from recstudy.data.images import Decoded, decode
 from recstudy.data.sets import ImageFolder
 from recstudy.data.xray import ChestXray14, PhantomXray
@@ -64,6 +65,9 @@ OFFICIAL: dict[str, tuple[str, dict[str, str]]] = {
 DECODERS: Registry[Callable[[Any, Path], Decoded]] = Registry("reader of the data set")
 DECODERS.add("chest_xray14")(chest.decode_set)
 DECODERS.add("phantom_xray")(phantom.draw_set)
+DECODERS.add("phantom_captions")(phantom_captions.draw_set)
+for _captioned in caption_tables.LAYOUTS:
+    DECODERS.add(_captioned)(caption_decoding.decode_set)
 
 
 def read(config: DataConfig, folder: Path, download: bool = False) -> Decoded:
@@ -81,6 +85,8 @@ def check(config: DataConfig, folder: Path, download: bool = False) -> None:
         _check_classes(config, folder)
     elif isinstance(config, ChestXray14):
         chest.choose(config, folder)
+    elif isinstance(config, CaptionFiles):
+        caption_readers.choose(config, folder)
     elif not download and (missing := absent(config, folder)):
         raise _not_found(config, folder, missing, can_download=True)
 
@@ -101,6 +107,8 @@ def sources(config: DataConfig, folder: Path) -> list[str]:
     if isinstance(config, ImageFolder):
         kinds = [f"{config.path}/{part}/{kind}" for part in ("train", "test") for kind in _classes(config, folder, part)]
         return [f"{kind}/{file}" for kind in kinds for file in _files(folder / kind)]
+    if isinstance(config, CaptionFiles):
+        return caption_readers.sources(config, folder)
     return chest.sources(config, folder) if isinstance(config, ChestXray14) else []
 
 
@@ -108,6 +116,8 @@ def program(config: DataConfig) -> list[str | int]:
     """What decides the decoded images of a set without files: the program that holds or draws it, and its version."""
     if isinstance(config, PhantomXray):
         return ["phantom", phantom.DRAWING]
+    if isinstance(config, PhantomCaptions):
+        return ["phantom captions", phantom_captions.DRAWING]
     return ["scikit-learn", version("scikit-learn")]
 
 

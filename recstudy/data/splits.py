@@ -7,19 +7,20 @@ split takes whole ones. Rows are positions in one official split.
 from heapq import heappop, heappush
 
 import numpy as np
+import numpy.typing as npt
 
 from recstudy.config import DataConfig
-from recstudy.data.images import Labels, Mask
+from recstudy.data.images import Labels, Mask, Tokens
 from recstudy.errors import DataError
 
 
 def hold_out(
-    labels: Labels, groups: Labels | None, given: Mask | None, config: DataConfig, hold_out: bool = True
+    labels: Labels | Tokens, groups: Labels | None, given: Mask | None, config: DataConfig, hold_out: bool = True
 ) -> tuple[Labels, Labels]:
     """Rows of the validation and of the training split, each in file order; no validation rows without `hold_out`.
 
     Args:
-        labels: (N,) or (N, K), of the official training split.
+        labels: (N,), (N, K) or (N, T), of the official training split.
         groups: (N,) the patient of each image, if there are patients.
         given: (N,) what the set itself holds out, if it does.
         config: its `limit`, `validation` and `split_seed`.
@@ -34,7 +35,7 @@ def hold_out(
     return _by_group(groups, given, count, held, config)
 
 
-def limit(labels: Labels, groups: Labels | None, config: DataConfig) -> Labels:
+def limit(labels: Labels | Tokens, groups: Labels | None, config: DataConfig) -> Labels:
     """Rows of the test split, in file order: all, or `config.limit` of them."""
     count = min(config.limit or len(labels), len(labels))
     if groups is None and labels.ndim == 1:
@@ -43,7 +44,7 @@ def limit(labels: Labels, groups: Labels | None, config: DataConfig) -> Labels:
     return _at_most(np.arange(len(labels)), groups, count, config.split_seed)
 
 
-def _by_class(labels: Labels, count: int, held: int, seed: int) -> tuple[Labels, Labels]:
+def _by_class(labels: Labels | Tokens, count: int, held: int, seed: int) -> tuple[Labels, Labels]:
     if count == len(labels):
         prefix = stratified_order(labels, seed, held)
         return np.sort(prefix), np.setdiff1d(np.arange(count), prefix, assume_unique=True)
@@ -73,6 +74,18 @@ def _at_most(rows: Labels, groups: Labels, most: int, seed: int) -> Labels:
     return rows if len(rows) <= most else rows[whole_groups(groups[rows], most, seed)][:most]
 
 
+def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> npt.NDArray[np.str_]:
+    """`train`, `val` or `test` for each image (N,): whole groups, and the two shares of the images or nearly.
+
+    The test images are drawn first, so that they do not depend on the other share.
+    """
+    splits = np.full(len(groups), "train")
+    for name, share in (("test", test), ("val", validation)):
+        rest = np.flatnonzero(splits == "train")
+        splits[rest[whole_groups(groups[rest], max(1, round(share * len(groups))), seed)]] = name
+    return splits
+
+
 def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
     """The images (N,) of whole patients, who are drawn one by one and taken while there is room for all of their images.
 
@@ -91,7 +104,7 @@ def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
     return np.asarray(taken[member])
 
 
-def stratified_order(labels: Labels, seed: int, most: int | None = None) -> Labels:
+def stratified_order(labels: Labels | Tokens, seed: int, most: int | None = None) -> Labels:
     """A seeded permutation of the rows, any prefix of which holds the classes in proportion; only its first `most` rows.
 
     In a prefix of k of N rows, a class of n rows has k n / N of them, give or take less than one. A merge by position

@@ -15,7 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from recstudy.config import DataConfig, ModelConfig, RunConfig
 from recstudy.metrics.cost import steps_a_batch
-from recstudy.models.networks.contract import Network, build
+from recstudy.models.networks.contract import Network, build, example
 
 KEPT = 4  # copies of the weights: themselves, their gradients and the two moments of Adam
 
@@ -38,15 +38,15 @@ def _measured(model: ModelConfig, data: DataConfig, images: int, steps: int, hal
     with FakeTensorMode(allow_non_fake_inputs=True):  # the `meta` network is one
         network = network.to_empty(device="cpu").train()
         weights = sum(weight.nbytes for weight in network.parameters())
-        return weights, _saved(network, torch.empty(images, *data.shape), steps, half)
+        return weights, _saved(network, *example(model, data, images), steps, half)
 
 
-def _saved(network: Network, images: Tensor, steps: int, half: bool) -> int:
+def _saved(network: Network, images: Tensor, told: Tensor | None, steps: int, half: bool) -> int:
     """Bytes of the storages that autograd keeps, apart from the network's own."""
     kept: dict[int, Tensor] = {}  # by storage; holding a tensor keeps its storage's number from another
     own = {_storage(tensor) for tensor in (*network.parameters(), *network.buffers())}
     with _keeping(kept), torch.autocast("cpu", torch.bfloat16, enabled=half):
-        carry = network.start(images)
+        carry = network.start(images, told)
         loss = torch.zeros(())
         for _ in range(steps):
             output, carry = network(images, carry)

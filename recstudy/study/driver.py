@@ -8,11 +8,12 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
+from recstudy.leases import leased
 from recstudy.records import Results, locked
 from recstudy.study.cluster import cluster, fitting
 from recstudy.study.nodes import check_storage
@@ -66,7 +67,11 @@ def check_data(configs: Sequence[RunConfig], where: Where) -> None:
 def held(plan: Plan | SearchPlan, results: Results, view: View) -> Iterator[Path]:
     """The study's folder, for one driver at a time: a second one waits."""
     folder = results.create().study(plan.study.name, plan.folder)
-    with locked(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}", wait=True, on_wait=view.waits):
+    holder = f"process {os.getpid()} on {socket.gethostname()}"
+    with locked(folder / "lock", holder, wait=True, on_wait=view.waits), ExitStack() as kept:
+        if results.mirror is not None:
+            kept.enter_context(leased(results.mirror, folder, holder, view.waits))
+            results.pull()
         yield folder
 
 
@@ -76,6 +81,6 @@ def ready(configs: Sequence[RunConfig], results: Results, where: Where, view: Vi
     with cluster(where.address) as dashboard:
         view.connected(dashboard)
         if where.address is not None:
-            check_storage(results.root)
+            check_storage(results)
         places = dict.fromkeys(config.place for config in configs)
         yield {place: fitting(place, [config for config in configs if config.place == place]) for place in places}

@@ -18,7 +18,9 @@ from ray import cloudpickle
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from recstudy.errors import ClusterError, StorageError
+from recstudy.errors import ClusterError, RecstudyError, StorageError
+from recstudy.mirror import Mirror, scratch
+from recstudy.records import Results
 
 PACKAGE = Path(__file__).parents[1]  # recstudy's own folder, here or where a node has unpacked it
 PACKAGES = ("torch", "ray", "numpy", "optuna", "pydantic")  # which decide a run's numbers, or how it travels
@@ -77,8 +79,14 @@ def _code() -> tuple[str, str]:
     return str(PACKAGE), hashlib.sha256(b"".join(texts)).hexdigest()
 
 
-def check_storage(folder: Path) -> None:
-    """Refuse a results folder that some node of the cluster does not see or cannot write."""
+def check_storage(results: Results) -> None:
+    """Refuse a results folder or store that some node of the cluster does not see or cannot write."""
+    if results.store:
+        for name, error in _answers(alive(), _reach, results.store):
+            if error:
+                raise StorageError(f"node {name} cannot use the results store. {error}")
+        return
+    folder = results.root
     token = uuid.uuid4().hex
     probe = folder / f".probe-{token}"
     probe.write_text(token)
@@ -103,6 +111,15 @@ def _touch(probe: str, token: str) -> str:
         mine.unlink()
     except OSError as error:
         return str(error.strerror)
+    return ""
+
+
+def _reach(store: str) -> str:
+    """Why this node cannot write and read an object there; nothing if it can."""
+    try:
+        Mirror(store, scratch(store)).check()
+    except RecstudyError as error:
+        return str(error)
     return ""
 
 

@@ -108,5 +108,8 @@ def _relative(path: Path) -> str:
 def record_plan(plan: Plan | SearchPlan, results: Results) -> None:
     """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone."""
     record = search_record(plan) if isinstance(plan, SearchPlan) else plan_record(plan)
-    for name in (f"plan-{plan.definition}", "plan"):
-        write_json(results.study(plan.study.name, plan.folder) / f"{name}.json", record)
+    folder = results.study(plan.study.name, plan.folder)
+    files = folder / f"plan-{plan.definition}.json", folder / "plan.json"
+    with results.changing(*files):
+        for file in files:
+            write_json(file, record)

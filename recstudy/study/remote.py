@@ -48,7 +48,7 @@ def on_head(work: Work[T], results: Results, where: Where, view: View) -> T:
     results.create()
     with cluster(where.address) as dashboard:
         view.connected(dashboard)
-        check_storage(results.root)
+        check_storage(results)
         queue = Queue(actor_options={"num_cpus": 0, "resources": COORDINATOR})
         there = replace(where, data=where.data.absolute())
         task = ray.remote(num_cpus=0, resources=COORDINATOR, max_retries=0)(by_value(_drive))

@@ -61,8 +61,11 @@ def run_search(
             try:
                 sweep.run(place, proposals, make_scheduler(plan, results, log))
             finally:
-                proposals.meter.write()
-            write_json(folder / f"importance-{plan.definition}.json", proposals.optimizer.importance())
+                with results.changing(log.path):
+                    proposals.meter.write()
+            importance = folder / f"importance-{plan.definition}.json"
+            with results.changing(importance):
+                write_json(importance, proposals.optimizer.importance())
             if not sweep.hopeless and plan.confirm:
                 again = log.confirm()
                 view.confirming(again, missing(again, results))

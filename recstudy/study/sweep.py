@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ray import tune
-from ray.exceptions import OutOfMemoryError
 from ray.tune import CheckpointConfig, FailureConfig, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.experiment import Trial as TuneTrial
@@ -21,7 +20,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, Tri
 from ray.tune.search import Searcher
 
 from recstudy.config import Place
-from recstudy.records import FORMAT, Results, write_json
+from recstudy.records import FORMAT, Results, read_json, write_json
 from recstudy.study.cluster import concurrent_runs
 from recstudy.study.study import Run
 from recstudy.study.view import View, score_name
@@ -136,7 +135,7 @@ class Sweep:
         named.__name__ = self.name  # what the dashboard's Actors page shows
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
-        scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self.results.root if self.where.address else None)
+        scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
         supply = _Supply(watch, lambda run: self._trial(run, place, scratch))
         tuner = Tuner(
             tune.with_resources(named, resources),
@@ -174,7 +173,13 @@ class Sweep:
             scratch=scratch,
             commit=self.where.commit,
             dirty=self.where.dirty,
+            store=self.results.store,
         )
+
+    @property
+    def _shared(self) -> Path | None:
+        """A folder that all nodes see, where there is one."""
+        return self.results.root if self.where.address and not self.results.store else None
 
 
 class _Supply(Searcher):
@@ -223,6 +228,8 @@ class _Watch(tune.Callback):
 
     def on_trial_result(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: Outcome, **info: Any) -> None:
         run = self._run(trial)
+        for text in result.get("warnings", ()):
+            self.sweep.view.warned(run, text)
         if result.get("status") == "drained":  # its node is wanted back: it goes on from its checkpoint elsewhere
             self.source.waiting.append(self.runs.pop(run.id))
         elif "status" in result:
@@ -232,25 +239,28 @@ class _Watch(tune.Callback):
             self.source.epoch(run, result)
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        run = self.runs.get(_settings(trial).run_id)
-        if run is not None:  # no outcome came: the scheduler stopped it
-            last = trial.last_result
+        run, last = self.runs.get(_settings(trial).run_id), trial.last_result
+        if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
             record = {"format": FORMAT, "epoch": last["epoch"], "score": last.get(score_name(last)), "by": self.stopped_by}
-            write_json(self.sweep.results.run(run.id).stopped, record)
+            folder = self.sweep.results.run(run.id)
+            with self.sweep.results.changing(folder.stopped):
+                write_json(folder.stopped, record)
             self._ended(run, {"status": "stopped", **record})
 
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
-        folder = self.sweep.results.run(run.id)
-        error = trial.get_error()
-        reason = str(error or "its process ended").strip().splitlines()[-1]
-        kind = "out of memory" if isinstance(error, OutOfMemoryError) or "OutOfMemory" in str(error) else "lost node"
-        if not folder.failure.exists() and not folder.finished:
-            folder.fail({"class": kind, "error": reason, "traceback": str(error or "")})
-        self._ended(run, {"status": "failed", "class": kind, "error": reason})
+        folder = self.sweep.results.pull(run.id).run(run.id)
+        failure = read_json(folder.failure) or {}
+        if failure.get("attempts") != folder.tries:  # its own process did not live to tell
+            failure = _lost(trial)
+            if not folder.finished:
+                with self.sweep.results.changing(folder.failure):
+                    folder.fail(failure)
+        self._ended(run, {"status": "failed", "class": failure["class"], "error": failure["error"]})
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
         self.runs.pop(run.id, None)
+        self.sweep.results.pull(run.id)
         if outcome["status"] == "failed":
             # A path in the run's own folder is no difference.
             self.sweep.errors.append(str(outcome["error"]).replace(run.id, "ID"))
@@ -278,6 +288,18 @@ class _Over(tune.Stopper):
 
     def stop_all(self) -> bool:
         return self.over()
+
+
+def _lost(trial: TuneTrial) -> Outcome:
+    """Why a trial's process ended, from what Ray says of it."""
+    said = Path(trial.error_file).read_text() if trial.error_file else ""
+    reason = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "its process ended")
+    low = "running low on memory" in said
+    return {
+        "class": "out of memory" if low or "OutOfMemory" in said else "lost node",
+        "error": "its node ran low on memory, and Ray ended its process" if low else reason,
+        "traceback": said,
+    }
 
 
 def _settings(trial: TuneTrial) -> Trial:

@@ -51,7 +51,8 @@ class TrialLog:
         """A new trial, number `len(self.params)`."""
         variant = variant_record(self.plan.variant(params), run.config)
         line = {"number": run.variant, "params": dict(params), "variant": variant, "seed": run.seed, "id": run.id}
-        append_line(self.path, line)
+        with self.results.changing(self.path):
+            append_line(self.path, line)
         self.params[run.id] = params
 
     @property
@@ -83,10 +84,11 @@ class TrialLog:
     def confirm(self) -> list[Run]:
         """The runs of `best`; those that are new are written down."""
         runs = self.best()
-        for run in runs:
-            if run.id not in self.fresh:
-                append_line(self.path, {"confirms": run.variant, "seed": run.seed, "id": run.id})
-                self.fresh[run.id] = run.variant, run.seed
+        with self.results.changing(self.path):
+            for run in runs:
+                if run.id not in self.fresh:
+                    append_line(self.path, {"confirms": run.variant, "seed": run.seed, "id": run.id})
+                    self.fresh[run.id] = run.variant, run.seed
         return runs
 
     def settled(self) -> bool:

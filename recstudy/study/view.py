@@ -87,6 +87,9 @@ class View:
         self._epochs_done += _share(line) - _share(before)
         self._running[run.id] = (run, line)
 
+    def warned(self, run: Run, text: str) -> None:
+        self._say(f"{run.label}, seed {run.seed}: warning: {text}")
+
     def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
         _, before = self._running.pop(run.id, (run, {}))
         self._epochs_done += 1 - _share(before)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data.batches import Batches
-from recstudy.data.cache import Split
+from recstudy.data.cache import DataSet, Split
 from recstudy.metrics.task import SCORES, measures, score
 from recstudy.models.networks.contract import Network
 from recstudy.train.losses import answer_loss
@@ -45,11 +45,10 @@ def predict(network: Network, batches: Batches, config: RunConfig, depths: Seque
     network.eval()
     logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
     labels = []
-    own = max(1, 2 * config.train.batch_size // rank_and_world()[1])  # fits where training does, which keeps activations
-    for batch in batches.plain(own * batches.world):
+    for batch in batches.plain(own_batch(config) * batches.world):
         alive()
-        images, groups = _some(batch.images), None if batch.groups is None else _some(batch.groups)
-        carry = network.start(images, groups)
+        images, told = some(batch.images), None if batch.told is None else some(batch.told)
+        carry = network.start(images, told)
         for step in range(1, max(depths) + 1):
             with autocast(images.device, config.train):
                 output, carry = network(images, carry)
@@ -70,8 +69,15 @@ def selection_scores(network: Network, batches: Batches, config: RunConfig) -> t
     return loss, score(config.data.task, logits, labels)
 
 
-def findings(network: Network, test: Batches, train: Batches, config: RunConfig) -> tuple[dict[str, Any], Tensor, Tensor]:
-    """What a result states of the answers, and the test set's logits (N, K) and labels.
+def own_batch(config: RunConfig) -> int:
+    """Images of a worker's share of a batch here: it fits where training does, which keeps activations."""
+    return max(1, 2 * config.train.batch_size // rank_and_world()[1])
+
+
+def findings(
+    network: Network, test: Batches, train: Batches, config: RunConfig, data: DataSet
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a result states of the answers, and what is kept to look at, by file.
 
     Raises:
         Diverged: a logit is not finite.
@@ -83,7 +89,8 @@ def findings(network: Network, test: Batches, train: Batches, config: RunConfig)
     task = config.data.task
     found = measures(task, logits, labels, config.data.class_names)
     found["metrics"] |= defined({f"train_{SCORES[task]}": score(task, seen, known)})
-    return {**found, "depths": {SCORES[task]: by_depth(network, test, config)}}, logits, labels
+    kept = {"mistakes.npz": mistakes(data.test, logits, labels, config.data.class_names)} if task == "multiclass" else {}
+    return {**found, "depths": {SCORES[task]: by_depth(network, test, config)}}, kept
 
 
 def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, float]:
@@ -116,6 +123,6 @@ def defined(values: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
-def _some(share: Tensor) -> Tensor:
+def some(share: Tensor) -> Tensor:
     """A share, or one of zeros in place of an empty one: not every network can take no images."""
     return share if len(share) else share.new_zeros(1, *share.shape[1:])

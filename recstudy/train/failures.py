@@ -5,6 +5,7 @@ import errno
 import torch
 
 from recstudy.errors import DataError, StorageError
+from recstudy.leases import LeaseLost
 
 STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
@@ -14,6 +15,8 @@ NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory"
 
 def failure_class(error: BaseException) -> str:
     """The class of an exception that ended a run."""
+    if isinstance(error, LeaseLost):
+        return "lost node"
     if isinstance(error, DataError):
         return "data"
     if isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno in STORAGE):

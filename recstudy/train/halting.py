@@ -34,7 +34,7 @@ class Slots:
 
 def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
     """The slots after those that halted took their sample of `batch`; all of them at the start."""
-    fresh = network.start(batch.images, batch.groups)
+    fresh = network.start(batch.images, batch.told)
     if slots is None:
         count = len(batch.images)
         return Slots(batch, fresh, torch.zeros(count, dtype=torch.int64, device=batch.images.device), _all(batch))
@@ -49,7 +49,7 @@ def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
             take(batch.labels, old.labels),
             None if batch.targets is None or old.targets is None else take(batch.targets, old.targets),
             batch.total,
-            None if batch.groups is None or old.groups is None else take(batch.groups, old.groups),
+            None if batch.told is None or old.told is None else take(batch.told, old.told),
         ),
         carry=tuple(take(new, kept) for new, kept in zip(fresh, slots.carry, strict=True)),
         steps=slots.steps.masked_fill(slots.halted, 0),

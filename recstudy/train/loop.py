@@ -16,6 +16,7 @@ is the one value read inside a step.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,16 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet, Split
-from recstudy.metrics.task import SCORES
+from recstudy.models.networks.aligner import AlignerNetwork
 from recstudy.models.networks.contract import Carry, Network, Output, build
-from recstudy.train.evaluate import Diverged, autocast, defined, findings, mistakes, selection_scores
+from recstudy.train import alignment, captioning, evaluate
+from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
+from recstudy.train.inputs import equip, reader
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, learning_rate, make_optimizers, set_learning_rate
 from recstudy.train.parallel import average_buffers, rank_and_world, sum_gradients, total
+from recstudy.train.seeds import draw
 from recstudy.train.watchdog import alive
 
 # What a run has used up: wall seconds, those of the training passes, images begun, and images x supervision steps.
@@ -80,16 +84,26 @@ class Training:
 
     def __init__(self, config: RunConfig, data: DataSet, device: torch.device, compile: bool = False) -> None:
         self.config, self.data, self.device = config, data, device
-        torch.manual_seed(_draw(config.seed, "weights"))
+        torch.manual_seed(draw(config.seed, "weights"))
         network = build(config.model, config.data).to(device)
+        equip(network, config, data, self._aligned)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
         self.trace: dict[str, Any] = {}  # the last epoch's losses, update by update
-        self.mistakes: dict[str, Any] = {}  # misclassified test images, after `finish`; none for several labels an image
+        self.kept: dict[str, Any] = {}  # what a person may look at, by file of the run's folder, after `finish`
+        self._read, self._facts = reader(config, data, device)
         self._forward = torch.compile(network, dynamic=False) if compile else network
         self._train, self._selection = self._batches(data.train), self._batches(self._selection_split())
 
+    def _aligned(self, config: RunConfig) -> dict[str, Tensor]:
+        """Weights of an encoder that is trained before this run's network is."""
+        training = Training(config, self.data, self.device)
+        for _ in training.epochs():
+            alive()
+        return training.state.network.state_dict()
+
     def _batches(self, split: Split, shared: bool = True) -> Batches:
+        split = self._read(split)
         rank, world = rank_and_world() if shared else (0, 1)
         train, data = self.config.train, self.data
         mean, std = data.mean, data.std
@@ -97,7 +111,7 @@ class Training:
             mean, std = (0.0,) * len(mean), (1 / 255,) * len(std)
         return Batches(
             split, mean, std, data.classes, train.batch_size, train.augment,
-            _draw(self.config.seed, "order"), self.device, rank=rank, world=world,
+            draw(self.config.seed, "order"), self.device, rank=rank, world=world,
         )  # fmt: skip
 
     def _selection_split(self) -> Split:
@@ -111,7 +125,7 @@ class Training:
         while state.epoch < config.epochs and not self._out_of_patience():
             started = time.perf_counter()
             rate = self._schedule()
-            torch.manual_seed(_draw(self.config.seed, "epoch", state.epoch, rank_and_world()[0]))
+            torch.manual_seed(draw(self.config.seed, "epoch", state.epoch, rank_and_world()[0]))
             line = {"epoch": state.epoch, "learning_rate": rate} | self.one_epoch()
             if config.selection != "last":
                 line |= self.select()
@@ -158,7 +172,7 @@ class Training:
     def train_batch(self, batch: Batch) -> list[Tensor]:
         """Supervision steps on one batch, until it halts; this worker's part of each step's mean loss."""
         state, config = self.state, self.config.train
-        carry = state.network.start(batch.images, batch.groups)
+        carry = state.network.start(batch.images, batch.told)
         losses: list[Tensor] = []
         pending: list[Tensor] = []  # losses whose gradient still flows, where the carry is not detached
         for step in range(config.supervision_steps):
@@ -167,7 +181,7 @@ class Training:
                 output, carry = self._forward(batch.images, carry)
             if silent:
                 continue
-            loss = step_loss(output, batch, config).sum() / batch.total
+            loss = step_loss(output, batch, config, exact=self.config.model.exact_halt).sum() / batch.total
             losses.append(loss.detach())
             pending.append(loss)
             if config.detach_carry:
@@ -192,7 +206,7 @@ class Training:
             with autocast(self.device, config), torch.no_grad():
                 following, _ = self._forward(slots.batch.images, carry)
             target = proceed_target(following, steps, config.supervision_steps)
-        loss = step_loss(output, slots.batch, config, target).sum() / batch.total
+        loss = step_loss(output, slots.batch, config, target, self.config.model.exact_halt).sum() / batch.total
         self._step(loss)
         state.slots = Slots(slots.batch, carry, steps, done)
         return [loss.detach()]
@@ -257,13 +271,13 @@ class Training:
     def select(self) -> dict[str, float]:
         """Evaluate on the selection split and keep the weights where they are the best so far."""
         self._share_buffers()
-        loss, reached = selection_scores(self.state.evaluated, self._selection, self.config)
+        loss, reached = self._judge.selection_scores(self.state.evaluated, self._selection, config=self.config)
         if not np.isfinite(loss):
             raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch}")
         if reached > self.state.best.score:  # never, where it is not a number
             weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
             self.state.best = Best(self.state.epoch, reached, weights)
-        return {"selection_loss": loss, **defined({f"selection_{self._score}": reached})}
+        return {"selection_loss": loss, **defined({f"selection_{self.config.score}": reached})}
 
     def finish(self) -> dict[str, Any]:
         """Load the selected weights and look at the test set, this once."""
@@ -271,19 +285,21 @@ class Training:
         if state.best.weights:
             state.evaluated.load_state_dict(state.best.weights)
         test, train = (self._batches(split, shared=False) for split in (self.data.test, self.data.train))
-        found, logits, labels = findings(state.evaluated, test, train, config)
-        if config.data.task == "multiclass":
-            self.mistakes = mistakes(self.data.test, logits, labels, config.data.class_names)
+        found, self.kept = self._judge.findings(state.evaluated, test, train, config, self.data)
+        if self._facts:
+            found["tokenizer"] = found.get("tokenizer", {}) | self._facts
         selected = {
             "split": config.train.selection,
             "epoch": state.best.epoch if state.best.weights else state.epoch - 1,
-            **({self._score: state.best.score} if state.best.weights else {}),
+            **({self.config.score: state.best.score} if state.best.weights else {}),
         }
         return {**found, "selected": selected}
 
     @property
-    def _score(self) -> str:
-        return SCORES[self.config.data.task]
+    def _judge(self) -> ModuleType:
+        if self.config.data.task != "caption":
+            return evaluate
+        return alignment if isinstance(self.state.network, AlignerNetwork) else captioning
 
     def _share_buffers(self) -> None:
         """Batch norm's running statistics: the mean over the workers, and the same in the averaged network."""
@@ -304,9 +320,3 @@ def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, 
 
 def detached(carry: Carry) -> Carry:
     return tuple(state.detach() for state in carry)
-
-
-def _draw(seed: int, *purpose: str | int) -> int:
-    """A seed of its own for each purpose, far from those of neighbouring seeds."""
-    words = [int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in purpose]
-    return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 1)

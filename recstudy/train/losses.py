@@ -3,31 +3,37 @@
     L = CE(p, target) + w_halt BCE(halt, right) [+ w_halt BCE(proceed, target of halting.py)]      (1)  002 equation 5; HRM
     CE of one label an image:  -sum_k target_k log p_k                                             (2)
     CE of several:             mean over the known labels of BCE(logit_k, label_k)                 (3)
+    CE of a caption:           mean over its tokens of (2), each by the tokens before it           (5)
 
 p is softmax(logits), or stablemax: p_k = s(l_k) / sum s(l), s(l) = l + 1 for l >= 0, else 1 / (1 - l), in float64 (4).
-A sample is right when its arg max is its label or, of several labels, when every known one is on its side of 0. Halting
-targets are not differentiated through.
+A sample is right when its arg max is its label or, of several labels, when every known one is on its side of 0. A caption
+is as right as the share of its tokens that are (or, for an exact model, right when all are). Halting targets are not
+differentiated through.
 
-Shapes: B samples, K classes, V >= K logits (a token's vocabulary may be larger than the classes).
+Shapes: B samples, K classes, V >= K logits (a token's vocabulary may be larger than the classes), T tokens.
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recstudy.config import UNKNOWN, TrainConfig
+from recstudy.config import PAD, UNKNOWN, TrainConfig
 from recstudy.data.batches import Batch
 from recstudy.models.networks.contract import Output
 
 
-def step_loss(output: Output, batch: Batch, config: TrainConfig, proceed_target: Tensor | None = None) -> Tensor:
-    """Equation (1), (B,) in nats."""
+def step_loss(
+    output: Output, batch: Batch, config: TrainConfig, proceed_target: Tensor | None = None, exact: bool = True
+) -> Tensor:
+    """Equation (1), (B,) in nats, or the model's own loss; `exact`: a caption with one wrong token is wrong."""
+    if output.loss is not None:
+        return output.loss
     logits = output.logits.float()
     targets = batch.labels if batch.targets is None else F.pad(batch.targets, (0, logits.shape[-1] - batch.targets.shape[-1]))
     loss = answer_loss(logits, targets, config.loss, config.label_smoothing)
     if output.halt is None or config.halt_weight == 0:
         return loss
-    correct = right(logits.detach(), _halting_label(batch, config)).float()
+    correct = right(logits.detach(), _halting_label(batch, config), exact).float()
     halting = F.binary_cross_entropy_with_logits(output.halt.float(), correct, reduction="none")
     if output.proceed is not None and proceed_target is not None:
         halting = halting + F.binary_cross_entropy_with_logits(output.proceed.float(), proceed_target, reduction="none")
@@ -35,7 +41,10 @@ def step_loss(output: Output, batch: Batch, config: TrainConfig, proceed_target:
 
 
 def answer_loss(logits: Tensor, targets: Tensor, kind: str = "softmax", smoothing: float = 0.0) -> Tensor:
-    """Equations (2)-(4), (B,): targets are labels (B,), shares that sum to 1 (B, V), or several labels (B, K) of 0, 1, -1."""
+    """Equations (2)-(5), (B,): targets are labels (B,), shares that sum to 1 (B, V), several labels (B, K) of 0, 1, -1, or the
+    tokens (B, T + 1) of which logits (B, T, V) give all but the first."""
+    if logits.dim() == 3:
+        return _tokens(logits, targets, kind, smoothing)
     if targets.dim() == 2 and not targets.is_floating_point():
         return _several(logits, targets, smoothing)
     if kind == "softmax":
@@ -52,11 +61,28 @@ def log_stablemax(logits: Tensor) -> Tensor:
     return s.log() - s.sum(-1, keepdim=True).log()
 
 
-def right(logits: Tensor, labels: Tensor) -> Tensor:
-    """Which samples are answered exactly, (B,)."""
+def right(logits: Tensor, labels: Tensor, exact: bool = True) -> Tensor:
+    """Which samples are answered exactly, (B,); of captions the share of the tokens, where not `exact`."""
+    if logits.dim() == 3:
+        hits, tokens = token_hits(logits, labels)
+        return hits == tokens if exact else hits / tokens
     if labels.dim() == 1:
         return logits.argmax(-1) == labels
     return (((logits > 0) == (labels == 1)) | (labels == UNKNOWN)).all(-1)
+
+
+def token_hits(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each caption, (B,): how many of its tokens after BOS are the most likely ones, and how many there are."""
+    following = tokens[:, 1:]
+    there = following != PAD
+    return ((logits.argmax(-1) == following) & there).sum(-1), there.sum(-1).clamp(min=1)
+
+
+def _tokens(logits: Tensor, tokens: Tensor, kind: str, smoothing: float) -> Tensor:
+    following = tokens[:, 1:]
+    there = following != PAD
+    each = answer_loss(logits.flatten(0, 1), following.flatten(), kind, smoothing).view_as(following)
+    return (each * there).sum(-1) / there.sum(-1).clamp(min=1)
 
 
 def _several(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:

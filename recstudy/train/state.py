@@ -114,18 +114,18 @@ def _restore(training: Training, content: dict[str, Any]) -> None:
 
 def _parts(slots: Slots) -> list[Tensor]:
     """All tensors of the samples in work; the batch's optional ones are empty where it has none."""
-    images, labels, targets, _, groups = slots.batch
+    images, labels, targets, _, told = slots.batch
     none = images.new_empty(0)
-    optional = [none if part is None else part for part in (targets, groups)]
+    optional = [none if part is None else part for part in (targets, told)]
     return [*optional, images, labels, slots.steps, slots.halted, *slots.carry]
 
 
 def _slots(training: Training, parts: list[Tensor]) -> Slots:
     """This worker's share of the samples in work."""
-    targets, groups, images, labels, steps, halted, *carry = parts
+    targets, told, images, labels, steps, halted, *carry = parts
     count = len(images)
     rank, world = rank_and_world()
     share = slice(count * rank // world, count * (rank + 1) // world)
-    optional = [part[share] if len(part) else None for part in (targets, groups)]
+    optional = [part[share] if len(part) else None for part in (targets, told)]
     batch = Batch(images[share], labels[share], optional[0], count, optional[1])
     return Slots(batch, tuple(part[share] for part in carry), steps[share], halted[share])

@@ -22,8 +22,7 @@ import torch
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import StorageError
-from recstudy.metrics.task import SCORES
-from recstudy.records import Json, RunFolder, append_line, locked, write_json, write_whole
+from recstudy.records import Json, RunFolder, append_line, write_json, write_whole
 from recstudy.train.account import origin, spent
 from recstudy.train.evaluate import Diverged
 from recstudy.train.failures import failure_class
@@ -31,6 +30,7 @@ from recstudy.train.loop import Training
 from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.watchdog import watched
+from recstudy.train.workplace import beside, workplace
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -51,6 +51,7 @@ class Trial:
     scratch: str  # for what Ray Train itself writes; thrown away
     commit: str | None
     dirty: bool
+    store: str = ""  # the URI of the results, where they are no folder
 
     @property
     def title(self) -> str:
@@ -68,12 +69,13 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
     Every worker of a group calls this; the first writes the records, and `report` gets each epoch's line. Once `leave`
     says so on any of them, the run ends after the epoch under way as `drained`, with a checkpoint to go on from elsewhere.
     """
-    folder = RunFolder(Path(trial.folder))
     if rank_and_world()[0] != 0:
-        return _fit(trial, folder, report, leave, write=False) if first_says(False) else {"status": "done"}
+        if not first_says(False):
+            return {"status": "done"}
+        with beside(trial.folder, trial.store) as folder:
+            return _fit(trial, folder, report, leave, write=False)
     try:
-        folder.wait_until_there()
-        with locked(folder.lock, f"process {os.getpid()} on {socket.gethostname()}", wait=True):
+        with workplace(trial.folder, trial.store) as folder:
             return _attempt(trial, folder, report, leave)
     except StorageError as error:
         return _ended(error)
@@ -89,6 +91,7 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
         attempt = {"started": now(), "host": socket.gethostname(), "process": os.getpid()}
         folder.begin(attempt | {"commit": trial.commit, "dirty": trial.dirty})
         write_json(folder.config, trial.config)
+        folder.send()  # a worker that is killed early has tried, too
         return _fit(trial, folder, report, leave, write=True)
     except Exception as error:
         with suppress(StorageError):  # then the outcome alone tells
@@ -121,8 +124,8 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
     device = reset_process(config)
     with watched(LOADING * silence, log):
         data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
+        training = Training(config, data, device, compile=config.place.compiles)  # may compute features of every image
     with watched(silence, log):
-        training = Training(config, data, device, compile=config.place.compiles)
         load_checkpoint(training, folder.path)
         if write:
             folder.keep_epochs(below=training.state.epoch)
@@ -130,7 +133,7 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
         if write:
             _record(training, trial, folder, outcome, started)
     wait_for_all()  # a worker that leaves early would end the group
-    return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(SCORES[config.data.task])}
+    return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(config.score)}
 
 
 def _outcome(training: Training, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:
@@ -152,6 +155,7 @@ def _train(training: Training, folder: RunFolder, report: Report, leave: Callabl
         leaving = any_says(leave())
         if first_says(leaving or time.monotonic() - saved >= training.config.place.checkpoint_seconds):
             save_checkpoint(training, folder.path, write)
+            folder.send()
             saved = time.monotonic()
         report(line | {"epochs_done": training.state.epoch, "epochs": epochs})
         if leaving:
@@ -165,8 +169,9 @@ def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, 
         folder.drained({"ended": now()})
         return
     folder.wait_until_there()
-    if training.mistakes:
-        write_whole(folder.mistakes, _archive(training.mistakes))
+    for name, content in training.kept.items():
+        path = folder.path / name
+        write_json(path, content) if path.suffix == ".json" else write_whole(path, _archive(content))
     if outcome["status"] == "done":
         save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
     code = {"commit": trial.commit, "dirty": trial.dirty, "commits": folder.commits}

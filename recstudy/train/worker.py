@@ -1,7 +1,10 @@
 """Where a trial meets Ray: inside Tune's own process, or on Ray Train workers that Tune's process starts."""
 
+import logging
+import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +12,7 @@ import ray
 import ray.train
 from ray import tune
 from ray.train.torch import TorchConfig, TorchTrainer
+from ray.train.v2._internal.constants import ENV_VARS_TO_PROPAGATE
 from ray.tune.integration.ray_train import TuneReportCallback
 
 from recstudy.config import Place
@@ -27,10 +31,17 @@ def tune_trial(settings: dict[str, Trial]) -> None:
     if place.uses_train:
         _on_train_workers(trial, place)
     else:
-        tune.report(run_trial(trial, throttled(titled(trial.title, tune.report)), Draining()))
+        leave = Draining()
+        if leave():  # a warm process of a node that is wanted back: Tune starts another one elsewhere
+            os._exit(0)
+        with warning(tune.report) as report:
+            report(run_trial(trial, throttled(titled(trial.title, report)), leave))
 
 
 def _on_train_workers(trial: Trial, place: Place) -> None:
+    # Who gives the group's room back after an early stop asks some cluster of this machine otherwise (Ray 2.60).
+    os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+    ENV_VARS_TO_PROPAGATE.add("RAY_ADDRESS")
     gpus = place.gpus_per_run or 0
     scaling = ray.train.ScalingConfig(
         num_workers=(place.workers_per_run, place.most_workers) if place.max_workers_per_run else place.workers_per_run,
@@ -56,7 +67,26 @@ def _on_train_workers(trial: Trial, place: Place) -> None:
 def _train_worker(values: dict[str, Any]) -> None:
     """One worker of a group: reports in step with the others, as Train wants it."""
     trial = Trial(**values)
-    ray.train.report(run_trial(trial, throttled(titled(trial.title, ray.train.report)), Draining()))
+    with warning(ray.train.report) as report:
+        report(run_trial(trial, throttled(titled(trial.title, report)), Draining()))
+
+
+@contextmanager
+def warning(report: Report) -> Iterator[Report]:
+    """`report`, which takes along what our code has warned of in this process since the report before."""
+    told: list[str] = []
+    handler, logger = logging.Handler(logging.WARNING), logging.getLogger("recstudy")
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+
+    def report_and_warn(line: dict[str, Any]) -> None:
+        report({**line, "warnings": told.copy()} if told else line)
+        told.clear()
+
+    logger.addHandler(handler)
+    try:
+        yield report_and_warn
+    finally:
+        logger.removeHandler(handler)
 
 
 def titled(title: str, report: Report) -> Report:

@@ -39,9 +39,9 @@ def test_a_row_names_what_was_measured_apart_from_depths_and_provenance(records,
 def test_the_first_run_with_a_file(results, records):
     write_losses(results, run_id(0, 1), [1.0])
 
-    assert records.first_run(0, "losses", ("done",))["seed"] == 1
-    assert records.first_run(0, "losses", ("failed",)) is None
-    assert records.first_run(1, "losses", ("done",)) is None
+    assert records.first_run(0, "losses.jsonl", ("done",))["seed"] == 1
+    assert records.first_run(0, "losses.jsonl", ("failed",)) is None
+    assert records.first_run(1, "losses.jsonl", ("done",)) is None
 
 
 def test_a_changed_part_replaces_all_of_its_fields():

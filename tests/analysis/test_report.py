@@ -7,10 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import base, failure, run_id, specs, variants, write_losses, write_mistakes, write_study
+from made_up import (
+    base,
+    failure,
+    run_id,
+    specs,
+    variants,
+    write_alignment,
+    write_captions,
+    write_losses,
+    write_mistakes,
+    write_study,
+)
 from rich.console import Console
 
-from recstudy.analysis import Arithmetic, Curve, LossTrace, Mistakes, Table
+from recstudy.analysis import Alignment, Arithmetic, Captions, Curve, LossTrace, Mistakes, Table
 from recstudy.analysis.report import file_names, show_report, show_status, studies_at, write_report
 from recstudy.analysis.spec import REPORT
 from recstudy.errors import ConfigError
@@ -143,34 +154,38 @@ def test_smoke_and_synthetic_are_said_at_the_top(tmp_path):
 def every_part(root, **changes):
     """A study whose report has every kind of part, and each something to show."""
     parts = [*specs(), LossTrace(), Mistakes(), Arithmetic(counted={"embed_new": 131_072.0}), Table("a", across=True)]
+    parts += [Captions(), Alignment()]
     results = write_study(root, report=REPORT.dump_python(parts, mode="json"), **changes)
     write_losses(results, run_id(0, 0), [2.0, 1.0])
     write_mistakes(results, run_id(0, 0), np.zeros((2, 1, 8, 8)))
+    write_captions(results, run_id(0, 0), [(["a film"], "a film")])
+    write_alignment(results, run_id(0, 0), [(0.1, 0.4)])
     return results
 
 
 def test_every_part_writes_its_files(tmp_path):
     page = write_report(every_part(tmp_path / "r"), "made_up", "paper")
 
-    figures = ("by_batch", "learning_curves", "loss_trace", "mistakes")
+    figures = ("by_batch", "learning_curves", "loss_trace", "mistakes", "alignment")
     tables = ("scores", "table1", "arithmetic", "a")
     assert {path.relative_to(page.parent).as_posix() for path in page.parent.glob("*/*")} == {
         "figures/plotly.min.js",
         *(f"figures/{name}.{ending}" for name in figures for ending in ("csv", "html")),
         *(f"tables/{name}.{ending}" for name in tables for ending in ("csv", "md", "tex")),
+        "tables/captions.csv",
     }
-    assert page.read_text().count('class="figure"') == 4
+    assert page.read_text().count('class="figure"') == 5
     assert "Misclassified test images. ViTRM, batch_size=64: T cat, P dog, T dog, P cat." in page.read_text()
 
 
 def test_synthetic_data_is_said_in_every_part(tmp_path):
-    """Above the page, in each of the six parts with measured numbers, in the title of each figure's own page and in every CSV."""
+    """Above the page, in each of the nine parts with measured numbers, in the title of each figure's own page and in every CSV."""
     chosen = [variant | {"synthetic": True} for variant in variants()]
     warning = "synthetic data: drawn by a program"
 
     page = write_report(every_part(tmp_path / "r", variants=chosen), "made_up", "paper")
 
-    assert page.read_text().count(f'<p class="warning">{warning}') == 1 + 7
+    assert page.read_text().count(f'<p class="warning">{warning}') == 1 + 9
     assert "CIFAR-10 (synthetic)" in page.read_text()
     for file in page.parent.glob("figures/*.html"):
         assert warning in file.read_text()

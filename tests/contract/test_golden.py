@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_families import small
+from test_families import JUDGES, small
 
-from recstudy.config import FAMILIES
 from recstudy.data.cache import load
 from recstudy.train.loop import Training
 
@@ -35,7 +34,7 @@ def losses(family: str) -> list[float]:
     return found[:20]
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", JUDGES)
 def test_the_first_twenty_losses(family):
     golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     found = losses(family)

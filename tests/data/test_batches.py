@@ -96,12 +96,12 @@ def test_patients_and_several_labels_follow_their_images(world):
         for batch in [*made.epoch(0), *made.plain()]:
             values = batch.images.flatten().long()
             assert batch.labels.tolist() == [[value, -1, 0] for value in values.tolist()]
-            assert torch.equal(batch.groups, values // 2)
-            assert (batch.groups.dtype, batch.targets) == (torch.int64, None)
+            assert torch.equal(batch.told, values // 2)
+            assert (batch.told.dtype, batch.targets) == (torch.int64, None)
 
 
 def test_sets_without_patients_have_no_groups(digits):
-    assert {batch.groups for batch in [*make(digits.train).epoch(0), *make(digits.train).plain()]} == {None}
+    assert {batch.told for batch in [*make(digits.train).epoch(0), *make(digits.train).plain()]} == {None}
 
 
 def test_constant_channel_becomes_zero():

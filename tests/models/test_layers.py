@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from recstudy.models.networks.layers import Attention, GeluMLP, Layer, SwiGLU
+from recstudy.models.networks.layers import Attention, GeluMLP, Layer, Past, PostNorm, Rotary, Stack, SwiGLU
 
 
 def test_attention_equals_torchs_own():
@@ -54,3 +54,31 @@ def test_dropout_is_off_in_evaluation():
 
     assert not torch.equal(layer(x), layer(x))
     assert torch.equal(layer.eval()(x), layer(x))
+
+
+def test_causal_attention_sees_what_is_before():
+    """The last token sees all, as it does without `causal`; the first sees itself: its value alone."""
+    torch.manual_seed(0)
+    free, causal = (Attention(8, 2, rotary=Rotary(5, 4), causal=causal) for causal in (False, True))
+    causal.load_state_dict(free.state_dict())
+    x = torch.randn(3, 5, 8)
+
+    torch.testing.assert_close(causal(x)[:, -1], free(x)[:, -1])
+    torch.testing.assert_close(causal(x)[:, 0], free(x[:, :1])[:, 0])
+    assert not torch.allclose(causal(x)[:, 1], free(x)[:, 1])
+
+
+def test_kept_keys_and_values_give_the_next_token():
+    """Two layers of attention, a pass of three tokens and then two of one, against one pass of five."""
+    torch.manual_seed(0)
+    rotary = Rotary(5, 4)
+    stack = Stack(PostNorm(Attention(8, 2, rotary=rotary, causal=True), SwiGLU(8, 8), 8, 1e-5, scale=False) for _ in range(2))
+    x, past = torch.randn(3, 5, 8), Past()
+    parts = [stack(x[:, :3], past)]
+    for place in (3, 4):
+        past = Past(tuple(past.now))
+        assert past.length == place
+        parts.append(stack(x[:, place : place + 1], past))
+
+    torch.testing.assert_close(torch.cat(parts, dim=1), stack(x))
+    assert len(past.now) == 4  # keys and values of two calls

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from recstudy.files import read_lines
+from recstudy.mirror import scratch
+
 TINY = Path(__file__).with_name("tiny.py")
 
 
@@ -20,14 +23,18 @@ class Shell:
         folder: where it is started, and where its results go.
         study: its file.
         environment: variables beside our own.
+        store: the results' URI; `results` is then what this machine has of them.
     """
 
-    def __init__(self, folder: Path, study: Path = TINY, environment: Mapping[str, str] | None = None) -> None:
-        self.folder, self.study, self.environment = folder, study, environment or {}
-        self.results = folder / "results"
+    def __init__(self, folder: Path, study: Path = TINY, environment: Mapping[str, str] | None = None, store: str = "") -> None:
+        self.folder, self.study, self.environment = folder, study, dict(environment or {})
+        self.results, self.place = folder / "results", store or str(folder / "results")
+        if store:
+            self.results = folder / "scratch" / scratch(store).name
+            self.environment["RECSTUDY_SCRATCH"] = str(folder / "scratch")
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(self.study), "--results", str(self.results), *arguments]
+        command = [sys.executable, str(self.study), "--results", self.place, *arguments]
         return subprocess.Popen(
             command,
             cwd=self.folder,
@@ -42,7 +49,11 @@ class Shell:
     def run(self, *arguments: str, code: int = 0) -> str:
         """What it printed, after checking how it ended: its output, and for bad input and a stop its errors."""
         with self.start(*arguments) as process:
-            output, errors = process.communicate(timeout=200)
+            try:
+                output, errors = process.communicate(timeout=200)
+            finally:
+                if process.returncode is None:
+                    os.killpg(process.pid, signal.SIGKILL)
         assert process.returncode == code, output + errors
         return errors if code in (2, 130) else output
 
@@ -55,9 +66,12 @@ class Shell:
         return {path.parent.name: json.loads(path.read_text()) for path in self.results.glob(f"runs/*/{name}")}
 
     def lines(self, name: str = "epochs.jsonl") -> dict[str, list[dict]]:
-        """A log's lines, by run."""
-        logs = self.results.glob(f"runs/*/{name}")
-        return {log.parent.name: [json.loads(line) for line in log.read_text().splitlines()] for log in logs}
+        """A log's whole lines, by run."""
+        return {log.parent.name: read_lines(log) for log in self.results.glob(f"runs/*/{name}")}
+
+    def begun(self) -> list[str]:
+        """The runs of which ten epochs are known."""
+        return [run for run, lines in self.lines().items() if len(lines) >= 10]
 
     def attempts(self) -> list[int]:
         return sorted(map(len, self.lines("attempts.jsonl").values()))
@@ -101,7 +115,10 @@ def titled(title: str, session: int, count: int = 1) -> list[int]:
 
 
 def kill_all(driver: subprocess.Popen[str]) -> None:
-    """SIGKILL to the driver and all that it started in its process group; nothing of its session may stay."""
+    """SIGKILL to the driver and all that it started in its process group; nothing of its session may stay.
+
+    A worker that was just starting notices after half a minute that its node is gone.
+    """
     os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
-    until(lambda: not processes(driver.pid), f"without ghosts: {processes(driver.pid)}", 30)
+    until(lambda: not processes(driver.pid), "without ghosts", 90)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from recstudy.errors import FAILURES, DataError, StorageError
+from recstudy.leases import LeaseLost
 from recstudy.train.failures import failure_class
 
 TOO_MUCH = 2**60  # bytes
@@ -30,6 +31,7 @@ def of_python() -> Exception:
         (lambda: RuntimeError("CUDA error: out of memory"), "out of memory"),
         (lambda: DataError("x.png is damaged"), "data"),
         (lambda: StorageError("cannot write"), "storage"),
+        (lambda: LeaseLost("another process has taken over"), "lost node"),
         (lambda: OSError(errno.ENOSPC, "No space left on device"), "storage"),
         (lambda: FileNotFoundError(errno.ENOENT, "No such file"), "code"),
         (lambda: RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "code"),

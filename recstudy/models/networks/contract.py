@@ -1,6 +1,6 @@
 """What every network gives, recursive or not.
 
-    start(images, groups) -> carry              the states before the first supervision step
+    start(images, told) -> carry                the states before the first supervision step
     forward(images, carry) -> (output, carry)   ONE supervision step
 
 Every tensor of a carry has the batch as its first dimension, so that a part of the batch can start anew.
@@ -14,7 +14,9 @@ Shapes: B images, C channels, K classes.
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from recstudy.config import DataConfig, ModelConfig
 
@@ -24,20 +26,33 @@ Carry = tuple[Tensor, ...]
 class Output(NamedTuple):
     """What one supervision step says."""
 
-    logits: Tensor  # (B, K)
+    logits: Tensor  # (B, K); of a captioner (B, T, V), each token's successor
     halt: Tensor | None = None  # (B,) logit of "this answer is right"; None where the model has no halting head
     proceed: Tensor | None = None  # (B,) logit of the value of one step more (HRM); None where halting is judged alone
+    loss: Tensor | None = None  # (B,) the model's own, where it is none of its logits (FuseLIP)
 
 
 class Network(nn.Module, ABC):
     """A network of the contract above."""
 
     @abstractmethod
-    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
-        """The first carry. `groups` (B,): the patient of each image; only models that look them up need it."""
+    def start(self, images: Tensor, told: Tensor | None = None) -> Carry:
+        """The first carry. `told`: the patient of each image (B,), for models that look patients up; or the tokens of its
+        caption (B, T), for captioners."""
 
     @abstractmethod
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...
+
+
+def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, Tensor | None]:
+    """So many images as the network reads them, and what it is told beside them; to count and to measure with."""
+    told = torch.ones(count, data.tokens - 1, dtype=torch.int64) if data.tokens else None
+    return torch.zeros(count, *model.input_shape(data.shape)), told
+
+
+def on_paper(tensor: Tensor) -> bool:
+    """Whether a tensor has a shape and no values: a model is being counted."""
+    return tensor.is_meta or isinstance(tensor, FakeTensor)
 
 
 def build(model: ModelConfig, data: DataConfig) -> Network:

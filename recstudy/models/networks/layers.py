@@ -3,6 +3,9 @@
 A layer may be told which of its tokens will be read: it then computes queries and the feed-forward network for
 those alone. Attention mixes tokens only through keys and values, so the tokens that are read come out the same.
 
+Where attention is causal, nothing at a token depends on later ones: keys and values that were computed once hold for
+every longer sequence, and one more token costs one token (`Past`), however often a recursion goes over the sequence.
+
 Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of a head, M hidden width.
 """
 
@@ -33,14 +36,44 @@ class Rotary(nn.Module):
         self.register_buffer("cos", angles_SE.cos(), persistent=False)
         self.register_buffer("sin", angles_SE.sin(), persistent=False)
 
-    def forward(self, x_BHSE: Tensor) -> Tensor:
+    def forward(self, x_BHSE: Tensor, start: int = 0) -> Tensor:
+        """The S tokens of a sequence from its place `start` on."""
+        places = slice(start, start + x_BHSE.shape[2])
         first, second = x_BHSE.chunk(2, dim=-1)
         turned_BHSE = torch.cat([-second, first], dim=-1)
-        return x_BHSE * self.cos.to(x_BHSE.dtype) + turned_BHSE * self.sin.to(x_BHSE.dtype)
+        return x_BHSE * self.cos[places].to(x_BHSE.dtype) + turned_BHSE * self.sin[places].to(x_BHSE.dtype)
+
+
+class Past:
+    """Keys and values (B, H, S, E) of the tokens before, for each attention call of a pass, in the order of the calls.
+
+    A pass makes the same calls whatever its length. It finds in `kept` what the pass before it left in `now`, adds its
+    own token's, and leaves all of them in `now`. With nothing kept, any number of tokens may come; afterwards one a pass.
+    """
+
+    def __init__(self, kept: tuple[Tensor, ...] = ()) -> None:
+        self.kept = kept
+        self.now: list[Tensor] = []  # keys of call 0, values of call 0, keys of call 1, ...
+
+    @property
+    def length(self) -> int:
+        """Tokens before this pass's."""
+        return self.kept[0].shape[2] if self.kept else 0
+
+    def extend(self, k_BHSE: Tensor, v_BHSE: Tensor) -> tuple[Tensor, Tensor]:
+        """The next call's keys and values of all tokens, from those of the new ones."""
+        if self.kept:
+            old_k, old_v = self.kept[len(self.now) : len(self.now) + 2]
+            k_BHSE, v_BHSE = torch.cat([old_k, k_BHSE], dim=2), torch.cat([old_v, v_BHSE], dim=2)
+        self.now += [k_BHSE, v_BHSE]
+        return k_BHSE, v_BHSE
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention. With the default biases it has the parameters of `torch.nn.MultiheadAttention`."""
+    """Multi-head self-attention. With the default biases it has the parameters of `torch.nn.MultiheadAttention`.
+
+    With `causal` a token sees itself and those before it.
+    """
 
     def __init__(
         self,
@@ -50,9 +83,10 @@ class Attention(nn.Module):
         qkv_bias: bool = True,
         out_bias: bool = True,
         rotary: Rotary | None = None,
+        causal: bool = False,
     ) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.dropout, self.causal = heads, dropout, causal
         self.qkv = nn.Linear(width, 3 * width, bias=qkv_bias)
         self.out = nn.Linear(width, width, bias=out_bias)
         self.rotary = rotary  # needs all tokens to be read: a token's position is its place in the sequence
@@ -63,12 +97,16 @@ class Attention(nn.Module):
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, x_BSD: Tensor, read: slice = ALL) -> Tensor:
+    def forward(self, x_BSD: Tensor, read: slice = ALL, past: Past | None = None) -> Tensor:
         q_BHRE, k_BHSE, v_BHSE = (self._split(part) for part in self._project(x_BSD, read))
         if self.rotary is not None:
-            q_BHRE, k_BHSE = self.rotary(q_BHRE), self.rotary(k_BHSE)
+            start = 0 if past is None else past.length
+            q_BHRE, k_BHSE = self.rotary(q_BHRE, start), self.rotary(k_BHSE, start)
+        if past is not None:
+            k_BHSE, v_BHSE = past.extend(k_BHSE, v_BHSE)
         dropout = self.dropout if self.training else 0.0
-        mixed_BHRE = F.scaled_dot_product_attention(q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout)
+        causal = self.causal and q_BHRE.shape[2] > 1  # one token sees all there are: itself and those before it
+        mixed_BHRE = F.scaled_dot_product_attention(q_BHRE, k_BHSE, v_BHSE, dropout_p=dropout, is_causal=causal)
         return self.out(mixed_BHRE.transpose(1, 2).flatten(2))
 
     def _project(self, x_BSD: Tensor, read: slice) -> tuple[Tensor, ...]:
@@ -145,9 +183,18 @@ class PostNorm(nn.Module):
         self.mix, self.ffn = mix, ffn
         self.norm1, self.norm2 = (nn.RMSNorm(width, eps=eps, elementwise_affine=scale) for _ in range(2))
 
-    def forward(self, s_BSD: Tensor) -> Tensor:
-        s_BSD = self.norm1(s_BSD + self.mix(s_BSD))
+    def forward(self, s_BSD: Tensor, past: Past | None = None) -> Tensor:
+        s_BSD = self.norm1(s_BSD + (self.mix(s_BSD) if past is None else self.mix(s_BSD, past=past)))
         return self.norm2(s_BSD + self.ffn(s_BSD))
+
+
+class Stack(nn.ModuleList):
+    """Post-norm layers one after the other, each told of the tokens before."""
+
+    def forward(self, s_BSD: Tensor, past: Past | None = None) -> Tensor:
+        for layer in self:
+            s_BSD = layer(s_BSD, past)
+        return s_BSD
 
 
 class TokenMix(nn.Module):

@@ -1,0 +1,142 @@
+"""How well an encoder's image and caption fall together: cosines before and after training (000, section III.D), as data.
+
+    alignment.json    {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45}, ...]}; images in captions.npz
+
+Differences are what is reported: the paper's "1900 %" divides one by a cosine near zero (contradiction 000-10).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from recstudy.analysis.captions import made_notes
+from recstudy.analysis.examples import IMAGES, Images, damaged, finished, gather, read_kept
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.learning import labelled
+from recstudy.analysis.names import DASH
+from recstudy.analysis.spec import Alignment
+from recstudy.analysis.stats import mean_interval
+from recstudy.errors import StorageError
+from recstudy.papers import Target
+from recstudy.records import Json
+
+MOST = 6  # variants: more violins do not fit side by side
+PAIRS = "alignment.json"
+COLUMNS = ["data", "row", "variant", "label", "seed", "caption", "before", "after", "difference", "published", "source"]
+COLUMNS += ["synthetic"]
+RATIO = (
+    'The paper\'s "over a 1900 % increase" divides the difference 0.4813 by 0.0253, the size of a negative cosine: next to '
+    "zero such a ratio can be any number, and it is shown nowhere here (contradiction 000-10)"
+)
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """One row of `frame` a pair, the published ones last (`published`, with `source` and no row)."""
+
+    frame: pd.DataFrame
+    images: Images
+    notes: tuple[str, ...]
+    told: tuple[str, ...]
+
+    @property
+    def ours(self) -> pd.DataFrame:
+        return self.frame[~self.frame["published"].astype(bool)]
+
+    @property
+    def published(self) -> pd.DataFrame:
+        return self.frame[self.frame["published"].astype(bool)]
+
+
+def alignment_data(records: StudyRecords, spec: Alignment, most: int = MOST) -> Aligned:
+    """The pairs of the first finished seed of each of the `most` best variants, and those that the paper prints."""
+    found, notes = finished(records, spec.where, PAIRS, most)
+    rows: list[Json] = []
+    images: Images = {}
+    for index, run in found.items():
+        data, folder = records.variants[index]["data"], records.results.run(run["id"]).path
+        try:
+            pairs = read_pairs(folder / PAIRS)
+        except StorageError as damage:
+            notes.append(f"{run['label']}: {damage}")
+            continue
+        rows += [{"data": data, "variant": index, "seed": run["seed"], **pair} for pair in pairs]
+        notes += gather(images, data, folder / IMAGES, run["label"])
+    if not rows:
+        return Aligned(pd.DataFrame(columns=COLUMNS), {}, tuple(notes), ())
+    ours = labelled(records, pd.DataFrame(rows)).assign(published=False, source="")
+    frame = pd.concat([ours, pd.DataFrame(printed_pairs(spec.targets), columns=COLUMNS)], ignore_index=True)[COLUMNS]
+    frame = frame.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published have none
+    return Aligned(frame, images, tuple(notes), (RATIO, *made_notes(records, list(found), ("text", "image"))))
+
+
+def read_pairs(path: Path) -> list[Json]:
+    """Each pair's `row`, `caption`, `before`, `after` and `difference`.
+
+    Raises:
+        StorageError: the file is damaged, or a cosine is none. The message names it.
+    """
+    kinds = {"row": int, "caption": str, "before": int | float, "after": int | float}
+    pairs = read_kept(path, "pairs", kinds)
+    for at, pair in enumerate(pairs):
+        if not all(math.isfinite(pair[name]) and abs(pair[name]) < 1.001 for name in ("before", "after")):  # rounding
+            raise damaged(path, f"pairs[{at}] has a cosine outside -1 to 1")
+    return [{name: pair[name] for name in kinds} | {"difference": pair["after"] - pair["before"]} for pair in pairs]
+
+
+def printed_pairs(targets: Sequence[Target]) -> list[Json]:
+    """The published cosines, two of them a pair: the image's name is their only caption."""
+    cosines = [target for target in targets if target.metric == "image_text_cosine"]
+    pairs: dict[str, dict[str, Target]] = {}
+    for target in cosines:
+        when = "before" if target.note.startswith("before") else "after"
+        pairs.setdefault(str(target.where["image"]), {})[when] = target
+    return [
+        {
+            "data": pair["before"].where["data.name"],
+            "label": "published",
+            "caption": image,
+            "before": pair["before"].value,
+            "after": pair["after"].value,
+            "difference": pair["after"].value - pair["before"].value,
+            "published": True,
+            "source": f"{pair['before'].source}; {pair['after'].source}",
+            "synthetic": False,
+        }
+        for image, pair in pairs.items()
+        if len(pair) == 2
+    ]
+
+
+def summary(data: Aligned) -> list[tuple[str, str, str, str, str]]:
+    """By variant: pairs, mean cosine before and after, and the mean difference with its 95 % interval over the pairs."""
+    rows = []
+    for _, part in data.ours.groupby("variant", sort=False):
+        gain = mean_interval(part["difference"].tolist())
+        rose = f"{int((part['difference'] > 0).sum())} of {len(part)}"
+        change = f"{gain.mean:+.4f}" + (f" ({gain.low:+.4f} to {gain.high:+.4f})" if gain.low is not None else "")
+        name = f"{part['label'].iloc[0]}, seed {part['seed'].iloc[0]}"
+        rows.append((name, rose, f"{part['before'].mean():.4f}", f"{part['after'].mean():.4f}", change))
+    for pair in data.published.to_dict("records"):
+        name = f"published, {pair['data']} {pair['caption']}"
+        rows.append((name, DASH, f"{pair['before']:.4f}", f"{pair['after']:.4f}", f"{pair['difference']:+.4f} (one pair)"))
+    return rows
+
+
+def alignment_title(spec: Alignment) -> str:
+    return spec.title or "Cosine of image and caption, before and after training"
+
+
+def alignment_caption(data: Aligned) -> str:
+    """How to read the figure."""
+    if data.ours.empty:
+        return ""
+    counts = sorted({f"{count:,}": count for count in data.ours.groupby("variant").size()}.items(), key=lambda item: item[1])
+    pairs = " to ".join(dict.fromkeys((counts[0][0], counts[-1][0])))
+    marks = " Diamonds: the pairs that the paper prints, of other images and other weights, so not comparable." * (
+        not data.published.empty
+    )
+    return f"Each shape is the distribution over {pairs} test pairs of one seed, its box the quartiles, its line the mean.{marks}"

@@ -1,0 +1,149 @@
+"""Captions that a run kept: the first test images, their references and what the model wrote, read with every check.
+
+captions.json    {"examples": [{"row": 12, "references": ["...", "..."], "hypothesis": "..."}, ...]}
+captions.npz     `images` (n, C, H, W) of 0-255 and their `rows` in the test set
+"""
+
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recstudy.analysis.captions import made_notes, warnings
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.learning import cut_note, labelled, shown_variants
+from recstudy.analysis.mosaic import Pixels
+from recstudy.analysis.spec import Captions
+from recstudy.errors import StorageError
+from recstudy.records import Json, read_json
+
+MOST = 6  # variants: more do not fit on a page
+TEXTS, IMAGES = "captions.json", "captions.npz"
+COLUMNS = ["data", "row", "variant", "label", "seed", "references", "hypothesis", "words", "shared", "synthetic"]
+WORD = re.compile(r"\w+")
+
+Images = dict[tuple[str, int], Pixels]  # by the data set's title and the row in its test split
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One row of `frame` an image and variant; `references` is a JSON list, `shared` counts the hypothesis' `words` in them.
+
+    `notes` say before the examples which variants are left out and why, `told` after them how the captions were made.
+    """
+
+    frame: pd.DataFrame
+    images: Images
+    notes: tuple[str, ...]
+    told: tuple[str, ...]
+
+
+def captions_data(records: StudyRecords, spec: Captions, most: int = MOST) -> Examples:
+    """The first `spec.most` images of each data set, by the first finished seed of each of the `most` best variants."""
+    found, notes = finished(records, spec.where, TEXTS, most)
+    rows: list[Json] = []
+    images: Images = {}
+    for index, run in found.items():
+        data, folder = records.variants[index]["data"], records.results.run(run["id"]).path
+        try:
+            kept = read_captions(folder / TEXTS)[: spec.most]
+        except StorageError as damage:
+            notes.append(f"{run['label']}: {damage}")
+            continue
+        rows += [{"data": data, "variant": index, "seed": run["seed"], **_counted(example)} for example in kept]
+        notes += gather(images, data, folder / IMAGES, run["label"])
+    frame = labelled(records, pd.DataFrame(rows))[COLUMNS] if rows else pd.DataFrame(columns=COLUMNS)
+    return Examples(frame, images, tuple(notes), made_notes(records, list(found), ("decode", "text", "image")))
+
+
+def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[dict[int, Json], list[str]]:
+    """The first finished run with this file of each of the `most` best variants, and what must be said before them."""
+    runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(where)}
+    found = {index: run for index, run in runs.items() if run is not None}
+    chosen = {index: found[index] for index in shown_variants(records, most, found)}
+    return chosen, [*warnings(records), *cut_note(records, len(found), most)]
+
+
+def gather(images: Images, data: str, path: Path, label: str) -> list[str]:
+    """Add a run's images; a note where they cannot be read."""
+    try:
+        images |= {(data, row): image for row, image in read_images(path).items() if (data, row) not in images}
+    except StorageError as damage:
+        return [f"{label}: {damage}"]
+    return []
+
+
+def read_captions(path: Path) -> list[Json]:
+    """Each example's `row`, `references` and `hypothesis`.
+
+    Raises:
+        StorageError: the file is damaged. The message names it.
+    """
+    kinds = {"row": int, "references": list, "hypothesis": str}
+    examples = read_kept(path, "examples", kinds)
+    if not all(isinstance(text, str) for example in examples for text in example["references"]):
+        raise damaged(path, "a reference is no text")
+    return examples
+
+
+def read_kept(path: Path, key: str, kinds: Mapping[str, Any]) -> list[Json]:
+    """The list under `key` of a run's JSON file, whose entries have fields of these `kinds` (StorageError)."""
+    content = read_json(path)
+    entries = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(entries, list):
+        raise damaged(path, f"it has no list of {key}")
+    for at, entry in enumerate(entries):
+        if not isinstance(entry, dict) or not all(_is(entry.get(name), kind) for name, kind in kinds.items()):
+            raise damaged(path, f"{key}[{at}] lacks one of {', '.join(kinds)}")
+    return entries
+
+
+def read_images(path: Path) -> dict[int, Pixels]:
+    """Images (height, width, channels) by their row in the test set.
+
+    Raises:
+        StorageError: the file is damaged. The message names it.
+    """
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:  # of a path it may leave the file open
+            rows, images = archive["rows"], archive["images"]
+        if (
+            images.ndim != 4
+            or images.shape[1] not in (1, 3)
+            or images.dtype != np.uint8
+            or len(rows) != len(images)
+            or 0 in images.shape[1:]
+        ):
+            raise ValueError(f"{len(rows)} rows with images {images.dtype} {images.shape}")
+        return {int(row): image.transpose(1, 2, 0) for row, image in zip(rows, images, strict=True)}
+    except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good
+        raise damaged(path, f"{type(error).__name__}: {error}".partition("\n")[0]) from None
+
+
+def damaged(path: Path, reason: str) -> StorageError:
+    return StorageError(
+        f"runs/{path.parent.name}/{path.name} is damaged ({reason}). Remove that run's folder and run the study again."
+    )
+
+
+def words_of(texts: Iterable[str]) -> set[str]:
+    return {word.group().lower() for text in texts for word in WORD.finditer(text)}
+
+
+def _is(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _counted(example: Json) -> Json:
+    """The example with its counts, the references in one column."""
+    known = words_of(example["references"])
+    said = [word.group().lower() for word in WORD.finditer(example["hypothesis"])]
+    counts = {"words": len(said), "shared": sum(word in known for word in said)}
+    references = json.dumps(example["references"], ensure_ascii=False)
+    return {"row": example["row"], "references": references, "hypothesis": example["hypothesis"], **counts}

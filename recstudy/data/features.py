@@ -1,0 +1,79 @@
+"""Features of a frozen backbone: computed once a machine, as memory-mapped arrays that all trials of a node share.
+
+    RECSTUDY_CACHE/features-NAME-DIGEST.npy      (N, F) float32, of all images of one official split
+
+The digest covers the data set's checksum, the split, and every weight of the backbone. What one kind of device computed
+serves the others too, which would round otherwise in the last digits.
+
+Shapes: N images of an official split, B images of a batch, F features.
+"""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from recstudy.config import canonical
+from recstudy.data.cache import Split, alone, cache_folder, writing
+
+FORMAT = 1  # of a file; raise it when the same backbone gives other numbers
+BATCH = 64  # images; 224x224 pixels in float32 are 37 MiB
+
+Features = npt.NDArray[np.float32]
+
+
+def features(split: Split, backbone: nn.Module, name: str, device: torch.device) -> Features:
+    """The features (N, F) of `split.images`, from the cache or computed into it; as there, `split.rows` says which count.
+
+    Args:
+        split: any part of an official split: all of its images are computed.
+        backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F), in evaluation mode and on `device`.
+        name: the backbone's, for the file.
+        device: where to compute.
+
+    Raises:
+        DataError: a cache folder that cannot be written.
+    """
+    root = cache_folder()
+    digest = hashlib.sha256(canonical([FORMAT, split.source, checksum(backbone)]).encode()).hexdigest()[:16]
+    file = root / f"features-{name}-{digest}.npy"
+    if not _whole(file, len(split.images)):
+        with alone(root, file.stem):
+            if not _whole(file, len(split.images)):  # another process may have computed it while this one waited
+                _save(file, _compute(split, backbone, device))
+    return np.asarray(np.load(file, mmap_mode="c"))
+
+
+def checksum(network: nn.Module) -> str:
+    """20 hex digits over the names and bits of all weights and buffers."""
+    digest = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        array = value.detach().cpu().contiguous().numpy()
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()[:20]
+
+
+def _compute(split: Split, backbone: nn.Module, device: torch.device) -> Features:
+    with torch.inference_mode():
+        batches = (torch.from_numpy(split.images[start : start + BATCH]) for start in range(0, len(split.images), BATCH))
+        return np.concatenate([backbone(batch.to(device).float()).float().cpu().numpy() for batch in batches])
+
+
+def _save(file: Path, array: Features) -> None:
+    temporary = file.with_name(f".{file.name}.tmp")
+    with writing(file.parent):
+        with open(temporary, "wb") as opened:
+            np.save(opened, array)
+        temporary.rename(file)
+
+
+def _whole(file: Path, count: int) -> bool:
+    """A file that a full disk or a lost mount cut short is computed again."""
+    try:
+        return len(np.load(file, mmap_mode="c")) == count
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,122 @@
+"""The two Java programs of the COCO caption evaluation, in pycocoevalcap's jars: each runs for one call and is gone after it."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import pycocoevalcap
+
+from recstudy.metrics.missing import NotAvailable
+
+JARS = Path(next(iter(pycocoevalcap.__path__)))
+TOKENIZER_JAR = "tokenizer/stanford-corenlp-3.4.1.jar"
+METEOR_JAR = "meteor/meteor-1.5.jar"
+FLAGS = ("-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")  # METEOR takes 0.6 GB, with the default collector 1.2 GB
+ENDS = re.compile(r"\|{3}|[\r\n]")  # of a field and of a line in METEOR's protocol
+STATISTICS = 23  # numbers in METEOR's answer for one caption
+LIMIT_S = 600.0  # 10,000 captions take METEOR half a minute; what takes longer than this hangs
+
+
+def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
+    """Tokens of each caption, lower case, by the PTBTokenizer of Stanford CoreNLP 3.4.1; punctuation is still among them.
+
+    Line breaks inside a caption count as spaces.
+
+    Raises:
+        NotAvailable: no Java, or the jar is missing, damaged or hangs.
+    """
+    lines = [" ".join(caption.split()) for caption in captions]
+    program = "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"
+    with _Java("-cp", _jar(TOKENIZER_JAR), *program) as java:
+        answers = java.ask_all(lines)
+        if len(answers) != len(lines):
+            raise NotAvailable(f"the PTB tokenizer gave {len(answers)} lines for {len(lines)}: {java.complaint()}")
+    return [answer.split(" ") for answer in answers]
+
+
+def meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """METEOR 1.5 (English, normalised: `-l en -norm`) of a corpus of tokenised captions, as a fraction.
+
+    Raises:
+        NotAvailable: no Java, or the jar is missing, damaged or hangs.
+    """
+    with _Java("-Xmx2G", "-jar", _jar(METEOR_JAR), "-", "-", "-stdio", "-l", "en", "-norm") as java:
+        pairs = zip(hypotheses, references, strict=True)
+        statistics = [java.ask(_fields("SCORE", *own, hypothesis)) for hypothesis, own in pairs]
+        if any(len(answer.split()) != STATISTICS for answer in statistics):
+            raise NotAvailable(f"METEOR does not answer with {STATISTICS} numbers a caption but {statistics[0]!r}")
+        java.ask(_fields("EVAL", *statistics))  # its answers: each caption's score, and last the corpus's
+        return [float(java.ask()) for _ in statistics][-1]
+
+
+def _fields(*fields: str) -> str:
+    """A line of METEOR's protocol."""
+    return " ||| ".join(ENDS.sub(" ", field) for field in fields)
+
+
+def _jar(name: str) -> str:
+    if not (JARS / name).exists():
+        raise NotAvailable(f"{name} is missing from the package pycocoevalcap")
+    return str(JARS / name)
+
+
+class _Java:
+    """A Java process, killed at the end of the block whatever happens in it, or after `LIMIT_S`."""
+
+    def __init__(self, *arguments: str) -> None:
+        program = shutil.which("java")
+        if program is None:
+            raise NotAvailable("Java is not installed (no `java` on the PATH)")
+        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        command, pipe = [program, *FLAGS, *arguments], subprocess.PIPE
+        try:
+            self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self.complaints)
+        except OSError as error:
+            self.complaints.close()
+            raise NotAvailable(f"Java does not start: {error}") from error
+        self.timer = threading.Timer(LIMIT_S, self.process.kill)
+        self.timer.daemon = True
+
+    def __enter__(self) -> "_Java":
+        self.timer.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.timer.cancel()
+        self.process.kill()
+        self.process.communicate()
+        self.complaints.close()
+
+    def ask_all(self, lines: Sequence[str]) -> list[str]:
+        """Every line of the answer to these lines, after which there is no other."""
+        answer, _ = self.process.communicate("".join(f"{line}\n" for line in lines).encode(errors="replace"))
+        return answer.decode(errors="replace").split("\n")[:-1]
+
+    def ask(self, line: str | None = None) -> str:
+        """The next line of the answer, after `line` is sent."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        answer = b""
+        with suppress(BrokenPipeError):
+            if line is not None:
+                self.process.stdin.write(f"{line}\n".encode(errors="replace"))
+                self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        if not answer:
+            raise NotAvailable(f"METEOR does not answer: {self.complaint()}")
+        return answer.decode(errors="replace").strip()
+
+    def complaint(self) -> str:
+        """What the process wrote to its standard error, in a line."""
+        if self.timer.finished.is_set():
+            return f"stopped after {LIMIT_S:g} s"
+        self.process.wait()
+        self.complaints.seek(0)
+        lines = self.complaints.read().decode(errors="replace").splitlines()
+        return next((line.strip() for line in lines if line.strip() and "WARNING" not in line), "it gives no reason")

@@ -1,0 +1,66 @@
+"""FuseLIP trained to bring images and their captions together (000, section III): what can be set.
+
+The network stands in `networks/aligner.py`, the encoder's own fields in `fuselip.py`, the image tokenizer's in `vq.py`.
+"""
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.models.fuselip import FuseLIP
+from recstudy.models.vq import VQ
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@FAMILIES.add("fuselip")
+class Aligner(ModelConfig):
+    """A FuseLIP encoder on the codes of a stand-in image tokenizer, which is trained on the same images first."""
+
+    score: ClassVar[str] = "recall_1"
+
+    family: Literal["fuselip"] = "fuselip"
+    encoder: FuseLIP = Field(FuseLIP(), description="the one encoder of image and text")
+    tokenizer: VQ = Field(VQ(), description="what makes codes of an image")
+    tokenizer_epochs: int = Field(20, ge=1, description="passes over the training images that the image tokenizer is trained for")
+    files: str = Field("", description="a folder with public FuseLIP weights to begin with; empty: drawn ones")
+
+    @property
+    def title(self) -> str:
+        return f"{self.encoder.title}, {self.tokenizer.name}"
+
+    @property
+    def reads_codes(self) -> bool:
+        return True
+
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
+        return (self.tokenizer.codes,)
+
+    def check(self, data: DataConfig) -> None:
+        if data.task != "caption":
+            raise ValueError(f"{self.title} aligns images with captions, but {data.title} is {data.task}")
+        fits(self.encoder, self.tokenizer, data)
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        from recstudy.models.networks.aligner import AlignerNetwork
+
+        return AlignerNetwork(self)
+
+
+def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig) -> None:
+    """Refuse (ValueError) an encoder whose ids are not those of the image tokenizer and of the data set's texts."""
+    side = data.shape[1]
+    if side != tokenizer.size:
+        raise ValueError(f"the image tokenizer's size must be data.size, {side}, but got {tokenizer.size}")
+    codebook = encoder.vocabulary - encoder.first_code
+    for name, has, wanted in (
+        ("text_vocabulary", encoder.text_vocabulary, data.classes),
+        ("codes", encoder.codes, tokenizer.codes),
+        ("codebook", codebook, tokenizer.codebook),
+    ):
+        if has != wanted:
+            raise ValueError(
+                f"the encoder's {name} must be {wanted:,}, as the data set and the image tokenizer have it, but got {has:,}"
+            )

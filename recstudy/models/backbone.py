@@ -1,0 +1,175 @@
+"""Models that write a caption (000): what they share in what can be set, and the backbones that see the image for them."""
+
+from typing import ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from recstudy.config import Config, DataConfig, ModelConfig, Shape
+from recstudy.models.aligner import Aligner, fits
+from recstudy.models.sequence import hidden_width
+
+LONGEST = 2048  # tokens of a caption: places that have a rotary angle
+
+
+class Backbone(NamedTuple):
+    """A network from pixels to features, without its classifier."""
+
+    title: str
+    timm: str  # its name there; none for ours
+    features: int  # F
+    params: int
+    side: int | None  # pixels a side that it needs; None takes any
+
+
+BACKBONES = {
+    "resnet18": Backbone("ResNet-18", "resnet18", 512, 11_176_512, None),
+    "swin_t": Backbone("Swin-T", "swin_tiny_patch4_window7_224", 768, 27_519_354, 224),
+    "swin_b": Backbone("Swin-B", "swin_base_patch4_window7_224", 1024, 86_743_224, 224),
+    "small": Backbone("small CNN", "", 256, 93_472, None),
+    "fuselip": Backbone("FuseLIP", "", 0, 0, None),  # its sizes are fields
+}
+
+
+class FuseEyes(Config):
+    """A FuseLIP encoder in a backbone's place, aligned on the captions of the training split before the captioner is trained."""
+
+    aligner: Aligner = Field(Aligner(), description="the encoder, its image tokenizer, and how long that is trained")
+    mode: Literal["prefix_causal", "image_only", "leaky"] = Field(
+        "prefix_causal",
+        description="what stands at a token: the feature of the image and the tokens before; of the image alone; or of the whole "
+        "caption, which tells the answer (the bug of 000, to be shown and not compared)",
+    )
+    epochs: int = Field(20, ge=1, description="of the alignment")
+    batch_size: int = Field(64, ge=2, description="pairs that are told apart at once")
+    learning_rate: float = Field(1e-3, gt=0)
+
+
+class CaptionModel(ModelConfig):
+    """A captioner's eyes. Defaults: the frozen ResNet-18 of 000, pretrained on ImageNet."""
+
+    backbone: Literal["resnet18", "swin_t", "swin_b", "small", "fuselip"] = Field(
+        "resnet18",
+        description="what sees the image: timm's networks, globally averaged; a small CNN of ours for 64x64 pixels; or FuseLIP",
+    )
+    fuselip: FuseEyes | None = Field(None, description="of the backbone 'fuselip'")
+    weights: Literal["pretrained", "random"] = Field(
+        "pretrained", description="the backbone's, at the start: timm's of ImageNet, from the Hugging Face hub; or drawn"
+    )
+    tuned: bool = Field(False, description="train the backbone too; else it is frozen, and its features are computed once")
+    decode: Literal["beam", "greedy", "official_quirk"] = Field(
+        "beam", description="how captions are written at test: beam search, the likeliest token, or 003's published search"
+    )
+    beam: int = Field(3, ge=1, le=32, description="beams an image")
+    length_normalisation: float = Field(0.0, ge=0, le=2, description="power of the length that a beam's score is divided by")
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether the network wants the frozen backbone's features (B, F) in place of pixels."""
+        return not self.tuned and self.fuselip is None
+
+    @property
+    def reads_pixels(self) -> bool:
+        return self.tuned
+
+    @property
+    def leaks(self) -> bool:
+        """Whether it is told what it is to say."""
+        return self.fuselip is not None and self.fuselip.mode == "leaky"
+
+    @property
+    def features(self) -> int:
+        """F: features of an image."""
+        if self.fuselip is not None:
+            return self.fuselip.aligner.encoder.dimensions[0]
+        return BACKBONES[self.backbone].features
+
+    @property
+    def frozen_params(self) -> int:
+        """Parameters that take part and are not trained, beside those of the network."""
+        return 0 if self.tuned else BACKBONES[self.backbone].params
+
+    @property
+    def vision(self) -> str:
+        """What sees, such as `ResNet-18` for the paper's (pretrained and frozen) or `Swin-T, random, tuned`."""
+        if self.fuselip is not None:
+            return f"FuseLIP on {self.fuselip.aligner.tokenizer.name}" + ", LEAKY" * self.leaks
+        marks = [BACKBONES[self.backbone].title, "random" * (self.weights == "random"), "tuned" * self.tuned]
+        return ", ".join(filter(None, marks))
+
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
+        """Of one image as the network reads it: features, or pixels."""
+        if self.fuselip is not None:
+            return (self.fuselip.aligner.tokenizer.codes,)
+        return (self.features,) if self.reads_features else shape
+
+    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
+        """Trained parameters by part, of which there is `backbone` here."""
+        return {"backbone": BACKBONES[self.backbone].params if self.tuned else 0}
+
+    def check(self, data: DataConfig) -> None:
+        backbone = BACKBONES[self.backbone]
+        if data.task != "caption":
+            raise ValueError(f"{self.title} writes captions, but {data.title} is {data.task}")
+        if (self.backbone == "fuselip") != (self.fuselip is not None):
+            raise ValueError("model.fuselip goes with model.backbone 'fuselip', and that with it")
+        if self.fuselip is not None and (self.tuned or not self.recursive):
+            raise ValueError("model.backbone 'fuselip' is for recursive captioners, and frozen: tuned must be false")
+        if self.fuselip is not None:
+            fits(self.fuselip.aligner.encoder, self.fuselip.aligner.tokenizer, data)
+            return
+        if self.backbone == "small" and self.weights == "pretrained":
+            raise ValueError("model.weights must be 'random' with model.backbone 'small', which nobody has trained")
+        if data.shape[0] != 3:
+            raise ValueError(f"model.backbone {self.backbone!r} needs images of 3 channels, but {data.title} has {data.shape[0]}")
+        if backbone.side is not None and data.shape[1:] != (backbone.side, backbone.side):
+            raise ValueError(
+                f"data.size must be {backbone.side} for model.backbone {self.backbone!r}, but got {data.shape[1]}x{data.shape[2]}"
+            )
+        length = getattr(data, "length", 0)
+        if length > LONGEST:
+            raise ValueError(f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {length:,}")
+
+
+class RecursiveCaptionModel(CaptionModel):
+    """A causal recursion over the tokens of a caption. Defaults: the widths of HRM and TRM."""
+
+    recursive: ClassVar[bool] = True
+    halts: ClassVar[bool] = True
+
+    width: int = Field(512, ge=2, description="d: dimensions of a token")
+    heads: int = Field(8, ge=1, description="attention heads")
+    expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up to 256s")
+    image_norm: bool = Field(False, description="RMS-normalise E_v, so that image and token enter with the same scale")
+    halt_read: Literal["mean", "last"] = Field(
+        "mean",
+        description="what the halting head reads: the mean over a caption's tokens, or its last one; HRM's first one has seen "
+        "no token but BOS",
+    )
+
+    halt_target: Literal["soft", "exact"] = Field(
+        "soft", description="halting is learned from the share of a caption's tokens that are right, or from all of them"
+    )
+
+    @property
+    def exact_halt(self) -> bool:
+        return self.halt_target == "exact"
+
+    @property
+    def layer_params(self) -> int:
+        """Parameters of one layer."""
+        return 4 * self.width**2 + 3 * self.width * hidden_width(self.width, self.expansion)
+
+    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
+        fused = self.fuselip is not None and self.fuselip.mode != "image_only"
+        return {
+            "embedding": 0 if fused else classes * self.width,
+            "image": self.features * self.width,
+            "head": classes * self.width,
+            "q_head": 2 * self.width + 2,
+            **super().counts(shape, classes),
+        }
+
+    def check(self, data: DataConfig) -> None:
+        super().check(data)
+        if self.width % self.heads or self.width // self.heads % 2:
+            raise ValueError(f"model.width must be an even multiple of model.heads, but got {self.width} and {self.heads}")

@@ -1,0 +1,79 @@
+"""FuseLIP, one encoder for image and text: what can be set. The network stands in `networks/fuselip.py`.
+
+Its tokens are one vocabulary: the text tokenizer's ids, then [MASK], then the codes of an image tokenizer.
+"""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from recstudy.config import Config
+
+# size: width, heads, layers, and the codebook of the TiTok that its public weights read.
+SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}
+
+
+class FuseLIP(Config):
+    """FuseLIP. Defaults: FuseLIP-S on TiTok-S-128's codes and CLIP's text (41,909,376 parameters)."""
+
+    size: Literal["small", "base", "large"] = Field("small", description="41.9 M, 67.4 M or 129.4 M parameters")
+    width: int | None = Field(None, ge=2, description="D: dimensions of a token; default by size")
+    heads: int | None = Field(None, ge=1, description="default by size")
+    layers: int | None = Field(None, ge=1, le=48, description="default by size")
+    text_vocabulary: int = Field(49_408, ge=4, description="ids of the text tokenizer; CLIP's byte-pair encoding")
+    pad: int = Field(0, ge=0, description="its id that fills up")
+    bos: int = Field(49_406, ge=0, description="its id that begins a text")
+    eos: int = Field(49_407, ge=0, description="its id that ends one, at which the feature is read")
+    codes: int = Field(128, ge=1, description="K: ids an image")
+    codebook: int | None = Field(None, ge=2, description="codes there are; default by size")
+    context: int = Field(180, ge=4, description="most tokens of a sequence; longer texts are cut")
+    mask_rate: float = Field(0.1, ge=0, lt=1, description="how often a token is hidden in masked multimodal modelling; 0 is off")
+    mask_weight: float = Field(0.25, ge=0, description="weight of that loss beside the contrastive one")
+
+    @property
+    def title(self) -> str:
+        """As the paper names it, such as `FuseLIP-S`."""
+        custom = any(value is not None for value in (self.width, self.heads, self.layers))
+        return f"FuseLIP-{self.size[0].upper()}" + (" (resized)" if custom else "")
+
+    @property
+    def dimensions(self) -> tuple[int, int, int]:
+        """Width, heads and layers."""
+        width, heads, layers, _ = SIZES[self.size]
+        return self.width or width, self.heads or heads, self.layers or layers
+
+    @property
+    def mask(self) -> int:
+        """The id of [MASK]."""
+        return self.text_vocabulary
+
+    @property
+    def first_code(self) -> int:
+        """The id of an image's code 0."""
+        return self.text_vocabulary + 1
+
+    @property
+    def vocabulary(self) -> int:
+        """All ids."""
+        return self.first_code + (self.codebook or SIZES[self.size][3])
+
+    def counts(self) -> dict[str, int]:
+        """Parameters by part: `tower`, `mask_head` (its output is the embedding), `logits` (scale and bias)."""
+        width, _, layers = self.dimensions
+        blocks = layers * (12 * width**2 + 13 * width)
+        return {
+            "tower": (self.vocabulary + self.context) * width + blocks + 2 * width,
+            "mask_head": width**2 + 3 * width + self.vocabulary if self.mask_rate else 0,
+            "logits": 2,
+        }
+
+    @model_validator(mode="after")
+    def _fields_fit(self) -> Self:
+        width, heads, _ = self.dimensions
+        if width % heads:
+            raise ValueError(f"width must be a multiple of heads, but got {width} and {heads}")
+        if max(self.pad, self.bos, self.eos) >= self.text_vocabulary:
+            raise ValueError(f"pad, bos and eos must be below text_vocabulary {self.text_vocabulary:,}")
+        if self.context < self.codes + 2:
+            raise ValueError(f"context must hold {self.codes} codes of an image and two tokens, but got {self.context}")
+        return self

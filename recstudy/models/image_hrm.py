@@ -1,0 +1,66 @@
+"""ImageHRM, the hierarchical reasoning model that writes captions (000): what can be set.
+
+The recursion stands in `networks/image_hrm.py`, what goes in and out in `networks/caption.py`.
+"""
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from recstudy.config import FAMILIES, Shape
+from recstudy.models.backbone import RecursiveCaptionModel
+from recstudy.tunable import Tunable
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@FAMILIES.add("image_hrm")
+class ImageHRM(RecursiveCaptionModel):
+    """ImageHRM. Defaults: the triple loop of 000 (a core of 20,447,232); `middle_cycles=0` is the dual one (13,631,488)."""
+
+    bootstraps: ClassVar[bool] = True
+
+    family: Literal["image_hrm"] = "image_hrm"
+    high_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_H")
+    middle_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_M")
+    low_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_L")
+    high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="C_H: H-updates a segment")
+    middle_cycles: Annotated[int, Tunable(1, 4)] = Field(
+        2, ge=0, le=64, description="C_M: M-updates before each H-update; 0 has no middle level: the dual loop"
+    )
+    low_cycles: Annotated[int, Tunable(1, 4)] = Field(
+        2, ge=1, le=64, description="C_L: L-updates before each update of the level above"
+    )
+    top_down: Literal["literal", "chain", "full"] = Field(
+        "chain",
+        description="what a level hears from above: nothing (Algorithm 1 of 000 as printed); the next level (its text: "
+        "H to M to L); or the sum of all levels",
+    )
+    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
+        "one_step", description="through the last update of each level (the paper); the last high cycle; every update"
+    )
+
+    @property
+    def title(self) -> str:
+        return f"ImageHRM ({'Triple' if self.middle_cycles else 'Dual'}, {self.vision})"
+
+    @property
+    def levels(self) -> dict[str, tuple[int, int]]:
+        """Cycles and layers of the levels there are, by name, the lowest first."""
+        every = {
+            "low": (self.low_cycles, self.low_layers),
+            "middle": (self.middle_cycles, self.middle_layers),
+            "high": (self.high_cycles, self.high_layers),
+        }
+        return {name: (cycles, layers) for name, (cycles, layers) in every.items() if cycles}
+
+    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
+        """Trained parameters by part; `core` is all modules."""
+        layers = sum(layers for _, layers in self.levels.values())
+        return {"core": layers * self.layer_params, **super().counts(shape, classes)}
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        from recstudy.models.networks.image_hrm import image_hrm
+
+        return image_hrm(self, classes)

@@ -1,0 +1,161 @@
+"""The public weights of FuseLIP, from a folder with `config.json` and `pytorch_model.bin` or `model.safetensors`.
+
+They hold FuseLIP and its TiTok. Of TiTok the encoder and the codebook are read; its decoder is not, because no image is
+drawn again. Every other key must be there and be known, with its shape: nothing is loaded in part. Pickled files are read
+with `weights_only`, so that nothing in them is executed.
+"""
+
+import pickle
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from recstudy.errors import ConfigError, DataError
+from recstudy.files import read_json
+from recstudy.models.fuselip import FuseLIP
+from recstudy.models.networks.fuselip import FuseLIPNetwork
+from recstudy.models.networks.vq import ImageTokenizer
+from recstudy.models.vq import VQ
+
+# Our names to the public ones, by pattern; the first rule that fits a part is applied, in this order.
+LAYERS = {
+    r"\.norm([12])\.": r".ln_\1.",
+    r"\.qkv\.": ".attn.in_proj_",
+    r"\.out\.": ".attn.out_proj.",
+    r"\.ffn\.up\.": ".mlp.c_fc.",
+    r"\.ffn\.down\.": ".mlp.c_proj.",
+}
+ENCODER = {
+    r"^embed\.": "token_embedding.",
+    r"^places$": "positional_embedding",
+    r"^layers\.": "transformer.resblocks.",
+    r"^norm\.": "ln_final.",
+    r"^log_scale$": "logit_scale",
+    r"^bias$": "logit_bias",
+    r"^mask_head\.norm\.": "mask_prediction_head.layer_norm.",
+    r"^mask_head\.": "mask_prediction_head.",
+}
+TITOK = {
+    r"^quantiser\.codebook$": "quantize.embedding.weight",
+    r"^encoder\.queries$": "latent_tokens",
+    r"^encoder\.embed\.project\.": "encoder.patch_embed.",
+    r"^encoder\.class_token$": "encoder.class_embedding",
+    r"^encoder\.places$": "encoder.positional_embedding",
+    r"^encoder\.query_places$": "encoder.latent_token_positional_embedding",
+    r"^encoder\.norm_in\.": "encoder.ln_pre.",
+    r"^encoder\.norm_out\.": "encoder.ln_post.",
+    r"^encoder\.layers\.": "encoder.transformer.",
+    r"^encoder\.project\.": "encoder.conv_out.",
+    r"^": "image_tokenizer.model.",
+}
+TIED = "mask_prediction_head.decoder.weight"  # the token embedding, a second time
+UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # TiTok's way back to pixels
+
+
+def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, ImageTokenizer]:
+    """FuseLIP and its image tokenizer with the weights of `folder`.
+
+    Raises:
+        ConfigError: `config` or `vq` is not what the weights were made for.
+        DataError: files that are missing, damaged, or not exactly these networks' weights.
+    """
+    _check(config, vq, folder)
+    path, found = _read(folder)
+    network, tokenizer = FuseLIPNetwork(config), ImageTokenizer(vq)
+    names = [(part, public_names(part, rules)) for part, rules in ((network, ENCODER), (tokenizer, TITOK))]
+    _compare(path, {public for _, table in names for public in table.values()}, found)
+    for part, table in names:
+        _fill(part, table, found, path)
+    return network, tokenizer
+
+
+def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]:
+    """The public name of each of the network's weights."""
+    names = {}
+    for own in network.state_dict():
+        name = own
+        for pattern, replacement in {**rules, **LAYERS}.items():
+            name = re.sub(pattern, replacement, name)
+        names[own] = name
+    return names
+
+
+def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
+    """Refuse configs that differ from `config.json`, and a tokenizer that differs from FuseLIP's."""
+    public = read_json(folder / "config.json")
+    if public is None:
+        raise DataError(
+            f"no config.json in {folder}. Download the weights: `hf download chs20/FuseLIP-S-CC3M-MM --local-dir {folder}`"
+        )
+    text = public.get("text_config", {})
+    width, heads, layers = config.dimensions
+    stated = {
+        "vocabulary": (text.get("vocab_size"), config.vocabulary),
+        "context": (public.get("context_length"), config.context),
+        "width": (text.get("width"), width),
+        "heads": (text.get("heads"), heads),
+        "layers": (text.get("layers"), layers),
+        "padding id": (text.get("pad_id"), config.pad),
+        "image tokenizer": (str(public.get("image_tokenizer")).rsplit("/", 1)[-1], vq.name),
+        "end-of-image token": (public.get("use_eoi"), False),
+        "masking of padding": (public.get("mask_pad"), True),
+    }
+    for what, (theirs, ours) in stated.items():
+        if theirs != ours:
+            raise ConfigError(f"{folder / 'config.json'}: the {what} is {theirs!r}, but the model's is {ours!r}")
+    if (vq.codes, vq.codebook) != (config.codes, config.vocabulary - config.first_code):
+        raise ConfigError(
+            f"{config.title} needs {config.codes} codes an image of {config.vocabulary - config.first_code:,}, "
+            f"but {vq.name} gives {vq.codes} of {vq.codebook:,}"
+        )
+
+
+def _read(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+    paths = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).exists()]
+    if not paths:
+        raise DataError(f"no model.safetensors or pytorch_model.bin in {folder}. Download the weights again.")
+    path = paths[0]
+    try:
+        if path.suffix == ".safetensors":
+            return path, load_file(path)
+        return path, torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise DataError(f"{path} cannot be read as weights ({_first_line(error)}). Download it again.") from None
+
+
+def _compare(path: Path, wanted: set[str], found: Mapping[str, Tensor]) -> None:
+    missing = sorted(wanted - found.keys())
+    unexpected = sorted(key for key in found.keys() - wanted if key != TIED and not key.startswith(UNREAD))
+    if missing or unexpected:
+        raise DataError(
+            f"{path} is not FuseLIP's weights: {_listed(missing)} missing, {_listed(unexpected)} unexpected. Nothing was loaded."
+        )
+    if TIED in found and not torch.equal(found[TIED], found["token_embedding.weight"]):
+        raise DataError(f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded.")
+
+
+def _fill(network: nn.Module, names: Mapping[str, str], found: Mapping[str, Tensor], path: Path) -> None:
+    weights = {}
+    for own, value in network.state_dict().items():
+        public = found[names[own]]
+        if own == "encoder.project.weight" and public.shape[2:] == (1, 1):
+            public = public[:, :, 0, 0]  # a 1x1 convolution over one column is a linear layer
+        if public.shape != value.shape:
+            raise DataError(f"{path}: {names[own]} must be of shape {tuple(value.shape)}, but is {tuple(public.shape)}")
+        weights[own] = public
+    network.load_state_dict(weights)
+
+
+def _listed(keys: list[str]) -> str:
+    first = f" ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})" if keys else ""
+    return f"{len(keys)} keys{first}"
+
+
+def _first_line(error: Any) -> str:
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,98 @@
+"""How well images and captions lie together: retrieval on the selection split after each epoch, cosines before and after.
+
+Of N pairs, an image's own caption is found within k where fewer than k captions lie closer to the image (recall@k);
+captions that are word for word the same count as one. Both directions count half.
+
+Shapes: N pairs, W width.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recstudy.config import RunConfig
+from recstudy.data.batches import Batches
+from recstudy.data.cache import DataSet
+from recstudy.models.networks.aligner import AlignerNetwork
+from recstudy.models.networks.contract import Network, build
+from recstudy.models.networks.fuselip_loss import siglip_loss
+from recstudy.train.captioning import EXAMPLES
+from recstudy.train.evaluate import Diverged, autocast, own_batch, some
+from recstudy.train.parallel import concatenated
+from recstudy.train.seeds import draw
+from recstudy.train.watchdog import alive
+
+PAIRS = 1000  # test pairs whose cosines are kept
+RANKS = (1, 5, 10)
+
+
+def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
+    """Contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
+    images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, config))
+    assert isinstance(network, AlignerNetwork)
+    loss = siglip_loss(images_NW, texts_NW, network.encoder.log_scale.exp(), network.encoder.bias).item()
+    return loss, recalls(images_NW, texts_NW, tokens)[1]
+
+
+@torch.no_grad()
+def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Tensor, Tensor, Tensor]:
+    """Features of images and captions (N, W) of this worker's share, and the captions' tokens."""
+    assert isinstance(network, AlignerNetwork)
+    network.eval()
+    parts = []
+    for batch in batches.plain(own_batch(config) * batches.world):
+        alive()
+        with autocast(batch.images.device, config.train):
+            left, right = network.features(some(batch.images), some(batch.labels))
+        count = len(batch.images)
+        parts.append((left[:count].float(), right[:count].float(), batch.labels))
+    images_NW, texts_NW, tokens = (torch.cat(own) for own in zip(*parts, strict=True))
+    return images_NW, texts_NW, tokens
+
+
+def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, float]:
+    """Recall@k in percent, mean of both directions; equal captions are one."""
+    cosines_NN = images_NW @ texts_NW.T
+    same_NN = (tokens[:, None] == tokens[None]).all(-1)
+    found = {}
+    for k in RANKS:
+        shares = []
+        for closeness in (cosines_NN, cosines_NN.T):
+            own = closeness.masked_fill(~same_NN, -torch.inf).amax(1, keepdim=True)
+            closer = ((closeness > own) & ~same_NN).sum(1)
+            shares.append((closer < k).double().mean().item())
+        found[k] = 100 * sum(shares) / len(shares)
+    return found
+
+
+def findings(
+    network: Network, test: Batches, train: Batches, config: RunConfig, data: DataSet
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a result states of the alignment, beside that of the network as training began, and the pairs that are kept.
+
+    Raises:
+        Diverged: a feature is not finite.
+    """
+    images_NW, texts_NW, tokens = features(network, test, config)
+    if not torch.isfinite(images_NW @ texts_NW.T).all():
+        raise Diverged("the features of the test set are not finite")
+    torch.manual_seed(draw(config.seed, "weights"))
+    before = build(config.model, config.data).to(images_NW.device)
+    cosines = {"before": features(before, test, config)[:2], "after": (images_NW, texts_NW)}
+    own = {when: (left * right).sum(-1).tolist() for when, (left, right) in cosines.items()}
+    found = {f"recall_{k}": value for k, value in recalls(images_NW, texts_NW, tokens).items()}
+    found |= {f"cosine_{when}": float(np.mean(values)) for when, values in own.items()}
+    assert data.test.captions is not None
+    rows = data.test.rows[:PAIRS]
+    pairs = [
+        {"row": int(row), "caption": data.test.captions[row][0], "before": first, "after": last}
+        for row, first, last in zip(rows, own["before"], own["after"], strict=False)
+    ]
+    shown = rows[:EXAMPLES]
+    kept = {
+        "alignment.json": {"format": 1, "pairs": pairs},
+        "captions.npz": {"rows": shown, "images": np.asarray(data.test.images[shown])},
+    }
+    return {"metrics": found, "depths": {}}, kept

@@ -1,0 +1,142 @@
+"""Scores of captions in tables: what is not available, how the words were cut, and the numbers of 000 beside them."""
+
+import csv
+
+import pytest
+from made_up import caption_plan, captioned, run_id, write_caption_study
+
+from recstudy.analysis import Table
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.render import cell_text, csv_text, markdown
+from recstudy.analysis.tables import table_data
+from recstudy.papers import published
+
+NO_JAVA = "not available (no Java on this machine)"
+TABLE2 = published("000_table2_imagetrm")
+ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
+
+
+def table(results, *metrics, **spec):
+    return table_data(load_study(results, "made_up", "paper"), Table("t", metrics=metrics, **spec))
+
+
+def test_scores_are_printed_like_the_papers_and_what_lacks_is_said(tmp_path):
+    data = table(write_caption_study(tmp_path / "r"), "bleu_1", "rouge_l", "cider", "meteor", "token_accuracy", "trained_params")
+
+    assert [cell_text(cell) for cell in data.rows[3].cells] == [
+        "0.579 ±0.000 (n=2)",
+        "0.199 ±0.000 (n=2)",
+        "0.455 ±0.064 (n=2)",
+        NO_JAVA,
+        "61.2 ±0.0 (n=2)",
+        "7,350,000",
+    ]
+    assert "METEOR" in data.columns
+    assert [line["unavailable"] for line in csv.DictReader(csv_text(data).splitlines())][3] == "no Java on this machine"
+
+
+def test_a_metric_that_only_one_machine_had(tmp_path):
+    results = write_caption_study(tmp_path / "r")
+    made = captioned(0.4, unavailable={})
+    made["metrics"]["meteor"] = 0.195
+    results.run(run_id(0, 1)).finish(made)
+
+    assert cell_text(table(results, "meteor").rows[0].cells[0]) == "0.195 (n=1 of 2; 1 not available: no Java on this machine)"
+
+
+def test_a_failed_run_beside_a_metric_that_is_not_available(tmp_path):
+    results = write_caption_study(tmp_path / "r")
+    results.run(run_id(0, 1)).result.unlink()
+    results.run(run_id(0, 1)).fail({"class": "code", "error": "ValueError", "traceback": ""})
+
+    assert cell_text(table(results, "meteor").rows[0].cells[0]) == "not available (no Java on this machine; 1 failed: code)"
+
+
+def test_metrics_in_rows_keep_the_one_that_no_run_could_have(tmp_path):
+    data = table(write_caption_study(tmp_path / "r"), "cider", "meteor", "nll", across=True)
+
+    assert [row.label for row in data.rows] == ["CIDEr", "METEOR"]
+    assert {cell_text(cell) for cell in data.rows[1].cells} == {NO_JAVA}
+
+
+def test_tokenizers_and_decoding_are_said_once_under_the_table(tmp_path):
+    results = write_caption_study(tmp_path / "r")
+
+    assert table(results, "cider").notes == (
+        "captions decoded by: beam 3",
+        "text tokenizer of the models: byte (260)",
+        "words of the metrics cut by: PTB (Stanford CoreNLP 3.4.1)",
+        "CIDEr as pycocoevalcap gives it: ten times the mean similarity",
+    )
+    assert table(results, "params").notes == ()
+
+
+def test_models_with_other_tokenizers_are_named_and_a_stand_in_is_called_so(tmp_path):
+    results = write_caption_study(tmp_path / "r")
+    cut = {"text": "CLIP BPE (49,408)", "image": "standin-vq (32 codes, PSNR 21.3 dB)"}
+    for seed in range(2):
+        results.run(run_id(3, seed)).finish(captioned(0.4, tokenizer=cut))
+
+    notes = table(results, "rouge_l").notes
+
+    assert "text tokenizer of the models: byte (260): LSTM / HRM, two loops / HRM, three loops; CLIP BPE (49,408): TRM" in notes
+    assert "image tokenizer: standin-vq (32 codes, PSNR 21.3 dB)" in notes
+    assert "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP" in notes
+
+
+def test_table_two_of_000_by_variant(tmp_path):
+    """Its resnet18 TRM and its FuseLIPs are not in this study; on other data than ROCOv2 nothing is comparable."""
+    data = table(write_caption_study(tmp_path / "r"), "rouge_l", "cider", targets=TABLE2)
+
+    cells = {row.label: row.cells for row in data.rows}
+    assert [(cell.published, cell.verdict) for cell in cells["TRM"]] == [("0.199", "not comparable"), ("0.449", "not comparable")]
+    assert cells["TRM"][0].reasons == "data phantom_captions, not rocov2; size 64, not 224; length 96, not 512"
+    assert cells["TRM"][1].reasons.startswith("the paper states no scale of its CIDEr (000-13); data phantom_captions")
+    assert all(not cell.placed for label in ("LSTM", "HRM, two loops", "HRM, three loops") for cell in cells[label])
+    assert len(data.homeless) == 6
+    assert "ImageTRM (FuseLIP) ROUGE-L 0.155 fraction" in markdown(data)
+
+
+def test_on_the_papers_own_data_rouge_is_judged_and_cider_is_not(tmp_path):
+    data = table(write_caption_study(tmp_path / "r", data=ROCO), "rouge_l", "cider", "trained_params", targets=TABLE2)
+
+    rouge, cider, _ = data.rows[3].cells
+    assert (rouge.verdict, rouge.reasons) == ("reproduced", "")
+    assert (cider.verdict, cider.reasons) == ("not comparable", "the paper states no scale of its CIDEr (000-13)")
+
+
+def test_what_no_variant_varies_is_a_reason_and_decides_no_place(tmp_path):
+    """Every backbone here is drawn at random, as where there is no network to load weights from."""
+    chosen = caption_plan()["variants"]
+    for variant in chosen:
+        variant["changes"]["model"]["weights"] = "random"
+    results = write_caption_study(tmp_path / "r", data=ROCO, variants=chosen)
+
+    cell = table(results, "rouge_l", targets=TABLE2).rows[3].cells[0]
+
+    assert (cell.published, cell.reasons) == ("0.199", "weights random, not pretrained")
+
+
+def test_table_one_of_000_is_from_before_the_leak_was_mended(tmp_path):
+    results = write_caption_study(tmp_path / "r", data=ROCO)
+    data = table(results, "rouge_l", "cider", targets=published("000_table1_imagehrm"))
+
+    placed = {row.label: row.cells[0].published for row in data.rows}
+    assert placed == {"LSTM": "", "HRM, two loops": "0.125", "HRM, three loops": "0.157", "TRM": ""}  # the LSTM's is a ResNet-18
+    assert data.rows[1].cells[0].reasons == "from before the paper mended its leak of future words (000-7)"
+    losses = [reason for target, reason in data.homeless if target.metric == "act_loss"]
+    assert losses[0].startswith("not measured here; the paper does not define it, and gives one of a model without ACT (000-4)")
+    assert len(losses) == 5
+
+
+@pytest.mark.parametrize(("count", "said"), [(7_350_000, "reproduced"), (7_600_000, "differs")])
+def test_about_seven_million_is_a_count_without_decimals(tmp_path, count, said):
+    results = write_caption_study(tmp_path / "r", data=ROCO)
+    for seed in range(2):
+        made = captioned(0.4)
+        made["cost"]["trained_params"] = count
+        results.run(run_id(3, seed)).finish(made)
+
+    cell = table(results, "trained_params", targets=published("000_setup")).rows[3].cells[0]
+
+    assert (cell.published, cell.verdict) == ("7 M", said)

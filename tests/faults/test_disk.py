@@ -1,0 +1,199 @@
+"""Faults 7, 8, 9, 10, 16 and 18: damaged files, full and vanished disks, locks."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import TWO, curve
+from shell import TINY, Shell, until
+
+from recstudy.analysis.frame import load_study
+from recstudy.records import Results
+
+HOLD = """
+import pathlib, sys, time
+from recstudy import locks
+locks.BEAT = 0.1
+with locks.locked(pathlib.Path(sys.argv[1]), "process 7 on moon"):
+    print("held", flush=True)
+    time.sleep(300)
+"""
+
+
+def flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.slow
+def test_7_a_damaged_checkpoint_is_not_used_but_the_one_before_it(again, undisturbed):
+    """The newest of one run is cut short, that of the other has a flipped bit."""
+    kept = {}
+    for run, damage in zip(again.results.glob("runs/*"), (lambda content: content[: len(content) // 2], flipped), strict=True):
+        before, newest = sorted(run.glob("checkpoint-*"))
+        newest.write_bytes(damage(newest.read_bytes()))
+        kept[run.name] = again.lines()[run.name][: int(before.stem.partition("-")[2])]
+
+    output = again.run(*TWO)
+
+    for run_id, lines in kept.items():
+        assert again.lines()[run_id][: len(lines)] == lines  # as they were, with their times
+        assert curve(again.results / "runs" / run_id) == undisturbed(run_id)
+    assert output.count(" is damaged; trying the checkpoint before it") == 2
+
+
+@pytest.mark.slow
+def test_8_torn_last_lines_are_dropped_and_written_again(again, undisturbed):
+    runs = list(again.results.glob("runs/*"))
+    for run in runs:
+        for log in ("epochs.jsonl", "losses.jsonl", "attempts.jsonl"):
+            with open(run / log, "a") as file:
+                file.write('{"epoch": 149, "train_lo')
+
+    again.run(*TWO)
+
+    assert [curve(run) for run in runs] == [undisturbed(run.name) for run in runs]
+    assert again.attempts() == [2, 2]
+    assert {result["attempts"] for result in again.records().values()} == {2}
+
+
+@pytest.fixture
+def on_disk(tmp_path, small_disk) -> Shell:
+    """A shell whose results lie on a disk of their own, with room for them and a report."""
+    small_disk.unmount()
+    small_disk.size = "20m"
+    small_disk.mount()
+    shell = Shell(tmp_path)
+    shell.results = small_disk.path / "results"
+    return shell
+
+
+CHOSEN = ("--only", "latent_steps=1*", "--set", "train.epochs=150", "--set", "place.checkpoint_seconds=1")
+
+
+def finishes(shell: Shell) -> None:
+    shell.run(*CHOSEN)
+    assert len(shell.records()) == 2
+    assert shell.records("failure.json") == {}
+    assert all([epoch for epoch, *_ in curve(run)] == list(range(150)) for run in shell.results.glob("runs/*"))
+
+
+@pytest.mark.slow
+def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small_disk):
+    with on_disk.start(*CHOSEN) as driver:
+        until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
+        small_disk.fill()
+        output, errors = driver.communicate(timeout=150)
+
+    assert driver.returncode == 2
+    assert output.count("jsonl: No space left on device. 0.0 MB are free there. Checkpoints of unfinished runs take") == 2
+    assert errors.startswith("StorageError: ")  # the report finds no room either
+    assert errors.endswith(
+        f"`recstudy clean {on_disk.results}` shows what can go. Free some space; the same command then goes on.\n"
+    )
+    assert len(load_study(Results(on_disk.results), "tiny", "quick").rows) == 6
+    small_disk.free()
+    finishes(on_disk)
+
+
+@pytest.mark.slow
+def test_10_storage_that_turns_read_only_is_tried_again_and_then_a_clear_stop(on_disk, small_disk):
+    with on_disk.start(*CHOSEN) as driver:
+        until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
+        small_disk.bar()
+        output, errors = driver.communicate(timeout=150)
+
+    assert driver.returncode == 2
+    assert output.count("Read-only file system. Make it writable again, or give another folder with --results.") == 2
+    assert errors.startswith("StorageError: ")
+    small_disk.unbar()
+    finishes(on_disk)
+
+
+@pytest.mark.slow
+def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its_place(on_disk, small_disk):
+    with on_disk.start(*CHOSEN) as driver:
+        until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
+        small_disk.unmount()
+        output, _ = driver.communicate(timeout=150)
+
+    assert driver.returncode == 2
+    assert output.count("Bring its file system back; the same command then goes on from what was kept.") == 2
+    assert list(small_disk.path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_10_storage_that_comes_back_in_time_costs_nothing(on_disk, small_disk):
+    with on_disk.start(*CHOSEN) as driver:
+        until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
+        small_disk.bar()
+        time.sleep(3)
+        small_disk.unbar()
+        output, errors = driver.communicate(timeout=150)
+
+    assert driver.returncode == 0, output + errors
+    assert on_disk.attempts() == [1, 1]
+
+
+@contextmanager
+def holding(lock: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the lock by now."""
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(lock)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_16_a_lock_is_waited_for_and_free_at_once_when_its_holder_dies(shell):
+    """The study's lock, and that of one of its runs."""
+    chosen = ("--only", "latent_steps=1, *")
+    run = next(iter(shell.plan(*chosen).values()))
+    study = shell.results / "studies/tiny/quick/lock"
+    study.parent.mkdir(parents=True)
+    (shell.results / "recstudy.json").write_text('{"format": 1}')
+    with holding(study) as first, holding(shell.results / "runs" / run / "lock") as second, shell.start(*chosen) as driver:
+        line = driver.stdout.readline()
+        first.kill()
+        until(shell.records, "the result of the run whose lock is free")
+        assert run not in shell.records()
+        second.kill()
+        until(lambda: run in shell.records(), "the other's", 15)
+        output, errors = driver.communicate(timeout=150)
+
+    assert line == "Waiting for process 7 on moon, which works on this study. Ctrl-C stops waiting.\n"
+    assert driver.returncode == 0, output + errors
+
+
+@pytest.mark.slow
+def test_16_the_wait_for_a_holder_that_shows_no_sign_of_life_ends(shell):
+    shell.results.mkdir()
+    (shell.results / "recstudy.json").write_text('{"format": 1}')
+    with holding(shell.results / "studies/tiny/quick/lock") as holder:
+        holder.send_signal(signal.SIGSTOP)
+
+        line = shell.run(code=2).strip().splitlines()[-1]
+
+    assert "is held by process 7 on moon, which has shown no sign of life for 60 s. Stop that process; if it or its node" in line
+
+
+@pytest.mark.slow
+def test_18_drivers_beside_each_other_run_nothing_twice(shell):
+    """Two of one study, of which one waits, and one of another study with the same runs."""
+    twin = Shell(shell.folder, shell.folder / "twin.py")
+    twin.study.write_text(TINY.read_text().replace('name="tiny"', 'name="twin"'))
+    drivers = [each.start() for each in (shell, shell, twin)]
+    outputs = [driver.communicate(timeout=250) for driver in drivers]
+
+    assert [driver.returncode for driver in drivers] == [0, 0, 0], outputs
+    assert shell.attempts() == [1] * 6
+    assert len(shell.records()) == 6
+    assert sum("Waiting for process" in output for output, _ in outputs) == 1
+    assert (shell.results / "studies/twin/quick/report/tables/depths.md").read_bytes() == shell.table()

@@ -1,0 +1,124 @@
+"""Faults 3, 4 and 6: a node that dies, one that is wanted back, and the head node lost with all that ran there."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import curve
+from ray_nodes import TOKEN, free_port, lose, started, until_healthy
+from shell import Shell, processes, until
+
+# Ray notices a silent node in 6 s and a driver its silent head in 10 s, instead of a minute each.
+IMPATIENT = {
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
+}
+EPOCHS = 300
+FOUR = ("--only", "latent_steps=1*", "--only", "latent_steps=2*", "--set", f"train.epochs={EPOCHS}")
+
+
+@contextmanager
+def head(log: Path, port: int, cpus: int) -> Iterator[subprocess.Popen[bytes]]:
+    ports = f"--port={port}", f"--dashboard-port={free_port()}", f"--ray-client-server-port={free_port()}"
+    with started(log, "--head", f"--num-cpus={cpus}", *ports, environment={**TOKEN, **IMPATIENT}) as node:
+        until_healthy(port)
+        yield node
+
+
+@contextmanager
+def second(log: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A node with two cores and a host name of its own."""
+    command = ["unshare", "--uts", "sh", "-c", 'hostname second && exec "$@"', "sh"]
+    if not shutil.which("unshare") or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets us make no host name of our own (unshare --uts)")
+    environment = {**TOKEN, **IMPATIENT}
+    with started(log, f"--address=127.0.0.1:{port}", "--num-cpus=2", inside=command, environment=environment) as node:
+        yield node
+
+
+def there(shell: Shell) -> set[str]:
+    """The runs under way on the second node that have told of ten epochs."""
+    begun, finished = shell.begun(), shell.records()
+    return {
+        run
+        for run, attempts in shell.lines("attempts.jsonl").items()
+        if hosts(attempts)[-1:] == ["second"] and run in begun and run not in finished
+    }
+
+
+def hosts(attempts: list[dict]) -> list[str]:
+    """Where a run was begun; the other host has the machine's own name."""
+    return [attempt["host"] if attempt["host"] == "second" else "head" for attempt in attempts if "started" in attempt]
+
+
+DRAIN = """
+import sys, time, ray
+from ray.core.generated import autoscaler_pb2
+ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
+(node,) = [node["NodeID"] for node in ray.nodes() if "node:__internal_head__" not in node["Resources"]]
+preempted = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+deadline = int(1000 * (time.time() + 120))
+accepted, why = ray._private.worker.global_worker.gcs_client.drain_node(node, preempted, "spot", deadline)
+sys.exit(0 if accepted else why)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["killed", "drained"])
+def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, fault):
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    with (
+        head(tmp_path / "head.log", port, 1),
+        second(tmp_path / "second.log", port) as node,
+        shell.start("--address", address, *FOUR) as driver,
+    ):
+        until(lambda: there(shell), "a run on the second node", 150)
+        moving = there(shell)
+        if fault == "killed":
+            (raylet,) = [process for process, title in processes(node.pid).items() if "raylet/raylet" in title]
+            os.kill(raylet, signal.SIGKILL)
+        else:
+            subprocess.run([sys.executable, "-c", DRAIN, address], env={**os.environ, **TOKEN}, check=True, timeout=100)
+        output, errors = driver.communicate(timeout=250)
+
+    assert driver.returncode == 0, output + errors
+    results = shell.records()
+    assert len(results) == 4
+    assert output.count("top-1 ") == 4  # each is said to end once
+    for run, attempts in shell.lines("attempts.jsonl").items():
+        assert [epoch for epoch, *_ in curve(shell.results / "runs" / run)] == list(range(EPOCHS))
+        were = hosts(attempts)
+        assert were == ["second", "head"] if run in moving else were in (["head"], ["second"], ["second", "head"])
+        assert sum("drained" in attempt for attempt in attempts) == (len(were) - 1 if fault == "drained" else 0)
+        assert results[run]["attempts"] == (1 if fault == "drained" else len(were))
+
+
+@pytest.mark.slow
+def test_6_a_new_head_goes_on_from_disk_alone(shell, tmp_path):
+    port = free_port()
+    shell.environment = IMPATIENT
+    chosen = ("--address", f"127.0.0.1:{port}")
+    with head(tmp_path / "head.log", port, 2) as node, shell.start(*chosen) as driver:
+        until(lambda: len(shell.records()) >= 2, "two results", 150)
+        lose(node)
+        _, errors = driver.communicate(timeout=100)
+    assert driver.returncode == 1
+    assert "Failed to connect to GCS within 10 seconds" in errors
+    finished = shell.records()
+    assert 2 <= len(finished) < 6
+
+    with head(tmp_path / "head2.log", port, 2):
+        shell.run(*chosen)
+
+    assert len(shell.records()) == 6
+    assert all(shell.records()[run] == result for run, result in finished.items())
+    assert all([epoch for epoch, *_ in curve(run)] == list(range(8)) for run in shell.results.glob("runs/*"))

@@ -1,0 +1,157 @@
+"""Faults 1, 2, 5, 19, 20 and 22: processes that are killed, stopped, stopped early, or hang."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import TWO, curve
+from ray_nodes import TOKEN, free_port, started, until_healthy
+from shell import Shell, kill_all, titled, until
+
+ONE = "latent_steps=1, supervision_steps=1"
+
+
+def test_1_a_killed_trial_goes_on_from_its_checkpoint(shell, undisturbed):
+    with shell.start(*TWO) as driver:
+        until(shell.begun, "ten epochs")
+        os.kill(*titled(f"tiny {ONE} seed=0", driver.pid), signal.SIGKILL)
+        begun = shell.lines()
+        output, errors = driver.communicate(timeout=150)
+
+    assert driver.returncode == 0, output + errors
+    assert shell.attempts() == [1, 2]
+    killed = shell.plan(*TWO)[f"{ONE}, seed 0"]
+    assert shell.records()[killed]["attempts"] == 2
+    assert shell.lines()[killed][:9] == begun[killed][:9]  # as they were, with their times
+    assert curve(shell.results / "runs" / killed) == undisturbed(killed)
+
+
+@pytest.mark.slow
+def test_2_a_group_of_workers_of_which_one_is_killed_starts_again(shell):
+    with shell.start("--only", ONE, "--set", "train.epochs=80", "--workers-per-run", "2") as driver:
+        until(shell.begun, "ten epochs")
+        ((attempt,),) = shell.lines("attempts.jsonl").values()
+        (other,) = set(titled(f"tiny {ONE} seed=0", driver.pid, 2)) - {attempt["process"]}
+        os.kill(other, signal.SIGKILL)
+        output, errors = driver.communicate(timeout=150)
+
+    assert driver.returncode == 0, output + errors
+    (result,) = shell.records().values()
+    assert (result["attempts"], result["provenance"]["workers"]) == (2, 2)
+    (epochs,) = shell.lines().values()
+    assert [line["epoch"] for line in epochs] == list(range(80))
+
+
+def test_5_a_driver_killed_in_the_middle_costs_nothing(shell, tmp_path):
+    other = Shell(tmp_path / "undisturbed")
+    other.folder.mkdir()
+    other.run("--seeds", "2")
+    with shell.start("--seeds", "2") as driver:
+        until(lambda: len(shell.records()) >= 4, "four results")
+        kill_all(driver)
+    finished = shell.records()
+    assert 4 <= len(finished) < 12
+
+    shell.run("--seeds", "2")
+
+    assert shell.table() == other.table()
+    assert len(shell.records()) == 12
+    ours, theirs = shell.records(), other.records()
+    for run in theirs:
+        assert ours[run]["metrics"] == theirs[run]["metrics"]
+    assert all(ours[run] == result for run, result in finished.items())  # not run again
+    for run in shell.results.glob("runs/*"):
+        assert [epoch for epoch, *_ in curve(run)] == list(range(8))
+        assert not list(run.glob("checkpoint-*"))
+
+
+AT_REST = """
+import sys, time, ray
+from ray.util import placement_group_table
+ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
+deadline = time.monotonic() + 20
+while time.monotonic() < deadline:
+    groups = [group for group in placement_group_table().values() if group["state"] != "REMOVED"]
+    free = ray.available_resources()
+    if not groups and all(free.get(name) == count for name, count in ray.cluster_resources().items()):
+        sys.exit()
+    time.sleep(0.2)
+sys.exit(f"held: {groups}, free: {free}")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("trainer", "budget", "stops", "seconds"),
+    [("inline", "30", 20, 20), ("train", "7", 3, 60)],  # the start of the next group of workers takes a while too
+    ids=["inline", "train"],
+)
+def test_19_early_stops_give_back_what_they_held(tmp_path, trainer, budget, stops, seconds):
+    """One run at a time takes the one core: the next cannot start before the one that was stopped has given them back."""
+    port, shell = free_port(), Shell(tmp_path, Path(__file__).with_name("early.py"))
+    ports = f"--port={port}", f"--dashboard-port={free_port()}", f"--ray-client-server-port={free_port()}"
+    with started(tmp_path / "head.log", "--head", "--num-cpus=1", *ports):
+        until_healthy(port)
+        with shell.start("--address", f"127.0.0.1:{port}", "--trainer", trainer, "--budget", budget) as driver:
+            output, errors = driver.communicate(timeout=500)
+        rest = subprocess.run(
+            [sys.executable, "-c", AT_REST, f"127.0.0.1:{port}"],
+            env={**os.environ, **TOKEN}, capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+
+    assert driver.returncode == 0, output + errors
+    assert rest.returncode == 0, rest.stderr
+    stopped = [path.stat().st_mtime for path in shell.results.glob("runs/*/stopped.json")]
+    assert len(stopped) >= stops, output
+    begun = [path.stat().st_mtime for path in shell.results.glob("runs/*/attempts.jsonl")]
+    waits = [min((start - stop for start in begun if start > stop), default=0) for stop in stopped]
+    assert max(waits) < seconds
+
+
+@pytest.mark.slow
+def test_20_a_hung_run_is_ended_and_marked(shell):
+    """The reader of a fifo that nobody writes hangs, as on a file server that does not answer. The other run goes on."""
+    chosen = ("--only", "latent_steps=1*", "--set", "place.silent_minutes=0.1")
+    hung, other = shell.plan(*chosen).values()
+    (shell.results / "runs" / hung).mkdir(parents=True)
+    (shell.results / "recstudy.json").write_text('{"format": 1}')
+    os.mkfifo(shell.results / "runs" / hung / "checkpoint-000001.pt")
+
+    output = shell.run(*chosen, code=5)
+
+    assert "no sign of life for 0.1 minutes (place.silent_minutes); it was stopped" in output
+    failure = shell.records("failure.json")[hung]
+    assert (failure["class"], failure["attempts"]) == ("hung", 1)
+    assert "in load_checkpoint" in failure["traceback"]
+    assert shell.records()[other]["status"] == "done"
+    assert "hung" in shell.page()
+
+
+@pytest.mark.parametrize(
+    "signs",
+    [[signal.SIGINT], [signal.SIGTERM], pytest.param([signal.SIGINT, signal.SIGINT], marks=pytest.mark.slow)],
+    ids=["ctrl-c", "sigterm", "ctrl-c twice"],
+)
+def test_22_a_stop_keeps_what_was_finished(shell, signs):
+    with shell.start() as driver:
+        until(shell.records, "a result")
+        for sign in signs:
+            os.kill(driver.pid, sign)
+            time.sleep(0.3)
+        stopped = time.monotonic()
+        _, errors = driver.communicate(timeout=60)
+
+    assert driver.returncode == 130
+    assert errors.splitlines()[-1] == "Stopped. What was finished is kept; the same command goes on from there."
+    assert "Traceback" not in errors
+    assert time.monotonic() - stopped < 15
+    kept = shell.records()
+    assert all(json.loads(path.read_text()) for path in shell.results.rglob("*.json"))
+    shell.run()
+    assert all(shell.records()[run] == result for run, result in kept.items())

@@ -1,0 +1,228 @@
+import json
+import math
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recstudy.metrics import java
+from recstudy.metrics.captions import caption_scores
+from recstudy.metrics.java import meteor, penn_treebank
+from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics.penn_treebank import APPROXIMATION, PUNCTUATION, STANFORD, approximate
+
+FIXTURES = [Path(os.environ.get("RECSTUDY_DATA", "data")), Path(__file__).parents[3] / "shared/data"]
+HOSTILE = [
+    "",
+    " ",
+    "two\nlines\r\nof it",
+    "a ||| b |||",
+    "...",
+    "\u2028line\u2028",
+    "\U0001f600 été",
+    "\ud800 half",
+    "\x00nul",
+    "ends",
+]
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
+
+
+@pytest.fixture
+def no_java(monkeypatch, tmp_path):
+    """The folder that the PATH names alone, empty."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path / "bin"
+
+
+@pytest.fixture
+def fixtures() -> Path:
+    found = [folder / "caption_metrics" for folder in FIXTURES if (folder / "caption_metrics").exists()]
+    if not found:
+        pytest.skip("caption_metrics is neither below RECSTUDY_DATA nor in ../shared/data")
+    return found[0]
+
+
+def java_children() -> list[str]:
+    """Java processes that this process started and that are still there."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = status.read_text().split("(", 1)[1].rsplit(")", 1)
+        except OSError:  # gone meanwhile
+            continue
+        if int(rest.split()[1]) == os.getpid() and name == "java":
+            found.append(status.parent.name)
+    return found
+
+
+@needs_java
+def test_the_thousand_captions_of_the_coco_demo_give_the_published_scores(fixtures):
+    references, candidates, expected = (
+        json.loads((fixtures / name).read_text())
+        for name in ("coco_fakecap_references.json", "coco_fakecap_candidates.json", "expected.json")
+    )
+
+    scores = caption_scores([candidates[image][0] for image in references], list(references.values()))
+
+    published = expected["coco_fakecap"]["published_by_coco_caption_demo_3_decimals"]
+    assert {name: round(value, 3) for name, value in scores.values.items()} == {
+        name.lower(): value for name, value in published.items() if name != "SPICE"
+    }
+    assert (scores.missing, scores.tokenizer, scores.notes) == ({}, STANFORD, ())
+    assert java_children() == []
+
+
+@pytest.mark.parametrize("toy", ["nlgeval_two_sentences", "nlgeval_one_sentence"])
+def test_published_toys(fixtures, no_java, toy):
+    case = json.loads((fixtures / "expected.json").read_text())[toy]
+
+    scores = caption_scores(case["candidates"], case["references"])
+
+    for name, value in scores.values.items():
+        published = next(case["expected"][known] for known in case["expected"] if known.lower() == name)
+        assert value == pytest.approx(published, rel=1e-5)
+    assert ("cider" in scores.missing) == (len(case["candidates"]) == 1)
+
+
+def test_bleu_by_hand(no_java):
+    """5 of 6 words, 3 of 5 pairs, 1 of 4 triples, no four in a row; and a quarter too short a caption of two words."""
+    values = caption_scores(["the cat sat on the mat"], [["The cat is on the mat."]]).values
+    short = caption_scores(["the cat"], [["the cat is on", "the cat is"]]).values
+
+    assert values["bleu_1"] == pytest.approx(5 / 6)
+    assert values["bleu_2"] == pytest.approx(math.sqrt(5 / 6 * 3 / 5))
+    assert values["bleu_3"] == pytest.approx(0.5)
+    assert values["bleu_4"] < 1e-3
+    assert short["bleu_1"] == pytest.approx(math.exp(1 - 3 / 2))
+
+
+def test_rouge_l_by_hand(no_java):
+    """Precision 3/4 is the second reference's, recall 1 the first's."""
+    values = caption_scores(["a b c d"], [["a c", "b c d e f g h i"]]).values
+
+    assert values["rouge_l"] == pytest.approx((1 + 1.44) * 0.75 / (1 + 1.44 * 0.75))
+
+
+def test_cider_by_hand(no_java):
+    """Cosine 1/sqrt(2) of the words, nothing of longer n-grams, one pair of words less; the other image has nothing right."""
+    values = caption_scores(["x", "z"], [["x y"], ["w"]]).values
+
+    assert values["cider"] == pytest.approx(10 / 4 / math.sqrt(2) * math.exp(-1 / (2 * 6**2)) / 2)
+
+
+@needs_java
+def test_meteor_by_hand():
+    """Words that carry meaning weigh 0.75, the others 0.25: P = (0.75 + 3/4)/(2 x 0.75 + 3/4), 4 matches in 2 chunks.
+
+    The second caption says nothing, so its reference's word is missed; what would end a field or a line does not.
+    """
+    value = meteor(["this is ||| a good\r\ntest", ""], [["this is a ||| test", "this is\nalso a test"], ["dog"]])
+
+    precision = recall = 1.5 / 2.25
+    f_mean = precision * recall / (0.85 * precision + 0.15 * recall)
+    assert value == pytest.approx(f_mean * (1 - 0.6 * (2 / 4) ** 0.2))
+    assert java_children() == []
+
+
+def test_without_java_meteor_is_missing_and_the_tokenizer_is_named(no_java):
+    scores = caption_scores(["an opacity", "no finding"], [["an opacity"], ["no finding."]])
+
+    assert "meteor" not in scores.values
+    assert scores.missing == {"meteor": "not available: Java is not installed (no `java` on the PATH)"}
+    assert scores.tokenizer == APPROXIMATION
+    assert "approximation" in scores.notes[0]
+
+
+def test_cider_of_one_image_is_undefined(no_java):
+    assert "undefined for one image" in caption_scores(["a"], [["a"]]).missing["cider"]
+
+
+def test_hostile_captions_are_scored(no_java):
+    scores = caption_scores(HOSTILE, [["a reference of it"]] * len(HOSTILE))
+
+    assert all(0 <= value <= 1 for value in scores.values.values())
+    assert scores.notes[1] == "3 of 10 generated captions have no word"
+
+
+def test_images_without_a_reference_are_left_out(no_java):
+    alone = caption_scores(["a b", "c d"], [["a b"], ["c e"]])
+    among = caption_scores(["a b", "x", "c d", "y"], [["a b", ""], [], ["c e"], [" ."]])
+
+    assert among.values == alone.values
+    assert among.notes[1] == "2 of 4 images have no reference caption and are left out"
+    assert caption_scores(["a"], [[]]).values == {}
+    with pytest.raises(ValueError, match="2 hypotheses for 1 images"):
+        caption_scores(["a", "b"], [["a"]])
+
+
+@needs_java
+def test_every_caption_keeps_its_own_line():
+    lines = penn_treebank(HOSTILE)
+
+    assert len(lines) == len(HOSTILE)
+    assert lines[2] == ["two", "lines", "of", "it"]
+    assert lines[-1] == ["ends"]
+    assert penn_treebank([]) == []
+
+
+CAPTIONS = [
+    "A Chest X-ray (PA view) shows a 3.5 cm mass.",
+    "CT scan: no \"evidence\" of T2/FLAIR changes, i.e. it can't be Dr. Smith's; 1,000 cells, 50%.",
+    "We cannot see L4-L5 [arrow] in the 10-year-old's spine -- or at 12:30 o'clock...",
+    "The patient\u2019s \u201clesion\u201d \u2013 see Fig. 2",
+]  # fmt: skip
+
+
+@needs_java
+@pytest.mark.parametrize("caption", CAPTIONS)
+def test_the_approximation_gives_stanfords_words(caption):
+    def spoken(tokens):
+        return [token for token in tokens if token not in PUNCTUATION]
+
+    assert spoken(approximate(caption)) == spoken(penn_treebank([caption])[0])
+
+
+def test_the_approximation_by_hand():
+    assert approximate("It isn't a (3.5 cm) X-ray.") == ["it", "is", "n't", "a", "-lrb-", "3.5", "cm", "-rrb-", "x-ray", "."]
+
+
+@needs_java
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_a_jar_that_cannot_be_used_is_the_reason(monkeypatch, tmp_path, damage):
+    if damage == "damaged":
+        for jar in (java.METEOR_JAR, java.TOKENIZER_JAR):
+            (tmp_path / jar).parent.mkdir()
+            (tmp_path / jar).write_bytes(b"no archive")
+    monkeypatch.setattr(java, "JARS", tmp_path)
+
+    scores = caption_scores(["a b", "c"], [["a b"], ["c"]])
+
+    said = {"missing": "meteor/meteor-1.5.jar is missing from the package pycocoevalcap", "damaged": "corrupt jarfile"}
+    assert said[damage] in scores.missing["meteor"]
+    assert scores.tokenizer == APPROXIMATION
+    assert scores.values["bleu_1"] == pytest.approx(1)
+    assert java_children() == []
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"), [("#!/bin/sh\nexec /bin/sleep 60", "stopped after 0.3 s"), ("no program", "not start")]
+)
+def test_a_java_that_hangs_or_is_none_is_the_reason(monkeypatch, no_java, program, reason):
+    (no_java / "java").write_text(program)
+    (no_java / "java").chmod(0o755)
+    monkeypatch.setattr(java, "LIMIT_S", 0.3)
+
+    with pytest.raises(NotAvailable, match=reason):
+        meteor(["a"], [["a"]])
+    with pytest.raises(NotAvailable, match=reason):
+        penn_treebank(["a"])
+
+
+@needs_java
+def test_java_is_gone_after_an_error_of_ours():
+    with pytest.raises(TypeError, match="expected string"):
+        meteor(["a"], [[None]])
+
+    assert java_children() == []

@@ -1,0 +1,106 @@
+import json
+from itertools import product
+
+import pytest
+import torch
+
+from recstudy.metrics.entities import TYPES, Entities, entity_spans
+from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics.rate_score import RateModels, agreement, rate_score, rate_scores, read_weights
+
+EAST, NORTH, BETWEEN = [2.0, 0.0], [0.0, 3.0], [3.0, 4.0]  # cosines: 0, 0.6 and 0.8
+WEIGHTS = dict.fromkeys(product(TYPES, TYPES), 0.0) | {
+    ("DISEASE", "DISEASE"): 0.5,
+    ("DISEASE", "NON-DISEASE"): 0.4,
+    ("NON-DISEASE", "DISEASE"): 0.2,
+    ("ANATOMY", "NON-DISEASE"): 0.1,
+}
+
+
+def entities(*named):
+    return Entities(tuple(kind for kind, _ in named), torch.tensor([embedding for _, embedding in named]))
+
+
+def test_agreement_by_hand():
+    """A disease meets its absence at 0.8 and counts a half, an anatomy meets the same entity at 0.6: weights 0.4 and 0.1."""
+    told = entities(("DISEASE", NORTH), ("ANATOMY", EAST))
+    truth = entities(("NON-DISEASE", BETWEEN))
+
+    assert agreement(told, truth, WEIGHTS, 0.5) == pytest.approx((0.4 * 0.5 * 0.8 + 0.1 * 0.6) / 0.5)
+    assert agreement(truth, told, WEIGHTS, 0.5) == pytest.approx(0.5 * 0.8)  # its nearest is the disease
+
+
+def test_the_score_is_the_harmonic_mean_of_both_directions():
+    told = entities(("DISEASE", NORTH), ("DISEASE", EAST))
+    truth = entities(("DISEASE", BETWEEN))
+
+    assert rate_score(told, truth, WEIGHTS, 0.5) == pytest.approx(2 * 0.7 * 0.8 / 1.5)
+    assert rate_score(truth, truth, WEIGHTS, 0.5) == pytest.approx(1)
+
+
+def test_a_text_without_entities_scores_a_half_and_unweighted_pairs_nothing():
+    nothing, anatomy = Entities((), torch.empty(0, 1)), entities(("ANATOMY", EAST))
+
+    assert rate_score(nothing, anatomy, WEIGHTS, 0.5) == rate_score(anatomy, nothing, WEIGHTS, 0.5) == 0.5
+    assert rate_score(anatomy, anatomy, WEIGHTS, 0.5) == 0
+
+
+def test_spans_begin_with_b():
+    labels = ["O", "I-ANATOMY", "B-DISEASE", "I-DISEASE", "B-ANATOMY", "O", "B-DISEASE"]
+
+    assert entity_spans(labels) == [(2, 4, "DISEASE"), (4, 5, "ANATOMY"), (6, 7, "DISEASE")]
+
+
+def test_weights_are_read_by_pair(tmp_path):
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({"_".join(pair).lower(): at for at, pair in enumerate(product(TYPES, TYPES))} | {"neg_weight": 1}))
+
+    assert read_weights(path)["NON-DISEASE", "ANATOMY"] == list(product(TYPES, TYPES)).index(("NON-DISEASE", "ANATOMY"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"disease_disease": 1}', "lack the pair"), ("[]", "cannot be read"), (None, "No such file")]
+)
+def test_bad_weights_are_the_reason(tmp_path, text, reason):
+    if text is not None:
+        (tmp_path / "weights.json").write_text(text)
+
+    with pytest.raises(NotAvailable, match=reason):
+        read_weights(tmp_path / "weights.json")
+
+
+def test_missing_models_are_the_reason(tmp_path):
+    (tmp_path / "weights.json").write_text(json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)}))
+    models = RateModels(tmp_path / "ner", tmp_path / "biolord", tmp_path / "weights.json")
+
+    with pytest.raises(NotAvailable, match=r"transformers is not installed|ner holds no model"):
+        rate_scores(["a mass"], [["no mass"]], models)
+
+
+def test_the_whole_way_with_two_tiny_models(tmp_path):
+    """Random weights: a text agrees with itself, and its score is the best of its references."""
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *["a", "mass", "in", "the", "left", "lung", "no", "nodule", "is", "seen", "."]]
+    size = {
+        "vocab_size": len(words),
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
+    labels = dict(enumerate(["O", *(f"{part}-{kind}" for kind in TYPES for part in "BI")]))
+    torch.manual_seed(0)
+    for name, kind in {"ner": "BertForTokenClassification", "biolord": "BertModel"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vocab.txt").write_text("\n".join(words))
+        config = transformers.BertConfig(**size, id2label=labels, initializer_range=1.0)
+        getattr(transformers, kind)(config).save_pretrained(tmp_path / name)
+        transformers.BertTokenizerFast(str(tmp_path / name / "vocab.txt")).save_pretrained(tmp_path / name)
+    (tmp_path / "weights.json").write_text(json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)}))
+    models = RateModels(tmp_path / "ner", tmp_path / "biolord", tmp_path / "weights.json")
+    one, other = "a mass in the left lung is seen. no nodule", "the lung in the left."
+
+    itself, best, worse = rate_scores([one, one, one], [[one], [other, one], [other]], models)
+
+    assert itself == best == pytest.approx(1, abs=1e-5)
+    assert worse < 1

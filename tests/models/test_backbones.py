@@ -1,0 +1,85 @@
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from recstudy.models import ImageLSTM, ImageTRM
+from recstudy.models.backbone import BACKBONES
+from recstudy.models.networks.backbones import BackboneNetwork, frozen
+
+
+@pytest.mark.parametrize("name", sorted(BACKBONES))
+def test_the_table_says_what_the_networks_are(name):
+    backbone = BACKBONES[name]
+    side = backbone.side or 64
+    with torch.device("meta"):
+        network = BackboneNetwork(name, "random")
+        features = network(torch.empty(2, 3, side, side))
+
+    assert features.shape == (2, backbone.features)
+    assert sum(weight.numel() for weight in network.parameters()) == backbone.params
+
+
+def test_counting_needs_no_pretrained_weights():
+    """Neither a network nor a download: on the meta device nothing is loaded."""
+    with torch.device("meta"):
+        network = ImageTRM(tuned=True).build((3, 224, 224), 260)
+
+    assert sum(weight.numel() for weight in network.parameters()) == 7_345_154 + 11_176_512
+
+
+def test_pixels_are_standardised_as_timms_weights_expect():
+    """(255 x mean / 255 - mean) / deviation = 0: an image of ImageNet's mean colour is the zero image of the net."""
+    network = BackboneNetwork("small", "random").eval()
+    mean = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1).expand(1, 3, 16, 16)
+
+    torch.testing.assert_close(network(255 * mean), network.net(torch.zeros(1, 3, 16, 16)), atol=1e-4, rtol=0)
+
+
+def test_the_small_net_knows_the_side():
+    """The quarters of the image differ by more than their mean does, which is all that a global average keeps."""
+    torch.manual_seed(0)
+    network = BackboneNetwork("small", "random").eval()
+    left, right = torch.zeros(2, 1, 3, 64, 64)
+    left[..., 20:44, 4:28] = right[..., 20:44, 36:60] = 255
+
+    difference = (network(left) - network(right)).view(64, 2, 2)
+
+    assert difference.abs().mean() > 3 * difference.mean((1, 2)).abs().mean()
+
+
+def test_frozen_random_weights_are_the_same_for_every_seed():
+    """And drawing them leaves the run's own random numbers alone."""
+    config = ImageLSTM(backbone="small", weights="random")
+    torch.manual_seed(1)
+    one, drawn = frozen(config), torch.rand(1)
+    torch.manual_seed(1)
+    undisturbed = torch.rand(1)
+    torch.manual_seed(2)
+    other = frozen(config)
+
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(one.parameters(), other.parameters(), strict=True))
+    assert torch.equal(drawn, undisturbed)
+    assert not one.training
+    assert not any(weight.requires_grad for weight in one.parameters())
+
+
+def test_names_say_what_is_not_the_papers():
+    assert ImageTRM().title == "ImageTRM (ResNet-18)"
+    assert ImageTRM(backbone="swin_t", weights="random", tuned=True).title == "ImageTRM (Swin-T, random, tuned)"
+
+
+def test_without_a_network_pretrained_weights_are_refused(tmp_path):
+    """Never random ones in silence. In a process of its own, because the hub's client reads its settings once."""
+    code = "from recstudy.models import ImageTRM; from recstudy.models.networks.backbones import frozen; frozen(ImageTRM())"
+    setting = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+
+    ended = subprocess.run([sys.executable, "-c", code], env=setting, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    *_, line = ended.stderr.strip().splitlines()
+    assert line.startswith("recstudy.errors.DataError: pretrained weights of resnet18 cannot be loaded (")
+    assert "timm takes them from timm/resnet18.a1_in1k on the Hugging Face hub" in line
+    assert line.endswith("or set model.weights 'random'.")

@@ -1,0 +1,246 @@
+import math
+
+import pytest
+import torch
+
+from recstudy.models.fuselip import FuseLIP
+from recstudy.models.networks.fuselip import FuseLIPNetwork, fitted, image_only, multimodal, text_only
+from recstudy.models.networks.fuselip_injection import Injection, Mode, prefix_causal
+from recstudy.models.networks.fuselip_loss import SHOWN, fuselip_loss, hide, masked_loss, siglip_loss
+from recstudy.models.networks.layers import Past
+
+# Text ids 0 to 9 with padding 0, BOS 1 and EOS 2, [MASK] 10, codes 0 to 5 as ids 11 to 16; two codes an image.
+TINY = FuseLIP(width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=2, codebook=6, context=8)
+CODES = torch.tensor([[0, 5], [3, 4]])
+TEXTS = torch.tensor([[1, 5, 2, 0, 0], [1, 6, 7, 8, 2]])
+
+
+def network(**fields) -> FuseLIPNetwork:
+    torch.manual_seed(0)
+    net = FuseLIPNetwork(TINY.model_copy(update=fields))
+    for weight in net.parameters():
+        if weight.dim() == 2:
+            torch.nn.init.normal_(weight, std=0.5)  # so that every token matters
+    return net
+
+
+@pytest.mark.parametrize(
+    ("size", "tower", "mask_head", "vocabulary"),
+    [("small", 41_909_376, 202_113, 53_505), ("base", 67_413_504, 321_281, 57_601)],
+)
+def test_parameters_of_the_published_sizes(size, tower, mask_head, vocabulary):
+    config = FuseLIP(size=size)
+    with torch.device("meta"):
+        net = FuseLIPNetwork(config)
+    assert net.mask_head is not None
+    head = sum(weight.numel() for weight in net.mask_head.parameters())
+    rest = sum(weight.numel() for weight in net.parameters()) - head
+
+    assert config.counts() == {"tower": tower, "mask_head": mask_head, "logits": 2}
+    assert (rest - 2, head, config.vocabulary) == (tower, mask_head, vocabulary)
+
+
+def test_weights_are_drawn_as_published():
+    """Width 256, 2 layers: token 0.02, position 0.01, attention 1/16, ends of branches 1/32, first MLP layer 1/22.6."""
+    torch.manual_seed(0)
+    net = FuseLIPNetwork(TINY.model_copy(update={"width": 256, "heads": 4, "context": 180}))
+    layer = net.layers[1]
+    drawn = [net.embed.weight, net.places, layer.qkv.weight, layer.out.weight, layer.ffn.up.weight, layer.ffn.down.weight]
+
+    assert [weight.std().item() for weight in drawn] == pytest.approx([0.02, 0.01, 1 / 16, 1 / 32, 512**-0.5, 1 / 32], rel=0.03)
+    assert (net.log_scale.exp().item(), net.bias.item()) == pytest.approx((10.0, -10.0))
+
+
+def test_sequences_by_hand():
+    assert image_only(TINY, CODES).tolist() == [[11, 16, 1, 2], [14, 15, 1, 2]]
+    assert text_only(TINY, TEXTS).tolist() == TEXTS.tolist()
+    assert multimodal(TINY, CODES, TEXTS).tolist() == [[11, 16, 1, 5, 2, 0, 0], [14, 15, 1, 6, 7, 8, 2]]
+
+
+def test_a_sequence_is_cut_to_the_context_and_to_the_longest_of_the_batch():
+    """Ten tokens end at the eighth, which becomes EOT; where all end early the padding goes."""
+    assert fitted(TINY, torch.arange(3, 13)[None]).tolist() == [[3, 4, 5, 6, 7, 8, 9, 2]]
+    assert fitted(TINY, TEXTS[:1]).tolist() == [[1, 5, 2]]
+    assert TEXTS[0].tolist() == [1, 5, 2, 0, 0]
+
+
+def test_features_have_length_1_and_do_not_depend_on_padding():
+    net = network()
+    padded = torch.nn.functional.pad(TEXTS, (0, 3))
+    features = net(TEXTS)
+
+    assert features.norm(dim=1).tolist() == pytest.approx([1.0, 1.0])
+    torch.testing.assert_close(net(padded), features)
+    torch.testing.assert_close(net(fitted(TINY, TEXTS[:1])), features[:1])
+
+
+def test_the_feature_is_the_normed_state_at_eot():
+    net = network()
+    state = net.states(TEXTS, net.seen(TEXTS))[0, 2]
+
+    torch.testing.assert_close(net(TEXTS)[0], torch.nn.functional.normalize(net.norm(state), dim=-1))
+
+
+def test_every_token_and_its_place_matter():
+    net = network()
+    whole = multimodal(TINY, CODES, TEXTS)
+    moved = whole.clone()
+    moved[1, 3], moved[1, 4] = whole[1, 4], whole[1, 3]
+
+    for other in (multimodal(TINY, CODES.flip(1), TEXTS), moved, text_only(TINY, TEXTS)):
+        assert (net(other)[1] - net(whole)[1]).abs().max() > 1e-3
+
+
+def test_siglip_by_hand():
+    """t = 2, b = -1 and two orthogonal pairs: logits 1 and -1, each -log sigmoid(1) = 0.313262, four of them over B = 2."""
+    loss = siglip_loss(torch.eye(2), torch.eye(2), torch.tensor(2.0), torch.tensor(-1.0))
+
+    assert loss.item() == pytest.approx(4 * 0.3132617 / 2)
+
+
+def test_siglip_of_two_swapped_pairs_by_hand():
+    """Now each belongs to the other: logits -1 where the label is 1 and 1 where it is -1: -log sigmoid(-1) = 1.313262."""
+    loss = siglip_loss(torch.eye(2), torch.eye(2).flip(0), torch.tensor(2.0), torch.tensor(-1.0))
+
+    assert loss.item() == pytest.approx(4 * 1.3132617 / 2)
+
+
+def test_hidden_tokens():
+    """A tenth of words, BOS and codes; never padding, EOT, [MASK] or, as published, code 0."""
+    ids = torch.tensor([0, 2, 10, 11, 1, 7, 12, 16]).repeat(4000, 1)
+    shown, targets = hide(TINY, ids, torch.Generator().manual_seed(0))
+    hidden = targets != SHOWN
+
+    assert not hidden[:, :4].any()
+    assert hidden[:, 4:].float().mean(0).tolist() == pytest.approx([0.1] * 4, abs=0.02)
+    assert torch.equal(shown, ids.where(~hidden, 10))
+    assert torch.equal(targets[hidden], ids[hidden])
+
+
+def test_masked_loss_by_hand():
+    """Even logits over 4 ids: ln 4; without a hidden token 0, and not NaN."""
+    assert masked_loss(torch.zeros(3, 4), torch.tensor([0, 1, 3])).item() == pytest.approx(math.log(4))
+    assert masked_loss(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)).item() == 0
+
+
+def test_one_masked_pass_feeds_both_losses():
+    net = network(mask_rate=0.5)
+    sides = image_only(TINY, CODES), text_only(TINY, TEXTS)
+    losses = fuselip_loss(net, *sides, torch.Generator().manual_seed(1))
+    draw = torch.Generator().manual_seed(1)
+    features, masked = [], 0.0
+    for ids in sides:
+        shown, targets = hide(net.config, ids, draw)
+        states = net.states(shown, net.seen(shown))
+        features.append(net(shown))
+        logits = net.mask_head(states, net.embed.weight)
+        masked += torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=SHOWN)
+
+    torch.testing.assert_close(losses.contrastive, siglip_loss(*features, net.log_scale.exp(), net.bias))
+    torch.testing.assert_close(losses.masked, masked)
+    torch.testing.assert_close(losses.total, losses.contrastive + 0.25 * masked)
+
+
+def test_without_masking_only_the_contrast_is_left():
+    net = network(mask_rate=0.0)
+    sides = image_only(TINY, CODES), text_only(TINY, TEXTS)
+    losses = fuselip_loss(net, *sides, torch.Generator().manual_seed(1))
+
+    assert net.mask_head is None
+    assert losses.masked.item() == 0
+    torch.testing.assert_close(losses.total, siglip_loss(*map(net, sides), net.log_scale.exp(), net.bias))
+
+
+def test_every_weight_learns():
+    net = network(mask_rate=0.5)
+    both = multimodal(TINY, CODES, TEXTS)
+    fuselip_loss(net, both, text_only(TINY, TEXTS), torch.Generator().manual_seed(0)).total.backward()
+
+    assert [name for name, weight in net.named_parameters() if weight.grad is None or not weight.grad.any()] == []
+
+
+def test_pairs_that_are_trained_on_come_together():
+    net = network()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3)
+    sides = image_only(TINY, CODES), text_only(TINY, TEXTS)
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        optimizer.zero_grad()
+        fuselip_loss(net, *sides, draw).total.backward()
+        optimizer.step()
+    cosines = net(sides[0]) @ net(sides[1]).T
+
+    assert cosines.diag().min() > cosines.fill_diagonal_(-1).max() + 0.3
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"width": 9}, "width must be a multiple of heads, but got 9 and 2"),
+        ({"eos": 10}, "pad, bos and eos must be below text_vocabulary 10"),
+        ({"context": 4, "codes": 3}, "context must hold 3 codes of an image and two tokens, but got 4"),
+    ],
+)
+def test_fields_that_do_not_fit_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        FuseLIP(**TINY.model_dump() | fields)
+
+
+def test_who_sees_whom_by_hand():
+    """Two codes that see each other, two tokens that see the codes, themselves and those before."""
+    seen = prefix_causal(2, torch.zeros(1, 2))
+
+    assert seen.int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+
+
+def earliest_change(mode: Mode, token: int) -> int:
+    """The first token whose feature changes with token `token`; 5 where none does."""
+    injection = Injection(network(), mode)
+    tokens = torch.tensor([[1, 5, 6, 7, 8]])
+    other = tokens.clone()
+    other[0, token] = 9
+    changed = (injection(CODES[:1], tokens) - injection(CODES[:1], other)).abs().amax(-1)[0] > 1e-6
+    return changed.int().argmax().item() if changed.any() else 5
+
+
+@pytest.mark.parametrize("token", range(1, 5))
+def test_a_token_changes_no_feature_before_it_and_the_leaky_mode_is_caught(token):
+    assert earliest_change("prefix_causal", token) == token
+    assert earliest_change("image_only", token) == 5
+    assert earliest_change("leaky", token) == 0
+
+
+def test_only_the_leaky_mode_says_that_it_leaks():
+    net = network()
+
+    assert [Injection(net, mode).leaks for mode in ("prefix_causal", "image_only", "leaky")] == [False, False, True]
+
+
+@pytest.mark.parametrize("mode", ["prefix_causal", "image_only", "leaky"])
+def test_every_code_changes_every_feature(mode):
+    injection = Injection(network(), mode)
+    tokens = torch.tensor([[1, 5, 6]])
+    features = injection(torch.tensor([[0, 5]]), tokens)
+
+    assert features.shape == (1, 3, 8)
+    for other in ([[1, 5]], [[0, 4]]):
+        assert ((injection(torch.tensor(other), tokens) - features).abs().amax(-1) > 1e-5).all()
+
+
+def test_the_image_vector_is_the_feature_of_the_image_alone():
+    net = network()
+
+    torch.testing.assert_close(Injection(net, "image_only")(CODES, TEXTS)[:, 3], net(image_only(TINY, CODES)))
+
+
+def test_features_token_by_token_are_those_of_the_whole():
+    injection = Injection(network())
+    whole = injection(CODES, TEXTS)
+    kept: tuple[torch.Tensor, ...] = ()
+    for length in range(2, 6):
+        past = Past(kept)
+        new = injection(CODES, TEXTS[:, :length], past)
+        torch.testing.assert_close(new[:, -1], whole[:, length - 1])
+        kept = tuple(past.now)
+
+    assert new.shape == (2, 1, 8)

@@ -1,0 +1,210 @@
+"""The public weights' layout, built of torch's own parts with the public names: a second FuseLIP and TiTok to compare with."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn import functional as F
+
+from recstudy.errors import ConfigError, DataError
+from recstudy.models.fuselip import FuseLIP
+from recstudy.models.networks.fuselip import image_only, multimodal
+from recstudy.models.networks.fuselip_weights import load_public
+from recstudy.models.vq import TITOK_BL128, TITOK_S128, VQ
+
+CONFIG = FuseLIP(width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=3, codebook=64, context=9)
+TITOK = VQ(name="tokenizer_tiny", size=8, patch=4, codes=3, codebook=64, width=8, layers=2, heads=2, token_size=4, legacy=True)
+TEXTS = torch.tensor([[1, 5, 2, 0, 0], [1, 6, 7, 8, 2]])
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(8), nn.LayerNorm(8)
+        self.attn = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(8, 32), "c_proj": nn.Linear(32, 8)})
+
+    def forward(self, x, padding=None):
+        seen = self.ln_1(x)
+        x = x + self.attn(seen, seen, seen, key_padding_mask=padding, need_weights=False)[0]
+        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x))))
+
+
+class PublicTiTok(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Module()
+        self.encoder.patch_embed = nn.Conv2d(3, 8, 4, 4)
+        self.encoder.class_embedding = nn.Parameter(torch.zeros(1, 8))
+        self.encoder.positional_embedding = nn.Parameter(torch.zeros(5, 8))
+        self.encoder.latent_token_positional_embedding = nn.Parameter(torch.zeros(3, 8))
+        self.encoder.ln_pre, self.encoder.ln_post = nn.LayerNorm(8), nn.LayerNorm(8)
+        self.encoder.transformer = nn.ModuleList([Block(), Block()])
+        self.encoder.conv_out = nn.Conv2d(8, 4, 1)
+        self.latent_tokens = nn.Parameter(torch.zeros(3, 8))
+        self.quantize = nn.ModuleDict({"embedding": nn.Embedding(64, 4)})
+        self.decoder, self.pixel_decoder = nn.Linear(2, 2), nn.Linear(2, 2)  # never read
+
+    def forward(self, images):
+        e = self.encoder
+        patches = e.patch_embed(images).flatten(2).transpose(1, 2)
+        image = torch.cat([e.class_embedding.expand(len(images), -1, -1), patches], 1) + e.positional_embedding
+        queries = (self.latent_tokens + e.latent_token_positional_embedding).expand(len(images), -1, -1)
+        x = e.ln_pre(torch.cat([image, queries], 1))
+        for block in e.transformer:
+            x = block(x)
+        latents = e.conv_out(e.ln_post(x[:, 5:]).reshape(len(images), 8, 3, 1))[..., 0].transpose(1, 2)
+        return torch.cdist(F.normalize(latents, dim=-1), F.normalize(self.quantize["embedding"].weight, dim=-1)).argmin(-1)
+
+
+class Public(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token_embedding = nn.Embedding(75, 8)
+        self.positional_embedding = nn.Parameter(torch.zeros(9, 8))
+        self.transformer = nn.ModuleDict({"resblocks": nn.ModuleList([Block(), Block()])})
+        self.ln_final = nn.LayerNorm(8)
+        self.logit_scale, self.logit_bias = nn.Parameter(torch.zeros([])), nn.Parameter(torch.zeros([]))
+        self.mask_prediction_head = nn.ModuleDict({"dense": nn.Linear(8, 8), "layer_norm": nn.LayerNorm(8)})
+        self.mask_prediction_head.register_parameter("bias", nn.Parameter(torch.zeros(75)))
+        self.mask_prediction_head["decoder"] = self.token_embedding
+        self.image_tokenizer = nn.ModuleDict({"model": PublicTiTok()})
+        for weight in self.parameters():
+            nn.init.normal_(weight)
+
+    def forward(self, ids):
+        x = self.token_embedding(ids) + self.positional_embedding[: ids.shape[1]]
+        for block in self.transformer["resblocks"]:
+            x = block(x, ids == 0)
+        return F.normalize(self.ln_final(x)[torch.arange(len(ids)), (ids == 2).int().argmax(1)], dim=-1)
+
+    def hidden(self, x):
+        head = self.mask_prediction_head
+        return head["layer_norm"](F.gelu(head["dense"](x))) @ self.token_embedding.weight.T + head.bias
+
+
+@pytest.fixture
+def public() -> Public:
+    torch.manual_seed(0)
+    return Public()
+
+
+def snapshot(folder: Path, weights: dict[str, torch.Tensor], **changes) -> Path:
+    text = {"vocab_size": 75, "width": 8, "heads": 2, "layers": 2, "pad_id": 0} | changes.pop("text", {})
+    facts = {"text_config": text, "mask_pad": True, "image_tokenizer": "somebody/tokenizer_tiny", "use_eoi": False}
+    (folder / "config.json").write_text(json.dumps(facts | {"context_length": 9} | changes))
+    torch.save(weights, folder / "pytorch_model.bin")
+    return folder
+
+
+def test_public_weights_give_the_public_answers(public, tmp_path):
+    images = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    net, tokenizer = load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict()))
+    codes = tokenizer.ids(images)
+
+    assert torch.equal(codes, public.image_tokenizer["model"](images))
+    assert len(codes.unique(dim=0)) > 1
+    for ids in (image_only(CONFIG, codes), multimodal(CONFIG, codes[:2], TEXTS), TEXTS):
+        torch.testing.assert_close(net(ids), public(ids))
+    hidden = torch.randn(4, 8)
+    assert net.mask_head is not None
+    torch.testing.assert_close(net.mask_head(hidden, net.embed.weight), public.hidden(hidden))
+    assert (net.log_scale.item(), net.bias.item()) == (public.logit_scale.item(), public.logit_bias.item())
+
+
+def test_safetensors_are_read_too(public, tmp_path):
+    weights = {name: value for name, value in public.state_dict().items() if name != "mask_prediction_head.decoder.weight"}
+    snapshot(tmp_path, {})
+    save_file(weights, tmp_path / "model.safetensors")
+
+    net, _ = load_public(CONFIG, TITOK, tmp_path)
+
+    torch.testing.assert_close(net(TEXTS), public(TEXTS))
+
+
+def test_each_missing_key_is_refused(public, tmp_path):
+    weights = public.state_dict()
+    needed = [name for name in weights if ".decoder." not in name and "pixel_" not in name]
+
+    assert len(needed) == 72
+    for name in needed:
+        snapshot(tmp_path, {key: value for key, value in weights.items() if key != name})
+        with pytest.raises(DataError, match=rf"1 keys \({name}\) missing, 0 keys unexpected. Nothing was loaded"):
+            load_public(CONFIG, TITOK, tmp_path)
+
+
+def test_extra_keys_are_refused(public, tmp_path):
+    extra = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index in (2, 3, 4, 5)}
+    message = r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected"
+
+    with pytest.raises(DataError, match=message):
+        load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict() | extra))
+
+
+def test_a_weight_of_another_shape_is_refused(public, tmp_path):
+    weights = public.state_dict() | {"ln_final.bias": torch.zeros(9)}
+
+    with pytest.raises(DataError, match=r"ln_final.bias must be of shape \(8,\), but is \(9,\)"):
+        load_public(CONFIG, TITOK, snapshot(tmp_path, weights))
+
+
+def test_an_output_that_is_not_the_embedding_is_refused(public, tmp_path):
+    weights = public.state_dict() | {"mask_prediction_head.decoder.weight": torch.zeros(75, 8)}
+
+    with pytest.raises(DataError, match=r"decoder.weight must equal token_embedding.weight"):
+        load_public(CONFIG, TITOK, snapshot(tmp_path, weights))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text": {"vocab_size": 74}}, "the vocabulary is 74, but the model's is 75"),
+        ({"context_length": 77}, "the context is 77, but the model's is 9"),
+        ({"text": {"heads": 4}}, "the heads is 4, but the model's is 2"),
+        ({"image_tokenizer": "somebody/other"}, "the image tokenizer is 'other', but the model's is 'tokenizer_tiny'"),
+        ({"use_eoi": True}, "the end-of-image token is True"),
+        ({"mask_pad": False}, "the masking of padding is False"),
+    ],
+)
+def test_other_weights_than_the_models_are_refused(public, tmp_path, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict(), **changes))
+
+
+def test_a_tokenizer_that_is_not_fuselips_is_refused(public, tmp_path):
+    folder = snapshot(tmp_path, public.state_dict())
+
+    with pytest.raises(ConfigError, match=r"needs 3 codes an image of 64, but tokenizer_tiny gives 3 of 65"):
+        load_public(CONFIG, TITOK.model_copy(update={"codebook": 65}), folder)
+
+
+def test_missing_and_damaged_files_are_refused(public, tmp_path):
+    with pytest.raises(DataError, match=r"no config.json in .*hf download chs20/FuseLIP-S-CC3M-MM --local-dir"):
+        load_public(CONFIG, TITOK, tmp_path)
+    path = snapshot(tmp_path, public.state_dict()) / "pytorch_model.bin"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(DataError, match=r"pytorch_model.bin cannot be read as weights"):
+        load_public(CONFIG, TITOK, tmp_path)
+    path.unlink()
+    with pytest.raises(DataError, match=r"no model.safetensors or pytorch_model.bin in"):
+        load_public(CONFIG, TITOK, tmp_path)
+
+
+def test_nothing_in_a_pickle_is_executed(public, tmp_path):
+    class Touch:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "executed",)
+
+    with pytest.raises(DataError, match="cannot be read as weights"):
+        load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict() | {"x": Touch()}))  # type: ignore[dict-item]
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize(("size", "titok"), [("small", TITOK_S128), ("base", TITOK_BL128)])
+def test_titok_gives_what_the_published_sizes_read(size, titok):
+    config = FuseLIP(size=size)
+
+    assert (titok.codes, titok.codebook) == (config.codes, config.vocabulary - config.first_code)

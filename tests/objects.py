@@ -1,0 +1,62 @@
+"""A real object store for the tests: a server of Amazon's protocol on this machine."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyarrow.fs import S3FileSystem
+
+BUCKET = "results"
+SERVE = "import sys; sys.argv[1:] = ['-p', '{}']; from moto.server import main; main()"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+class ObjectStore:
+    """A bucket.
+
+    Args:
+        port: of its server.
+    """
+
+    def __init__(self, port: int) -> None:
+        endpoint = f"127.0.0.1:{port}"
+        self.query = f"?scheme=http&endpoint_override={endpoint.replace(':', '%3A')}&region=us-east-1"
+        self.fs = S3FileSystem(scheme="http", endpoint_override=endpoint, region="us-east-1", allow_bucket_creation=True)
+        self.fs.create_dir(BUCKET)
+
+    def uri(self, folder: str, bucket: str = BUCKET) -> str:
+        return f"s3://{bucket}/{folder}{self.query}"
+
+
+@contextmanager
+def serving() -> Iterator[ObjectStore]:
+    """The store, as long as the block runs, with what this process and its children need to write to it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-c", SERVE.format(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    before = {name: os.environ.get(name) for name in CREDENTIALS}
+    os.environ.update(CREDENTIALS)
+    try:
+        _until_it_answers(f"http://127.0.0.1:{port}/")
+        yield ObjectStore(port)
+    finally:
+        server.kill()
+        server.wait()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _until_it_answers(url: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, "the object store's server does not answer"
+            time.sleep(0.1)

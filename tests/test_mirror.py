@@ -1,0 +1,222 @@
+import pickle
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from recstudy import mirror, stores
+from recstudy.errors import ConfigError, StorageError
+from recstudy.files import append_line, write_json
+from recstudy.mirror import Mirror, scratch
+from recstudy.records import Results
+
+
+@pytest.fixture(params=["s3", "folder", "fsspec"])
+def uri(request, tmp_path, object_store) -> str:
+    """Amazon's protocol, a folder as pyarrow serves it, and one as fsspec does."""
+    if request.param == "fsspec":
+        return f"dir::file://{tmp_path}/store"
+    return object_store.uri(tmp_path.name) if request.param == "s3" else f"local://{tmp_path}/store"
+
+
+@pytest.fixture
+def two(uri, tmp_path) -> tuple[Mirror, Mirror]:
+    """Two machines that share the store."""
+    return Mirror(uri, tmp_path / "a"), Mirror(uri, tmp_path / "b")
+
+
+def files(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+def fill(root: Path, **contents: str) -> None:
+    (root / "runs/x").mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (root / "runs/x" / name.replace("_", ".")).write_text(content)
+
+
+def test_what_one_machine_sends_another_fetches(two, tmp_path):
+    here, there = two
+    fill(here.root, result_json="{}", epochs_jsonl="1\n", lock="l", lease="t", weights_safetensors="w")
+    (here.root / "runs/x/hang-0.log").write_text("stack")
+    here.push(here.root)
+
+    there.pull(("*",))
+    assert files(there.root) == {f"runs/x/{name}": text for name, text in
+                                 {"result.json": "{}", "epochs.jsonl": "1\n", "weights.safetensors": "w"}.items()}  # fmt: skip
+
+    other = Mirror(there.uri, tmp_path / "c")
+    other.pull()
+    assert set(files(other.root)) == {"runs/x/result.json", "runs/x/epochs.jsonl"}
+
+
+def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
+    here, there = two
+    fill(here.root, result_json="whole", epochs_jsonl="1\n", config_json="c")
+    here.push(here.root)
+    fill(there.root, result_json="who", epochs_jsonl="1\n2\n", failure_json="never sent", lock="l")
+    (there.root / "runs/x/hang-0.log").write_text("stack")
+
+    there.pull(("*",), under="runs")
+
+    records = {"result.json": "whole", "epochs.jsonl": "1\n", "config.json": "c", "lock": "l", "hang-0.log": "stack"}
+    assert files(there.root / "runs/x") == records
+
+
+def test_what_did_not_change_is_neither_fetched_nor_sent_again(object_store, tmp_path):
+    here = Mirror(object_store.uri(tmp_path.name), tmp_path / "a")
+    fill(here.root, config_json="c", epochs_jsonl="1\n")
+    here.push(here.root)
+    moved = []
+    for name in ("read", "write"):
+        method = getattr(here, name)
+        setattr(here, name, lambda key, *content, method=method: moved.append(key.rpartition("/")[2]) or method(key, *content))
+
+    here.push(here.root)
+    here.pull()
+    assert moved == []
+
+    append_line(here.root / "runs/x/epochs.jsonl", {"epoch": 1})
+    here.push(here.root)
+    assert moved == ["epochs.jsonl"]
+
+
+def test_another_process_here_fetches_only_what_is_not_the_same(object_store, tmp_path):
+    before = Mirror(object_store.uri(tmp_path.name), tmp_path / "a")
+    fill(before.root, config_json="c", result_json="{}")
+    before.push(before.root)
+    kept, torn = (before.root / "runs/x" / name for name in ("config.json", "result.json"))
+    torn.write_text("{ ")
+    inode = kept.stat().st_ino
+
+    after = Mirror(before.uri, before.root)
+    after.pull()
+
+    assert (kept.stat().st_ino, torn.read_text()) == (inode, "{}")  # a file that is fetched is a new one
+
+
+def test_a_result_is_never_there_without_its_files(tmp_path, monkeypatch):
+    """The store takes no checkpoint: a folder is in its place."""
+    monkeypatch.setattr(mirror, "PAUSES", (0.1,))
+    here = Mirror(f"local://{tmp_path}/store", tmp_path / "a")
+    (tmp_path / "store/runs/x/a.pt").mkdir(parents=True)
+    fill(here.root, a_pt="checkpoint", result_json="{}", zz_jsonl="1\n", weights_safetensors="w")
+
+    with pytest.raises(StorageError, match=r"the results' store fails at .*/store/runs/x/a.pt: .*irectory"):
+        here.push(here.root)
+
+    assert set(files(tmp_path / "store")) == {"runs/x/zz.jsonl", "runs/x/weights.safetensors"}
+
+
+def test_what_is_removed_here_is_forgotten_there(two):
+    here, there = two
+    fill(here.root, a_pt="old", b_pt="new")
+    here.push(here.root)
+    (here.root / "runs/x/a.pt").unlink()
+    here.forget()
+
+    there.pull(("*",))
+    assert set(files(there.root)) == {"runs/x/b.pt"}
+
+
+def test_an_object_that_a_kill_left_half_sent_is_not_there(object_store, tmp_path):
+    here = Mirror(object_store.uri(tmp_path.name), tmp_path / "a")
+    key = here.key(here.root / "result.json")
+    stream = here.fs.open_output_stream(key)
+    stream.write(b"{")
+    assert here.read(key) is None
+    assert here.empty
+    stream.close()
+    assert here.read(key) == b"{"
+
+
+def test_a_store_that_comes_back_in_time_is_waited_for(tmp_path):
+    here = Mirror(f"local://{tmp_path}/store", tmp_path / "a")
+    fill(here.root, config_json="c")
+    (tmp_path / "store").write_text("in the way")
+
+    threading.Timer(1.0, (tmp_path / "store").unlink).start()
+    started = time.monotonic()
+    here.push(here.root)
+
+    assert time.monotonic() - started > 1.0
+    assert files(tmp_path / "store") == {"runs/x/config.json": "c"}
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("s4://bucket/x", r"nobody here knows the scheme 's4'. Known: file, s3, gs, .*fsspec"),
+        ("sftp://host/x", r'SFTPFileSystem requires "paramiko" to be installed, here and on every node'),
+        ("s3://me:secret@bucket/x", r"must not hold a password.*AWS_SECRET_ACCESS_KEY"),
+    ],
+)
+def test_a_uri_that_nobody_here_can_use_is_refused(uri, words, tmp_path):
+    with pytest.raises(ConfigError, match=words) as raised:
+        Mirror(uri, tmp_path)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_bucket_that_is_not_there_is_refused(object_store):
+    with pytest.raises(StorageError, match=r"cannot use the results store s3://none/x.*bucket does not exist.*s3 client"):
+        Results(object_store.uri("x", bucket="none")).create()
+
+
+def test_a_store_that_does_not_answer_is_refused_in_time(tmp_path, monkeypatch):
+    """It takes the connection, and says nothing."""
+    monkeypatch.setattr(stores, "ANSWER_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"s3://bucket/x?scheme=http&region=us-east-1&endpoint_override=127.0.0.1%3A{silent.getsockname()[1]}"
+        with pytest.raises(StorageError, match=r"cannot use the results store s3://bucket/x.* \(no answer in 1 s\)"):
+            Mirror(uri, tmp_path)
+
+
+def test_a_store_of_another_program_is_left_alone(object_store, tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path))
+    uri = object_store.uri(f"{tmp_path.name}-theirs")
+    theirs = Mirror(uri, tmp_path / "theirs")
+    theirs.write(theirs.key(tmp_path / "theirs/photo.json"), b"{}")
+    with pytest.raises(StorageError, match=r"s3://results/.* holds files of another program"):
+        Results(uri).create()
+    assert theirs.read(theirs.key(tmp_path / "theirs/recstudy.json")) is None
+
+
+def test_results_on_a_store_are_the_same_wherever_they_travel(object_store, tmp_path, monkeypatch):
+    uri = object_store.uri(tmp_path.name)
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "here"))
+    results = Results(uri).create()
+    with results.changing(results.run("x").result):
+        write_json(results.run("x").result, {"status": "done"})
+    packed = pickle.dumps(results)
+
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "there"))
+    there = pickle.loads(packed)
+    assert there.root.is_relative_to(tmp_path / "there")
+    assert there.pull().states() == {"x": "done"}
+    assert there.create().root == scratch(uri)
+
+
+def test_a_change_sends_what_was_changed_and_nothing_older(object_store, tmp_path, monkeypatch):
+    """Somebody else here reads the store while a run goes on; then the driver adds a file to the run's."""
+    uri = object_store.uri(tmp_path.name)
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "here"))
+    driver, reader, worker = Results(uri).create(), Results(uri), Mirror(uri, tmp_path / "work")
+    fill(worker.root, epochs_jsonl="1\n")
+    worker.push(worker.root)
+    reader.pull()
+    fill(worker.root, epochs_jsonl="1\n2\n")
+    worker.push(worker.root)
+
+    run = driver.run("x")
+    with driver.changing(run.stopped):
+        write_json(run.stopped, {"epoch": 2})
+
+    assert driver.pull().states() == {"x": "stopped"}
+    assert run.epochs.read_text() == "1\n2\n"
+
+
+def test_a_file_uri_is_the_folder(tmp_path):
+    results = Results(f"file://{tmp_path}/r")
+    assert (results.store, results.root) == ("", tmp_path / "r")

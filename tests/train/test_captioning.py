@@ -1,0 +1,144 @@
+"""Captions through the one loop: their loss and halting target by hand, decoding at the end, what is kept to look at."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from recstudy import RunConfig, TrainConfig
+from recstudy.config import SCORES
+from recstudy.data import PhantomCaptions
+from recstudy.data.cache import load
+from recstudy.errors import ConfigError
+from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageHRM, ImageLSTM, ImageTRM
+from recstudy.train.alignment import recalls
+from recstudy.train.loop import Training
+from recstudy.train.losses import answer_loss, right, token_hits
+
+CPU = torch.device("cpu")
+EYES = {"backbone": "small", "weights": "random", "tuned": True}
+TINY = {"width": 16, "heads": 2}
+STANDIN = VQ(codes=4, codebook=16, width=16, layers=1, heads=2, patch=16)
+ENCODER = FuseLIP(
+    width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=16, context=40
+)  # fmt: skip
+ALIGNER = Aligner(encoder=ENCODER, tokenizer=STANDIN, tokenizer_epochs=1)
+
+
+def fused(mode: str) -> dict:
+    return {"backbone": "fuselip", "fuselip": FuseEyes(aligner=ALIGNER, epochs=1, mode=mode)}
+
+
+MODELS = {
+    "lstm": ImageLSTM(**EYES, width=16),
+    "hrm": ImageHRM(**EYES, **TINY, high_layers=1, middle_layers=1, low_layers=1),
+    "trm": ImageTRM(**EYES, **TINY, layers=1, cycles=1, latent_steps=1),
+    "frozen": ImageTRM(backbone="resnet18", weights="random", **TINY, layers=1, cycles=1, latent_steps=1),
+    "fused": ImageTRM(**fused("prefix_causal"), **TINY, layers=1, cycles=1, latent_steps=1),
+    "image only": ImageTRM(**fused("image_only"), **TINY, layers=1, cycles=1, latent_steps=1),
+    "aligner": ALIGNER,
+}
+
+
+def config(model, **train) -> RunConfig:
+    return RunConfig(data=PhantomCaptions(limit=24), model=model, train=TrainConfig(**{"epochs": 1, "batch_size": 8} | train))
+
+
+def trained(model, **train) -> Training:
+    run = config(model, **train)
+    training = Training(run, load(run.data, Path()), CPU)
+    list(training.epochs())
+    return training
+
+
+def test_the_loss_of_a_caption_is_the_mean_over_its_own_tokens():
+    """Two captions of 3 and 1 tokens after BOS, all logits equal: log 5 each; PAD has no part in it."""
+    tokens = torch.tensor([[1, 3, 4, 2, 0], [1, 2, 0, 0, 0]])
+    logits = torch.zeros(2, 4, 5)
+
+    loss = answer_loss(logits, tokens)
+
+    torch.testing.assert_close(loss, torch.full((2,), math.log(5)))
+    sure = logits.clone()
+    sure[0, 0, 3] = sure[1, 0, 2] = 50.0  # the first token of each is certain
+    torch.testing.assert_close(answer_loss(sure, tokens), torch.tensor([2 / 3 * math.log(5), 0.0]))
+
+
+def test_a_caption_is_as_right_as_its_tokens():
+    tokens = torch.tensor([[1, 3, 4, 2, 0], [1, 2, 0, 0, 0]])
+    logits = torch.nn.functional.one_hot(torch.tensor([[3, 4, 0, 0], [2, 0, 0, 0]]), 5).float()
+
+    hits, there = token_hits(logits, tokens)
+
+    assert (hits.tolist(), there.tolist()) == ([2, 1], [3, 1])
+    torch.testing.assert_close(right(logits, tokens, exact=False), torch.tensor([2 / 3, 1.0]))
+    assert right(logits, tokens).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_captioner_takes_the_whole_way(name):
+    training = trained(MODELS[name])
+
+    found = training.finish()
+
+    if name == "aligner":
+        assert {"recall_1", "recall_5", "recall_10", "cosine_before", "cosine_after"} == set(found["metrics"])
+        assert len(training.kept["alignment.json"]["pairs"]) == 24
+    else:
+        assert {"bleu_4", "rouge_l", "cider", "token_accuracy", "caption_loss"} <= set(found["metrics"])
+        assert found["tokenizer"]["text"] == "word (64)"
+        assert found["decode"] == "beam 3"
+        examples = training.kept["captions.json"]["examples"]
+        assert [example["references"] for example in examples] == [
+            training.data.test.captions[row] for row in training.data.test.rows
+        ]
+    assert ("standin-vq" in str(found.get("tokenizer"))) == (name in ("fused", "image only", "aligner"))
+
+
+def test_halting_by_sample_works_on_captions():
+    training = trained(MODELS["hrm"], halting="sample", supervision_steps=2, epochs=2)
+
+    assert training.state.slots is not None
+    assert training.state.slots.batch.told.shape == (8, 31)
+
+
+def test_the_frozen_encoder_is_not_trained():
+    training = trained(MODELS["fused"])
+    encoder = training.state.network.eyes.injection.encoder.state_dict()
+    again = trained(MODELS["fused"], learning_rate=1e-2).state.network.eyes.injection.encoder.state_dict()
+
+    assert all(torch.equal(encoder[name], again[name]) for name in encoder)
+
+
+def test_recall_by_hand():
+    """Three pairs: the first finds its own, the second is beaten by one, the third shares its caption with the first."""
+    images = torch.tensor([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
+    texts = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    tokens = torch.tensor([[1, 5], [1, 6], [1, 5]])
+
+    found = recalls(images, texts, tokens)
+
+    # By image: 1 and 3 are found, 2 has two captions (one text) nearer. By text: 1 and 3 find their images, 2 finds its own.
+    assert found[1] == pytest.approx(100 * (2 / 3 + 1) / 2)
+    assert found[5] == 100
+
+
+def test_the_score_is_the_models_own_or_its_tasks():
+    assert config(MODELS["lstm"]).score == SCORES["caption"] == "token_accuracy"
+    assert config(ALIGNER).score == "recall_1"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model.fuselip": None}, "model.fuselip goes with model.backbone 'fuselip'"),
+        ({"model.tuned": True}, "tuned must be false"),
+        ({"model.fuselip.aligner.encoder.text_vocabulary": 50}, "text_vocabulary must be 64"),
+        ({"model.fuselip.aligner.tokenizer.codes": 8}, "codes must be 8"),
+        ({"train.augment.flip": True}, "train.augment must be off for captions"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, words):
+    with pytest.raises(ConfigError, match=words):
+        config(MODELS["fused"]).with_changes(change)
