@@ -70,6 +70,7 @@ def on_disk(tmp_path, small_disk) -> Shell:
     small_disk.mount()
     shell = Shell(tmp_path)
     shell.results = small_disk.path / "results"
+    shell.place = str(shell.results)
     return shell
 
 
