@@ -2,7 +2,7 @@
 
 Weights, their gradients, the optimiser's state and the copies that are kept of them; and what the forward pass saves for the
 backward pass, each storage once. What a step takes for a moment beside that, such as one layer's gradients, is not in it:
-measured peaks on a CPU lie between 0.8 and 1.25 times the estimate (tests/metrics/test_memory.py).
+measured peaks on a CPU lie between 0.8 and 1.25 times the estimate (tests/metrics/test_training_memory.py).
 """
 
 from contextlib import AbstractContextManager

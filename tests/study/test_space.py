@@ -2,7 +2,7 @@
 
 import optuna
 import pytest
-from test_search import search
+from test_search_plan import search
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.study.search import SAMPLERS, make_search
