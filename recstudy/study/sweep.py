@@ -22,6 +22,7 @@ from ray.tune.search import Searcher
 from recstudy.config import Place
 from recstudy.records import FORMAT, Results, read_json, write_json
 from recstudy.study.cluster import concurrent_runs
+from recstudy.study.groups import Groups
 from recstudy.study.study import Run
 from recstudy.study.view import View, score_name
 from recstudy.train.trial import Trial
@@ -150,7 +151,7 @@ class Sweep:
                 name=self.name,
                 storage_path=scratch,
                 verbose=0,
-                callbacks=[watch],
+                callbacks=[watch, *([Groups()] if place.uses_train else [])],
                 stop=_Over(lambda: self.hopeless or watch.source.over),
                 failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),
                 checkpoint_config=CheckpointConfig(checkpoint_frequency=0),

@@ -17,15 +17,15 @@ ONE = "latent_steps=1, supervision_steps=1"
 
 
 def test_1_a_killed_trial_goes_on_from_its_checkpoint(shell, undisturbed):
+    killed = shell.plan(*TWO)[f"{ONE}, seed 0"]
     with shell.start(*TWO) as driver:
-        until(shell.begun, "ten epochs")
+        until(lambda: killed in shell.begun(), "ten epochs")
         os.kill(*titled(f"tiny {ONE} seed=0", driver.pid), signal.SIGKILL)
         begun = shell.lines()
         output, errors = driver.communicate(timeout=150)
 
     assert driver.returncode == 0, output + errors
     assert shell.attempts() == [1, 2]
-    killed = shell.plan(*TWO)[f"{ONE}, seed 0"]
     assert shell.records()[killed]["attempts"] == 2
     assert shell.lines()[killed][:9] == begun[killed][:9]  # as they were, with their times
     assert curve(shell.results / "runs" / killed) == undisturbed(killed)
