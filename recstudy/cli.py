@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ import tyro
 import recstudy.data
 import recstudy.models  # noqa: F401  both fill the registries
 from recstudy.config import RunConfig
-from recstudy.errors import FAILURES, ConfigError
+from recstudy.errors import FAILURES, ConfigError, StorageError
 from recstudy.records import Results
 from recstudy.study.hints import hints
 from recstudy.study.search import Search, SearchPlan, make_search
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from recstudy.study.sweep import Where
     from recstudy.study.view import View
 
+GONE = 3 + list(FAILURES).index("storage")
 Format = Literal["pdf", "svg", "png"]
 
 
@@ -125,8 +127,8 @@ def _study(study: Study, options: StudyOptions) -> int:
 
         with _view() as view:
             run_at(partial(run_study, plan, runs, results), results, where, view)
-    _report(results, study.name, plan.folder, options.export)
-    return exit_code(runs, results)
+    drawn = _report(results, study.name, plan.folder, options.export)
+    return exit_code(runs, results) if drawn else GONE
 
 
 def _search(study: Search, options: SearchOptions) -> int:
@@ -156,7 +158,8 @@ def _search(study: Search, options: SearchOptions) -> int:
 
         with _view() as view:
             runs = run_at(partial(run_search, plan, results, storage=options.optuna_storage), results, where, view)
-    _report(results, study.name, plan.folder, options.export)
+    if not _report(results, study.name, plan.folder, options.export):
+        return GONE
     found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
     return 0 if found else exit_code(runs, results)
 
@@ -257,8 +260,14 @@ def _commit() -> tuple[str | None, bool]:
     return git("rev-parse", "HEAD"), bool(git("status", "--porcelain"))
 
 
-def _report(results: Results, study: str, preset: str, export: Sequence[str]) -> None:
+def _report(results: Results, study: str, preset: str, export: Sequence[str]) -> bool:
+    """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running."""
     from recstudy.analysis.report import show_report
 
-    page = show_report(results.pull(), study, preset, export, console())
-    results.send(page.parent)
+    try:
+        page = show_report(results.pull(), study, preset, export, console())
+        results.send(page.parent)
+    except (StorageError, ConfigError) as error:
+        print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
+        return False
+    return True

@@ -218,6 +218,8 @@ def _result(result: Json) -> Json:
     made = result.get("provenance") or {}
     provenance = {key: value for key, value in made.items() if key not in ("versions", "hardware")}
     provenance |= made.get("hardware") or {}
+    if provenance.pop("commits", None):  # of every attempt: the code may have changed in between
+        provenance["commit"] = ", then ".join(map(str, made["commits"]))
     provenance["versions"] = ", ".join(
         f"{package} {version}" for package, version in sorted((made.get("versions") or {}).items())
     )

@@ -11,9 +11,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "study"))
 
 from shell import Shell, kill_all, until
-
-EPOCHS = ("--set", "train.epochs=150")
-TWO = ("--only", "latent_steps=1*", *EPOCHS)  # two runs of some seconds, with a checkpoint an epoch
+from twice import EPOCHS, curve
 
 
 @pytest.fixture
@@ -59,9 +57,3 @@ def undisturbed(interrupted: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
     (root / "runs").mkdir()
     return of
-
-
-def curve(run: Path) -> list[tuple]:
-    """Epoch and losses of each line of a run's log."""
-    lines = map(json.loads, (run / "epochs.jsonl").read_text().splitlines())
-    return [(line["epoch"], line["train_loss"], line["selection_loss"]) for line in lines]

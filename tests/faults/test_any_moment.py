@@ -4,8 +4,8 @@ import random
 import time
 
 import pytest
-from conftest import curve
 from shell import Shell, kill_all
+from twice import curve
 
 from recstudy.analysis.frame import load_study
 from recstudy.records import Results

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import TWO, curve
 from shell import TINY, Shell, until
+from twice import TWO, curve
 
 from recstudy.analysis.frame import load_study
 from recstudy.records import Results
@@ -91,9 +91,9 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
         small_disk.fill()
         output, errors = driver.communicate(timeout=150)
 
-    assert driver.returncode == 2
+    assert driver.returncode == 7
     assert output.count("jsonl: No space left on device. 0.0 MB are free there. Checkpoints of unfinished runs take") == 2
-    assert errors.startswith("StorageError: ")  # the report finds no room either
+    assert errors.startswith("The report cannot be drawn. StorageError: ")  # the report finds no room either
     assert errors.endswith(
         f"`recstudy clean {on_disk.results}` shows what can go. Free some space; the same command then goes on.\n"
     )
@@ -109,9 +109,9 @@ def test_10_storage_that_turns_read_only_is_tried_again_and_then_a_clear_stop(on
         small_disk.bar()
         output, errors = driver.communicate(timeout=150)
 
-    assert driver.returncode == 2
+    assert driver.returncode == 7
     assert output.count("Read-only file system. Make it writable again, or give another folder with --results.") == 2
-    assert errors.startswith("StorageError: ")
+    assert errors.startswith("The report cannot be drawn. StorageError: ")
     small_disk.unbar()
     finishes(on_disk)
 
@@ -123,7 +123,7 @@ def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its
         small_disk.unmount()
         output, _ = driver.communicate(timeout=150)
 
-    assert driver.returncode == 2
+    assert driver.returncode == 7
     assert output.count("Bring its file system back; the same command then goes on from what was kept.") == 2
     assert list(small_disk.path.iterdir()) == []
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import curve
 from ray_nodes import TOKEN, free_port, lose, started, until_healthy
 from shell import Shell, processes, until
+from twice import curve
 
 # Ray notices a silent node in 6 s and a driver its silent head in 10 s, instead of a minute each.
 IMPATIENT = {

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import TWO, curve
 from ray_nodes import TOKEN, free_port, started, until_healthy
 from shell import Shell, kill_all, titled, until
+from twice import TWO, curve
 
 ONE = "latent_steps=1, supervision_steps=1"
 

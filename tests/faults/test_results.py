@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import TWO, curve
 from PIL import Image
 from shell import Shell, kill_all, until
+from twice import TWO, curve
 
 import recstudy
 from recstudy.analysis.report import write_report
@@ -198,7 +198,6 @@ def test_21_the_records_say_which_code_made_which_attempt(shell):
     assert commits[-1] in shell.page()
 
 
-@pytest.mark.xfail(strict=True, reason="the page names the commit of the last attempt alone")
 def test_21_the_page_names_the_code_of_every_attempt(tmp_path):
     results = Results(shutil.copytree(SAMPLES[-1], tmp_path / "results"))
     (result,) = results.root.glob("runs/*/result.json")

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import Shell
+from shell import Shell
 
 TINY = Path(__file__).with_name("tiny_search.py")
 
