@@ -12,7 +12,7 @@ from math import log10
 from typing import Any, Literal
 
 from recstudy.analysis.spec import ReportPart
-from recstudy.config import SCORES, RunConfig, canonical, flatten
+from recstudy.config import RunConfig, canonical, flatten
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.study.budget import Budget
 from recstudy.study.design import Variant
@@ -264,7 +264,7 @@ def _check_objectives(search: Search, bases: Mapping[str, RunConfig], stopping: 
             f"--stopping {stopping} ranks runs by one objective, but {search.name} has {choices(search.objectives)}"
         )
     for family, config in bases.items():
-        known = (f"selection_{SCORES[config.data.task]}", *COSTS)
+        known = (f"selection_{config.score}", *COSTS)
         for name in search.objectives:
             if name not in known:
                 raise ConfigError(f"no objective {name!r}: {family} gives {choices(known)}.{nearest(name, known)}")

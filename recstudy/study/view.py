@@ -15,7 +15,7 @@ from recstudy.study.study import Run
 from recstudy.terminal import duration
 
 SHOWN = 12  # running runs in the live table
-SCORED = {"multiclass": "top-1", "multilabel": "AUROC"}  # what a task is scored by, in few letters
+SCORED = {"top1_accuracy": "top-1", "auroc": "AUROC", "token_accuracy": "tokens", "recall_1": "recall@1"}  # in few letters
 
 
 @dataclass
@@ -99,7 +99,7 @@ class View:
         score = outcome.get("score")
         if score is not None and status == "done":
             self._best = max(self._best, (score, run.label))
-        named = SCORED[run.config.data.task]
+        named = SCORED[run.config.score]
         scored = "" if score is None else f"{named} {score:.2f} %"
         what = (
             outcome.get("error", "failed") if failed else scored if status == "done" and scored else f"{status} {scored}".strip()

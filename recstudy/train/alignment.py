@@ -1,6 +1,6 @@
 """How well images and captions lie together: retrieval on the selection split after each epoch, cosines before and after.
 
-Of N pairs, an image's own caption is found within k where fewer than k captions lie closer to the image (recall@k);
+Of N pairs, an image's own caption is found within k where fewer than k other captions lie as close to the image (recall@k);
 captions that are word for word the same count as one. Both directions count half.
 
 Shapes: N pairs, W width.
@@ -61,7 +61,7 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
         shares = []
         for closeness in (cosines_NN, cosines_NN.T):
             own = closeness.masked_fill(~same_NN, -torch.inf).amax(1, keepdim=True)
-            closer = ((closeness > own) & ~same_NN).sum(1)
+            closer = ((closeness >= own) & ~same_NN).sum(1)  # a tie is no find: features that are all alike find nothing
             shares.append((closer < k).double().mean().item())
         found[k] = 100 * sum(shares) / len(shares)
     return found

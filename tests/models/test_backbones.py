@@ -10,7 +10,7 @@ from recstudy.models.backbone import BACKBONES
 from recstudy.models.networks.backbones import BackboneNetwork, frozen
 
 
-@pytest.mark.parametrize("name", sorted(BACKBONES))
+@pytest.mark.parametrize("name", sorted(BACKBONES.keys() - {"fuselip"}))  # which is none of a fixed size
 def test_the_table_says_what_the_networks_are(name):
     backbone = BACKBONES[name]
     side = backbone.side or 64
