@@ -21,6 +21,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def ray_mode() -> Iterator[None]:
+    """A command that joins a cluster presents the user's token from then on; the next test starts without."""
+    before = os.environ.get("RAY_AUTH_MODE")
+    yield
+    if before is None:
+        os.environ.pop("RAY_AUTH_MODE", None)
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder with real data sets in their official layouts."""

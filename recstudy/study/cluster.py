@@ -22,6 +22,7 @@ from recstudy.metrics.memory import training_memory
 from recstudy.study.nodes import PACKAGE, alive, check_code, check_versions, smallest_gpu
 from recstudy.terminal import stop_on_sigterm
 
+TOKEN = "it asks for a token, and ours is missing or wrong"
 ANSWER_S = 12  # an address that is silent for so long is refused
 CLIENT_ANSWER_S = 40  # of ray://, whose server starts a process for each client first: 3 s, 15 on a busy machine
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
@@ -95,8 +96,9 @@ def _answers(address: str) -> None:
         tried = subprocess.run(command, timeout=patience, capture_output=True, text=True, check=False)
     except subprocess.TimeoutExpired as error:
         refused = "Unauthenticated" in str(error.stderr)  # Ray tries again, until it is stopped
-        tried_so = "it asks for a token, and ours is missing or wrong" if refused else f"tried to join for {patience} s"
-        raise ClusterError(_silent(address, tried_so)) from None
+        raise ClusterError(_silent(address, TOKEN if refused else f"tried to join for {patience} s")) from None
+    if "AuthenticationError" in tried.stderr:  # or it gives up by itself
+        raise ClusterError(_silent(address, TOKEN))
     if tried.returncode:
         raise ClusterError(_silent(address, (tried.stderr.strip().splitlines() or ["no reason given"])[-1]))
 

@@ -18,6 +18,8 @@ from recstudy.records import Results
 HOLD = """
 import pathlib, sys, time
 from recstudy import locks
+
+pytestmark = pytest.mark.slow
 locks.BEAT = 0.1
 with locks.locked(pathlib.Path(sys.argv[1]), "process 7 on moon"):
     print("held", flush=True)
@@ -30,7 +32,6 @@ def flipped(content: bytes) -> bytes:
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-@pytest.mark.slow
 def test_7_a_damaged_checkpoint_is_not_used_but_the_one_before_it(again, undisturbed):
     """The newest of one run is cut short, that of the other has a flipped bit."""
     kept = {}
@@ -47,7 +48,6 @@ def test_7_a_damaged_checkpoint_is_not_used_but_the_one_before_it(again, undistu
     assert output.count(" is damaged; trying the checkpoint before it") == 2
 
 
-@pytest.mark.slow
 def test_8_torn_last_lines_are_dropped_and_written_again(again, undisturbed):
     runs = list(again.results.glob("runs/*"))
     for run in runs:
@@ -84,7 +84,6 @@ def finishes(shell: Shell) -> None:
     assert all([epoch for epoch, *_ in curve(run)] == list(range(150)) for run in shell.results.glob("runs/*"))
 
 
-@pytest.mark.slow
 def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small_disk):
     with on_disk.start(*CHOSEN) as driver:
         until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
@@ -102,7 +101,6 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
     finishes(on_disk)
 
 
-@pytest.mark.slow
 def test_10_storage_that_turns_read_only_is_tried_again_and_then_a_clear_stop(on_disk, small_disk):
     with on_disk.start(*CHOSEN) as driver:
         until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
@@ -116,7 +114,6 @@ def test_10_storage_that_turns_read_only_is_tried_again_and_then_a_clear_stop(on
     finishes(on_disk)
 
 
-@pytest.mark.slow
 def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its_place(on_disk, small_disk):
     with on_disk.start(*CHOSEN) as driver:
         until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
@@ -128,7 +125,6 @@ def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its
     assert list(small_disk.path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_10_storage_that_comes_back_in_time_costs_nothing(on_disk, small_disk):
     with on_disk.start(*CHOSEN) as driver:
         until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
@@ -173,7 +169,6 @@ def test_16_a_lock_is_waited_for_and_free_at_once_when_its_holder_dies(shell):
     assert driver.returncode == 0, output + errors
 
 
-@pytest.mark.slow
 def test_16_the_wait_for_a_holder_that_shows_no_sign_of_life_ends(shell):
     shell.results.mkdir()
     (shell.results / "recstudy.json").write_text('{"format": 1}')
@@ -185,7 +180,6 @@ def test_16_the_wait_for_a_holder_that_shows_no_sign_of_life_ends(shell):
     assert "is held by process 7 on moon, which has shown no sign of life for 60 s. Stop that process; if it or its node" in line
 
 
-@pytest.mark.slow
 def test_18_drivers_beside_each_other_run_nothing_twice(shell):
     """Two of one study, of which one waits, and one of another study with the same runs."""
     twin = Shell(shell.folder, shell.folder / "twin.py")

@@ -14,6 +14,8 @@ from ray_nodes import TOKEN, free_port, lose, started, until_healthy
 from shell import Shell, processes, until
 from twice import curve
 
+pytestmark = pytest.mark.slow
+
 # Ray notices a silent node in 6 s and a driver its silent head in 10 s, instead of a minute each.
 IMPATIENT = {
     "RAY_health_check_period_ms": "1000",
@@ -71,7 +73,6 @@ sys.exit(0 if accepted else why)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["killed", "drained"])
 def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, fault):
     port = free_port()
@@ -102,7 +103,6 @@ def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, 
         assert results[run]["attempts"] == (1 if fault == "drained" else len(were))
 
 
-@pytest.mark.slow
 def test_6_a_new_head_goes_on_from_disk_alone(shell, tmp_path):
     port = free_port()
     shell.environment = IMPATIENT

@@ -13,6 +13,8 @@ from ray_nodes import TOKEN, free_port, started, until_healthy
 from shell import Shell, kill_all, titled, until
 from twice import TWO, curve
 
+pytestmark = pytest.mark.slow
+
 ONE = "latent_steps=1, supervision_steps=1"
 
 
@@ -31,7 +33,6 @@ def test_1_a_killed_trial_goes_on_from_its_checkpoint(shell, undisturbed):
     assert curve(shell.results / "runs" / killed) == undisturbed(killed)
 
 
-@pytest.mark.slow
 def test_2_a_group_of_workers_of_which_one_is_killed_starts_again(shell):
     with shell.start("--only", ONE, "--set", "train.epochs=80", "--workers-per-run", "2") as driver:
         until(shell.begun, "ten epochs")
@@ -85,7 +86,6 @@ sys.exit(f"held: {groups}, free: {free}")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("trainer", "budget", "stops", "seconds"),
@@ -114,7 +114,6 @@ def test_19_early_stops_give_back_what_they_held(tmp_path, trainer, budget, stop
     assert max(waits) < seconds
 
 
-@pytest.mark.slow
 def test_20_a_hung_run_is_ended_and_marked(shell):
     """The reader of a fifo that nobody writes hangs, as on a file server that does not answer. The other run goes on."""
     chosen = ("--only", "latent_steps=1*", "--set", "place.silent_minutes=0.1")

@@ -34,6 +34,7 @@ def test_11_a_run_that_diverges_is_a_result_and_not_tried_again(shell):
     assert "2 runs: all finished before" in shell.run(*chosen, code=3)
 
 
+@pytest.mark.slow
 def test_12_a_run_without_memory_is_tried_once_more_alone_and_then_marked(tmp_path):
     shell = Shell(tmp_path, HERE / "hungry.py")
 
@@ -224,6 +225,7 @@ def test_23_ten_thousand_reports_a_second_do_not_stall_the_driver(tmp_path):
     assert max(late.values()) < 3, late
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
 def test_24_records_of_every_version_are_read_and_gone_on_with(tmp_path, sample):
     study = tmp_path / "sample.py"

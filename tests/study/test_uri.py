@@ -110,6 +110,7 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
     assert "tiny" in recstudy(machine("d"), "status", other.place)
 
 
+@pytest.mark.slow
 def test_killed_workers_and_drivers_go_on_from_the_store_over_a_torn_folder(machine, stored):
     shell = machine("a")
     with shell.start(*TWO) as driver:
