@@ -15,11 +15,11 @@ from twice import TWO, curve
 from recstudy.analysis.frame import load_study
 from recstudy.records import Results
 
+pytestmark = pytest.mark.slow
+
 HOLD = """
 import pathlib, sys, time
 from recstudy import locks
-
-pytestmark = pytest.mark.slow
 locks.BEAT = 0.1
 with locks.locked(pathlib.Path(sys.argv[1]), "process 7 on moon"):
     print("held", flush=True)
