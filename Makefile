@@ -1,10 +1,10 @@
-# make demo: the quick study, from nothing to a table and a page.   make check test: what CI runs.
+# make demo: the quick study, from nothing to a table and a page.   make check test test-smoke: what CI runs.
 PYTHON ?= python3
 VENV := .venv
 DATA ?= data
 BIN := $(VENV)/bin
 
-.PHONY: setup demo check test test-faults bench gpu-bench small-images readme clean
+.PHONY: setup demo check test test-smoke test-faults bench gpu-bench small-images pictures readme clean
 
 setup: $(VENV)/installed
 
@@ -28,20 +28,32 @@ check: setup
 test: setup
 	$(BIN)/python -m pytest
 
-# Every fault, injected for real, and the other tests that take long: about 20 minutes. Some need root, and are skipped without.
+# Every study of studies/ with --smoke, and others, each from the command to the page.
+test-smoke: setup
+	$(BIN)/python -m pytest -m "smoke and not slow"
+
+# Every fault, injected for real, and the other tests that take long, in two halves side by side, because they mostly wait: those that
+# start Ray for themselves, and those that join a cluster. Some need root, and are skipped without.
+ALONE := $(addprefix tests/faults/test_,any_moment.py disk.py results.py)
+
 test-faults: setup
-	$(BIN)/python -m pytest -m "" -k "faults or slow" --durations=0
+	$(BIN)/python -m pytest -m "" --durations=0 $(ALONE) & alone=$$!; \
+	$(BIN)/python -m pytest -m slow --durations=0 $(addprefix --ignore=,$(ALONE)); joined=$$?; \
+	wait $$alone && exit $$joined
 
 bench: setup
 	$(BIN)/python studies/bench/overhead.py
 
 gpu-bench: setup
-	$(BIN)/python studies/bench/overhead.py throughput recursion
+	$(BIN)/python studies/bench/overhead.py throughput recursion experts
 
 # 004 in full, for a GPU: MNIST and CIFAR-10, two seeds, about 20 PFLOP each; DATA holds MNIST/ and cifar-10-batches-py/.
 small-images: setup
 	$(BIN)/python studies/hrm_small_images.py --preset paper --only "data=MNIST*" --only "data=CIFAR-10,*" --data $(DATA)
 	$(BIN)/python studies/index.py --take hrm_small_images/paper
+
+pictures: setup
+	$(BIN)/python studies/pictures.py
 
 readme: setup
 	$(BIN)/python studies/index.py

@@ -4,16 +4,53 @@
     run       variant x seed; its id is a digest of everything that decides its numbers
     record    what a run leaves behind
     target    a published number with its source
+    load      a study's records as frames, tables and figures
 
 Importing this loads neither torch nor Ray.
 """
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from recstudy.cli import main
 from recstudy.config import Augment, Place, RunConfig, TrainConfig
 from recstudy.papers import published
-from recstudy.study.design import Variant, grid
+from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.study.search import Search
 from recstudy.study.study import Study
 from recstudy.tunable import Tunable
 
-__all__ = ["Augment", "Place", "RunConfig", "Search", "Study", "TrainConfig", "Tunable", "Variant", "grid", "main", "published"]
+if TYPE_CHECKING:
+    from recstudy.analysis.loaded import Loaded
+
+__all__ = [
+    "Augment",
+    "Place",
+    "RunConfig",
+    "Search",
+    "Study",
+    "TrainConfig",
+    "Tunable",
+    "Variant",
+    "factorial",
+    "grid",
+    "leave_one_out",
+    "load",
+    "main",
+    "one_at_a_time",
+    "published",
+]
+
+
+def load(path: str | Path) -> "Loaded":
+    """The study in this folder, for a notebook: `.runs` and `.epochs` as pandas frames, its tables and figures by name.
+
+    Args:
+        path: `results/studies/NAME/PRESET`, or a results folder with one study.
+
+    Raises:
+        ConfigError: there is no study, or there are several.
+    """
+    from recstudy.analysis.loaded import load as read  # pandas and plotly, which no command needs to start
+
+    return read(path)

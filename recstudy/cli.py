@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 GONE = 3 + list(FAILURES).index("storage")
 Format = Literal["pdf", "svg", "png"]
+Logger = Literal["tensorboard", "wandb", "mlflow", "aim"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Options:
     """Workers that share each batch of one run; 1-4 takes what there is."""
     trainer: Literal["auto", "inline", "train"] | None = None
     """Train inside Tune's process (inline) or on Ray Train workers (train)."""
+    log: tuple[Logger, ...] = ()
+    """Write runs to these trackers too, each with its package: see the README."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ def _where(options: Options) -> "Where":
         present_token()  # before Ray is imported
     from recstudy.study.sweep import Where
 
-    return Where(options.address, _data_folder(options.data), options.download, *_commit())
+    return Where(options.address, data_folder(options.data), options.download, *_commit(), options.log)
 
 
 def _view() -> "View":
@@ -221,17 +224,23 @@ def _settled(plan: SearchPlan, results: Results, storage: str) -> list[Run]:
 
 def _changes(options: Options) -> dict[str, Any]:
     """`--set` and the flags that say how much a run gets, as changes of fields."""
-    changes: dict[str, Any] = {}
-    for setting in options.set:
-        field, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes FIELD=VALUE, such as train.epochs=5, but got {setting!r}")
-        changes[field.strip()] = _value(value.strip())
+    changes = settings(options.set, "train.epochs=5")
     if options.allow_missing:
         changes["data.allow_missing"] = True
     for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer"):
         if getattr(options, flag) is not None:
             changes[f"place.{flag}"] = getattr(options, flag)
+    return changes
+
+
+def settings(given: Iterable[str], example: str) -> dict[str, Any]:
+    """Each `FIELD=VALUE` as field -> value."""
+    changes: dict[str, Any] = {}
+    for setting in given:
+        field, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes FIELD=VALUE, such as {example}, but got {setting!r}")
+        changes[field.strip()] = _value(value.strip())
     return changes
 
 
@@ -242,7 +251,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _data_folder(given: Path | None) -> Path:
+def data_folder(given: Path | None) -> Path:
     return given or Path(os.environ.get("RECSTUDY_DATA", "data"))
 
 

@@ -1,16 +1,25 @@
-"""The `recstudy` command: reads what studies left behind, without torch or Ray."""
+"""The `recstudy` command: reads and shows what studies left behind, without torch or Ray; trains image tokenizers, with torch."""
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from recstudy.cli import Format
+from recstudy.analysis.names import plural
+from recstudy.cli import Format, data_folder, settings
+from recstudy.config import DATASETS, DataConfig, configure
 from recstudy.errors import ConfigError
+from recstudy.models.vq import VQ
 from recstudy.records import Results
 from recstudy.stores import is_uri
 from recstudy.terminal import console, finish
+
+if TYPE_CHECKING:
+    from recstudy.train.tokenizer import Progress
 
 
 @dataclass(frozen=True)
@@ -43,14 +52,157 @@ class Clean:
     """Remove it."""
 
 
+@dataclass(frozen=True)
+class Board:
+    """Show studies and runs in a browser and follow them while they run. Reads records only and writes nothing."""
+
+    path: tyro.conf.Positional[str] = "results"
+    """A results folder."""
+    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
+    """Where to listen. Any other address than this machine's own wants a token."""
+    port: Annotated[int, tyro.conf.arg(metavar="N")] = 8050
+    """0 takes a free one."""
+    token: Annotated[str, tyro.conf.arg(metavar="TOKEN")] = ""
+    """Which readers must have, once, as ?token=TOKEN in the address. Default: RECSTUDY_BOARD_TOKEN."""
+    link: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=URL")] = ()
+    """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """List what a careful reviewer would ask of studies: from their records, and from what their papers contradict."""
+
+    path: tyro.conf.Positional[str] = "results"
+    """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
+    json: bool = False
+    """As a JSON list, one entry a study."""
+
+
+@dataclass(frozen=True)
+class Explain:
+    """Show what is behind one number of a table: its runs, their origin, and how the number follows from theirs.
+
+    Such as: recstudy explain table1:ViTRM:64 results/studies/vitrm_batch_size/paper
+    """
+
+    cell: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="TABLE:ROW:COLUMN")]]
+    """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
+    path: tyro.conf.Positional[str] = "results"
+    """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table, or its URI."""
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Train the stand-in image tokenizer on a data set's training images, as a run that needs one does by itself.
+
+    A run on this machine that asks for the same one uses it. Such as:
+    recstudy tokenizer medpix standin.safetensors --data DIR --set data.size=64 --set tokenizer.codes=16
+    """
+
+    data_set: tyro.conf.Positional[str]
+    """The data set, by its name in a run config: medpix, rocov2, captions (with --set data.path=FOLDER), cifar10, ..."""
+    file: tyro.conf.Positional[Path]
+    """What to write; a file that is there already is left as it is."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+    epochs: Annotated[int, tyro.conf.arg(metavar="N")] = 20
+    """Passes over the training images."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
+    """A field of the data set or of the tokenizer, such as data.size=64 or tokenizer.codes=16. May be given more than once."""
+
+
+Command = Report | Status | Audit | Explain | Clean | Board | Tokenizer
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
-    commands: dict[str, Callable[..., Report | Status | Clean]] = {"report": Report, "status": Status, "clean": Clean}
+    commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
+    commands |= {"clean": Clean, "board": Board, "tokenizer": Tokenizer}
     command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="recstudy")
-    finish(lambda: _read(command))
+    finish(lambda: _done(command))
 
 
-def _read(command: Report | Status | Clean) -> int:
+def _done(command: Command) -> int:
+    if isinstance(command, Board):
+        return _board(command)
+    return _train(command) if isinstance(command, Tokenizer) else _read(command)
+
+
+def _board(command: Board) -> int:
+    from recstudy.board.serve import Board as Server  # it loads Dash
+
+    if is_uri(command.path):
+        raise ConfigError(f"the board reads a folder of this machine, not {command.path}. Mount it, or use `recstudy report`.")
+    token = command.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
+    links = dict(link.partition("=")[::2] for link in command.link)
+    server = Server(Path(command.path.removeprefix("file://")), command.host, command.port, token, links)
+    asks = ", which asks once for ?token=TOKEN" if token else ""
+    print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
+    server.run()
+    return 0
+
+
+def _train(command: Tokenizer) -> int:
+    try:
+        _tokenizer(command, *_configs(command))
+    except KeyboardInterrupt:
+        print("Stopped. Nothing was written.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _tokenizer(command: Tokenizer, data: DataConfig, config: VQ) -> None:
+    _check_free(command.file)
+    import torch
+
+    from recstudy.data.cache import load
+    from recstudy.models.networks.vq_file import save_tokenizer
+    from recstudy.train.prepared import image_tokenizer
+
+    out = console()
+    images = load(data, data_folder(command.data))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def report(done: "Progress") -> None:
+        restarted = f", {plural(done.restarted, 'unused code')} restarted" if done.restarted else ""
+        out.print(f"epoch {done.epoch + 1} of {command.epochs}: loss {done.loss:.4f}{restarted}")
+
+    network, header = image_tokenizer(config, command.epochs, images, data.title, device, report)
+    _check_free(command.file)  # training takes a while
+    save_tokenizer(network, header["facts"], header["trained_on"], command.file)
+    facts, codes = header["facts"], f"{config.codebook:,} codes used"
+    out.print(f"{header['title']}: {command.file}, hash {header['hash']}", soft_wrap=True)
+    out.print(f"On images held out: PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {codes}", soft_wrap=True)
+
+
+def _configs(command: Tokenizer) -> tuple[DataConfig, VQ]:
+    """The data set, and a tokenizer of its images' size.
+
+    Raises:
+        ConfigError: no such data set or field, or images that are not square and coloured.
+    """
+    given: dict[str, dict[str, Any]] = {"data": {"name": command.data_set}, "tokenizer": {}}
+    for path, value in settings(command.set, "tokenizer.codes=16").items():
+        part, _, name = path.partition(".")
+        if part not in given or not name:
+            raise ConfigError(f"--set takes data.FIELD and tokenizer.FIELD here, but got {path!r}")
+        given[part][name] = value
+    data = configure(DATASETS[command.data_set], given["data"], "data")
+    config = configure(VQ, {"size": data.shape[1]} | given["tokenizer"], "tokenizer")
+    if data.shape != (3, config.size, config.size):
+        shape = "x".join(map(str, data.shape))
+        raise ConfigError(f"{config.name} needs images of 3x{config.size}x{config.size}, but those of {data.title} are {shape}")
+    if command.epochs < 1:
+        raise ConfigError(f"--epochs must be at least 1, but got {command.epochs}")
+    return data, config
+
+
+def _check_free(file: Path) -> None:
+    if file.exists():
+        raise ConfigError(f"{file} is there already. Give another name, or remove it first.")
+
+
+def _read(command: Report | Status | Audit | Explain | Clean) -> int:
     from recstudy.analysis.report import show_report, show_status, studies_at
     from recstudy.clean import show_clean
 
@@ -61,7 +213,18 @@ def _read(command: Report | Status | Clean) -> int:
     if isinstance(command, Status):
         show_status(studies_at(_folder(command.path))[0][0], out)
         return 0
-    for results, study, preset in studies_at(_folder(command.path)):
+    found = studies_at(_folder(command.path))
+    if isinstance(command, Audit):
+        from recstudy.analysis.audit.words import show_audits
+
+        show_audits(found, command.json, out)
+        return 0
+    if isinstance(command, Explain):
+        from recstudy.analysis.tables.explain import show_cell
+
+        show_cell(found, command.cell, out)
+        return 0
+    for results, study, preset in found:
         show_report(results, study, preset, command.export, out)
     return 0
 

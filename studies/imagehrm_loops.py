@@ -6,7 +6,7 @@ Asked beside it: one cycle of each level, as "1/1/1" may be read, against two (0
 halting (ACT) helps. Table I predates the paper's own fix of a leak (000-7), so nothing here can reproduce its FuseLIP row.
 Read with it: quick draws its images (synthetic) and knows no pretrained weights: its backbones are a small CNN that is trained
 along, a frozen ResNet-18 with random weights, and FuseLIP on a stand-in image tokenizer, all said so in their names.
-Cost: quick, 6 minutes on 2 cores; standard (MedPix 2.0), an hour of a GPU; paper (ROCOv2, 50 epochs), see --dry-run.
+Cost: quick, about 8 minutes on 2 cores; standard (MedPix 2.0), an hour of a GPU; paper (ROCOv2, 50 epochs), see --dry-run.
 
     python studies/imagehrm_loops.py
     python studies/imagehrm_loops.py --preset standard --data DIR

@@ -19,13 +19,14 @@ from typing import Annotated, Any
 import tyro
 
 from recstudy import Search, Study
-from recstudy.analysis import Arithmetic, Best, Table, markup
-from recstudy.analysis.arithmetic import arithmetic_data, printed
-from recstudy.analysis.best import best_data
+from recstudy.analysis import Alignment, Arithmetic, Best, Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.render import markdown
-from recstudy.analysis.spec import REPORT
-from recstudy.analysis.tables import table_data
+from recstudy.analysis.parts import table_words
+from recstudy.analysis.spec import REPORT, Tabular
+from recstudy.analysis.tables import markup
+from recstudy.analysis.tables.arithmetic import arithmetic_data
+from recstudy.analysis.tables.best import best_data
+from recstudy.analysis.tables.cells import table_data
 from recstudy.records import Results, write_whole
 from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
@@ -90,8 +91,8 @@ def take(results: Results, name: str, preset: str) -> None:
     counted = {spec.name: arithmetic_data(spec) for spec in parts if isinstance(spec, Arithmetic)}
     verdicts = Counter(cell.verdict for table in measured.values() for row in table.rows for cell in row.cells if cell.placed)
     verdicts += Counter(claim.verdict for data in counted.values() for claim in data.claims)
-    texts = {name: markdown(table) for name, table in measured.items()}
-    texts |= {name: markup.markdown(printed(data)) for name, data in counted.items()}
+    verdicts += Counter("not comparable" for spec in parts if isinstance(spec, Alignment) for _ in spec.targets)  # other images
+    texts = {spec.name: markup.markdown(table_words(records, spec)[0]) for spec in parts if isinstance(spec, Tabular)}
     first = done[0]
     content = {
         "command": records.plan["command"],
@@ -174,8 +175,8 @@ def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str
 
 
 def items(study: Study | Search, preset: str) -> dict[str, int]:
-    """Published table or figure -> how many of its values a preset's tables stand beside."""
-    parts = [part for part in study.by_preset(study.report, preset) if isinstance(part, Table | Arithmetic)]
+    """Published table or figure -> how many of its values a preset's tables and figures stand beside."""
+    parts = [part for part in study.by_preset(study.report, preset) if isinstance(part, Table | Arithmetic | Alignment)]
     sources = [target.source.split(" (")[0] for part in parts for target in part.targets]
     return dict(sorted(Counter(sources).items()))
 

@@ -32,7 +32,11 @@ SMALL = {
     "ViT": {"model": ViT(width=64, heads=4, layers=3, ffn_width=128, patch=2, dropout=0.0), "train.ema_decay": 0.0},
     "ResNet-18": {"model": ResNet(stem="imagenet"), "train.ema_decay": 0.0, "train.learning_rate": 1e-3},
 }
-BY_BATCH = Curve("batch_sizes", x="train.batch_size", y="top1_accuracy", by="model", title="Top-1 accuracy against batch size")
+ACROSS = {"x": "train.batch_size", "y": "top1_accuracy", "by": "model"}
+BY_BATCH = [
+    Curve("batch_sizes", **ACROSS, title="Top-1 accuracy against batch size"),
+    Curve("robustness", **ACROSS, drop=True, title="What each model loses away from its best batch size"),
+]
 
 study = Study(
     name="vitrm_batch_size",
@@ -80,13 +84,15 @@ study = Study(
     },
     seeds={"quick": 3, "standard": 1, "paper": 3},
     report={
-        "quick": [Table("table1", rows="model", columns="batch_size", targets=TABLE1), BY_BATCH, LearningCurves()],
-        "standard": [Table("table1", rows="model", columns="batch_size", targets=TABLE1), BY_BATCH, LearningCurves()],
+        "quick": [Table("table1", rows="model", columns="batch_size", targets=TABLE1), *BY_BATCH, LearningCurves()],
+        "standard": [Table("table1", rows="model", columns="batch_size", targets=TABLE1), *BY_BATCH, LearningCurves()],
         "paper": [
             Table("table1_cifar10", rows="model", columns="batch_size", where={"data": "CIFAR-10"}, targets=TABLE1),
             Table("table2_cifar100", rows="model", columns="batch_size", where={"data": "CIFAR-100"}, targets=TABLE2),
-            Curve("cifar10", x="train.batch_size", y="top1_accuracy", by="model", where={"data": "CIFAR-10"}, targets=TABLE1),
-            Curve("cifar100", x="train.batch_size", y="top1_accuracy", by="model", where={"data": "CIFAR-100"}, targets=TABLE2),
+            Curve("cifar10", **ACROSS, where={"data": "CIFAR-10"}, targets=TABLE1),
+            Curve("cifar100", **ACROSS, where={"data": "CIFAR-100"}, targets=TABLE2),
+            Curve("robustness_cifar10", **ACROSS, drop=True, where={"data": "CIFAR-10"}, targets=TABLE1),
+            Curve("robustness_cifar100", **ACROSS, drop=True, where={"data": "CIFAR-100"}, targets=TABLE2),
             LearningCurves(),
         ],
     },

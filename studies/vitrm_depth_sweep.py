@@ -9,7 +9,7 @@ Cost: quick, about 3 minutes on 2 cores; standard, a few GPU hours; paper, some 
 """
 
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Curve, LearningCurves, Table
+from recstudy.analysis import Curve, HeatMap, LearningCurves, Table
 from recstudy.data import Cifar10, Digits
 from recstudy.models import ViTRM
 
@@ -50,6 +50,7 @@ study = Study(
         Table("depths", metrics=("top1_accuracy", "params", "gflops"), targets=FIGURES),
         Curve("figure2", x="train.supervision_steps", y="top1_accuracy", by="model.latent_steps", targets=FIGURES),
         Curve("figure3", x="model.latent_steps", y="top1_accuracy", by="train.supervision_steps", targets=FIGURES),
+        HeatMap("sweep", x="supervision_steps", y="latent_steps"),
         LearningCurves(),
     ],
 )

@@ -7,10 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from objects import ObjectStore, serving
 
-os.environ.setdefault("HYPOTHESIS_MAX_EXAMPLES", "50")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
+settings.register_profile("recstudy", max_examples=50, deadline=None)  # a busy machine fails no test
+settings.load_profile("recstudy")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -50,6 +50,14 @@ def test_other_values_have_other_ids(one, other):
     assert (one.run_id == other.run_id) == (one.values == other.values)
 
 
+def test_younger_fields_leave_ids_as_they_were():
+    """Ids of the code before `train.amsgrad` and `train.backbone_learning_rate`; values of their own make another run."""
+    assert RUN.run_id == "a9d1272ae6711061d73d"
+    assert RunConfig(data=Digits(), model=ResNet(), train=TrainConfig(epochs=3)).run_id == "d2dd4d3d5f3f1124116a"
+    assert RUN.with_changes({"train.amsgrad": True}).run_id != RUN.run_id
+    assert RUN.values["train"].keys() - RUN.deciding["train"].keys() == {"amsgrad", "backbone_learning_rate"}
+
+
 def test_changes_leave_the_config_they_come_from_alone():
     before = RUN.run_id
 
@@ -83,6 +91,8 @@ def test_a_whole_part_may_be_replaced():
         ),
         ({"place.trainer": "inline", "place.workers_per_run": 2}, "trainer 'inline' runs one worker"),
         ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
+        ({"train.amsgrad": True, "train.optimizer": "adam_atan2"}, "amsgrad must be false with optimizer 'adam_atan2'"),
+        ({"train.backbone_learning_rate": 5e-5}, "backbone_learning_rate is for a tuned backbone, but ViTRM trains none"),
     ],
 )
 def test_a_bad_value_is_one_clear_line(changes, message):

@@ -1,12 +1,13 @@
 import csv
 import json
 from importlib.resources import files
+from typing import get_args
 
 import pytest
 
 from recstudy.data import Cifar10, Cifar100
 from recstudy.errors import ConfigError
-from recstudy.models import ResNet, ViT, ViTRM
+from recstudy.models import FuseEyes, ResNet, ViT, ViTRM
 from recstudy.papers import published
 
 MODELS = {
@@ -128,6 +129,24 @@ def test_what_speaks_against_a_number_of_000_goes_with_it():
     assert against["ImageHRM (Triple)", "rouge_l"] == ("from before the paper mended its leak of future words (000-7)",)
 
 
+def test_a_value_that_is_no_number_is_a_setting_and_no_target():
+    metrics = {target.metric for target in published("003_setup")}
+
+    assert {"max_len", "layers", "alpha_lb", "lr_msve"} <= metrics
+    assert not {"split", "act"} & metrics
+    assert len([target for target in published("003_setup") if target.metric == "images"]) == 2  # ROCO's are "over 81000"
+    with pytest.raises(ConfigError, match=r"'act' in 003_setup is a setting \(silu\): there are E, alpha_lb, "):
+        published("003_setup", only=("act",))
+
+
+def test_every_published_table_can_be_read():
+    folder = files("recstudy").joinpath("papers")
+    tables = [file.name.removesuffix(".csv") for file in folder.iterdir() if file.name.endswith(".csv")]
+
+    assert len(tables) > 10
+    assert all(isinstance(published(table), tuple) for table in tables)
+
+
 def test_fields_of_captioners_are_there():
     """A field renamed in the models would leave the numbers of 000 without a place, in silence."""
     from recstudy.config import DATASETS, FAMILIES
@@ -135,6 +154,7 @@ def test_fields_of_captioners_are_there():
     for table in ("000_table1_imagehrm", "000_table2_imagetrm"):
         for target in published(table):
             model, data = FAMILIES[target.where["model.family"]], DATASETS[target.where["data.name"]]
-            fields = {path for path in target.where if path.startswith("model.")}
+            fields = {path for path in target.where if path.startswith("model.")} - {"model.fuselip.mode"}
             assert fields <= {f"model.{name}" for name in model.model_fields}
+            assert target.where.get("model.fuselip.mode", "leaky") in get_args(FuseEyes.model_fields["mode"].annotation)
             assert {"size", "length"} <= set(data.model_fields)

@@ -14,8 +14,8 @@ import pandas as pd
 
 from recstudy.analysis.captions import made_notes
 from recstudy.analysis.examples import IMAGES, Images, damaged, finished, gather, read_kept
+from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.learning import labelled
 from recstudy.analysis.names import DASH
 from recstudy.analysis.spec import Alignment
 from recstudy.analysis.stats import mean_interval

@@ -16,9 +16,11 @@ TEXT = {
     "decode": "captions decoded by",
     "text": "text tokenizer of the models",
     "metrics": "words of the metrics cut by",
+    "rate": "RaTEScore by the models",
     "image": "image tokenizer",
 }
 CIDER_SCALE = "CIDEr as pycocoevalcap gives it: ten times the mean similarity"
+LEAK = "is told the caption it is to write"
 STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP"
 
 
@@ -55,6 +57,12 @@ def is_synthetic(records: StudyRecords, variants: Iterable[int]) -> bool:
     )
 
 
+def leaky_notes(records: StudyRecords, variants: Iterable[int], shown: bool = True) -> tuple[str, ...]:
+    """Names the variants whose numbers show a fault and no model's worth: never compared, and never part of a mean."""
+    labels = ", ".join(records.variants[index]["label"] for index in variants if records.leaks(index))
+    return (f"{'never compared' if shown else 'left out'}, because it {LEAK}: {labels}",) if labels else ()
+
+
 def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
     """Names the findings that no number could be given for: the test split has none with, or none without them."""
     if not any(metric(name).by_finding for name in metrics):
@@ -67,9 +75,20 @@ def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[s
 def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
     """How captions were decoded and cut into tokens and words: without that, none of their scores says anything."""
     used = [metric(name) for name in metrics]
-    words = ("decode", "metrics") if any(one.of_words for one in used) else ()
+    words: tuple[str, ...] = ("decode", "metrics") if any(one.of_words for one in used) else ()
+    words += ("rate",) if "rate_score" in metrics else ()
     told = made_notes(records, variants, (*words, "text", "image")) if any(one.of_text or one.of_words for one in used) else ()
-    return (*told, *([CIDER_SCALE] if "cider" in metrics else []))
+    scored = scored_notes(records, variants) if any(one.of_words for one in used) else ()
+    return (*scored, *told, *([CIDER_SCALE] if "cider" in metrics else []))
+
+
+def scored_notes(records: StudyRecords, variants: Sequence[int]) -> tuple[str, ...]:
+    """What the runs found in the captions that they scored, such as how many have no word, with the variants that it is of."""
+    having: dict[str, list[str]] = {}
+    for run in (run for index in variants for run in records.by_variant[index]):
+        for note in run.get("caption_notes", ()):
+            having.setdefault(f"{note} (seed {run['seed']})", []).append(run["label"])
+    return tuple(f"{note}: {_some(labels)}" for note, labels in having.items())
 
 
 def made_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable
 from typing import Any
 
 from recstudy.analysis.examples import WORD, Examples, words_of
-from recstudy.analysis.mosaic import SMALL, Pixels, picture_uri
+from recstudy.analysis.figures.mosaic import SMALL, Pixels, picture_uri
 from recstudy.analysis.names import plural
 from recstudy.analysis.page import escape, warning_lines
 from recstudy.analysis.spec import Captions

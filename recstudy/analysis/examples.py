@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from recstudy.analysis.captions import made_notes, warnings
+from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
+from recstudy.analysis.figures.mosaic import Pixels
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.learning import cut_note, labelled, shown_variants
-from recstudy.analysis.mosaic import Pixels
 from recstudy.analysis.spec import Captions
 from recstudy.errors import StorageError
 from recstudy.records import Json, read_json

@@ -1,5 +1,6 @@
 """The words of a report around its tables and figures: what was run and at what cost, what failed, settings, provenance."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -27,14 +28,19 @@ PROVENANCE = {
 def header(records: StudyRecords) -> list[str]:
     """Title, question, the author's own words, warnings and the facts."""
     plan = records.plan
-    about = f'<pre class="about">{escape(plan["description"].strip())}</pre>' if plan.get("description", "").strip() else ""
+    about = flowing(plan.get("description", "").strip())
     return [
         f"<h1>{escape(plan['study'])} <small>({escape(plan['preset'])})</small></h1>",
         f'<p class="question">{escape(plan.get("question", ""))}</p>',
         warning_lines(warnings(records)),
         facts(summary(records)),
-        about,
+        f'<pre class="about">{escape(about)}</pre>' if about else "",
     ]
+
+
+def flowing(text: str) -> str:
+    """A docstring without the line breaks inside its sentences, which are as far apart as code is wide; commands keep theirs."""
+    return re.sub(r"(?<![.?!:\n])\n(?=\S)", " ", text)
 
 
 def summary(records: StudyRecords) -> list[tuple[str, str]]:

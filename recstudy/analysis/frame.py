@@ -4,7 +4,7 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +27,8 @@ class StudyRecords:
     `id`, `status` (one of `STATUSES`; `stopped` by a search's scheduler, with the last epoch's `stopped_score`; `unfinished`
     was begun and left neither result nor failure), `levels.AXIS`, every config field that differs between variants
     (`model.latent_steps`), metrics and cost by their names (which are listed in `measured`), `METRIC@DEPTH`, `undefined`
-    (findings that the metrics leave out), `unavailable` (metric -> why there is none), `tokenizers` (of captions: what they
+    (findings that the metrics leave out), `unavailable` (metric -> why there is none), `caption_notes` (what must be known of
+    the captions that were scored), `tokenizers` (of captions: what they
     cut -> name), `decode`, `attempts`, `error_class`, `error`, `traceback`, and `provenance.*`.
     """
 
@@ -89,6 +90,10 @@ class StudyRecords:
             if all(same(self.level(index, name), level) for name, level in where.items())
         ]
 
+    def leaks(self, variant: int) -> bool:
+        """Whether the model was told what it was to say, so that none of its numbers compares with another."""
+        return bool(self.variants[variant].get("leaks"))
+
     def measured(self, variants: Iterable[int]) -> list[str]:
         """The metrics and costs that any run of these variants has, in the order of their first appearance."""
         runs = [run for index in variants for run in self.by_variant[index]]
@@ -137,25 +142,25 @@ def load_study(results: Results, name: str, preset: str) -> StudyRecords:
         known = [f"{study} ({found})" for study, found in studies(results)]
         have = f"there are {choices(known)}.{nearest(f'{name} ({preset})', known)}" if known else "there is none yet."
         raise ConfigError(f"no study {name!r} with the preset {preset!r} in {results.root}: {have}")
-    configs = StudyRecords(results, plan, []).configs
-    varied = varied_fields(configs)
-    shared = [
-        {f"levels.{axis}": plain(level) if isinstance(level, dict | list) else level for axis, level in variant["levels"].items()}
-        | {path: configs[index].get(path) for path in varied}
-        for index, variant in enumerate(plan["variants"])
-    ]
-    rows = [
-        {
-            "variant": index,
-            "label": plan["variants"][index]["label"],
-            "seed": seed,
-            "id": run_id,
-            **shared[index],
-            **_run(results, run_id),
+    bare = StudyRecords(results, plan, [])
+    shared = variant_columns(bare)
+    rows = [{**shared[index], "seed": seed, "id": run_id, **run_columns(results, run_id)} for index, seed, run_id in plan["runs"]]
+    return replace(bare, rows=rows)
+
+
+def variant_columns(bare: StudyRecords) -> list[Json]:
+    """For each variant the columns that all its runs share: its number and label, its levels, the fields that differ between
+    variants; `seed` and `id` are to be filled in."""
+    varied = varied_fields(bare.configs)
+    return [
+        {"variant": index, "label": variant["label"], "seed": None, "id": None}
+        | {
+            f"levels.{axis}": plain(level) if isinstance(level, dict | list) else level
+            for axis, level in variant["levels"].items()
         }
-        for index, seed, run_id in plan["runs"]
+        | {path: config.get(path) for path in varied}
+        for index, (variant, config) in enumerate(zip(bare.variants, bare.configs, strict=True))
     ]
-    return StudyRecords(results, plan, rows)
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
@@ -189,7 +194,7 @@ def at_depth(metric: str, depth: int | str) -> str:
     return f"{metric}@{depth}"
 
 
-def _run(results: Results, run_id: str) -> Json:
+def run_columns(results: Results, run_id: str) -> Json:
     """The columns that a run's folder gives."""
     folder = results.run(run_id)
     try:
@@ -233,6 +238,7 @@ def _result(result: Json) -> Json:
         "unavailable": result.get("unavailable") or {},
         "tokenizers": result.get("tokenizer") or {},
         "decode": result.get("decode"),
+        "caption_notes": result.get("notes") or [],
         **{at_depth(name, depth): value for name, scored in depths.items() for depth, value in scored.items()},
         **{f"selected.{key}": value for key, value in (result.get("selected") or {}).items()},
         "attempts": result.get("attempts"),

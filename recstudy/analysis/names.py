@@ -40,11 +40,21 @@ METRICS = {
     "nll": Metric("NLL", "nats", "lower", ".3f"),
     "ece": Metric("ECE", "%", "lower", ".1f"),
     **{f"bleu_{n}": Metric(f"BLEU-{n}", "", "higher", ".3f", of_words=True) for n in range(1, 5)},
+    "avg_bleu": Metric("Avg-BLEU", "", "higher", ".3f", of_words=True),
     "rouge_l": Metric("ROUGE-L", "", "higher", ".3f", of_words=True),
     "cider": Metric("CIDEr", "", "higher", ".3f", of_words=True),
     "meteor": Metric("METEOR", "", "higher", ".3f", of_words=True),
+    "rate_score": Metric("RaTEScore", "", "higher", ".3f", of_words=True),
+    **{f"nmt_bleu_{n}": Metric(f"BLEU-{n}, 003's program", "", "higher", ".3f", of_words=True) for n in range(1, 5)},
+    "nltk_meteor_without_wordnet": Metric("METEOR, NLTK's without WordNet", "", "higher", ".3f", of_words=True),
+    "rouge_l_f1": Metric("ROUGE-L F1, 003's program", "", "higher", ".3f", of_words=True),
     "token_accuracy": Metric("Token accuracy", "%", "higher", ".1f", of_text=True),
+    "train_token_accuracy": Metric("Token accuracy, training", "%", "higher", ".1f", of_text=True),
+    "extra_loss": Metric("Loss beside the task's", "", "lower", ".3f"),
     "caption_loss": Metric("Caption loss", "nats/token", "lower", ".3f", of_text=True),
+    "router_entropy": Metric("Router entropy", "nats", form=".3f", of_text=True),
+    "expert_load_peak": Metric("Largest expert share", "%", "lower", ".1f", of_text=True),
+    "dropped_tokens": Metric("Dropped tokens", "%", "lower", ".1f", of_text=True),
     "act_loss": Metric("ACT loss", "nats", "lower", ".2f"),  # of the 000 paper, which does not define it
     **{f"recall_{k}": Metric(f"Recall@{k}", "%", "higher", ".1f", of_text=True) for k in (1, 5, 10)},
     "cosine_before": Metric("Cosine, before", form=".3f", of_text=True),
@@ -65,6 +75,8 @@ METRICS = {
     "selection_loss": Metric("Loss, selection", "nats", "lower", ".3f"),
     "selection_top1_accuracy": Metric("Top-1 accuracy, selection", "%", "higher", ".1f"),
     "selection_auroc": Metric("AUROC, selection", "%", "higher", ".1f"),
+    "selection_token_accuracy": Metric("Token accuracy, selection", "%", "higher", ".1f", of_text=True),
+    "selection_recall_1": Metric("Recall@1, selection", "%", "higher", ".1f", of_text=True),
 }
 # What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
 SCALES = {"million": 1e6, "billion": 1e9}

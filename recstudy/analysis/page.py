@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 from plotly.offline import get_plotlyjs
 
-from recstudy.analysis.style import CSS, SCRIPT
+from recstudy.analysis.figures.style import CSS, SCRIPT
 
 
 def escape(text: object) -> str:

@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from recstudy.analysis.export import check_formats
+from recstudy.analysis.audit.rules import audit
+from recstudy.analysis.audit.words import TITLE, audit_html
 from recstudy.analysis.facts import again, failures, header, provenance, settings
+from recstudy.analysis.figures.export import check_formats
 from recstudy.analysis.frame import StudyRecords, load_study, status, studies
 from recstudy.analysis.page import page
 from recstudy.analysis.parts import in_terminal, section
@@ -95,6 +97,7 @@ def _write(records: StudyRecords, study: Path, export: Sequence[str]) -> Path:
     _forget_others(folder, files)
     failed = failures(records)
     sections += [("What failed", failed)] if failed else []
+    sections += [(TITLE, audit_html(audit(records)))]
     sections += [("Settings", settings(records)), ("Provenance", provenance(records)), ("Finish or repeat", again(records))]
     target = folder / "report.html"
     write_whole(target, page(f"{study.parent.name} ({study.name})", header(records), sections))

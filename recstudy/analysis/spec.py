@@ -21,7 +21,8 @@ class Table:
 
     One row a variant; or, with `rows` and `columns` (names of axes), the paper's layout of one metric; or, with `across`,
     one row a metric and one column a variant, without the metrics that no run has. `auroc.*` stands for all metrics of
-    that beginning which the runs have.
+    that beginning which the runs have. `group` puts the rows of each level of an axis (`data`) under a heading, or, by the
+    name of a cost (`gflops`, `params`), those within a tenth of each other; the best is then that of its group.
     """
 
     name: str
@@ -29,28 +30,115 @@ class Table:
     rows: str | None = None
     columns: str | None = None
     across: bool = False
+    group: str | None = None
     where: dict[str, Any] = Field(default_factory=dict)  # axis -> level: only these variants
     targets: tuple[Target, ...] = ()
     title: str = ""
     kind: Literal["table"] = "table"
 
     def __post_init__(self) -> None:
+        if self.group is not None and (self.across or self.rows is not None or self.columns is not None):
+            raise ConfigError(f"table {self.name!r}: group goes with one row a variant, so with neither rows, columns nor across")
         if self.across and (self.rows is not None or self.columns is not None):
             raise ConfigError(f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns")
 
 
 @dataclass(frozen=True, config=_FROZEN)
+class Tuned:
+    """The paper's layout of one metric, in each cell at the level of `over` with the best score on the selection split.
+
+    So a learning rate can be tuned for every model and batch size without a look at the test set.
+    """
+
+    name: str = "tuned"
+    metric: MetricName = "top1_accuracy"
+    rows: str = "model"
+    columns: str = "batch_size"
+    over: str = "learning_rate"
+    by: MetricName = "selection_top1_accuracy"
+    where: dict[str, Any] = Field(default_factory=dict)
+    title: str = ""
+    kind: Literal["tuned"] = "tuned"
+
+
+@dataclass(frozen=True, config=_FROZEN)
 class Curve:
-    """A metric against a swept field, one line for each value of another, with interval bands and published points."""
+    """A metric against a swept field, one line for each value of another, with interval bands and published points.
+
+    With `drop`, each point minus the best of its line, paired by seed: how robust a model is to a batch size.
+    """
 
     name: str
     x: str
     y: MetricName
     by: str | None = None
+    drop: bool = False
     where: dict[str, Any] = Field(default_factory=dict)
     targets: tuple[Target, ...] = ()
     title: str = ""
     kind: Literal["curve"] = "curve"
+
+    def __post_init__(self) -> None:
+        if self.drop and self.x == "eval.depth":
+            raise ConfigError(f"curve {self.name!r}: drop compares runs, and all depths at test are of the same runs")
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Differences:
+    """Each variant minus its base, on the seeds that both have: interval, Holm-adjusted p, verdict, what could be detected.
+
+    The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`); with `base`, a label, that one
+    for all. Beside it stands the difference of the two published numbers, where `targets` has both.
+    """
+
+    name: str = "differences"
+    metric: MetricName = "top1_accuracy"
+    base: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+    targets: tuple[Target, ...] = ()
+    title: str = ""
+    kind: Literal["differences"] = "differences"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Effects:
+    """Of a two-level `factorial`, whole or a fraction: main effects and interactions with intervals, and their aliases."""
+
+    name: str = "effects"
+    metric: MetricName = "top1_accuracy"
+    where: dict[str, Any] = Field(default_factory=dict)
+    title: str = ""
+    kind: Literal["effects"] = "effects"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Interactions:
+    """Cell means of two axes as lines, parallel where the axes do not interact; without `x` and `by`, a panel for every pair."""
+
+    name: str = "interactions"
+    metric: MetricName = "top1_accuracy"
+    x: str | None = None
+    by: str | None = None
+    where: dict[str, Any] = Field(default_factory=dict)
+    title: str = ""
+    kind: Literal["interactions"] = "interactions"
+
+    def __post_init__(self) -> None:
+        if (self.x is None) != (self.by is None):
+            raise ConfigError(f"interactions {self.name!r}: x and by go together, but only one of them is given")
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class HeatMap:
+    """A metric at every two levels of a sweep, as coloured cells with mean, interval and n."""
+
+    name: str
+    x: str
+    y: str
+    metric: MetricName = "top1_accuracy"
+    where: dict[str, Any] = Field(default_factory=dict)
+    title: str = ""
+    kind: Literal["heat_map"] = "heat_map"
 
 
 @dataclass(frozen=True, config=_FROZEN)
@@ -59,6 +147,7 @@ class LearningCurves:
 
     name: str = "learning_curves"
     metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")
+    window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
     title: str = ""
     kind: Literal["learning_curves"] = "learning_curves"
 
@@ -94,6 +183,43 @@ class Captions:
     title: str = ""
     where: dict[str, Any] = Field(default_factory=dict)
     kind: Literal["captions"] = "captions"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class ExpertLoad:
+    """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
+
+    name: str = "load"
+    title: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["expert_load"] = "expert_load"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class ExpertPath:
+    """The experts that each token of one generated caption goes to, a panel a layer: of the first variant that has experts."""
+
+    name: str = "experts"
+    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
+    title: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["expert_path"] = "expert_path"
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class AttentionMaps:
+    """Where a model looks in one test image as it writes each word, and at which words: of the first variant that has kept it.
+
+    Without `layer` and `head`, which count from 1, the mean over them.
+    """
+
+    name: str = "attention"
+    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
+    layer: int | None = Field(default=None, ge=1)
+    head: int | None = Field(default=None, ge=1)
+    title: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["attention_maps"] = "attention_maps"
 
 
 @dataclass(frozen=True, config=_FROZEN)
@@ -169,7 +295,7 @@ class Slices:
 class Pareto:
     """Two metrics or costs against each other, one point a trial (a variant in other studies), and the front as a line.
 
-    In a search `y` is the first objective where it is not named, and `selection_top1_accuracy` is the search's own score.
+    Where `y` is not named it is the search's first objective, which is scored on the selection split.
     """
 
     name: str = "pareto"
@@ -183,17 +309,33 @@ class Pareto:
 class Best:
     """Of a search: a table of its best trials, with each metric over fresh seeds, which the search did not choose by.
 
-    Ranked by the first objective; where there are several, the Pareto front comes first.
+    Ranked by the first objective; where there are several, the Pareto front comes first. `score` is the families' own.
     """
 
     name: str = "best"
     most: int = Field(default=10, ge=1)  # trials
-    metrics: tuple[MetricName, ...] = ("top1_accuracy", "params", "gflops")
+    metrics: tuple[MetricName, ...] = ("score", "params", "gflops")
     title: str = ""
     kind: Literal["best"] = "best"
 
 
-Drawing = Curve | LearningCurves | LossTrace | Mistakes | History | Importance | ParallelCoordinates | Slices | Pareto
-AnyPart = Table | Arithmetic | Best | Captions | Alignment | Drawing
+Inner = ExpertLoad | ExpertPath | AttentionMaps
+Drawing = (
+    Curve
+    | Interactions
+    | HeatMap
+    | LearningCurves
+    | LossTrace
+    | Mistakes
+    | Inner
+    | History
+    | Importance
+    | ParallelCoordinates
+    | Slices
+    | Pareto
+)
+OfCells = Table | Tuned | Best  # each number with the runs behind it
+Tabular = OfCells | Differences | Effects | Arithmetic
+AnyPart = Tabular | Captions | Alignment | Drawing
 ReportPart = Annotated[AnyPart, Field(discriminator="kind")]
 REPORT: TypeAdapter[list[AnyPart]] = TypeAdapter(list[ReportPart])

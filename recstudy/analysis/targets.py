@@ -1,17 +1,20 @@
 """Published numbers beside our own: which variant a target belongs to, and what may be said about the two.
 
 A target belongs to a variant when every setting that the study varies is as the target states it; a setting that the
-target leaves unsaid counts as the preset's own, because that is where the paper's defaults are written down. It is
-comparable when everything else that it states (data set, protocol, epochs, ...) agrees too.
+target leaves unsaid counts as the preset's own, because that is where the paper's defaults are written down. A target that
+names its model has said all of it. It is comparable when everything else that it states (data set, protocol, epochs, ...)
+agrees too.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recstudy.analysis.captions import LEAK
 from recstudy.analysis.frame import StudyRecords, same, varied_fields
-from recstudy.analysis.names import in_own_unit, metric, number, plain
-from recstudy.analysis.stats import verdict
+from recstudy.analysis.names import in_own_unit, metric, number, plain, plural
+from recstudy.analysis.stats import more_seeds, verdict
+from recstudy.config import KINDS, flatten
 from recstudy.papers import Target
 from recstudy.records import Json
 
@@ -59,6 +62,12 @@ class Placed:
             return "reproduced" if off <= self.margin else "differs"
         return verdict(values, self.value, self.margin)
 
+    def outcome(self, values: Sequence[float]) -> str:
+        """The verdict, and where it is open how many more seeds would settle it."""
+        found = self.verdict(values)
+        more = more_seeds(values, self.value, self.margin) if found == "undecided" else None
+        return f"{found}: about {plural(more, 'more seed')}" if more else found
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -74,12 +83,14 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
     homeless: list[tuple[Target, str]] = []
     changed = dict.fromkeys(path for variant in records.variants for path in variant["changes"])
     varied = {"model", *varied_fields(records.configs)}
+    preset = flatten(records.plan["base"])
     for target in targets:
         stated = _counting(target)
         blank = [path for path, value in stated.items() if value is None]
         deciding = [path for path in changed if _decides(path, target.metric)]
+        unsaid = {path: value for path, value in preset.items() if path not in stated and _decides(path, target.metric)}
         said = {path: value for path, value in stated.items() if path in varied or path in changed}
-        homes = [] if blank else [index for index in variants if _belongs(records, index, said, deciding)]
+        homes = [] if blank else [index for index in variants if _belongs(records, index, said, deciding, unsaid)]
         if blank or target.metric not in metrics or not homes:
             homeless.append((target, _no_place(target, blank, metrics)))
             continue
@@ -101,7 +112,7 @@ def _decides(path: str, name: str) -> bool:
     return not path.startswith("place") and not (metric(name).computed and path.startswith(("train", "model.weights")))
 
 
-def _belongs(records: StudyRecords, index: int, stated: Json, changed: Sequence[str]) -> bool:
+def _belongs(records: StudyRecords, index: int, stated: Json, changed: Sequence[str], unsaid: Json) -> bool:
     """Whether the variant is as the target states, or as the preset is, in every setting that some variant changes."""
     for path in changed:
         said = [name for name in stated if name == path or name.startswith(path + ".")]
@@ -109,7 +120,18 @@ def _belongs(records: StudyRecords, index: int, stated: Json, changed: Sequence[
             return False
         if not said and not _as_preset(records, index, path):
             return False
+        if said and path not in said and not _else_as_preset(records, index, path, unsaid):
+            return False
     return True
+
+
+def _else_as_preset(records: StudyRecords, index: int, part: str, unsaid: Json) -> bool:
+    """Whether a part (`model`) has the preset's values where the target says nothing; one of another kind has its own."""
+    config, preset = records.configs[index], records.plan["base"].get(part)
+    if not isinstance(preset, dict) or any(config.get(f"{part}.{kind}") != preset.get(kind) for kind in KINDS):
+        return True
+    own = {path: value for path, value in unsaid.items() if path.startswith(f"{part}.") and path in config}
+    return all(same(config[path], value) for path, value in own.items())
 
 
 def _agrees(records: StudyRecords, index: int, name: str, value: Any) -> bool:
@@ -132,7 +154,8 @@ def _setting(records: StudyRecords, index: int, name: str) -> Any:
 
 def _reasons(records: StudyRecords, index: int, stated: Json, name: str) -> tuple[str, ...]:
     """Why the two cannot be compared: each setting that is not as the target states it."""
-    reasons = [
+    reasons = [LEAK] if records.leaks(index) else []
+    reasons += [
         f"{_short(path)} {plain(_setting(records, index, path))}, not {plain(value)}"
         for path, value in stated.items()
         if not _agrees(records, index, path, value)

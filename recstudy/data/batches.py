@@ -26,7 +26,7 @@ _ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}  # train and
 class Batch(NamedTuple):
     """One worker's share of a batch."""
 
-    images: Tensor  # (B, C, H, W) float32, standardised; (B, F) features of a frozen backbone; or (B, K) codes
+    images: Tensor  # (B, C, H, W) float32, standardised; (B, F) or (B, P, F) features of a frozen backbone; or (B, K) codes
     labels: Tensor  # (B,) int64, as they were before mixing; (B, K) of 1, 0 and -1 (unknown); or (B, T) tokens, PAD behind
     targets: Tensor | None  # (B, K) float32 that sum to 1; None where nothing mixes
     total: int  # images of all workers' shares together
@@ -104,7 +104,7 @@ class Batches:
         return Batch._make(part[share] if isinstance(part, Tensor) else part for part in batch)
 
     def _standardise(self, images: Tensor) -> Tensor:
-        if images.dim() == 2:  # features, or codes
+        if images.dim() < 4:  # features, or codes
             return images
         return images.float().mul_(self._scale).add_(self._shift)
 

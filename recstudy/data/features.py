@@ -1,14 +1,15 @@
 """Features of a frozen backbone: computed once a machine, as memory-mapped arrays that all trials of a node share.
 
-    RECSTUDY_CACHE/features-NAME-DIGEST.npy      (N, F) float32, of all images of one official split
+    RECSTUDY_CACHE/features-NAME-DIGEST.npy      (N, F) or (N, P, F) float32, of all images of one official split
 
-The digest covers the data set's checksum, the split, and every weight of the backbone. What one kind of device computed
-serves the others too, which would round otherwise in the last digits.
+NAME says the backbone and its grid; the digest covers the data set's checksum, the split, and every weight of the backbone.
+What one kind of device computed serves the others too, which would round otherwise in the last digits.
 
-Shapes: N images of an official split, B images of a batch, F features.
+Shapes: N images of an official split, B images of a batch, P places of a grid, F features.
 """
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +27,12 @@ Features = npt.NDArray[np.float32]
 
 
 def features(split: Split, backbone: nn.Module, name: str, device: torch.device) -> Features:
-    """The features (N, F) of `split.images`, from the cache or computed into it; as there, `split.rows` says which count.
+    """The features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows` says which count.
 
     Args:
         split: any part of an official split: all of its images are computed.
-        backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F), in evaluation mode and on `device`.
-        name: the backbone's, for the file.
+        backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F) or (B, P, F), in evaluation mode and on `device`.
+        name: the backbone's with its grid, for the file.
         device: where to compute.
 
     Raises:
@@ -43,7 +44,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
     if not _whole(file, len(split.images)):
         with alone(root, file.stem):
             if not _whole(file, len(split.images)):  # another process may have computed it while this one waited
-                _save(file, _compute(split, backbone, device))
+                _save(file, _computed(split, backbone, device), len(split.images))
     return np.asarray(np.load(file, mmap_mode="c"))
 
 
@@ -57,17 +58,23 @@ def checksum(network: nn.Module) -> str:
     return digest.hexdigest()[:20]
 
 
-def _compute(split: Split, backbone: nn.Module, device: torch.device) -> Features:
-    with torch.inference_mode():
-        batches = (torch.from_numpy(split.images[start : start + BATCH]) for start in range(0, len(split.images), BATCH))
-        return np.concatenate([backbone(batch.to(device).float()).float().cpu().numpy() for batch in batches])
+def _computed(split: Split, backbone: nn.Module, device: torch.device) -> Iterator[Features]:
+    """A batch after the other: a grid of all images may be larger than memory."""
+    for start in range(0, len(split.images), BATCH):
+        with torch.inference_mode():
+            found = backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float())
+        yield found.float().cpu().contiguous().numpy()
 
 
-def _save(file: Path, array: Features) -> None:
+def _save(file: Path, parts: Iterator[Features], count: int) -> None:
     temporary = file.with_name(f".{file.name}.tmp")
     with writing(file.parent):
         with open(temporary, "wb") as opened:
-            np.save(opened, array)
+            for part in parts:
+                if opened.tell() == 0:
+                    header = {"descr": part.dtype.str, "fortran_order": False, "shape": (count, *part.shape[1:])}
+                    np.lib.format.write_array_header_1_0(opened, header)
+                opened.write(part.data)
         temporary.rename(file)
 
 

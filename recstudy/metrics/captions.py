@@ -20,7 +20,7 @@ from recstudy.metrics.java import meteor
 from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.penn_treebank import words
 
-NAMES = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider", "meteor")
+NAMES = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "avg_bleu", "rouge_l", "cider", "meteor")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class CaptionScores:
 
 
 def caption_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> CaptionScores:
-    """BLEU-1..4, ROUGE-L, CIDEr and METEOR of one generated caption and one or more references an image.
+    """BLEU-1..4 and their mean (003), ROUGE-L, CIDEr and METEOR of one generated caption and one or more references an image.
 
     Images without a reference that has a word are left out and counted in the notes, where empty hypotheses are counted too.
 
@@ -57,7 +57,7 @@ def _scores(hypotheses: list[str], references: list[list[str]]) -> tuple[dict[st
         return {}, dict.fromkeys(NAMES, "no image has a reference caption")
     theirs = dict(enumerate(references)), {at: [hypothesis] for at, hypothesis in enumerate(hypotheses)}
     bleu, _ = Bleu(4).compute_score(*theirs, verbose=0)
-    values = dict(zip(NAMES, map(float, bleu), strict=False))
+    values = dict(zip(NAMES, map(float, (*bleu, sum(bleu) / 4)), strict=False))
     values["rouge_l"] = float(Rouge().compute_score(*theirs)[0])
     missing = {}
     if len(hypotheses) > 1:
@@ -67,7 +67,7 @@ def _scores(hypotheses: list[str], references: list[list[str]]) -> tuple[dict[st
     try:
         values["meteor"] = meteor(hypotheses, references)
     except NotAvailable as reason:
-        missing["meteor"] = f"not available: {reason}"
+        missing["meteor"] = str(reason)
     return values, missing
 
 

@@ -9,6 +9,7 @@ mean of the agreements in both directions (2), and 0.5 where a text has no entit
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
@@ -20,6 +21,7 @@ from recstudy.metrics.entities import ABSENT, PRESENT, TYPES, Entities, embedded
 from recstudy.metrics.missing import NotAvailable
 
 NOTE = "sentences end at . ! ? and line breaks, where the program of RaTEScore's authors asks medspaCy"  # belongs in a table
+FOLDER = "RECSTUDY_RATESCORE"  # the environment variable that names a folder with the models
 Weights = Mapping[tuple[str, str], float]
 
 
@@ -31,6 +33,18 @@ class RateModels:
     meanings: Path  # folder of BioLORD-2023-C
     weights: Path  # JSON file of the 25 weights by pair of types: "disease_anatomy": 0.995, ...
     negation: float = 0.8717  # of the "long" weights; 0.3612 of the "short" ones
+
+
+def given_models() -> RateModels:
+    """`entities`, `meanings` and `weights.json` in the folder that RECSTUDY_RATESCORE names.
+
+    Raises:
+        NotAvailable: it names none.
+    """
+    if not os.environ.get(FOLDER):
+        raise NotAvailable(f"{FOLDER} names no folder with its models")
+    folder = Path(os.environ[FOLDER])
+    return RateModels(folder / "entities", folder / "meanings", folder / "weights.json")
 
 
 def rate_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], models: RateModels) -> list[float]:

@@ -3,6 +3,7 @@
 from recstudy.models.aligner import Aligner
 from recstudy.models.arithmetic import parameter_growth
 from recstudy.models.backbone import FuseEyes
+from recstudy.models.caption_transformer import CaptionTransformer
 from recstudy.models.cnn import CNN
 from recstudy.models.densenet import DenseNet
 from recstudy.models.fuselip import FuseLIP
@@ -11,13 +12,17 @@ from recstudy.models.hrm_image import HRMImage
 from recstudy.models.image_hrm import ImageHRM
 from recstudy.models.image_lstm import ImageLSTM
 from recstudy.models.image_trm import ImageTRM
+from recstudy.models.micar import MicarVLMoE
+from recstudy.models.r2gen import R2Gen
 from recstudy.models.resnet import ResNet
+from recstudy.models.show_attend_tell import ShowAttendTell
+from recstudy.models.show_tell import ShowTell
 from recstudy.models.trm import TRM
 from recstudy.models.vit import ViT
 from recstudy.models.vitrm import ViTRM
 from recstudy.models.vq import VQ
 
 __all__ = [
-    "CNN", "HRM", "TRM", "VQ", "Aligner", "DenseNet", "FuseEyes", "FuseLIP", "HRMImage", "ImageHRM", "ImageLSTM", "ImageTRM",
-    "ResNet", "ViT", "ViTRM", "parameter_growth",
+    "CNN", "HRM", "TRM", "VQ", "Aligner", "CaptionTransformer", "DenseNet", "FuseEyes", "FuseLIP", "HRMImage", "ImageHRM",
+    "ImageLSTM", "ImageTRM", "MicarVLMoE", "R2Gen", "ResNet", "ShowAttendTell", "ShowTell", "ViT", "ViTRM", "parameter_growth",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 The network stands in `networks/aligner.py`, the encoder's own fields in `fuselip.py`, the image tokenizer's in `vq.py`.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -20,12 +21,17 @@ class Aligner(ModelConfig):
     """A FuseLIP encoder on the codes of a stand-in image tokenizer, which is trained on the same images first."""
 
     score: ClassVar[str] = "recall_1"
+    reads_captions: ClassVar[bool] = True
 
     family: Literal["fuselip"] = "fuselip"
     encoder: FuseLIP = Field(FuseLIP(), description="the one encoder of image and text")
     tokenizer: VQ = Field(VQ(), description="what makes codes of an image")
     tokenizer_epochs: int = Field(20, ge=1, description="passes over the training images that the image tokenizer is trained for")
-    files: str = Field("", description="a folder with public FuseLIP weights to begin with; empty: drawn ones")
+    files: str = Field(
+        "",
+        description="a folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin): the encoder "
+        "begins with them, and the image tokenizer is theirs. Empty: drawn ones, and a tokenizer trained here",
+    )
 
     @property
     def title(self) -> str:
@@ -42,6 +48,7 @@ class Aligner(ModelConfig):
         if data.task != "caption":
             raise ValueError(f"{self.title} aligns images with captions, but {data.title} is {data.task}")
         fits(self.encoder, self.tokenizer, data)
+        _check_files(self.files)
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         from recstudy.models.networks.aligner import AlignerNetwork
@@ -49,8 +56,27 @@ class Aligner(ModelConfig):
         return AlignerNetwork(self)
 
 
-def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig) -> None:
-    """Refuse (ValueError) an encoder whose ids are not those of the image tokenizer and of the data set's texts."""
+def _check_files(files: str) -> None:
+    if not files:
+        return
+    if not Path(files).is_absolute():
+        raise ValueError(f"model.files must be an absolute path, as workers have folders of their own, but got {files!r}")
+    if not (Path(files) / "config.json").is_file():
+        raise ValueError(
+            f"model.files must be a folder with FuseLIP's config.json and weights, but {files} has none. Download them: "
+            f"`hf download chs20/FuseLIP-S-CC3M-MM --local-dir {files}`"
+        )
+
+
+def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, beside: int = 0) -> None:
+    """Refuse (ValueError) an encoder whose ids are not those of the image tokenizer and of the data set's texts, or one that
+    cannot read a whole caption with as many tokens `beside` it."""
+    if data.tokens + beside > encoder.context:
+        codes = f" and {beside} codes of the image" if beside else ""
+        raise ValueError(
+            f"the encoder's context must hold the {data.tokens:,} tokens of data.length{codes}, but got {encoder.context:,}. "
+            "A shorter data.length cuts captions and counts those it cut"
+        )
     side = data.shape[1]
     if side != tokenizer.size:
         raise ValueError(f"the image tokenizer's size must be data.size, {side}, but got {tokenizer.size}")

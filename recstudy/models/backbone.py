@@ -17,16 +17,19 @@ class Backbone(NamedTuple):
     title: str
     timm: str  # its name there; none for ours
     features: int  # F
+    channels: int  # F of a place of its last map
     params: int
     side: int | None  # pixels a side that it needs; None takes any
 
 
+BackboneName = Literal["resnet18", "resnet101", "swin_t", "swin_b", "small", "fuselip"]
 BACKBONES = {
-    "resnet18": Backbone("ResNet-18", "resnet18", 512, 11_176_512, None),
-    "swin_t": Backbone("Swin-T", "swin_tiny_patch4_window7_224", 768, 27_519_354, 224),
-    "swin_b": Backbone("Swin-B", "swin_base_patch4_window7_224", 1024, 86_743_224, 224),
-    "small": Backbone("small CNN", "", 256, 93_472, None),
-    "fuselip": Backbone("FuseLIP", "", 0, 0, None),  # its sizes are fields
+    "resnet18": Backbone("ResNet-18", "resnet18", 512, 512, 11_176_512, None),
+    "resnet101": Backbone("ResNet-101", "resnet101.tv2_in1k", 2048, 2048, 42_500_160, None),  # torchvision's IMAGENET1K_V2
+    "swin_t": Backbone("Swin-T", "swin_tiny_patch4_window7_224", 768, 768, 27_519_354, 224),
+    "swin_b": Backbone("Swin-B", "swin_base_patch4_window7_224", 1024, 1024, 86_743_224, 224),
+    "small": Backbone("small CNN", "", 256, 64, 93_472, None),
+    "fuselip": Backbone("FuseLIP", "", 0, 0, 0, None),  # its sizes are fields
 }
 
 
@@ -47,9 +50,10 @@ class FuseEyes(Config):
 class CaptionModel(ModelConfig):
     """A captioner's eyes. Defaults: the frozen ResNet-18 of 000, pretrained on ImageNet."""
 
-    backbone: Literal["resnet18", "swin_t", "swin_b", "small", "fuselip"] = Field(
-        "resnet18",
-        description="what sees the image: timm's networks, globally averaged; a small CNN of ours for 64x64 pixels; or FuseLIP",
+    reads_captions: ClassVar[bool] = True
+
+    backbone: BackboneName = Field(
+        "resnet18", description="what sees the image: timm's networks; a small CNN of ours for 64x64 pixels; or FuseLIP"
     )
     fuselip: FuseEyes | None = Field(None, description="of the backbone 'fuselip'")
     weights: Literal["pretrained", "random"] = Field(
@@ -64,7 +68,7 @@ class CaptionModel(ModelConfig):
 
     @property
     def reads_features(self) -> bool:
-        """Whether the network wants the frozen backbone's features (B, F) in place of pixels."""
+        """Whether the network wants the frozen backbone's features, (B, F) or (B, places, F), in place of pixels."""
         return not self.tuned and self.fuselip is None
 
     @property
@@ -77,11 +81,17 @@ class CaptionModel(ModelConfig):
         return self.fuselip is not None and self.fuselip.mode == "leaky"
 
     @property
+    def grid(self) -> int | None:
+        """Places a side at which the image's features stand, (B, grid x grid, F); None: the whole image's, (B, F)."""
+        return None
+
+    @property
     def features(self) -> int:
-        """F: features of an image."""
+        """F: features of an image, or of one of its places."""
         if self.fuselip is not None:
             return self.fuselip.aligner.encoder.dimensions[0]
-        return BACKBONES[self.backbone].features
+        backbone = BACKBONES[self.backbone]
+        return backbone.features if self.grid is None else backbone.channels
 
     @property
     def frozen_params(self) -> int:
@@ -100,7 +110,9 @@ class CaptionModel(ModelConfig):
         """Of one image as the network reads it: features, or pixels."""
         if self.fuselip is not None:
             return (self.fuselip.aligner.tokenizer.codes,)
-        return (self.features,) if self.reads_features else shape
+        if not self.reads_features:
+            return shape
+        return (self.features,) if self.grid is None else (self.grid**2, self.features)
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
         """Trained parameters by part, of which there is `backbone` here."""
@@ -115,7 +127,9 @@ class CaptionModel(ModelConfig):
         if self.fuselip is not None and (self.tuned or not self.recursive):
             raise ValueError("model.backbone 'fuselip' is for recursive captioners, and frozen: tuned must be false")
         if self.fuselip is not None:
-            fits(self.fuselip.aligner.encoder, self.fuselip.aligner.tokenizer, data)
+            aligner, whole = self.fuselip.aligner, self.fuselip.mode != "image_only"
+            aligner.check(data)
+            fits(aligner.encoder, aligner.tokenizer, data, beside=aligner.tokenizer.codes if whole else 0)
             return
         if self.backbone == "small" and self.weights == "pretrained":
             raise ValueError("model.weights must be 'random' with model.backbone 'small', which nobody has trained")
@@ -128,6 +142,21 @@ class CaptionModel(ModelConfig):
         length = getattr(data, "length", 0)
         if length > LONGEST:
             raise ValueError(f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {length:,}")
+
+
+class ReportModel(CaptionModel):
+    """A captioner of 003. Its defaults for the eyes: ResNet-101, pretrained on ImageNet, and trained with the rest."""
+
+    named: ClassVar[str]  # as the paper's tables do
+
+    backbone: BackboneName = Field("resnet101", description="what sees the image: timm's networks, or a small CNN of ours")
+    tuned: bool = Field(True, description="train the backbone too; else it is frozen, and its features are computed once")
+
+    @property
+    def title(self) -> str:
+        """The paper's name, with what sees where that is not the paper's."""
+        usual = (self.backbone, self.weights, self.tuned) == ("resnet101", "pretrained", True)
+        return self.named if usual else f"{self.named} ({self.vision})"
 
 
 class RecursiveCaptionModel(CaptionModel):

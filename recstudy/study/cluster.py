@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import ray
+from ray.job_config import JobConfig
 
 from recstudy.config import Place, RunConfig
 from recstudy.errors import ClusterError, ConfigError
@@ -40,12 +41,18 @@ SETTINGS = {
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # The Metrics tab shows two Grafana dashboards by their uid: Ray's own, and this one in place of Ray Data's.
+    "RAY_GRAFANA_DATA_DASHBOARD_UID": "recstudy",
 }
 
 
 @contextmanager
-def cluster(address: str | None) -> Iterator[str]:
+def cluster(address: str | None, study: str = "") -> Iterator[str]:
     """A connection for as long as the block runs; gives a line that says where the dashboard is.
+
+    Args:
+        address: to join; None starts a cluster on this machine.
+        study: its name, which the Jobs page shows, except for `ray://`, whose jobs Ray itself describes.
 
     Raises:
         ClusterError: nobody answers, or a node has other versions or other code.
@@ -58,6 +65,8 @@ def cluster(address: str | None) -> Iterator[str]:
     if address is not None:
         _answers(address)
     local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
+    if study and not (address or "").startswith("ray://"):
+        local["job_config"] = JobConfig(metadata={"job_name": study})
     try:
         context = ray.init(
             address=address or "local",

@@ -1,14 +1,19 @@
 """Words that make variants: which runs answer the question."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import combinations, product
+from math import log2
+from operator import xor
 from typing import Any
 
+from recstudy.analysis.search import short_names
 from recstudy.config import Config
 from recstudy.errors import ConfigError
 
 Levels = Sequence[Any] | Mapping[str, Any]
+MOST_FACTORS = 8  # of a fraction: its generators are found by trying all, 0.1 s for eight
 
 
 @dataclass(frozen=True)
@@ -19,12 +24,14 @@ class Variant:
         label: shown in tables and matched by `--only`.
         changes: dotted field -> value; a whole part (`model`) may be replaced by a config.
         levels: axis -> level, for tables and curves; axis -> the field it sets, in `axes`.
+        base: the label of the variant that it is compared with, seed by seed, in a report's `Differences`.
     """
 
     label: str
     changes: Mapping[str, Any]
     levels: Mapping[str, Any] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
+    base: str = ""
 
 
 def grid(axes: Mapping[str, Levels]) -> list[Variant]:
@@ -36,7 +43,94 @@ def grid(axes: Mapping[str, Levels]) -> list[Variant]:
     ['latent_steps=1, batch_size=64', 'latent_steps=2, batch_size=64']
     """
     named = {axis: _named(axis, levels) for axis, levels in axes.items()}
-    return [_variant(dict(zip(named, names, strict=True)), named) for names in product(*named.values())]
+    short = _axes(named)
+    return [_variant(dict(zip(short, names, strict=True)), named, short) for names in product(*named.values())]
+
+
+def leave_one_out(parts: Mapping[str, Mapping[str, Any]], *, base: str = "full") -> list[Variant]:
+    """The preset as it is, called `base`, and for each part a variant whose changes take it away.
+
+    All run on the same seeds, which alone decide the order of the data, so that their differences to the base are paired.
+    The base is the preset itself: it needs no more than a name, and the parts come first because they are the question.
+
+    >>> parts = {"without MoE": {"model.experts": 1}, "without load balancing": {"model.balance_weight": 0.0}}
+    >>> [(variant.label, variant.base) for variant in leave_one_out(parts)]
+    [('full', ''), ('without MoE', 'full'), ('without load balancing', 'full')]
+    """
+    if not parts or base in parts:
+        raise ConfigError(f"leave_one_out needs parts, none of them called {base!r} as the base is: {list(parts)}")
+    axes = _axes(path for changes in parts.values() for path in changes)
+    return [Variant(base, {}, {}, axes), *(Variant(label, changes, {}, axes, base) for label, changes in parts.items())]
+
+
+def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[Variant]:
+    """The preset as it is, called `base`, and for each level of each axis a variant that changes nothing else.
+
+    Few runs, and blind to interactions: `factorial` sees those. Axes and levels as in `grid`, without the preset's own levels,
+    which would be the base once more.
+
+    >>> [variant.label for variant in one_at_a_time({"model.experts": [2, 4], "train.batch_size": [64]})]
+    ['base', 'experts=2', 'experts=4', 'batch_size=64']
+    """
+    named = {axis: _named(axis, levels) for axis, levels in factors.items()}
+    axes = _axes(named)
+    alone = [_variant({short: level}, named, axes) for short, axis in axes.items() for level in named[axis]]
+    return [Variant(base, {}, {}, axes), *(replace(variant, base=base) for variant in alone)]
+
+
+def factorial(factors: Mapping[str, Levels], *, fraction: float = 1) -> list[Variant]:
+    """Every combination of two levels an axis, the low one first, or a regular `fraction` of them: 1/2, 1/4, 1/8, ...
+
+    A fraction holds the all-low cell and confounds as little as its size allows (least aberration; Fries and Hunter 1980).
+    Which effects cannot be told apart is said by a report's `Effects`, which reads it off the cells.
+
+    >>> half = factorial({"model.a": [0, 1], "model.b": [0, 1], "model.c": [0, 1]}, fraction=1 / 2)
+    >>> [variant.label for variant in half]
+    ['a=0, b=0, c=0', 'a=0, b=1, c=1', 'a=1, b=0, c=1', 'a=1, b=1, c=0']
+    """
+    for axis, levels in factors.items():
+        if len(levels) != 2:
+            raise ConfigError(f"a factorial has two levels an axis, but {axis!r} has {len(levels)}; grid takes any number")
+    words = _generators(len(factors), _halvings(fraction))
+    basic = len(factors) - len(words)
+    cells = product((0, 1), repeat=len(factors))
+    kept = [
+        all(cell[basic + at] == reduce(xor, (cell[factor] for factor in word)) for at, word in enumerate(words)) for cell in cells
+    ]
+    return [variant for variant, keep in zip(grid(factors), kept, strict=True) if keep]
+
+
+def _halvings(fraction: float) -> int:
+    halvings = -log2(fraction) if fraction > 0 else -1.0
+    if halvings < 0 or not halvings.is_integer():
+        raise ConfigError(f"fraction must be 1, 1/2, 1/4, 1/8, ..., but got {fraction:g}")
+    return int(halvings)
+
+
+def _generators(factors: int, halvings: int) -> list[tuple[int, ...]]:
+    """For each factor that a fraction adds to its basic ones: those whose interaction it is set by."""
+    basic = factors - halvings
+    words = [word for size in range(2, basic + 1) for word in combinations(range(basic), size)]
+    if halvings and factors > MOST_FACTORS:
+        raise ConfigError(f"a fraction of a factorial takes up to {MOST_FACTORS} factors, but got {factors}")
+    if len(words) < halvings:
+        raise ConfigError(
+            f"1/{2**halvings} of a factorial of {factors} factors is too few cells to tell their main effects apart"
+        )
+    return list(min(combinations(words, halvings), key=lambda chosen: _aberration(chosen, basic)))
+
+
+def _aberration(generators: Iterable[tuple[int, ...]], basic: int) -> list[int]:
+    """How many words of 3, 4, ... letters the defining relation has: the short ones confound what is likely to be large."""
+    masks = [sum(1 << factor for factor in word) | 1 << basic + at for at, word in enumerate(generators)]
+    chosen = (part for size in range(1, len(masks) + 1) for part in combinations(masks, size))
+    lengths = [reduce(xor, part).bit_count() for part in chosen]
+    return [lengths.count(length) for length in range(3, basic + len(masks) + 1)]
+
+
+def _axes(fields: Iterable[str]) -> dict[str, str]:
+    """Axis -> field: the last part of its path, or all of it where two fields end alike."""
+    return {short: path for path, short in short_names(fields).items()}
 
 
 def _named(axis: str, levels: Levels) -> dict[Any, Mapping[str, Any]]:
@@ -54,14 +148,10 @@ def _plain(level: Any) -> Any:
     return getattr(level, "title", str(level)) if isinstance(level, Config) else level
 
 
-def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Mapping[str, Any]]]) -> Variant:
+def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Mapping[str, Any]]], axes: Mapping[str, str]) -> Variant:
+    """The variant at these levels, by the axes' short names."""
     changes: dict[str, Any] = {}
-    for axis, level in levels.items():
-        changes |= named[axis][level]
-    short = {axis: axis.rsplit(".", 1)[-1] for axis in levels}
-    return Variant(
-        label=", ".join(f"{short[axis]}={level}" for axis, level in levels.items()),
-        changes=changes,
-        levels={short[axis]: level for axis, level in levels.items()},
-        axes={short[axis]: axis for axis in levels},
-    )
+    for short, level in levels.items():
+        changes |= named[axes[short]][level]
+    label = ", ".join(f"{short}={level}" for short, level in levels.items())
+    return Variant(label=label, changes=changes, levels=levels, axes=axes)

@@ -16,6 +16,7 @@ from recstudy.data.cache import load
 from recstudy.leases import leased
 from recstudy.records import Results, locked
 from recstudy.study.cluster import cluster, fitting
+from recstudy.study.loggers import check_loggers
 from recstudy.study.nodes import check_storage
 from recstudy.study.plan import record_plan
 from recstudy.study.search import SearchPlan
@@ -31,8 +32,9 @@ def run_study(
     """Run those of `runs` that have no result yet, and record the plan.
 
     Raises:
-        StorageError, DataError, ClusterError: before anything is started.
+        ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
+    check_loggers(where.log)
     check_data([run.config for run in missing(runs, results)], where)
     with held(plan, results, view):
         todo = missing(runs, results)
@@ -40,7 +42,7 @@ def run_study(
         if not todo:
             record_plan(plan, results)
             return
-        with ready([run.config for run in todo], results, where, view) as places:
+        with ready(plan.study.name, [run.config for run in todo], results, where, view) as places:
             record_plan(plan, results)  # from here on nothing is refused
             sweep = Sweep(plan.study.name, results, where, view, trainable)
             for place, fit in places.items():  # a warm process serves runs of one size
@@ -76,9 +78,9 @@ def held(plan: Plan | SearchPlan, results: Results, view: View) -> Iterator[Path
 
 
 @contextmanager
-def ready(configs: Sequence[RunConfig], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
-    """A cluster that can do the work, and each place that is asked for with its GPUs decided."""
-    with cluster(where.address) as dashboard:
+def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
+    """A cluster that can do the study's work, and each place that is asked for with its GPUs decided."""
+    with cluster(where.address, study) as dashboard:
         view.connected(dashboard)
         if where.address is not None:
             check_storage(results)

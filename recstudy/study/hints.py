@@ -3,17 +3,18 @@
 from collections.abc import Iterable, Iterator
 from math import ceil
 
+from recstudy.analysis.averaging import averaged_steps, outlasts
 from recstudy.config import RunConfig
 
 
 def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
     """One line each, said once a plan."""
     for config in configs:
-        steps, span = optimiser_steps(config), averaged_steps(config)
-        if steps is not None and steps < span:
+        steps, decay = optimiser_steps(config), config.train.ema_decay
+        if steps is not None and outlasts(decay, steps):
             yield (
-                f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. It will be "
-                "evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
+                f"Note: the moving average of the weights spans {averaged_steps(decay):,.0f} steps, but a run makes {steps:,}. "
+                "It will be evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
             )
             return
 
@@ -26,9 +27,3 @@ def optimiser_steps(config: RunConfig) -> int | None:
     whole = config.train.halting == "sample"  # which leaves out a short last batch
     batches = max(1, images // config.train.batch_size) if whole else ceil(images / config.train.batch_size)
     return batches * config.updates_a_batch * config.train.epochs
-
-
-def averaged_steps(config: RunConfig) -> float:
-    """How many steps the moving average looks back: 1 / (1 - decay)."""
-    decay = config.train.ema_decay
-    return 1 / (1 - decay) if decay else 0.0

@@ -2,18 +2,20 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recstudy.analysis.spec import REPORT
-from recstudy.config import Config, RunConfig
+from recstudy.analysis.spec import REPORT, AnyPart, Best
+from recstudy.config import Config, RunConfig, flatten
 from recstudy.records import FORMAT, Json, Results, write_json
 from recstudy.study.design import Variant
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import Plan, Study
+
+LEAKY = "LEAKY"
 
 
 def plan_record(plan: Plan) -> Json:
@@ -23,6 +25,7 @@ def plan_record(plan: Plan) -> Json:
         "axes": dict(plan.variants[0].axes) if plan.variants else {},
         "variants": [
             variant_record(replace(variant, changes=effective(variant.changes, plan.changes)), config)
+            | _base(variant, plan.variants)
             for variant, config in zip(plan.variants, plan.configs, strict=True)
         ],
         "seeds": list(range(plan.seeds)),
@@ -40,7 +43,9 @@ def search_record(plan: SearchPlan) -> Json:
         "variants": [],
         "seeds": [0],
         "runs": [],
-        "report": REPORT.dump_python(list(search.by_preset(search.report, plan.preset)), mode="json"),
+        "report": REPORT.dump_python(
+            [_scored(part, plan.base.score) for part in search.by_preset(search.report, plan.preset)], mode="json"
+        ),
         "search": {
             "objectives": dict(plan.objectives),
             "sampler": plan.sampler,
@@ -50,6 +55,13 @@ def search_record(plan: SearchPlan) -> Json:
             "confirm": {"best": plan.confirm, "seeds": list(range(1, plan.seeds + 1))},
         },
     }
+
+
+def _scored(part: AnyPart, score: str) -> AnyPart:
+    """A part of a report, with the name of the families' score for `score`."""
+    if not isinstance(part, Best):
+        return part
+    return replace(part, metrics=tuple(score if name == "score" else name for name in part.metrics))
 
 
 def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
@@ -68,15 +80,24 @@ def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
 
 
 def variant_record(variant: Variant, config: RunConfig) -> Json:
-    """A variant as plain JSON values."""
+    """A variant as plain JSON values; the label of one that leaks says so."""
+    leaks = config.model.leaks
+    fields = flatten(config.values)  # where a variant leaves an axis alone, its level is the preset's own
+    own = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
     return {
-        "label": variant.label,
-        "levels": dict(variant.levels),
+        "label": variant.label + f", {LEAKY}" * (leaks and LEAKY not in variant.label),
+        "levels": own | dict(variant.levels),
         "changes": _plain(variant.changes),
         "model": config.model.title,
         "data": config.data.title,
         "synthetic": config.data.synthetic,
+        "leaks": leaks,
     }
+
+
+def _base(variant: Variant, variants: Sequence[Variant]) -> Json:
+    """Where the variant that it is compared with stands among all, if it is compared with one."""
+    return {"base": [other.label for other in variants].index(variant.base)} if variant.base else {}
 
 
 def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -35,8 +35,8 @@ class Search:
         presets: name -> run configs, one a model family; the first preset is the default, and so is its first family.
         vary: fields to choose, by name or glob (`model.*_cycles`); each states its range where it is defined.
         ranges: other ranges for some of them, for every preset or by preset.
-        objectives: what to make large or small: `selection_top1_accuracy` (the score on the selection split), `gflops`,
-            `params`, `train_gflops`. The first is the one that rankings use.
+        objectives: what to make large or small: `score` (the families' own, such as the top-1 accuracy, on the selection
+            split), `gflops`, `params`, `train_gflops`. The first is the one that rankings use.
         first: settings to try first, such as a paper's, for every preset or by preset; the preset's own settings always come
             before them. Those with a `family` are for that family.
         budget: what the search may spend (`24 runs`, `2h`, `40gpuh`), for every preset or by preset.
@@ -52,7 +52,7 @@ class Search:
     presets: Mapping[str, Sequence[RunConfig]]
     vary: Sequence[str]
     ranges: Mapping[str, Any] = field(default_factory=dict)
-    objectives: Mapping[str, Literal["max", "min"]] = field(default_factory=lambda: {"selection_top1_accuracy": "max"})
+    objectives: Mapping[str, Literal["max", "min"]] = field(default_factory=lambda: {"score": "max"})
     first: Sequence[Params] | Mapping[str, Sequence[Params]] = ()
     budget: str | Mapping[str, str] = "24 runs"
     sampler: str = "tpe"
@@ -99,7 +99,8 @@ class SearchPlan:
 
     @property
     def objectives(self) -> Mapping[str, Literal["max", "min"]]:
-        return self.study.objectives
+        """By the names that results have: `selection_top1_accuracy` for `score`."""
+        return {f"selection_{self.base.score}" if name == "score" else name: way for name, way in self.study.objectives.items()}
 
     @property
     def confirm(self) -> int:
@@ -109,7 +110,7 @@ class SearchPlan:
     def definition(self) -> str:
         """Of what is searched, not of how: trials of another definition are kept apart."""
         space = {family: {path: range.record for path, range in fields.items()} for family, fields in self.space.items()}
-        values = {family: config.values for family, config in self.bases.items()}
+        values = {family: config.deciding for family, config in self.bases.items()}
         return hashlib.sha256(canonical([values, space, dict(self.objectives)]).encode()).hexdigest()[:12]
 
     def config(self, params: Params) -> RunConfig:
@@ -118,7 +119,8 @@ class SearchPlan:
         Raises:
             ConfigError: they do not fit together.
         """
-        return self.bases[self._family(params)].with_changes({path: value for path, value in params.items() if path != FAMILY})
+        changes = {path: value for path, value in params.items() if path != FAMILY}
+        return _comparable(self.bases[self._family(params)].with_changes(changes))
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
         return Run(number, label(params), seed, self.config(params).model_copy(update={"seed": seed}))
@@ -263,13 +265,23 @@ def _check_objectives(search: Search, bases: Mapping[str, RunConfig], stopping: 
         raise ConfigError(
             f"--stopping {stopping} ranks runs by one objective, but {search.name} has {choices(search.objectives)}"
         )
-    for family, config in bases.items():
-        known = (f"selection_{config.score}", *COSTS)
-        for name in search.objectives:
-            if name not in known:
-                raise ConfigError(f"no objective {name!r}: {family} gives {choices(known)}.{nearest(name, known)}")
-        if config.train.selection == "last" and any(name.startswith("selection_") for name in search.objectives):
+    for name in search.objectives:
+        if name not in ("score", *COSTS):
+            raise ConfigError(f"no objective {name!r}: there are {choices(('score', *COSTS))}.{nearest(name, ('score', *COSTS))}")
+    for config in map(_comparable, bases.values()):
+        if config.train.selection == "last" and "score" in search.objectives:
             raise ConfigError("train.selection must be 'validation' (or 'test') in a search, which needs a score to go by")
+    scored = {family: f"{config.score} on {config.data.title}" for family, config in bases.items()}
+    if len(set(scored.values())) > 1:
+        each = " and ".join(f"{family} by its {by}" for family, by in scored.items())
+        raise ConfigError(f"{search.name} scores {each}, which no ranking compares: give one --family")
+
+
+def _comparable(config: RunConfig) -> RunConfig:
+    """Refuse a model that is told the answer, which every ranking would put first."""
+    if config.model.leaks:
+        raise ConfigError(f"a search compares, and {config.model.title} is told the caption it is to write. Choose another mode")
+    return config
 
 
 def _seeds(search: Search, preset: str, given: int | None, smoke: bool) -> int:

@@ -14,6 +14,7 @@ from recstudy.errors import ClusterError, ConfigError
 from recstudy.records import Results, read_lines, write_json
 from recstudy.study.budget import Meter, used_up
 from recstudy.study.driver import check_data, held, missing, ready
+from recstudy.study.loggers import check_loggers
 from recstudy.study.plan import record_plan
 from recstudy.study.search import Params, SearchPlan
 from recstudy.study.space import Optimizer
@@ -45,13 +46,14 @@ def run_search(
     Raises:
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
+    check_loggers(where.log)
     check_data(list(plan.bases.values()), where)
     with held(plan, results, view) as folder:
         log = TrialLog(plan, results)
         proposals = Proposals(plan, results, log, view, storage)
         record_plan(plan, results)
         view.searching(plan.budget, len(log.params), len(proposals.waiting))
-        with ready(list(plan.bases.values()), results, where, view) as places:
+        with ready(plan.study.name, list(plan.bases.values()), results, where, view) as places:
             (place,) = places.values()
             gpus = (place.gpus_per_run or 0) * place.workers_per_run
             if plan.budget.unit == "gpuh" and not gpus:

@@ -86,7 +86,7 @@ class Plan:
     @cached_property
     def definition(self) -> str:
         """A digest of what is compared, whatever the number of seeds; another one of the same name is kept apart."""
-        cells = [[variant.label, config.values] for variant, config in zip(self.variants, self.configs, strict=True)]
+        cells = [[variant.label, config.deciding] for variant, config in zip(self.variants, self.configs, strict=True)]
         return hashlib.sha256(canonical(cells).encode()).hexdigest()[:12]
 
     @property
@@ -110,6 +110,7 @@ def make_plan(
     changes = dict(changes or {})
     for variant in variants:
         _not_swept(changes, variant)
+        _has_base(variant, variants)
     base = study.presets[preset].with_changes(changes)
     changes |= SMOKE if smoke else {}
     configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
@@ -127,6 +128,15 @@ def _not_swept(changes: Mapping[str, Any], variant: Variant) -> None:
             raise ConfigError(
                 f"{field!r} is swept by this study. Choose its levels with --only, such as --only '{variant.label}'"
             )
+
+
+def _has_base(variant: Variant, variants: Sequence[Variant]) -> None:
+    labels = [other.label for other in variants]
+    if variant.base and variant.base not in labels:
+        raise ConfigError(
+            f"{variant.label!r} is compared with {variant.base!r}, which is no variant: there are {choices(labels, most=6)}."
+            + nearest(variant.base, labels)
+        )
 
 
 def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:

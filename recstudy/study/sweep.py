@@ -23,6 +23,8 @@ from recstudy.config import Place
 from recstudy.records import FORMAT, Results, read_json, write_json
 from recstudy.study.cluster import concurrent_runs
 from recstudy.study.groups import Groups
+from recstudy.study.loggers import Logger, make_loggers
+from recstudy.study.metrics import Metrics
 from recstudy.study.study import Run
 from recstudy.study.view import View, score_name
 from recstudy.train.trial import Trial
@@ -48,6 +50,7 @@ class Where:
     download: bool = False
     commit: str | None = None
     dirty: bool = False
+    log: tuple[str, ...] = ()  # by which of Ray's loggers, see `loggers.py`
 
 
 class Source(Protocol):
@@ -105,6 +108,11 @@ class Sweep:
     errors: list[str] = field(default_factory=list)
     succeeded: bool = False
 
+    def __post_init__(self) -> None:
+        loggers = make_loggers(self.where.log, self.name, self.results, self.view)
+        self.metrics = Metrics(self.name)
+        self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]
+
     def run(self, place: Place, source: Source, scheduler: TrialScheduler | None = None) -> None:
         """Run what `source` gives until it gives no more.
 
@@ -160,6 +168,8 @@ class Sweep:
         try:
             tuner.fit()
         finally:
+            for listener in self.listeners:
+                listener.close()
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _trial(self, run: Run, place: Place, scratch: str) -> Trial:
@@ -219,13 +229,14 @@ class _Watch(tune.Callback):
         self.stopped_by = STOPPERS.get(type(scheduler), "")
         self.runs: dict[str, Run] = {}  # under way
         self.starved: list[Run] = []  # found no memory
+        self.told = (sweep.view, source, *sweep.listeners)
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        self.sweep.view.started(self._run(trial))
-        self.source.started(self._run(trial))
+        for listener in self.told:
+            listener.started(self._run(trial))
 
     def on_trial_result(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: Outcome, **info: Any) -> None:
         run = self._run(trial)
@@ -236,8 +247,8 @@ class _Watch(tune.Callback):
         elif "status" in result:
             self._ended(run, result)
         else:
-            self.sweep.view.epoch(run, result)
-            self.source.epoch(run, result)
+            for listener in self.told:
+                listener.epoch(run, result)
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run, last = self.runs.get(_settings(trial).run_id), trial.last_result
@@ -247,6 +258,9 @@ class _Watch(tune.Callback):
             with self.sweep.results.changing(folder.stopped):
                 write_json(folder.stopped, record)
             self._ended(run, {"status": "stopped", **record})
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        self.sweep.metrics.show()
 
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
@@ -268,8 +282,8 @@ class _Watch(tune.Callback):
             self.starved += [run] if outcome.get("class") == "out of memory" else []
         else:
             self.sweep.succeeded = True
-        self.sweep.view.ended(run, outcome)
-        self.source.ended(run, outcome)
+        for listener in self.told:
+            listener.ended(run, outcome)
 
     def _run(self, trial: TuneTrial) -> Run:
         return self.runs[_settings(trial).run_id]

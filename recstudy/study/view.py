@@ -90,6 +90,9 @@ class View:
     def warned(self, run: Run, text: str) -> None:
         self._say(f"{run.label}, seed {run.seed}: warning: {text}")
 
+    def logger_failed(self, name: str, error: str) -> None:
+        self._say(f"--log {name} has stopped, and the runs go on: {error}")
+
     def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
         _, before = self._running.pop(run.id, (run, {}))
         self._epochs_done += 1 - _share(before)

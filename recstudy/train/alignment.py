@@ -20,6 +20,7 @@ from recstudy.models.networks.contract import Network, build
 from recstudy.models.networks.fuselip_loss import siglip_loss
 from recstudy.train.captioning import EXAMPLES
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
+from recstudy.train.inputs import begin
 from recstudy.train.parallel import concatenated
 from recstudy.train.seeds import draw
 from recstudy.train.watchdog import alive
@@ -80,6 +81,7 @@ def findings(
         raise Diverged("the features of the test set are not finite")
     torch.manual_seed(draw(config.seed, "weights"))
     before = build(config.model, config.data).to(images_NW.device)
+    begin(before, config.model)
     cosines = {"before": features(before, test, config)[:2], "after": (images_NW, texts_NW)}
     own = {when: (left * right).sum(-1).tolist() for when, (left, right) in cosines.items()}
     found = {f"recall_{k}": value for k, value in recalls(images_NW, texts_NW, tokens).items()}

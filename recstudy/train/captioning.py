@@ -17,7 +17,9 @@ from recstudy.config import RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet
 from recstudy.data.text import Tokenizer
-from recstudy.metrics.captions import caption_scores
+from recstudy.metrics.captions import CaptionScores, caption_scores
+from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics.rate_score import NOTE, given_models, rate_scores
 from recstudy.models.backbone import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
@@ -25,15 +27,16 @@ from recstudy.train.decode import decode
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
 from recstudy.train.losses import answer_loss, token_hits
 from recstudy.train.parallel import total
+from recstudy.train.routing import expert_use, kept
 from recstudy.train.watchdog import alive
 
 EXAMPLES = 36  # test images whose captions are kept to look at
 
 
 def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
-    """Nats a token and token accuracy in percent on the selection split, over all workers."""
+    """Nats a token and token accuracy in percent, over all workers where `batches` are this one's share."""
     (sums,) = told(network, batches, config)
-    loss, hits, tokens, captions = total(sums).tolist()
+    loss, hits, tokens, captions = (total(sums) if batches.world > 1 else sums).tolist()  # at the end the others wait
     return loss / captions, 100 * hits / tokens
 
 
@@ -74,23 +77,38 @@ def findings(
     if not np.isfinite(loss):
         raise Diverged("the loss of the test set is not finite")
     _, seen = selection_scores(network, train, config)
-    written = captions(network, test, config, data.tokenizer)
+    ids = captions(network, test, config, data.tokenizer)
+    written = [data.tokenizer.decode(row) for row in ids]
     references = [data.test.captions[row] for row in data.test.rows]
-    scores = caption_scores(written, references)
+    scores, rate = caption_scores(written, references), rated(written, references)
     taught = {"token_accuracy": accuracy, "caption_loss": loss, "train_token_accuracy": seen}
+    shared, routing = expert_use(network, test, config)
     found = {
-        "metrics": scores.values | taught,
+        "metrics": scores.values | rate.values | taught | shared,
         "depths": {"token_accuracy": by_depth(network, test, config)},
-        "unavailable": scores.missing,
+        "unavailable": scores.missing | rate.missing,
         "notes": list(scores.notes),
         "tokenizer": {
             "text": f"{data.tokenizer.name} ({data.classes:,})",
             "checksum": data.tokenizer.checksum,
             "metrics": scores.tokenizer,
+            "rate": rate.tokenizer,
         },
         "decode": described(config.model),
+        **({"routing": routing} if routing else {}),
     }
-    return found, examples(written, references, data)
+    return found, examples(written, references, data) | kept(network, test, ids, config, data.tokenizer)
+
+
+def rated(written: Sequence[str], references: Sequence[Sequence[str]]) -> CaptionScores:
+    """RaTEScore where its models are given; they stand in the place of the tokenizer."""
+    try:
+        models = given_models()
+        scores = rate_scores(written, references, models)
+    except NotAvailable as reason:
+        return CaptionScores({}, {"rate_score": str(reason)}, "", ())
+    made = f"{models.entities} and {models.meanings}, weights {models.weights}; {NOTE}"
+    return CaptionScores({"rate_score": float(np.mean(scores))}, {}, made, ())
 
 
 def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, float]:
@@ -102,12 +120,12 @@ def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, fl
     return {str(depth): 100 * (hits / tokens).item() for depth, (_, hits, tokens, _) in zip(depths, sums, strict=True)}
 
 
-def captions(network: Captioner, batches: Batches, config: RunConfig, tokenizer: Tokenizer) -> list[str]:
-    """The model's own caption of every image."""
+def captions(network: Captioner, batches: Batches, config: RunConfig, tokenizer: Tokenizer) -> list[list[int]]:
+    """The ids of the model's own caption of every image, as `decode` gives them."""
     model = config.model
     assert isinstance(model, CaptionModel)
     network.eval()
-    texts: list[str] = []
+    written: list[list[int]] = []
     for batch in batches.plain(max(1, own_batch(config) // model.beam)):
         alive()
         with autocast(batch.images.device, config.train):
@@ -121,8 +139,8 @@ def captions(network: Captioner, batches: Batches, config: RunConfig, tokenizer:
                 width=model.beam,
                 length_normalisation=model.length_normalisation,
             )
-        texts += [tokenizer.decode(row) for row in ids.tolist()]
-    return texts
+        written += ids.tolist()
+    return written
 
 
 def described(model: Any) -> str:

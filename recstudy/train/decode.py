@@ -6,7 +6,7 @@ A beam search keeps the `width` captions of the highest score. One that has ende
 score; it is given up only for `width` better ones. PAD and BOS are never written.
 
 In 003's code all beams start equal and so stay equal: it is greedy. It does not stop at EOS either: a caption goes on,
-and its later words count, until every caption of the batch gives EOS at the same step (contradictions 003-2, 003-3).
+and its later words count, until every caption of the batch gives EOS at the same step (contradiction 003-2).
 
 Shapes: B images, W beams, T tokens, V vocabulary.
 """

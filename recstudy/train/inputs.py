@@ -5,19 +5,21 @@ Features and codes are computed once a machine and kept beside the decoded data.
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig, TrainConfig
+from recstudy.config import ModelConfig, RunConfig, TrainConfig
 from recstudy.data.cache import DataSet, Split
 from recstudy.data.features import features
 from recstudy.models.aligner import Aligner
 from recstudy.models.backbone import CaptionModel
-from recstudy.models.networks.backbones import frozen
+from recstudy.models.networks.backbones import BackboneNetwork, frozen
 from recstudy.models.networks.contract import Network
-from recstudy.models.vq import VQ
+from recstudy.models.networks.fuselip_weights import load_public, public_hash
+from recstudy.models.networks.vq import ImageTokenizer
 from recstudy.train.prepared import encoder_weights, image_codes, image_tokenizer
 
 Read = Callable[[Split], Split]
@@ -27,19 +29,18 @@ def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read
     """How a split is read, and what the result must state of the tokenizer that does it."""
     model = config.model
     if isinstance(model, CaptionModel) and model.fuselip is not None:
-        aligner = model.fuselip.aligner
-        return _codes(aligner.tokenizer, aligner.tokenizer_epochs, config, data, device)
+        return _codes(model.fuselip.aligner, config, data, device)
     if isinstance(model, Aligner):
-        return _codes(model.tokenizer, model.tokenizer_epochs, config, data, device)
+        return _codes(model, config, data, device)
     if isinstance(model, CaptionModel) and model.reads_features:
-        backbone, name = frozen(model).to(device), model.backbone
-        return lambda split: replace(split, images=features(split, backbone, name, device)), {}
+        return _features(model, frozen(model).to(device), device), {}
     return lambda split: split, {}
 
 
 def equip(network: Network, config: RunConfig, data: DataSet, align: Callable[[RunConfig], dict[str, Tensor]]) -> None:
-    """Give a captioner the FuseLIP encoder that `align` trains, where it has one."""
+    """Give a captioner the FuseLIP encoder that `align` trains, where it has one, and an aligner the public weights."""
     model = config.model
+    begin(network, model)
     if not isinstance(model, CaptionModel) or model.fuselip is None:
         return
     eyes = network.get_submodule("eyes.injection.encoder")
@@ -49,13 +50,47 @@ def equip(network: Network, config: RunConfig, data: DataSet, align: Callable[[R
         ema_decay=0.0, selection="last",
     )  # fmt: skip
     aligned = RunConfig(data=config.data, model=own.aligner, train=train)
-    weights = encoder_weights(aligned, data, lambda: align(aligned))
+    begun = public_hash(Path(own.aligner.files)) if own.aligner.files else ""
+    weights = encoder_weights(aligned, data, begun, lambda: align(aligned))
     eyes.load_state_dict({name.removeprefix("encoder."): value for name, value in weights.items()})
 
 
-def _codes(tokenizer: VQ, epochs: int, config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
-    network, header = image_tokenizer(tokenizer, epochs, data, config.data.title, device)
+def begin(network: Network, model: ModelConfig) -> None:
+    """Give an aligner the public weights that it begins with, where it names some."""
+    if isinstance(model, Aligner) and model.files:
+        encoder, _ = load_public(model.encoder, model.tokenizer, Path(model.files))
+        network.get_submodule("encoder").load_state_dict(encoder.state_dict())
+
+
+def _features(model: CaptionModel, backbone: BackboneNetwork, device: torch.device) -> Read:
+    name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
+
+    def read(split: Split) -> Split:
+        images: Any = features(split, backbone, name, device)
+        return replace(split, images=images, source=f"{split.source}/{name}-{model.weights}")
+
+    return read
+
+
+def _codes(aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
+    tokenizer, stated = _image_tokenizer(aligner, config, data, device)
+
+    def read(split: Split) -> Split:
+        codes: Any = image_codes(split, tokenizer, stated["image_hash"], device)
+        return replace(split, images=codes, source=f"{split.source}/{stated['image_hash']}")
+
+    return read, stated
+
+
+def _image_tokenizer(
+    aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
+) -> tuple[ImageTokenizer, dict[str, Any]]:
+    """The one of the public weights, or a stand-in trained on the same images; and what a result states of it."""
+    if aligner.files:
+        _, public = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
+        name = f"{aligner.tokenizer.name} (public weights)"
+        return public.to(device).eval(), {"image": name, "image_hash": public_hash(Path(aligner.files))}
+    network, header = image_tokenizer(aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device)
     facts = header["facts"]
-    quality = f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {tokenizer.codebook:,} codes used"
-    stated = {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}
-    return lambda split: replace(split, images=image_codes(split, network, header, device)), stated
+    quality = f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,} codes used"
+    return network.tokenizer, {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}

@@ -42,6 +42,7 @@ from recstudy.train.watchdog import alive
 # What a run has used up: wall seconds, those of the training passes, images begun, and images x supervision steps.
 SPENT = ("seconds", "train_seconds", "images", "image_steps")
 TRACED = 200  # losses kept of an epoch, evenly spaced
+BY_EPOCH = ("epoch", "step")  # schedules that count epochs
 
 
 @dataclass
@@ -90,6 +91,7 @@ class Training:
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
         self.trace: dict[str, Any] = {}  # the last epoch's losses, update by update
+        self._extras: list[Tensor] = []  # what the network added to this epoch's losses
         self.kept: dict[str, Any] = {}  # what a person may look at, by file of the run's folder, after `finish`
         self._read, self._facts = reader(config, data, device)
         self._forward = torch.compile(network, dynamic=False) if compile else network
@@ -141,6 +143,7 @@ class Training:
         """One pass over the training images; the losses stay on the device until it ends."""
         started, first = time.perf_counter(), self.state.updates
         self.state.network.train()
+        self._extras = []
         losses: list[Tensor] = []
         weights: list[float] = []  # of each loss: images it stands for
         begun = torch.zeros((), device=self.device)
@@ -167,7 +170,8 @@ class Training:
             self.state.spent[name] += value
         halts, steps = total(ended).tolist()
         used = steps / halts if halts else image_steps / images
-        return {"train_loss": loss, "supervision_steps_used": used, "images": images, "train_seconds": seconds}
+        extra = {"extra_loss": total(torch.stack(self._extras)).mean().item()} if self._extras else {}
+        return {"train_loss": loss, **extra, "supervision_steps_used": used, "images": images, "train_seconds": seconds}
 
     def train_batch(self, batch: Batch) -> list[Tensor]:
         """Supervision steps on one batch, until it halts; this worker's part of each step's mean loss."""
@@ -183,7 +187,7 @@ class Training:
                 continue
             loss = step_loss(output, batch, config, exact=self.config.model.exact_halt).sum() / batch.total
             losses.append(loss.detach())
-            pending.append(loss)
+            pending.append(loss + self._extra(output, batch))
             if config.detach_carry:
                 self._step(pending.pop())
                 carry = detached(carry)
@@ -207,9 +211,17 @@ class Training:
                 following, _ = self._forward(slots.batch.images, carry)
             target = proceed_target(following, steps, config.supervision_steps)
         loss = step_loss(output, slots.batch, config, target, self.config.model.exact_halt).sum() / batch.total
-        self._step(loss)
+        self._step(loss + self._extra(output, batch))
         state.slots = Slots(slots.batch, carry, steps, done)
         return [loss.detach()]
+
+    def _extra(self, output: Output, batch: Batch) -> Tensor | float:
+        """This worker's part of what the network adds to the task's loss."""
+        if output.extra is None:
+            return 0.0
+        extra = output.extra * (len(batch.images) / batch.total)
+        self._extras.append(extra.detach())
+        return extra
 
     @property
     def _by_sample(self) -> bool:
@@ -232,7 +244,7 @@ class Training:
     def _schedule(self) -> float:
         """Set the learning rate for what comes next, and say it."""
         state, config = self.state, self.config.train
-        if config.schedule == "epoch":
+        if config.schedule in BY_EPOCH:
             rate = learning_rate(config, state.epoch, config.epochs)
         else:
             updates = self.config.updates_a_batch if config.schedule == "update" else 1
@@ -243,7 +255,7 @@ class Training:
 
     def _step(self, loss: Tensor) -> None:
         state, config = self.state, self.config.train
-        if config.schedule != "epoch":
+        if config.schedule not in BY_EPOCH:
             self._schedule()
         for optimizer in state.optimizers:
             optimizer.zero_grad(set_to_none=True)

@@ -2,6 +2,7 @@
 
 lr(e) = lr e / W                                                for e < W, W = round(warmup E)      (1)
       = lr_end + (lr - lr_end) (1 + cos(pi (e - W) / (E - W))) / 2    from there on                  (2)
+      = lr / 10^floor(e / S),  S = floor(E / 2)                         there, with schedule `step`  (6)
 shadow <- d shadow + (1 - d) weights      after each optimiser step; starts at the initial weights   (3)
 
 Adam-atan2 (Everett et al. 2024, without their constants, as HRM and TRM use it):
@@ -21,14 +22,16 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.config import TrainConfig
-from recstudy.models.networks.contract import Network
+from recstudy.models.networks.contract import Network, VisionEncoder
 
 
 def learning_rate(config: TrainConfig, done: int, length: int) -> float:
-    """Equations (1)-(2) after `done` of `length` epochs or updates; past its length the schedule stays at its end."""
+    """Equations (1)-(2), or (6), after `done` of `length` epochs or updates; past its length the cosine stays at its end."""
     warmup = round(config.warmup * length)
     if done < warmup:
         return config.learning_rate * done / warmup
+    if config.schedule == "step":
+        return config.learning_rate / 10 ** (done // max(1, length // 2))
     turn = math.pi * min(1.0, (done - warmup) / (length - warmup))
     end = min(config.final_learning_rate, config.learning_rate)
     return end + (config.learning_rate - end) * (1 + math.cos(turn)) / 2
@@ -37,11 +40,11 @@ def learning_rate(config: TrainConfig, done: int, length: int) -> float:
 def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """One for the weights, with weight decay on all of them (002), and one for the puzzle embeddings where there are any.
 
-    Every group keeps its own peak rate as `peak`, which the one schedule scales.
+    Vision encoders are a group of their own where they have a rate of their own. Every group keeps its own peak rate as
+    `peak`, which the one schedule scales.
     """
     sparse = [module.weight for module in network.modules() if is_table(module)]
-    dense = [weight for weight in network.parameters() if all(weight is not other for other in sparse)]
-    optimizers: list[torch.optim.Optimizer] = [_adam(dense, config)]
+    optimizers: list[torch.optim.Optimizer] = [_adam(_groups(network, sparse, config), config)]
     if sparse:
         optimizers.append(SignSGD(sparse, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay))
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
@@ -49,16 +52,28 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
     return optimizers
 
 
+def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> list[dict[str, Any]]:
+    """All weights but the `tables`, by learning rate; the one that the schedule is told of comes first."""
+    rate = config.backbone_learning_rate
+    encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)] if rate is not None else []
+    seeing = {id(weight) for encoder in encoders for weight in encoder.parameters()}
+    dense = [weight for weight in network.parameters() if all(weight is not table for table in tables)]
+    groups: list[dict[str, Any]] = [{"params": [weight for weight in dense if id(weight) not in seeing]}]
+    if seeing:
+        groups.append({"params": [weight for weight in dense if id(weight) in seeing], "lr": rate})
+    return groups
+
+
 def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
     """Whether a module is a table of puzzle embeddings, which have sparse gradients."""
     return isinstance(module, nn.Embedding) and module.sparse
 
 
-def _adam(weights: list[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
+def _adam(weights: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
     rate, betas, decay = config.learning_rate, (config.beta1, config.beta2), config.weight_decay
     if config.optimizer == "adam_atan2":
         return AdamAtan2(weights, lr=rate, betas=betas, weight_decay=decay)
-    return torch.optim.AdamW(weights, lr=rate, betas=betas, weight_decay=decay, fused=True)
+    return torch.optim.AdamW(weights, lr=rate, betas=betas, weight_decay=decay, amsgrad=config.amsgrad, fused=True)
 
 
 def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:

@@ -22,10 +22,10 @@ from recstudy.config import RunConfig, canonical
 from recstudy.data.cache import DataSet, Split, alone, cache_folder
 from recstudy.data.images import Tokens
 from recstudy.files import write_whole
-from recstudy.models.networks.vq import VQNetwork, unit
+from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, unit
 from recstudy.models.networks.vq_file import load_tokenizer, save_tokenizer
 from recstudy.models.vq import VQ
-from recstudy.train.tokenizer import train_tokenizer
+from recstudy.train.tokenizer import Progress, train_tokenizer
 from recstudy.train.watchdog import alive
 
 BATCH = 64
@@ -42,12 +42,19 @@ def made(kind: str, ending: str, decides: Any, make: Callable[[Path], None]) -> 
     return file
 
 
-def image_tokenizer(config: VQ, epochs: int, data: DataSet, title: str, device: torch.device) -> tuple[VQNetwork, dict[str, Any]]:
+def image_tokenizer(
+    config: VQ,
+    epochs: int,
+    data: DataSet,
+    title: str,
+    device: torch.device,
+    report: Callable[[Progress], None] = lambda progress: alive(),
+) -> tuple[VQNetwork, dict[str, Any]]:
     """A tokenizer trained on all training images of a data set, and its header: title, facts, hash."""
 
     def train(file: Path) -> None:
         images = torch.from_numpy(np.asarray(data.train.images[np.sort(data.train.rows)]))
-        network, facts = train_tokenizer(images, config, epochs, seed=0, report=lambda progress: alive(), device=device)
+        network, facts = train_tokenizer(images, config, epochs, seed=0, report=report, device=device)
         save_tokenizer(network, facts, title, file)
 
     rows = hashlib.sha256(np.sort(data.train.rows).tobytes()).hexdigest()
@@ -56,7 +63,7 @@ def image_tokenizer(config: VQ, epochs: int, data: DataSet, title: str, device: 
     return network.to(device).eval(), header
 
 
-def image_codes(split: Split, network: VQNetwork, header: dict[str, Any], device: torch.device) -> Tokens:
+def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, device: torch.device) -> Tokens:
     """Codes (N, K) of all images of the official split that `split` is a part of."""
 
     def compute(file: Path) -> None:
@@ -65,19 +72,22 @@ def image_codes(split: Split, network: VQNetwork, header: dict[str, Any], device
             alive()
             images = torch.from_numpy(np.asarray(split.images[start : start + BATCH])).to(device)
             with torch.no_grad():
-                parts.append(network.tokenizer(unit(images)).ids.cpu())
+                parts.append(tokenizer(unit(images)).ids.cpu())
         temporary = file.with_suffix(".tmp.npy")
         np.save(temporary, torch.cat(parts).to(torch.int32).numpy())
         temporary.rename(file)
 
-    file = made("codes", "npy", [split.source, header["hash"]], compute)
+    file = made("codes", "npy", [split.source, tokenizer_hash], compute)
     return np.asarray(np.load(file, mmap_mode="c"))
 
 
-def encoder_weights(config: RunConfig, data: DataSet, train: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Weights of an aligner's encoder trained as `config` says, by `train` where that has not been done here."""
+def encoder_weights(config: RunConfig, data: DataSet, begun: str, train: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Weights of an aligner's encoder trained as `config` says, by `train` where that has not been done here.
+
+    `begun`: the hash of the public weights that it begins with; empty for drawn ones.
+    """
 
     def keep(file: Path) -> None:
         write_whole(file, save({name: value.detach().cpu().contiguous() for name, value in train().items()}))
 
-    return load_file(made("fuselip", "safetensors", [data.checksum, config.values], keep))
+    return load_file(made("fuselip", "safetensors", [data.checksum, config.deciding, *filter(None, [begun])], keep))

@@ -17,7 +17,7 @@ from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from recstudy.data.batches import Batch
-from recstudy.errors import StorageError
+from recstudy.errors import DataError, StorageError
 from recstudy.records import write_whole
 from recstudy.train.halting import Slots
 from recstudy.train.loop import Best, Training
@@ -48,6 +48,7 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
         "average": None if state.average is None else state.average.network.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in state.optimizers],
         "slots": slots,
+        "tokenizer": _words(training),
         "best": vars(state.best),
         "spent": state.spent,
     }
@@ -65,7 +66,11 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
 
 
 def load_checkpoint(training: Training, folder: Path) -> bool:
-    """Continue from the newest good checkpoint of `folder`; False where there is none."""
+    """Continue from the newest good checkpoint of `folder`; False where there is none.
+
+    Raises:
+        DataError: its tokens were made by another text tokenizer than the data's, so its weights mean other words.
+    """
     for path in checkpoints(folder):
         content = _read(path)
         if content is None:
@@ -74,6 +79,7 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
         if content.get("format") != FORMAT:
             log.warning("%s was written by another version of recstudy; not used", path)
             continue
+        _check_words(path, content.get("tokenizer"), _words(training))
         _restore(training, content)
         return True
     return False
@@ -95,6 +101,21 @@ def _read(path: Path) -> dict[str, Any] | None:
     if hashlib.sha256(archive).digest() != digest:
         return None
     return torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+
+
+def _words(training: Training) -> str:
+    """The data's text tokenizer by name and checksum; empty for data without captions."""
+    tokenizer = training.data.tokenizer
+    return "" if tokenizer is None else f"{tokenizer.name} ({tokenizer.size:,} ids, {tokenizer.checksum[:12]})"
+
+
+def _check_words(path: Path, own: str | None, found: str) -> None:
+    """A checkpoint from before this was kept says nothing (None)."""
+    if own is not None and own != found:
+        raise DataError(
+            f"{path} was trained with the text tokenizer {own or 'none'}, but that of the data is {found or 'none'}: the "
+            f"captions have changed since. Put the old ones back, or remove {path.parent} to train anew."
+        )
 
 
 def _restore(training: Training, content: dict[str, Any]) -> None:

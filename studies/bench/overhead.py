@@ -4,8 +4,10 @@
     searching    searches that train nothing beside OptunaSearch in Tune; 1,000 trials in one     about 3 minutes
     cores        the quick sweep of studies/vitrm_depth_sweep.py: how busy it keeps the cores    about 6 minutes
     scale        a finished study of 10,000 runs: resuming it, reporting on it                   under a minute
+    board        the live board on 10,000 runs: its first page, a study's page, an update          about 2 minutes
     throughput   ViTRM at its paper size beside the same model from torch.nn.MultiheadAttention  about 2 minutes on 2 cores
     recursion    every family at its paper size, HRM beside its published loop, memory of depth  about 4 minutes on 2 cores
+    experts      a mixture of experts on each one's own tokens beside every expert on all        about 2 minutes on 2 cores
 
     python studies/bench/overhead.py
     python studies/bench/overhead.py scale throughput
@@ -14,10 +16,10 @@
 The figures go to bench/overhead.json in the results folder, each part with its date, machine and versions. Run it on an idle
 machine: other work slows the two sides of a ratio alike, but not a figure in seconds.
 
-On a GPU, `throughput` and `recursion` measure bf16 under torch.compile in large batches (some minutes, most of it compiling).
-They need torch, torchvision, pydantic, tyro and rich, and neither Ray nor an installed recstudy:
+On a GPU, `throughput`, `recursion` and `experts` measure bf16 under torch.compile in large batches (some minutes, most of it
+compiling). They need torch, torchvision, pydantic, tyro and rich, and neither Ray nor an installed recstudy:
 
-    PYTHONPATH=. python studies/bench/overhead.py throughput recursion
+    PYTHONPATH=. python studies/bench/overhead.py throughput recursion experts
 """
 
 import time
@@ -31,8 +33,8 @@ from figure import as_table, hardware, write_part
 
 from recstudy.terminal import console
 
-Part = Literal["scheduling", "searching", "cores", "scale", "throughput", "recursion"]
-PARTS: tuple[Part, ...] = ("scheduling", "searching", "cores", "scale", "throughput", "recursion")
+Part = Literal["scheduling", "searching", "cores", "scale", "board", "throughput", "recursion", "experts"]
+PARTS: tuple[Part, ...] = ("scheduling", "searching", "cores", "scale", "board", "throughput", "recursion", "experts")
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,14 @@ FRESH: dict[int, dict[int, float | None]] = {4: {1: 88.0, 2: 86.0, 3: None}, 6: 
 
 
 def search_specs() -> list[Any]:
-    return [Best(), History(), Importance(), ParallelCoordinates(), Slices(), Pareto()]
+    return [
+        Best(metrics=("top1_accuracy", "params", "gflops")),
+        History(),
+        Importance(),
+        ParallelCoordinates(),
+        Slices(),
+        Pareto(),
+    ]
 
 
 def search_plan(**changes: Any) -> dict[str, Any]:

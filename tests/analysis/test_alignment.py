@@ -7,11 +7,11 @@ from made_up import run_id, write_alignment, write_caption_study
 
 from recstudy.analysis import Alignment
 from recstudy.analysis.alignment import alignment_data, printed_pairs, read_pairs, summary
+from recstudy.analysis.figures.violins import alignment_figure
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.pairs import alignment_html
 from recstudy.analysis.report import write_report
 from recstudy.analysis.spec import REPORT
-from recstudy.analysis.violins import alignment_figure
 from recstudy.errors import StorageError
 from recstudy.papers import published
 from recstudy.records import write_json

@@ -5,10 +5,12 @@ import pytest
 from made_up import write_study
 from rich.console import Console
 
-from recstudy.analysis import Arithmetic, markup
-from recstudy.analysis.arithmetic import arithmetic_data, csv_text, printed, terminal
+from recstudy.analysis import Arithmetic
 from recstudy.analysis.report import show_report, write_report
 from recstudy.analysis.spec import REPORT
+from recstudy.analysis.tables import markup
+from recstudy.analysis.tables.arithmetic import arithmetic_data, csv_text, printed
+from recstudy.analysis.tables.latex import latex
 from recstudy.errors import ConfigError
 from recstudy.papers import Target
 
@@ -84,8 +86,8 @@ def test_all_renderings():
     assert "| --- | ---: | ---: | ---: | --- |" in shown
     assert "001 arithmetic: 4 of 5 reproduced by counting; nothing was trained for this." in shown
     assert "not counted here: HRM hidden size; " in shown
-    assert "\\begin{tabular}{lrrrp{4cm}}" in markup.latex(page)
-    assert "\\textbf{differs}" in markup.latex(page)
+    assert "\\begin{tabular}{lS[table-format=6.0]@{}lS[table-format=6.2]@{}lrp{4cm}}" in latex(page)
+    assert "\\textbf{differs}" in latex(page)
     assert '<td class="prose">256*512</td>' in markup.html_table(page)
     lines = list(csv.DictReader(csv_text(data).splitlines()))
     assert lines[4] == {
@@ -99,7 +101,7 @@ def test_all_renderings():
         "source": "001 arithmetic (001_parameter_arithmetic#14)",
     }
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(terminal(data))
+    console.print(markup.terminal(page))
     assert "4 of 5 reproduced by counting" in console.export_text()
 
 

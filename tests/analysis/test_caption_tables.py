@@ -7,8 +7,8 @@ from made_up import caption_plan, captioned, run_id, write_caption_study
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.render import cell_text, csv_text, markdown
-from recstudy.analysis.tables import table_data
+from recstudy.analysis.tables.cells import table_data
+from recstudy.analysis.tables.render import cell_text, csv_text, markdown
 from recstudy.papers import published
 
 NO_JAVA = "not available (no Java on this machine)"
@@ -69,6 +69,25 @@ def test_tokenizers_and_decoding_are_said_once_under_the_table(tmp_path):
         "CIDEr as pycocoevalcap gives it: ten times the mean similarity",
     )
     assert table(results, "params").notes == ()
+
+
+def test_the_models_of_ratescore_stand_beside_it_and_their_lack_in_its_place(tmp_path):
+    results = write_caption_study(tmp_path / "r")
+    for seed in range(2):
+        made = captioned(0.4)
+        made["metrics"]["rate_score"] = 0.55
+        made["tokenizer"]["rate"] = "/models/entities and /models/meanings, weights /models/weights.json; sentences end at ."
+        results.run(run_id(0, seed)).finish(made)
+        results.run(run_id(1, seed)).finish(captioned(0.4, unavailable={"rate_score": "RECSTUDY_RATESCORE names no folder"}))
+
+    data = table(results, "rate_score")
+
+    assert data.columns == ("RaTEScore",)
+    texts = [cell_text(row.cells[0]) for row in data.rows[:2]]
+    assert texts == ["0.550 ±0.000 (n=2)", "not available (RECSTUDY_RATESCORE names no folder)"]
+    made_by = "RaTEScore by the models: /models/entities and /models/meanings, weights /models/weights.json; sentences end at ."
+    assert made_by in data.notes
+    assert not any("RaTEScore" in note for note in table(results, "cider").notes)
 
 
 def test_models_with_other_tokenizers_are_named_and_a_stand_in_is_called_so(tmp_path):

@@ -1,5 +1,6 @@
 from made_up import result, run_id
 
+from recstudy.analysis.facts import flowing
 from recstudy.analysis.report import write_report
 
 
@@ -17,3 +18,9 @@ def test_data_notes_are_facts_and_provenance(results):
 
 def test_without_data_notes_there_is_no_such_fact(results):
     assert "ata note" not in write_report(results, "made_up", "paper").read_text()
+
+
+def test_sentences_flow_and_commands_keep_their_lines():
+    told = "One sentence goes\non here.\nCost: quick,\n3 minutes.\n\n    python a.py\n    python a.py --seeds 2"
+
+    assert flowing(told) == "One sentence goes on here.\nCost: quick, 3 minutes.\n\n    python a.py\n    python a.py --seeds 2"

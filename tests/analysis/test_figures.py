@@ -7,11 +7,11 @@ import pytest
 from made_up import base, run_id, specs, variants, write_chest, write_study
 
 from recstudy.analysis import Curve, LearningCurves
-from recstudy.analysis.export import write_figure
-from recstudy.analysis.figures import curve_data, curve_figure, curve_notes, powers_of_two, y_range
+from recstudy.analysis.figures.curve import curve_data, curve_figure, curve_notes, powers_of_two, y_range
+from recstudy.analysis.figures.export import write_figure
+from recstudy.analysis.figures.learning import learning_data, learning_figure, learning_notes
+from recstudy.analysis.figures.theme import dress, style
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.learning import learning_data, learning_figure, learning_notes
-from recstudy.analysis.theme import dress, style
 from recstudy.errors import ConfigError
 from recstudy.records import append_line
 
@@ -112,6 +112,23 @@ def test_learning_data_is_mean_and_range_over_seeds(records):
     last = data[(data["variant"] == 0) & (data["metric"] == "selection_top1_accuracy") & (data["epoch"] == 4)].iloc[0]
     assert (last["mean"], last["low"], last["high"], last["n"]) == pytest.approx((90.1, 89.0, 91.2, 3))
     assert set(data["metric"]) == {"train_loss", "selection_top1_accuracy"}
+
+
+def test_learning_curves_have_a_moving_average(records):
+    """Training losses are 2.3 / 1, 2, 3, 4, 5: around the second epoch of three, the mean of the first three."""
+    spec = LearningCurves(metrics=("train_loss",), window=3)
+    data = learning_data(records, spec)
+    first = data[data["variant"] == 0]
+    figure = learning_figure(data, spec)
+
+    assert first["average"].tolist()[:2] == pytest.approx([2.3 * (1 + 1 / 2) / 2, 2.3 * (1 + 1 / 2 + 1 / 3) / 3])
+    lines = [trace for trace in figure.data if trace.mode == "lines" and trace.fill is None and trace.legendgroup == "0"]
+    assert [(list(line.y), bool(line.name)) for line in lines] == [
+        (first["mean"].tolist(), False),
+        (first["average"].tolist(), True),
+    ]
+    assert "Dark: moving average, centred, over 3 epochs" in figure.layout.title.text
+    assert learning_data(records, LearningCurves())["average"].equals(learning_data(records, LearningCurves())["mean"])
 
 
 def test_learning_figure_has_a_panel_a_metric_and_one_legend_entry_a_variant(records):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from made_up import base, result, run_id, write_losses, write_study
 
 from recstudy.analysis import LossTrace
+from recstudy.analysis.figures.losses import TRACE, loss_caption, loss_data, loss_figure, loss_notes, moving_average, thin
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.losses import TRACE, loss_caption, loss_data, loss_figure, loss_notes, moving_average, thin
 from recstudy.analysis.page import figure_box
 from recstudy.records import RunFolder, append_line, write_json
 

@@ -9,12 +9,12 @@ from made_up import result, run_id, variants, write_mistakes, write_study
 from PIL import Image
 
 from recstudy.analysis import Mistakes
-from recstudy.analysis.export import write_figure
+from recstudy.analysis.figures.export import write_figure
+from recstudy.analysis.figures.mistakes import in_words, mistakes_caption, mistakes_data, read_mistakes, short_names
+from recstudy.analysis.figures.tiles import arrange, mistakes_figure, tile_labels
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.mistakes import in_words, mistakes_caption, mistakes_data, read_mistakes, short_names
 from recstudy.analysis.report import write_report
 from recstudy.analysis.spec import REPORT
-from recstudy.analysis.tiles import arrange, mistakes_figure, tile_labels
 from recstudy.errors import StorageError
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recstudy.analysis.mosaic import data_uri, mosaic, side_of, tile
+from recstudy.analysis.figures.mosaic import data_uri, mosaic, side_of, tile
 
 
 def test_the_mosaic_pixel_by_pixel():

@@ -1,6 +1,8 @@
 import pytest
 
-from recstudy.analysis.names import in_own_unit, metric, number
+from recstudy.analysis.names import METRICS, in_own_unit, metric, number
+from recstudy.metrics.captions import NAMES
+from recstudy.metrics.official_003 import official_scores_003
 
 
 @pytest.mark.parametrize(
@@ -18,6 +20,17 @@ from recstudy.analysis.names import in_own_unit, metric, number
 )
 def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):
     assert (metric(name).heading, metric(name).better, number(name, 81.2345)) == (heading, better, text)
+
+
+def test_every_score_of_captions_has_a_name_and_a_direction():
+    """All are fractions, but for CIDEr's scale, which tables state; those of 003's program say whose they are."""
+    official = official_scores_003(["a disc", "a small ring"], [["a disc"], ["a ring", "a small ring"]])
+
+    names = (*NAMES, "rate_score", *official)
+
+    assert set(names) <= set(METRICS)
+    assert {(metric(name).unit, metric(name).better, metric(name).of_words) for name in names} == {("", "higher", True)}
+    assert len({metric(name).title for name in names}) == len(names)
 
 
 def test_a_published_fraction_of_a_finding_is_compared_in_percent():

@@ -18,27 +18,28 @@ from made_up import (
 from rich.console import Console
 
 from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices, Table
-from recstudy.analysis.best import best_data
 from recstudy.analysis.facts import searched as search_facts
 from recstudy.analysis.facts import summary
+from recstudy.analysis.figures.history import history_caption, history_data, history_figure
+from recstudy.analysis.figures.importance import importance_caption, importance_data, importance_figure, importance_notes
+from recstudy.analysis.figures.parallel import parallel_figure, settings_data
+from recstudy.analysis.figures.pareto import pareto_caption, pareto_data, pareto_figure, pareto_notes
+from recstudy.analysis.figures.scales import log_ticks, scale
+from recstudy.analysis.figures.slices import slices_caption, slices_figure
 from recstudy.analysis.frame import load_study, status
-from recstudy.analysis.history import history_caption, history_data, history_figure
-from recstudy.analysis.importance import importance_caption, importance_data, importance_figure, importance_notes
-from recstudy.analysis.parallel import parallel_figure, settings_data
-from recstudy.analysis.pareto import pareto_caption, pareto_data, pareto_figure, pareto_notes
 from recstudy.analysis.parts import draw
-from recstudy.analysis.render import cell_text, latex, markdown, terminal
 from recstudy.analysis.report import show_status, write_report
-from recstudy.analysis.scales import log_ticks, scale
 from recstudy.analysis.search import objective
-from recstudy.analysis.slices import slices_caption, slices_figure
-from recstudy.analysis.tables import table_data
+from recstudy.analysis.tables.best import best_data
+from recstudy.analysis.tables.cells import table_data
+from recstudy.analysis.tables.render import cell_text, latex, markdown, terminal
 from recstudy.analysis.trials import front, ranked, running_best, trial_table
 from recstudy.errors import ConfigError
 from recstudy.records import append_line, write_json
 
 HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b*'
 ONE = {"selection_top1_accuracy": "max"}
+BEST = Best(metrics=("top1_accuracy", "params", "gflops"))
 FAMILIES = SPACE | {
     "hrm": {"model.high_cycles": {"low": 1, "high": 4, "log": False}, "train.batch_size": {"choices": [32, 256]}},
 }
@@ -101,7 +102,7 @@ def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
 
     assert len(records.rows) == 13
     assert history_data(records, History()).query("trial == 9")["value"].tolist() == [90.0, 0.4]
-    assert [row.label[:2] for row in best_data(records, Best()).rows] == ["4:", "6:", "1:", "0:", "7:"]
+    assert [row.label[:2] for row in best_data(records, BEST).rows] == ["4:", "6:", "1:", "0:", "7:"]
 
 
 def test_fields_that_end_alike_keep_their_paths(tmp_path):
@@ -198,7 +199,7 @@ def test_history_draws_a_step_line_and_a_marker_a_state(records):
 
 def test_fresh_seeds_leave_the_searchs_own_seed_out(records):
     """Trial 4: the search saw 90 (85 on the test set); its fresh seeds gave 88 and 86, and one is missing."""
-    table = best_data(records, Best())
+    table = best_data(records, BEST)
 
     assert [cell_text(cell) for cell in table.rows[0].cells] == [
         "90.0 (n=1)",
@@ -225,7 +226,7 @@ def test_the_front_comes_first_and_then_the_score(records):
 def test_without_fresh_seeds_the_table_says_so(tmp_path):
     records = load(write_search(tmp_path / "r", {0: TRIALS[0]}, {"confirm": {"best": 0, "seeds": []}, "objectives": ONE}))
 
-    table = best_data(records, Best())
+    table = best_data(records, BEST)
 
     assert table.notes == ("No fresh seeds are planned, so no score here is free of luck",)
     assert table.columns[0] == "Top-1 accuracy, selection (%), in the search"
@@ -265,7 +266,7 @@ def test_a_study_that_is_no_search_is_refused(tmp_path, spec):
     with pytest.raises(ConfigError, match=f"'{spec.name}' shows a search, but made_up is a study of given variants. Take it out"):
         draw(records, spec)
     with pytest.raises(ConfigError, match="'best' shows a search"):
-        best_data(records, Best())
+        best_data(records, BEST)
 
 
 def test_importance_says_what_it_rests_on_and_why_one_is_missing(results):
@@ -428,7 +429,7 @@ def test_hostile_labels_are_text_everywhere(tmp_path):
     write_trial(results, trial_line(0, params, HOSTILE), "done", 80.0, 0.1)
     write_json(results.study("made_up", "paper") / "importance-3f2a9c0d1e4b.json", IMPORTANCE)
     records = load(results)
-    table = best_data(records, Best())
+    table = best_data(records, BEST)
 
     page = write_report(results, "made_up", "paper").read_text()
 

@@ -1,16 +1,15 @@
 import csv
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from made_up import base, findings, run_id, specs, variants, write_study
 from rich.console import Console
+from tex import compiled, needs_latex, packages
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.render import cell_text, csv_text, html_table, latex, markdown, terminal
-from recstudy.analysis.tables import table_data
+from recstudy.analysis.tables.cells import table_data
+from recstudy.analysis.tables.render import cell_text, csv_text, html_table, latex, markdown, terminal
 from recstudy.errors import ConfigError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -160,17 +159,10 @@ def test_hostile_names_are_text_everywhere(tmp_path):
     assert "[1](http://x)" in console.export_text()
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-def test_latex_compiles(tmp_path):
-    text = latex(hostile_table(tmp_path))
-    document = (
-        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs}\\begin{document}" + text + "\\end{document}"
-    )
-    (tmp_path / "t.tex").write_text(document)
-
-    done = subprocess.run(["pdflatex", "-halt-on-error", "t.tex"], cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stdout
+@needs_latex
+@packages
+def test_latex_compiles(tmp_path, siunitx):
+    assert compiled(latex(hostile_table(tmp_path)), tmp_path, siunitx).exists()
 
 
 def test_a_finished_run_without_the_metric_is_not_called_not_run(records):

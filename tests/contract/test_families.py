@@ -6,9 +6,10 @@ from typing import Literal, get_args, get_origin
 import pytest
 import torch
 
-from recstudy.config import FAMILIES, Augment, ModelConfig, RunConfig, TrainConfig
+from recstudy.config import FAMILIES, Augment, ModelConfig, RunConfig, TrainConfig, configure
 from recstudy.data import Digits, PhantomXray
 from recstudy.data.cache import load
+from recstudy.errors import ConfigError
 from recstudy.metrics.cost import cost
 from recstudy.models import Aligner
 from recstudy.models.backbone import CaptionModel
@@ -47,6 +48,15 @@ def small(family: str, **fields) -> RunConfig:
     steps = 2 if model.recursive else 1
     train = TrainConfig(epochs=2, batch_size=8, ema_decay=0.9, supervision_steps=steps, evaluation_steps=steps, halt_threshold=1)
     return RunConfig(data=data, model=model, train=train)
+
+
+@pytest.mark.parametrize("family", JUDGES)
+def test_a_family_that_judges_images_refuses_captions(family):
+    """Where the config is read, whatever the images are like."""
+    with pytest.raises(
+        ConfigError, match=r"^.* judges images, but Phantom captions \(synthetic\) has captions, which are for \w+, "
+    ):
+        configure(RunConfig, {"data": {"name": "phantom_captions"}, "model": {"family": family}})
 
 
 def some_images(config: RunConfig, count: int) -> torch.Tensor:

@@ -5,7 +5,7 @@ import torch
 from recstudy.data.cache import Split
 from recstudy.data.features import features
 from recstudy.errors import DataError
-from recstudy.models import ImageLSTM
+from recstudy.models import CaptionTransformer, ImageLSTM
 from recstudy.models.networks.backbones import BackboneNetwork, frozen
 
 CPU = torch.device("cpu")
@@ -64,6 +64,19 @@ def test_another_split_or_other_weights_are_computed_anew():
     other = Counted(BackboneNetwork("small", "random").eval())
     features(split_of("a/train"), other, "small", CPU)
     assert other.seen == 70
+
+
+def test_a_grid_is_another_file(own_cache):
+    """The weights are the same; the pooled features and each grid of them stand apart."""
+    model = CaptionTransformer(backbone="small", weights="random", tuned=False)
+    grid = features(split_of("a/train"), frozen(model), "small-7x7", CPU)
+    pooled = features(split_of("a/train"), backbone().backbone, "small", CPU)
+    with torch.no_grad():
+        fresh = frozen(model)(torch.from_numpy(IMAGES[:64]).float())
+
+    assert (grid.shape, pooled.shape) == ((70, 49, 64), (70, 256))
+    assert np.array_equal(grid[:64], fresh.numpy())
+    assert len(list(own_cache.glob("features-small*.npy"))) == 2
 
 
 def test_a_damaged_file_is_computed_again(own_cache):

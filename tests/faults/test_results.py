@@ -61,6 +61,7 @@ def test_12_a_run_that_ray_kills_for_the_hosts_memory_is_marked_so(shell):
     assert output.count("its node ran low on memory") >= 2  # tried once more, alone
 
 
+@pytest.mark.slow
 def test_13_a_sweep_whose_first_runs_all_fail_alike_stops(shell):
     """Six runs whose folders cannot take a log: three are tried (and those that ran beside the third), and it is said once."""
     ids = shell.plan().values()

@@ -18,7 +18,10 @@ def test_the_table_says_what_the_networks_are(name):
         network = BackboneNetwork(name, "random")
         features = network(torch.empty(2, 3, side, side))
 
+        grid = BackboneNetwork(name, "random", 7)(torch.empty(2, 3, side, side))
+
     assert features.shape == (2, backbone.features)
+    assert grid.shape == (2, 49, backbone.channels)
     assert sum(weight.numel() for weight in network.parameters()) == backbone.params
 
 
@@ -48,6 +51,31 @@ def test_the_small_net_knows_the_side():
     difference = (network(left) - network(right)).view(64, 2, 2)
 
     assert difference.abs().mean() > 3 * difference.mean((1, 2)).abs().mean()
+
+
+@pytest.mark.parametrize("name", ["resnet18", "swin_t"])
+def test_a_grid_is_what_the_global_average_is_the_mean_of(name):
+    """At 224 pixels the last map has 7 x 7 places: each is one of the grid, row by row; 14 a side repeat them."""
+    torch.manual_seed(0)
+    network = BackboneNetwork(name, "random").eval()
+    images = torch.randint(0, 256, (1, 3, 224, 224)).float()
+    with torch.no_grad():
+        pooled = network(images)
+        grids = {}
+        for network.grid in (7, 14):
+            grids[network.grid] = network(images).unflatten(1, (network.grid, network.grid))
+
+    torch.testing.assert_close(grids[7].mean((1, 2)), pooled, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(grids[14], grids[7].repeat_interleave(2, 1).repeat_interleave(2, 2))
+
+
+def test_the_small_nets_quarters_are_a_grid_of_two():
+    network = BackboneNetwork("small", "random")
+    images = torch.rand(1, 3, 64, 64)
+    quarters = network(images).view(64, 4).T
+    network.grid = 2
+
+    torch.testing.assert_close(network(images)[0], quarters)
 
 
 def test_frozen_random_weights_are_the_same_for_every_seed():

@@ -9,11 +9,16 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
+from recstudy import RunConfig, TrainConfig
+from recstudy.data import PhantomCaptions
+from recstudy.data.cache import load
 from recstudy.errors import ConfigError, DataError
+from recstudy.models import Aligner, FuseEyes, ImageTRM
 from recstudy.models.fuselip import FuseLIP
 from recstudy.models.networks.fuselip import image_only, multimodal
 from recstudy.models.networks.fuselip_weights import load_public
 from recstudy.models.vq import TITOK_BL128, TITOK_S128, VQ
+from recstudy.train.loop import Training
 
 CONFIG = FuseLIP(width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=3, codebook=64, context=9)
 TITOK = VQ(name="tokenizer_tiny", size=8, patch=4, codes=3, codebook=64, width=8, layers=2, heads=2, token_size=4, legacy=True)
@@ -34,10 +39,10 @@ class Block(nn.Module):
 
 
 class PublicTiTok(nn.Module):
-    def __init__(self):
+    def __init__(self, patch):
         super().__init__()
         self.encoder = nn.Module()
-        self.encoder.patch_embed = nn.Conv2d(3, 8, 4, 4)
+        self.encoder.patch_embed = nn.Conv2d(3, 8, patch, patch)
         self.encoder.class_embedding = nn.Parameter(torch.zeros(1, 8))
         self.encoder.positional_embedding = nn.Parameter(torch.zeros(5, 8))
         self.encoder.latent_token_positional_embedding = nn.Parameter(torch.zeros(3, 8))
@@ -61,17 +66,17 @@ class PublicTiTok(nn.Module):
 
 
 class Public(nn.Module):
-    def __init__(self):
+    def __init__(self, vocabulary=75, patch=4):
         super().__init__()
-        self.token_embedding = nn.Embedding(75, 8)
+        self.token_embedding = nn.Embedding(vocabulary, 8)
         self.positional_embedding = nn.Parameter(torch.zeros(9, 8))
         self.transformer = nn.ModuleDict({"resblocks": nn.ModuleList([Block(), Block()])})
         self.ln_final = nn.LayerNorm(8)
         self.logit_scale, self.logit_bias = nn.Parameter(torch.zeros([])), nn.Parameter(torch.zeros([]))
         self.mask_prediction_head = nn.ModuleDict({"dense": nn.Linear(8, 8), "layer_norm": nn.LayerNorm(8)})
-        self.mask_prediction_head.register_parameter("bias", nn.Parameter(torch.zeros(75)))
+        self.mask_prediction_head.register_parameter("bias", nn.Parameter(torch.zeros(vocabulary)))
         self.mask_prediction_head["decoder"] = self.token_embedding
-        self.image_tokenizer = nn.ModuleDict({"model": PublicTiTok()})
+        self.image_tokenizer = nn.ModuleDict({"model": PublicTiTok(patch)})
         for weight in self.parameters():
             nn.init.normal_(weight)
 
@@ -208,3 +213,85 @@ def test_titok_gives_what_the_published_sizes_read(size, titok):
     config = FuseLIP(size=size)
 
     assert (titok.codes, titok.codebook) == (config.codes, config.vocabulary - config.first_code)
+
+
+# ------------------------------------------------------------------------------------------- in a run
+
+
+def aligner(folder: Path | str) -> Aligner:
+    encoder = CONFIG.model_copy(update={"text_vocabulary": 16})
+    return Aligner(encoder=encoder, tokenizer=TITOK.model_copy(update={"size": 16, "patch": 8}), files=str(folder))
+
+
+def config(model, **train) -> RunConfig:
+    data = PhantomCaptions(size=16, vocabulary=16, length=8, limit=24)
+    return RunConfig(data=data, model=model, train=TrainConfig(epochs=1, batch_size=8, **train))
+
+
+def begun(run: RunConfig) -> Training:
+    return Training(run, load(run.data, Path()), torch.device("cpu"))
+
+
+@pytest.fixture
+def downloaded(tmp_path, monkeypatch) -> tuple[Public, Path]:
+    """A model for captions of 16 words on images of 16x16, and the folder of its weights."""
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
+    torch.manual_seed(7)  # weights that do not give all phantoms the same codes
+    public = Public(16 + 1 + 64, patch=8)
+    return public, snapshot(tmp_path, public.state_dict(), text={"vocab_size": 81})
+
+
+def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokenizer(downloaded):
+    public, folder = downloaded
+    training = begun(config(aligner(folder)))
+    test = training.data.test
+    images, texts = torch.from_numpy(test.images[test.rows]) / 255, torch.from_numpy(test.labels[test.rows]).long()
+    codes = public.image_tokenizer["model"](images)
+    cosines = (public(image_only(training.config.model.encoder, codes)) * public(texts)).sum(-1)
+
+    assert torch.equal(training.state.network.encoder.embed.weight, public.token_embedding.weight)
+    assert len(codes.unique(dim=0)) > 1
+    list(training.epochs())
+    found = training.finish()
+    assert found["metrics"]["cosine_before"] == pytest.approx(cosines.mean().item(), abs=1e-5)
+    assert found["metrics"]["cosine_after"] != found["metrics"]["cosine_before"]
+    assert found["tokenizer"]["image"] == "tokenizer_tiny (public weights)"
+    assert not list(folder.glob("cache/vq-*"))  # none was trained
+
+
+def test_a_captioners_eyes_begin_with_them_too_whatever_was_there_before(downloaded):
+    """At a learning rate of next to nothing the alignment leaves them as they are."""
+    _, folder = downloaded
+    eyes = FuseEyes(aligner=aligner(folder), mode="image_only", epochs=1, batch_size=8, learning_rate=1e-9)
+    run = config(ImageTRM(backbone="fuselip", fuselip=eyes, width=8, heads=2, layers=1, cycles=1, latent_steps=1))
+    for _ in range(2):
+        public = Public(81, patch=8)
+        snapshot(folder, public.state_dict(), text={"vocab_size": 81})
+
+        own = begun(run).state.network.get_submodule("eyes.injection.encoder")
+
+        torch.testing.assert_close(own.embed.weight, public.token_embedding.weight, atol=1e-6, rtol=0)
+
+
+def test_weights_that_are_not_the_models_are_refused_as_training_begins(downloaded):
+    public, folder = downloaded
+    snapshot(folder, public.state_dict() | {"more": torch.zeros(1)}, text={"vocab_size": 81})
+
+    with pytest.raises(DataError, match=r"0 keys missing, 1 keys \(more\) unexpected. Nothing was loaded"):
+        begun(config(aligner(folder)))
+
+
+def test_a_folder_without_them_is_refused_when_the_config_is_read(downloaded, tmp_path):
+    _, folder = downloaded
+    for model in (
+        aligner,
+        lambda files: ImageTRM(backbone="fuselip", fuselip=FuseEyes(aligner=aligner(files), mode="image_only")),
+    ):
+        good = config(model(folder)).values
+        field = "model.files" if "files" in good["model"] else "model.fuselip.aligner.files"
+        with pytest.raises(
+            ConfigError, match=r"must be a folder with FuseLIP's config.json and weights, but \S+nowhere has none"
+        ):
+            config(model(folder)).with_changes({field: str(tmp_path / "nowhere")})
+        with pytest.raises(ConfigError, match=r"model.files must be an absolute path, .* but got 'weights'"):
+            config(model(folder)).with_changes({field: "weights"})

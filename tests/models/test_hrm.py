@@ -144,7 +144,8 @@ def test_states_start_as_one_fixed_vector_at_every_position():
 
 
 def test_initial_states_have_deviation_one_after_the_cut():
-    core = HRMCore(HRM(width=4096, heads=8, low_layers=1, high_layers=1), 2)
+    torch.manual_seed(0)
+    core = HRMCore(HRM(width=1024, heads=8, low_layers=1, high_layers=1), 2)
 
     assert core.z_high.std().item() == pytest.approx(1.0, abs=0.05)
     assert core.z_high.abs().max().item() <= 2 / 0.8796

@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.smoke
+
 
 def test_a_study_from_one_command_to_the_page(shell):
     output = shell.run()

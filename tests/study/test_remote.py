@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from ray_nodes import RAY, TOKEN, free_port, started, until_healthy
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory) -> Iterator[str]:

@@ -5,15 +5,17 @@ import json
 import pytest
 
 from recstudy import RunConfig, Search, Tunable
-from recstudy.data import Digits
+from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
-from recstudy.models import CNN, HRM, TRM, ViTRM
+from recstudy.models import CNN, HRM, TRM, ImageHRM, ViTRM
 from recstudy.study.budget import Budget, Meter, used_up
 from recstudy.study.search import label, make_search, readable
 from recstudy.tunable import tunable
 
 VITRM = RunConfig(data=Digits(), model=ViTRM(width=16, heads=2, patch=2))
 TRM_BASE = RunConfig(data=Digits(), model=TRM(width=16, heads=2, tokens="patch", positions="learned"))
+
+CAPTIONER = RunConfig(data=PhantomCaptions(), model=ImageHRM(backbone="small", weights="random", width=16, heads=2))
 
 
 def search(**changes) -> Search:
@@ -156,10 +158,14 @@ def test_what_is_refused_of_the_command_line(changes, words):
         ({"ranges": {"model.layers": Tunable(1, 2)}}, "gives a range for 'model.layers', which it does not vary"),
         ({"first": ({"model.layers": 2},)}, "tries 'model.layers' first, but vitrm varies model.latent_steps, train.batch_size"),
         ({"first": ({"model.latent_steps": 64},)}, r"tries model.latent_steps=64 first, which is not in its range \(1 to 6\)"),
-        ({"objectives": {"top1_accuracy": "max"}}, "no objective 'top1_accuracy': vitrm gives selection_top1_accuracy, params"),
+        ({"objectives": {"top1_accuracy": "max"}}, "no objective 'top1_accuracy': there are score, params"),
         (
-            {"objectives": {"selection_top1_accuracy": "max", "gflops": "min"}, "stopping": "asha"},
-            "--stopping asha ranks runs by one objective, but s has selection_top1_accuracy, gflops",
+            {"objectives": {"score": "max", "gflops": "min"}, "stopping": "asha"},
+            "--stopping asha ranks runs by one objective, but s has score, gflops",
+        ),
+        (
+            {"presets": {"quick": [VITRM, CAPTIONER]}},
+            "s scores vitrm by its top1_accuracy on .* and image_hrm by its token_accuracy on .*: give one --family",
         ),
         (
             {"presets": {"quick": [VITRM, TRM_BASE.with_changes({"place.cpus_per_run": 2})]}},
@@ -169,7 +175,15 @@ def test_what_is_refused_of_the_command_line(changes, words):
 )
 def test_what_is_refused_of_a_search(changes, words):
     with pytest.raises(ConfigError, match=words):
-        make_search(search(**changes), families=("vitrm", "trm") if "presets" in changes else ())
+        make_search(search(**changes), families=[config.model.family for config in changes.get("presets", {}).get("quick", ())])
+
+
+def test_the_score_is_the_familys_own():
+    plan = make_search(
+        search(presets={"quick": [CAPTIONER]}, vary=("model.*cycles",), objectives={"score": "max", "gflops": "min"})
+    )
+
+    assert plan.objectives == {"selection_token_accuracy": "max", "gflops": "min"}
 
 
 def test_small_spaces_can_be_counted_and_others_not():

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from shell import Shell
 
+pytestmark = pytest.mark.smoke
+
 TINY = Path(__file__).with_name("tiny_search.py")
 
 

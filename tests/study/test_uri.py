@@ -18,7 +18,7 @@ from shell import TINY, Shell, kill_all, titled, until
 from recstudy.mirror import Mirror
 from recstudy.train.trial import Trial, run_trial
 
-EPOCHS = 150
+EPOCHS = 400
 SOME = ("--set", f"train.epochs={EPOCHS}", "--set", "place.checkpoint_seconds=0.5")  # runs of some seconds
 TWO = ("--only", "latent_steps=1*", *SOME)
 ONE = "latent_steps=1, supervision_steps=1"
@@ -90,6 +90,7 @@ def recstudy(shell: Shell, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.smoke
 def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tmp_path):
     shell = machine("a")
     shell.run("--only", ONE)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from recstudy import RunConfig, TrainConfig
+from recstudy.analysis.names import METRICS
 from recstudy.config import SCORES
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
@@ -82,6 +83,7 @@ def test_every_captioner_takes_the_whole_way(name):
 
     found = training.finish()
 
+    assert set(found["metrics"]) <= set(METRICS)
     if name == "aligner":
         assert {"recall_1", "recall_5", "recall_10", "cosine_before", "cosine_after"} == set(found["metrics"])
         assert len(training.kept["alignment.json"]["pairs"]) == 24
@@ -136,9 +138,20 @@ def test_the_score_is_the_models_own_or_its_tasks():
         ({"model.tuned": True}, "tuned must be false"),
         ({"model.fuselip.aligner.encoder.text_vocabulary": 50}, "text_vocabulary must be 64"),
         ({"model.fuselip.aligner.tokenizer.codes": 8}, "codes must be 8"),
+        ({"data.length": 37}, "context must hold the 37 tokens of data.length and 4 codes of the image, but got 40"),
         ({"train.augment.flip": True}, "train.augment must be off for captions"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, words):
     with pytest.raises(ConfigError, match=words):
         config(MODELS["fused"]).with_changes(change)
+
+
+def test_a_caption_is_never_cut_where_nobody_counts():
+    """An encoder cuts what is beyond its context; the data set counts what it cuts."""
+    assert config(MODELS["image only"]).with_changes({"data.length": 40}).data.length == 40
+    for name in ("image only", "aligner"):
+        with pytest.raises(
+            ConfigError, match=r"context must hold the 41 tokens of data.length, but got 40. A shorter data.length cuts"
+        ):
+            config(MODELS[name]).with_changes({"data.length": 41})

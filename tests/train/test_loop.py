@@ -8,6 +8,7 @@ from recstudy.config import Augment, RunConfig, TrainConfig
 from recstudy.data import Digits
 from recstudy.data.cache import load
 from recstudy.models import ResNet, ViTRM
+from recstudy.models.networks.contract import Output
 from recstudy.train.evaluate import Diverged, predict
 from recstudy.train.loop import Training
 
@@ -133,6 +134,39 @@ def test_the_gradient_is_clipped_to_its_global_norm():
     list(run.epochs())
 
     assert max(norms) <= 0.5 + 1e-4
+
+
+def test_what_a_network_adds_is_trained_and_recorded_apart():
+    """3 x the sum of a weight, beside the task's loss: its gradient is greater by 3, and `train_loss` is the task's own."""
+    plain, more = training(train__epochs=1), training(train__epochs=1)
+    weight, own = more.state.network.y_start, more._forward
+
+    def adds(images, carry):
+        output, carry = own(images, carry)
+        return output._replace(extra=3 * weight.sum()), carry
+
+    more._forward = adds
+    before = 3 * weight.sum().item()
+    batch = next(plain._train.epoch(0))
+    losses = []
+    for run in (plain, more):
+        torch.manual_seed(0)  # dropout
+        losses += run.train_batch(batch)
+
+    assert torch.equal(*losses)
+    torch.testing.assert_close(weight.grad, plain.state.network.y_start.grad + 3)
+    assert [extra.item() for extra in more._extras] == pytest.approx([before])
+    assert "extra_loss" in more.one_epoch()
+    assert "extra_loss" not in plain.one_epoch()
+
+
+def test_what_a_network_adds_is_shared_by_the_workers():
+    """A worker with a quarter of the batch has a quarter of the weight."""
+    run = training()
+    batch = next(run._train.epoch(0))
+    added = run._extra(Output(batch.images, extra=torch.tensor(2.0)), batch._replace(total=4 * len(batch.images)))
+
+    assert added.item() == 0.5
 
 
 def test_the_best_validation_epoch_is_what_the_test_sees():

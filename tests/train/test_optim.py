@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from recstudy.config import TrainConfig
+from recstudy.models import ShowTell
 from recstudy.train.optim import AdamAtan2, MovingAverage, SignSGD, learning_rate, make_optimizers, set_learning_rate
 
 
@@ -29,6 +30,46 @@ def test_warm_up_of_the_baselines_is_ten_of_three_hundred_epochs():
 
 def test_one_epoch_trains_at_the_full_rate():
     assert learning_rate(TrainConfig(epochs=1, warmup=0.03), 0, 1) == 3e-4
+
+
+@pytest.mark.parametrize(("epochs", "tenths"), [(4, [0, 0, 1, 1]), (5, [0, 0, 1, 1, 2]), (1, [0])])
+def test_a_step_schedule_divides_by_ten_every_half(epochs, tenths):
+    """As torch's StepLR with a step of epochs // 2, which 003 has: an odd number of epochs ends with a second step."""
+    config = TrainConfig(epochs=epochs, schedule="step", learning_rate=1e-4)
+
+    rates = [learning_rate(config, epoch, epochs) for epoch in range(epochs)]
+
+    assert rates == pytest.approx([1e-4 / 10**tenth for tenth in tenths])
+
+
+def test_amsgrad_remembers_the_largest_gradient():
+    """Betas 0: a step is lr g / |g|, with amsgrad lr g / max |g|; gradients 10 and then 0.1, lr 0.01, from 1."""
+    found = {}
+    for amsgrad in (False, True):
+        layer = nn.Linear(1, 1, bias=False)
+        nn.init.ones_(layer.weight)
+        config = TrainConfig(learning_rate=0.01, weight_decay=0, beta1=0, beta2=0, amsgrad=amsgrad)
+        (optimizer,) = make_optimizers(layer, config)
+        for gradient in (10.0, 0.1):
+            layer.weight.grad = torch.full((1, 1), gradient)
+            optimizer.step()
+        found[amsgrad] = layer.weight.item()
+
+    assert found == {False: pytest.approx(1 - 0.01 - 0.01), True: pytest.approx(1 - 0.01 - 0.0001)}
+
+
+def test_a_tuned_backbone_has_a_rate_of_its_own():
+    """003: 5e-5 against 1e-4, both at half of it half way; without the field one group, as ever."""
+    network = ShowTell(width=8, backbone="small", weights="random").build((3, 32, 32), 9)
+    backbone, weights = list(network.eyes.backbone.parameters()), list(network.parameters())
+    (optimizer,) = make_optimizers(network, TrainConfig(learning_rate=1e-4, backbone_learning_rate=5e-5))
+    rest, seeing = optimizer.param_groups
+    set_learning_rate([optimizer], 5e-5)
+
+    assert (rest["lr"], seeing["lr"]) == (pytest.approx(5e-5), pytest.approx(2.5e-5))
+    assert list(map(id, seeing["params"])) == list(map(id, backbone))
+    assert len(rest["params"]) + len(backbone) == len(weights)
+    assert [len(group["params"]) for group in make_optimizers(network, TrainConfig())[0].param_groups] == [len(weights)]
 
 
 def test_moving_average_by_hand():

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Digits, PhantomXray
+from recstudy.data import Digits, PhantomCaptions, PhantomXray
 from recstudy.data.cache import load
-from recstudy.models import HRM, HRMImage
+from recstudy.models import HRM, HRMImage, ImageLSTM
 from recstudy.records import RunFolder, read_lines
 from recstudy.train.evaluate import predict
 from recstudy.train.loop import Training
@@ -55,11 +56,38 @@ def trained(folder: Path, stop_after: int | None = None) -> dict[str, object]:
     }
 
 
-def worker_of_the_last_epoch(rank: int, world: int, folder: str) -> None:
-    """What every worker of a group does without a selection, as `trial.py` does it: train, and the first one tests."""
+def joined(rank: int, world: int, folder: str) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "WORLD_SIZE": str(world)}
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
+    patience = timedelta(seconds=100)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world, timeout=patience)
+
+
+def worker_of_a_captioner(rank: int, world: int, folder: str) -> None:
+    """What every worker does, as `trial.py` does it: train, and the first one tests while the others wait."""
+    joined(rank, world, folder)
+    config = RunConfig(
+        data=PhantomCaptions(limit=32, size=32), model=ImageLSTM(backbone="small", weights="random", tuned=True, width=16),
+        train=TrainConfig(epochs=1, batch_size=8, ema_decay=0.0),
+    )  # fmt: skip
+    training = Training(config, load(config.data, Path(folder)), torch.device("cpu"))
+    list(training.epochs())
+    if rank == 0:
+        Path(folder, "found.json").write_text(json.dumps(training.finish()))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gloo's file rendezvous is tried on Linux only")
+def test_a_group_that_trains_a_captioner_comes_to_its_end(tmp_path):
+    mp.spawn(worker_of_a_captioner, (2, str(tmp_path)), nprocs=2)
+
+    assert 0 < json.loads((tmp_path / "found.json").read_text())["metrics"]["token_accuracy"] < 100
+
+
+def worker_of_the_last_epoch(rank: int, world: int, folder: str) -> None:
+    """What every worker of a group does without a selection, as `trial.py` does it: train, and the first one tests."""
+    joined(rank, world, folder)
     config = RunConfig(
         data=Digits(limit=31), model=HRMImage(width=16, heads=2, low_layers=1, high_layers=1, patch=4),
         train=TrainConfig(epochs=1, batch_size=8, ema_decay=0.0, selection="last"),

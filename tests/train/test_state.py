@@ -5,12 +5,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from safetensors.torch import load_file
 
 from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Digits
+from recstudy.data import CaptionFolder, Digits
 from recstudy.data.cache import load
-from recstudy.models import ViTRM
+from recstudy.errors import DataError
+from recstudy.models import ImageLSTM, ViTRM
 from recstudy.train.loop import Training
 from recstudy.train.state import checkpoints, load_checkpoint, save_checkpoint, save_weights
 
@@ -117,3 +119,60 @@ def test_weights_are_safetensors_that_load_into_the_network(tmp_path):
     save_weights(run.state.best.weights, tmp_path / "weights.safetensors")
 
     fresh().state.network.load_state_dict(load_file(tmp_path / "weights.safetensors"))
+
+
+CAPTIONS = ("a large bright disc", "a small faint ring")
+
+
+@pytest.fixture
+def films(tmp_path, monkeypatch):
+    """Ten images of 16x16 with the same words each, in a folder of its own."""
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
+    place = tmp_path / "films"
+    (place / "images").mkdir(parents=True)
+    for at in range(10):
+        Image.new("RGB", (16, 16), (20 * at, 0, 0)).save(place / f"images/{at}.png")
+    write_captions(place)
+    return place
+
+
+def write_captions(place: Path, word: str = "left") -> None:
+    splits = ["train"] * 8 + ["val", "test"]
+    lines = [f"{at},{CAPTIONS[at % 2]} {word},{split}" for at, split in enumerate(splits)]
+    (place / "captions.csv").write_text("\n".join(["image,caption,split", *lines]) + "\n")
+
+
+def captioner(place: Path, tokenizer: str = "word") -> Training:
+    data = CaptionFolder(path=place.name, size=16, length=32, tokenizer=tokenizer, vocabulary=300)
+    model = ImageLSTM(backbone="small", weights="random", tuned=True, width=8)
+    config = RunConfig(data=data, model=model, train=TrainConfig(epochs=2, batch_size=4))
+    return Training(config, load(data, place.parent), torch.device("cpu"))
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "bpe"])
+def test_a_checkpoint_refuses_captions_cut_by_another_tokenizer(films, tmp_path, tokenizer):
+    """The same run id: only the words in the file have changed, and with them what each id stands for."""
+    run = captioner(films, tokenizer)
+    next(run.epochs())
+    save_checkpoint(run, tmp_path)
+    write_captions(films, word="right")
+    other = captioner(films, tokenizer)
+    assert other.config.run_id == run.config.run_id
+
+    names = rf"{tokenizer} \(\d+ ids, \w{{12}}\)"
+    fix = r"the captions have changed since. Put the old ones back, or remove \S+ to train anew"
+    with pytest.raises(
+        DataError, match=rf"000001.pt was trained with the text tokenizer {names}, but that of the data is {names}: {fix}"
+    ):
+        load_checkpoint(other, tmp_path)
+    assert load_checkpoint(run, tmp_path)
+
+
+def test_other_captions_of_the_same_words_go_on(films, tmp_path):
+    """Bytes stand for the same letters whatever the captions are."""
+    run = captioner(films, "byte")
+    next(run.epochs())
+    save_checkpoint(run, tmp_path)
+    write_captions(films, word="right")
+
+    assert load_checkpoint(captioner(films, "byte"), tmp_path)

@@ -44,7 +44,8 @@ class Captioner(Network):
         """The tokens (B, T), which begin with BOS, then the states before the first supervision step.
 
         Args:
-            images: pixels of 0 to 255 (B, 3, H, W); a frozen backbone's features (B, F) where the config `reads_features`.
+            images: pixels of 0 to 255 (B, 3, H, W); a frozen backbone's features (B, F), or (B, P, F) of the places of a grid,
+                where the config `reads_features`.
             tokens: int64 ids.
         """
 
@@ -64,6 +65,30 @@ def reorder(cache: Cache, rows: Tensor) -> Cache:
     return tuple(part.index_select(0, rows) for part in cache)
 
 
+class PlainCaptioner(Captioner):
+    """A captioner without a recursion over supervision steps: it reads a caption from left to right, once."""
+
+    answer: nn.Module  # (B, T, D) -> (B, T, V)
+
+    @abstractmethod
+    def begin(self, images: Tensor) -> Cache:
+        """What the first token is read with."""
+
+    @abstractmethod
+    def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """States (B, T, D) of the tokens that follow those of the cache, and what the next ones are read with. With a cache
+        of `begin` any number may follow, later one a call."""
+
+    def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
+        assert tokens is not None, "a captioner starts with tokens"
+        return (tokens,)
+
+    def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+        new, cache = (tokens, self.begin(images)) if cache is None else (tokens[:, -1:], cache)
+        z_BTD, cache = self.read(new, cache)
+        return self.answer(z_BTD[:, -1]), cache
+
+
 class Core(Protocol):
     """A causal recursion over states of the caption, of which the last is read: one segment."""
 
@@ -73,19 +98,19 @@ class Core(Protocol):
 
 
 class Eyes(nn.Module):
-    """Equation (1): images (B, 3, H, W) or features (B, F) -> (B, D)."""
+    """Equation (1): images (B, 3, H, W) or features (B, F) -> (B, D); on a grid (B, P, F) -> (B, P, D)."""
 
     def __init__(self, config: CaptionModel, width: int, bias: bool, norm: bool = False) -> None:
         super().__init__()
-        self.backbone = BackboneNetwork(config.backbone, config.weights) if config.tuned else None
+        self.backbone = BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
         self.project = nn.Linear(config.features, width, bias=bias)
         self.norm = norm
         lecun_normal(self.project)
 
     def forward(self, images: Tensor) -> Tensor:
-        features_BF = images if self.backbone is None else self.backbone(images)
-        e_BD = self.project(features_BF)
-        return F.rms_norm(e_BD, e_BD.shape[-1:], eps=1e-5) if self.norm else e_BD
+        features = images if self.backbone is None else self.backbone(images)
+        e = self.project(features)
+        return F.rms_norm(e, e.shape[-1:], eps=1e-5) if self.norm else e
 
 
 class FusedEyes(nn.Module):

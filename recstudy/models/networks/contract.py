@@ -30,6 +30,7 @@ class Output(NamedTuple):
     halt: Tensor | None = None  # (B,) logit of "this answer is right"; None where the model has no halting head
     proceed: Tensor | None = None  # (B,) logit of the value of one step more (HRM); None where halting is judged alone
     loss: Tensor | None = None  # (B,) the model's own, where it is none of its logits (FuseLIP)
+    extra: Tensor | None = None  # () added to the loss beside the task's (load balancing, attention penalty)
 
 
 class Network(nn.Module, ABC):
@@ -42,6 +43,10 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...
+
+
+class VisionEncoder(nn.Module):
+    """A part of a network that sees pixels, whose weights `train.backbone_learning_rate` is the learning rate of."""
 
 
 def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, Tensor | None]:

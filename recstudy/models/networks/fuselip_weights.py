@@ -5,6 +5,7 @@ drawn again. Every other key must be there and be known, with its shape: nothing
 with `weights_only`, so that nothing in them is executed.
 """
 
+import hashlib
 import pickle
 import re
 from collections.abc import Mapping
@@ -116,11 +117,21 @@ def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
         )
 
 
-def _read(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+def public_hash(folder: Path) -> str:
+    """20 hex digits over the file of weights. Raises DataError where there is none."""
+    with open(_file(folder), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:20]
+
+
+def _file(folder: Path) -> Path:
     paths = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).exists()]
     if not paths:
         raise DataError(f"no model.safetensors or pytorch_model.bin in {folder}. Download the weights again.")
-    path = paths[0]
+    return paths[0]
+
+
+def _read(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+    path = _file(folder)
     try:
         if path.suffix == ".safetensors":
             return path, load_file(path)

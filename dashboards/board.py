@@ -1,0 +1,12 @@
+"""The live board over a results folder: `recstudy board`, for those who look for it beside the other dashboards.
+
+python dashboards/board.py results
+python dashboards/board.py --help
+"""
+
+import sys
+
+from recstudy.command import main
+
+if __name__ == "__main__":
+    main(["board", *sys.argv[1:]])

@@ -1,0 +1,1 @@
+"""What a careful reviewer would ask of a study: rules over its records."""

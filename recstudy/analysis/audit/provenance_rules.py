@@ -1,0 +1,97 @@
+"""What a reviewer asks of where numbers come from: data, code, machines and the implementations of the metrics."""
+
+from collections.abc import Iterator
+
+from recstudy.analysis.audit.findings import Finding, counted, done, parts, tasks, where
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import metric, plural
+from recstudy.analysis.spec import Pareto, Table
+from recstudy.records import Json
+
+SHORT = 12  # characters of a checksum or commit that tell it apart
+WORDS = {"metrics": "cut into words", "rate": "judged", "text": "cut into the models' tokens"}
+
+
+def checksums(records: StudyRecords) -> Iterator[Finding]:
+    """One data set with the same settings, and not the same images."""
+    groups: dict[tuple[object, ...], list[Json]] = {}
+    for run in done(records):
+        config = records.configs[run["variant"]]
+        groups.setdefault(tuple(f"{path}={config[path]}" for path in sorted(config) if path.startswith("data.")), []).append(run)
+    for runs in groups.values():
+        found = [str(run["provenance.data_checksum"])[:SHORT] for run in runs if run.get("provenance.data_checksum")]
+        if len(set(found)) > 1:
+            yield Finding(
+                f"{len(set(found))} different data checksums of {records.variants[runs[0]['variant']]['data']}: {counted(found)}",
+                "These runs were not trained and scored on the same images.",
+                "Find out which copy is right, and run the others again with another --results.",
+                where(records, {run["variant"] for run in runs}),
+            )
+
+
+def code(records: StudyRecords) -> Iterator[Finding]:
+    """More than one version of the code or of its packages: a question where the rows differ in it."""
+    for what, key in (("commits of the code", "provenance.commit"), ("sets of package versions", "provenance.versions")):
+        named = [str(run[key]) for run in done(records) if run.get(key)]
+        if len(set(named)) > 1:
+            yield Finding(
+                f"{len(set(named))} {what}: {counted(named)}",
+                "A difference between rows may be one between two versions of the code.",
+                "Run all of it again by one version, with another --results, or say in the text what changed.",
+                severity="question" if _differ(records, key) else "note",
+            )
+
+
+def dirty(records: StudyRecords) -> Iterator[Finding]:
+    """Code that nobody else can get: changed since its commit, or of none."""
+    for what, runs in (
+        ("from uncommitted changes", [run for run in done(records) if run.get("provenance.dirty")]),
+        ("by code of no known commit", [run for run in done(records) if not run.get("provenance.commit")]),
+    ):
+        if runs:
+            yield Finding(
+                f"{plural(len(runs), 'run')} made {what}",
+                "Nobody can get that code again, so that nobody can run them again.",
+                "Commit, and run them again with another --results.",
+                where(records, {run["variant"] for run in runs}),
+            )
+
+
+def machines(records: StudyRecords) -> Iterator[Finding]:
+    """Several kinds of machine: a question where the report shows times."""
+    kinds = [str(run.get("provenance.gpu") or run.get("provenance.cpu")) for run in done(records)]
+    if len(set(kinds)) > 1:
+        yield Finding(
+            f"{len(set(kinds))} kinds of machine: {counted(kinds)}",
+            "Times of different machines do not compare, and neither do the last digits of scores.",
+            "Measure times on one kind of machine.",
+            severity="question" if _shows_times(records) else "note",
+        )
+
+
+def scoring(records: StudyRecords) -> Iterator[Finding]:
+    """Captions that were decoded or cut into words in more than one way, so that their scores are not one metric."""
+    for group in tasks(records):
+        runs = done(records, group)
+        said = {words: [run["tokenizers"].get(key) for run in runs] for key, words in WORDS.items()}
+        for words, used in (said | {"decoded": [run["decode"] for run in runs]}).items():
+            known = [str(value) for value in used if value]
+            if len(set(known)) > 1:
+                yield Finding(
+                    f"Captions are {words} in {len(set(known))} ways: {counted(known)}",
+                    "Scores of different implementations may differ by more than models do.",
+                    "Score every row by the same one.",
+                    where(records, group),
+                    known=("003-3",),
+                )
+
+
+def _shows_times(records: StudyRecords) -> bool:
+    shown = [name for part in parts(records) if isinstance(part, Table) for name in part.metrics]
+    return any(metric(name).timed for name in [*shown, *(part.x for part in parts(records) if isinstance(part, Pareto))])
+
+
+def _differ(records: StudyRecords, key: str) -> bool:
+    """Whether some variants were made by others than the rest."""
+    made = [frozenset(str(run.get(key)) for run in done(records, [index])) for index in range(len(records.variants))]
+    return len(set(made) - {frozenset()}) > 1

@@ -1,0 +1,215 @@
+"""A metric against a swept field: the data of the curve, then its drawing.
+
+The published points stand in the same data, marked as such, so that the CSV beside a figure says all that it shows.
+"""
+
+from collections.abc import Hashable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from recstudy.analysis.captions import leaky_notes, warnings
+from recstudy.analysis.figures.drops import HOW, from_best
+from recstudy.analysis.figures.theme import band, dress, shown, style, tint
+from recstudy.analysis.frame import StudyRecords, at_depth
+from recstudy.analysis.names import METRICS, axis_title, metric, plain
+from recstudy.analysis.spec import Curve
+from recstudy.analysis.stats import mean_interval
+from recstudy.analysis.tables.cells import Cell, cell
+from recstudy.analysis.targets import place
+
+DEPTH, DEPTH_TITLE = "eval.depth", "supervision steps at test"  # changed without retraining
+COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
+COLUMNS += ["synthetic"]
+
+
+def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
+    """One row a point: ours (`published` is False; mean, 95 % interval and n) and the published ones (True).
+
+    `x` may name an axis, a config field or a cost such as `gflops` (then each variant stands at its own mean cost).
+    With `eval.depth`, every variant gives a point for each depth that its runs were scored at.
+    Variants at the same line and x are pooled; those that leak are left out. Points without a finished run have no value,
+    but keep their row.
+
+    Raises:
+        ConfigError: `x`, `by` or `where` name what the study does not have.
+    """
+    variants = [index for index in records.chosen(spec.where) if not records.leaks(index)]
+    placement = place(records, spec.targets, variants, [spec.y])
+    points: dict[tuple[Any, Any, str], list[int]] = {}
+    for index in variants:
+        line = None if spec.by is None else records.level(index, spec.by)
+        for x, measured in _xs(records, index, spec):
+            points.setdefault((line, x, measured), []).append(index)
+    rows: list[dict[str, Any]] = []
+    for (line, x, measured), pooled in points.items():
+        name = (
+            metric(spec.y).title if spec.by is None else line if isinstance(line, str) else f"{axis_title(spec.by)} {plain(line)}"
+        )
+        ours = cell(records, pooled, measured, placement)
+        rows += [{"line": name, "x": x, **point} for point in (_ours(ours), *_published(ours))]
+    order = {name: rank for rank, name in enumerate(dict.fromkeys(row["line"] for row in rows))}
+    rows.sort(key=lambda row: (order[row["line"]], row["published"], _rank(row["x"])))
+    data = pd.DataFrame(rows, columns=COLUMNS)
+    return from_best(records, data, spec) if spec.drop else data
+
+
+def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = ()) -> go.Figure:
+    """Lines with interval bands; published points as open markers. `notes` are said under the title."""
+    figure = go.Figure()
+    names = list(dict.fromkeys(data["line"]))
+    for index, name in enumerate(names):
+        ours = data[(data["line"] == name) & ~data["published"].astype(bool) & data["value"].notna()]
+        published = data[(data["line"] == name) & data["published"].astype(bool)]
+        _draw_line(figure, ours, name, style(index), spec)
+        _draw_published(figure, published, name, style(index))
+    figure.update_layout(showlegend=spec.by is not None)  # also for one line: its name says whose it is
+    dress(figure, curve_title(spec), notes, caption=HOW if spec.drop else "")
+    _axes(figure, data, spec)
+    return figure
+
+
+def curve_title(spec: Curve) -> str:
+    across = metric(spec.x).title.lower() if spec.x in METRICS else axis_title(spec.x)
+    return spec.title or f"{metric(spec.y).title} against {across}" + ", as a drop from each line's best" * spec.drop
+
+
+def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple[str, ...]:
+    """What a reader must know before the curve: smoke, synthetic data, pooled variants, points still missing."""
+    chosen = records.chosen(spec.where)
+    variants = [index for index in chosen if not records.leaks(index)]
+    points = int((~data["published"].astype(bool)).sum())
+    missing = int((~data["published"].astype(bool) & data["value"].isna()).sum())
+    pooled = [f"each point pools {len(variants) / points:.3g} variants"] if points and len(variants) > points else []
+    leaky = leaky_notes(records, chosen, shown=False)
+    return (*warnings(records), *leaky, *pooled, *([f"{missing} of {points} points not run yet"] if missing else []))
+
+
+def _ours(ours: Cell) -> dict[str, Any]:
+    known = {"value": ours.value, "low": ours.low, "high": ours.high, "n": ours.n, "expected": ours.expected}
+    said = {"verdict": ours.verdict, "reasons": ours.reasons, "run_ids": " ".join(ours.run_ids), "synthetic": ours.synthetic}
+    return {**known, "published": False, **said}
+
+
+def _published(ours: Cell) -> list[dict[str, Any]]:
+    return [
+        {
+            "value": target.value,
+            "published": True,
+            "source": target.target.source,
+            "verdict": target.verdict(ours.values),
+            "reasons": "; ".join(target.reasons),
+            "synthetic": False,
+        }
+        for target in ours.placed
+    ]
+
+
+def _xs(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]:
+    """Where a variant stands on the x-axis, and which metric is measured there."""
+    if spec.x != DEPTH:
+        return [(_x(records, index, spec.x), spec.y)]
+    start = at_depth(spec.y, "")
+    scored = {int(name.removeprefix(start)) for run in records.by_variant[index] for name in run if name.startswith(start)}
+    return [(depth, at_depth(spec.y, depth)) for depth in sorted(scored)]
+
+
+def _x(records: StudyRecords, index: int, name: str) -> Any:
+    if name not in METRICS or name in records.variants[index]["levels"]:
+        return records.level(index, name)
+    known = [run[name] for run in records.by_variant[index] if run["status"] == "done" and run.get(name) is not None]
+    return mean_interval(known).mean
+
+
+def _draw_line(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> None:
+    x = [_tick(value) for value in points["x"]]
+    for stretch in _stretches(points):
+        figure.add_scatter(**band([x[at] for at in stretch], points.iloc[stretch], tint(look["color"], 0.16)), legendgroup=name)
+    figure.add_scatter(
+        x=x,
+        y=list(points["value"]),
+        mode="lines+markers",
+        name=shown(name),
+        legendgroup=name,
+        line={"color": look["color"], "dash": look["dash"]},
+        marker={"symbol": look["symbol"], "size": 9},
+        hovertext=[_hover(row, spec) for row in points.to_dict("records")],
+        hoverinfo="text",
+    )
+
+
+def _draw_published(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str]) -> None:
+    if points.empty:
+        return
+    said = [
+        f"published: {row['value']:g}, {row['source']}: {row['verdict']}. {row['reasons']}" for row in points.to_dict("records")
+    ]
+    figure.add_scatter(
+        x=[_tick(value) for value in points["x"]],
+        y=list(points["value"]),
+        mode="markers",
+        name=shown(f"{name}, published"),
+        legendgroup=name,
+        marker={"symbol": look["symbol"] + "-open", "size": 12, "color": look["color"], "line": {"width": 2}},
+        hovertext=[shown(text) for text in said],
+        hoverinfo="text",
+    )
+
+
+def _stretches(points: pd.DataFrame) -> list[list[int]]:
+    """Runs of neighbouring points that have an interval: a band does not bridge a point without one."""
+    known = points["low"].notna().tolist()
+    return [[at for at, _ in group] for has, group in groupby(enumerate(known), key=lambda pair: pair[1]) if has]
+
+
+def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
+    interval = f", 95 % interval {row['low']:.6g} to {row['high']:.6g}" if pd.notna(row["low"]) else ""
+    head = f"{row['line']}, {axis_title(spec.x)} {plain(row['x'])}: {row['value']:.6g} {metric(spec.y).unit}"
+    return shown(f"{head}{interval} (n={row['n']:.0f} of {row['expected']:.0f})")
+
+
+def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
+    """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
+    title = METRICS[spec.x].heading if spec.x in METRICS else DEPTH_TITLE if spec.x == DEPTH else axis_title(spec.x)
+    heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
+    figure.update_yaxes(title=shown(heading), range=y_range(data))
+    figure.update_xaxes(title=shown(title))
+    levels = sorted({value for value in data["x"] if _is_number(value)})
+    if len(levels) < data["x"].nunique() or not levels:
+        figure.update_xaxes(type="category")
+    elif spec.x not in METRICS:
+        scale = {"type": "log"} if powers_of_two(levels) else {}
+        figure.update_xaxes(tickmode="array", tickvals=levels, ticktext=[f"{level:g}" for level in levels], **scale)
+
+
+def powers_of_two(levels: Sequence[float]) -> bool:
+    """Whether the levels ask for a log2 axis: three or more, all of them powers of two."""
+    return len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
+
+
+def y_range(data: pd.DataFrame) -> list[float] | None:
+    """The axis follows the points: a band of two seeds (t = 12.7) may leave it, or it would flatten every line."""
+    values = data["value"].dropna().astype(float)
+    if values.empty:
+        return None
+    low, high = float(values.min()), float(values.max())
+    room = max(high - low, 0.02 * abs(high), 1e-9)
+    bands = data[["low", "high"]].astype(float)
+    below, above = (max(0.0, float(np.nan_to_num(edge))) for edge in (low - bands["low"].min(), bands["high"].max() - high))
+    return [low - min(below, room) - 0.1 * room, high + min(above, room) + 0.1 * room]
+
+
+def _tick(value: Any) -> Any:
+    return value if _is_number(value) else shown(plain(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _rank(value: Any) -> tuple[int, float]:
+    """Numbers in their order, then words in the study's."""
+    return (0, float(value)) if _is_number(value) else (1, 0.0)

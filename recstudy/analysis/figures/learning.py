@@ -1,0 +1,131 @@
+"""Learning curves: what each variant measured epoch by epoch, its mean over the seeds and the range between them."""
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from recstudy.analysis.captions import is_synthetic, warnings
+from recstudy.analysis.figures.theme import band, dress, shown, style, tint
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import METRICS, metric
+from recstudy.analysis.spec import LearningCurves
+
+MOST = 30  # lines that a reader can still tell apart in one figure
+SCORES = ("top1_accuracy", "auroc", "cider", "recall_1")  # the first of these that a study has says which variants are its best
+COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "synthetic"]
+
+
+def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
+    """One row a variant, metric and epoch: `mean`, `low` and `high` (smallest and largest seed) and `n` seeds.
+
+    `average` is the mean over the `window` epochs around it; without a window the mean itself.
+    Only the `most` best variants are read (`shown_variants`).
+    """
+    frame = records.epochs(shown_variants(records, most))
+    parts = [_spread(frame, name, spec.window) for name in spec.metrics if name in frame and frame[name].notna().any()]
+    if not parts:
+        return pd.DataFrame(columns=COLUMNS)
+    data = pd.concat(parts, ignore_index=True)
+    return labelled(records, data)[COLUMNS]
+
+
+def labelled(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
+    """The data with each variant's `label`, and whether it is `synthetic`."""
+    labels = [variant["label"] for variant in records.variants]
+    synthetic = [is_synthetic(records, [index]) for index in range(len(labels))]
+    return data.assign(label=data["variant"].map(labels.__getitem__), synthetic=data["variant"].map(synthetic.__getitem__))
+
+
+def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int] | None = None) -> list[int]:
+    """The `most` best of all variants, or of those `among` which to choose, in the study's order; one that leaks is the worst."""
+    known = range(len(records.variants)) if among is None else among
+    name = _ranked_by(records)
+    order = sorted(known, key=lambda index: (not records.leaks(index), _score(records, index, name)), reverse=True)
+    return sorted(order[:most])
+
+
+def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
+    """Says so where `shown_variants` leaves some of `count` variants out."""
+    title = metric(_ranked_by(records)).title
+    words = title if title[1].isupper() else title[0].lower() + title[1:]  # AUROC and CIDEr stay as they are
+    return (f"the {most} best of {count:,} variants by {words}",) if count > most else ()
+
+
+def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame, most: int = MOST) -> tuple[str, ...]:
+    """What a reader must know before the curves; a metric that nothing calls by that name may be misspelt."""
+    unknown = [] if data.empty else [name for name in spec.metrics if name not in {*METRICS, *data["metric"]}]
+    absent = [f"no run recorded a metric {name!r}" for name in unknown]
+    return (*warnings(records), *cut_note(records, len(records.variants), most), *absent)
+
+
+def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[str] = ()) -> go.Figure:
+    """One panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them."""
+    metrics = [name for name in spec.metrics if name in set(data["metric"])]
+    panels = max(1, len(metrics))
+    figure = make_subplots(rows=panels, cols=1, shared_xaxes=True, vertical_spacing=0.1 / panels)
+    for panel, name in enumerate(metrics, 1):
+        for index, variant in enumerate(dict.fromkeys(data["variant"])):
+            points = data[(data["variant"] == variant) & (data["metric"] == name)]
+            if len(points):
+                _draw(figure, points, index, panel, spec.window)
+        figure.update_yaxes(title=shown(metric(name).heading), row=panel, col=1)
+    figure.update_xaxes(title="epoch", row=panels, col=1)
+    if 0 < data["epoch"].nunique() <= 12:
+        figure.update_xaxes(tick0=0, dtick=1)  # no half epochs
+    return dress(figure, learning_title(spec), notes, panels, learning_caption(spec))
+
+
+def learning_title(spec: LearningCurves) -> str:
+    return spec.title or "Learning curves: mean over seeds, range between them"
+
+
+def learning_caption(spec: LearningCurves) -> str:
+    """What is light and what is dark, where anything is."""
+    return f"Light: each epoch. Dark: moving average, centred, over {spec.window} epochs" if spec.window > 1 else ""
+
+
+def _spread(frame: pd.DataFrame, name: str, window: int) -> pd.DataFrame:
+    grouped = frame.dropna(subset=[name]).groupby(["variant", "epoch"], sort=True)[name]
+    table = grouped.agg(["mean", "min", "max", "count"]).reset_index()
+    average = table.groupby("variant")["mean"].rolling(window, min_periods=1, center=True).mean().reset_index(level=0, drop=True)
+    return table.rename(columns={"min": "low", "max": "high", "count": "n"}).assign(metric=name, average=average)
+
+
+def _ranked_by(records: StudyRecords) -> str:
+    return next((name for name in SCORES if any(run.get(name) is not None for run in records.rows)), SCORES[0])
+
+
+def _score(records: StudyRecords, index: int, name: str) -> float:
+    known = [run[name] for run in records.by_variant[index] if run["status"] == "done" and run.get(name) is not None]
+    return sum(known) / len(known) if known else float("-inf")
+
+
+def _draw(figure: go.Figure, points: pd.DataFrame, index: int, panel: int, window: int) -> None:
+    look, label = style(index), str(points["label"].iloc[0])
+    group = str(points["variant"].iloc[0])
+    epochs = points["epoch"].tolist()
+    if (points["n"] > 1).any():
+        figure.add_scatter(**band(epochs, points, tint(look["color"], 0.12)), legendgroup=group, row=panel, col=1)
+    if window > 1:
+        light = {"color": tint(look["color"], 0.35), "width": 1}
+        figure.add_scatter(
+            x=epochs, y=points["mean"].tolist(), mode="lines", line=light, hoverinfo="skip", legendgroup=group, showlegend=False,
+            row=panel, col=1,
+        )  # fmt: skip
+    figure.add_scatter(
+        x=epochs,
+        y=points["average" if window > 1 else "mean"].tolist(),
+        mode="lines" if len(epochs) > 1 else "markers",
+        name=shown(label),
+        legendgroup=group,
+        showlegend=panel == 1,
+        line={"color": look["color"], "dash": look["dash"]},
+        hovertext=[
+            shown(f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})") for row in points.to_dict("records")
+        ],
+        hoverinfo="text",
+        row=panel,
+        col=1,
+    )

@@ -1,0 +1,134 @@
+"""Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Literal
+
+from recstudy.analysis.names import in_own_unit, metric
+from recstudy.analysis.spec import Arithmetic
+from recstudy.analysis.tables.markup import Entry, Printed
+from recstudy.papers import Target
+
+APPROXIMATE = 0.01  # how far off a number that its paper calls approximate may be, as a share of it
+UNITS = {"percent": "%", "params": "parameters"}
+STATEMENTS = {
+    "vocab_old": "vocabulary, before",
+    "vocab_new": "vocabulary, after",
+    "seq_len_old": "sequence length, before",
+    "seq_len_new": "sequence length, after",
+    "seq_len_patch": "sequence length, one of two patches",
+    "embed_old": "token embedding, before",
+    "embed_new": "token embedding, after",
+    "lm_head_old": "output head, before",
+    "lm_head_new": "output head, after",
+    "total_increase": "increase in all",
+    "total_increase_exact": "increase in all, exactly",
+    "growth_percent": "growth of the model",
+    "params_model": "parameters of the model",
+    "train_images": "training images",
+}
+HEADS = ("statement", "published", "counted", "verdict", "note")
+CSV_HEADS = ("statement", "metric", "published", "unit", "counted", "verdict", "note", "source")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published number and ours, both in the published unit."""
+
+    target: Target
+    counted: float
+
+    @property
+    def statement(self) -> str:
+        words = STATEMENTS.get(self.target.metric, metric(self.target.metric).title)
+        return f"{self.target.where.get('model') or ''} {words}".strip()
+
+    @property
+    def approximate(self) -> bool:
+        return "approx" in f"{self.target.kind} {self.target.note}".lower()
+
+    @property
+    def published(self) -> str:
+        return "about " * self.approximate + _count(self.target.value, self.target.unit)
+
+    @property
+    def verdict(self) -> Literal["reproduced", "differs"]:
+        """Ours must round to the published digits; where the paper says `approximately`, be within 1 %."""
+        value = self.target.value
+        decimals = 0 if value.is_integer() else len(repr(value).partition(".")[2])
+        margin = APPROXIMATE * abs(value) if self.approximate else 0.5 * 10**-decimals
+        return "reproduced" if abs(self.counted - value) <= margin * (1 + 1e-9) else "differs"
+
+    @property
+    def note(self) -> str:
+        """The target's own, and that the number does not stand in the paper itself where it does not."""
+        return "; ".join(filter(None, ["" if self.target.kind == "reported" else self.target.kind, self.target.note]))
+
+
+@dataclass(frozen=True)
+class ArithmeticData:
+    """The claims in the order of the targets, and the statements that nothing was counted for."""
+
+    name: str
+    title: str
+    claims: tuple[Claim, ...]
+    uncounted: tuple[str, ...]
+
+
+def arithmetic_data(spec: Arithmetic) -> ArithmeticData:
+    """Every target with our count, if the study gives one."""
+    claims = tuple(
+        Claim(target, spec.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit))
+        for target in spec.targets
+        if target.metric in spec.counted
+    )
+    uncounted = dict.fromkeys(Claim(target, 0.0).statement for target in spec.targets if target.metric not in spec.counted)
+    return ArithmeticData(spec.name, arithmetic_title(spec), claims, tuple(uncounted))
+
+
+def arithmetic_title(spec: Arithmetic) -> str:
+    return spec.title or "Published parameter arithmetic, counted again"
+
+
+def printed(data: ArithmeticData) -> Printed:
+    """The claims as a table of words."""
+    lines = [
+        [
+            Entry(claim.statement, hint=claim.target.source),
+            Entry(claim.published, hint=claim.target.source),
+            Entry(_count(claim.counted, claim.target.unit), hint=f"{claim.counted!r} {claim.target.unit}".strip()),
+            Entry(claim.verdict, bold=claim.verdict == "differs"),
+            Entry(claim.note),
+        ]
+        for claim in data.claims
+    ]
+    runs: list[list[str]] = [[] for _ in lines]
+    return Printed(data.name, data.title, HEADS, lines, runs, _caption(data), notes=_notes(data), prose=frozenset({4}))
+
+
+def csv_text(data: ArithmeticData) -> str:
+    """One line a claim, in full precision and in the published unit."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_HEADS)
+    for claim in data.claims:
+        target = claim.target
+        known = [claim.statement, target.metric, target.value, target.unit, claim.counted]
+        writer.writerow([*known, claim.verdict, claim.note, target.source])
+    return out.getvalue()
+
+
+def _caption(data: ArithmeticData) -> str:
+    sources = ", ".join(dict.fromkeys(claim.target.source.partition(" (")[0] for claim in data.claims))
+    held = sum(claim.verdict == "reproduced" for claim in data.claims)
+    return f"{sources or 'Nothing counted'}: {held} of {len(data.claims)} reproduced by counting; nothing was trained for this"
+
+
+def _notes(data: ArithmeticData) -> list[str]:
+    return [f"not counted here: {'; '.join(data.uncounted)}"] if data.uncounted else []
+
+
+def _count(value: float, unit: str) -> str:
+    digits = f"{value:,.0f}" if value.is_integer() or abs(value) >= 1e5 else f"{value:,.4g}"
+    return f"{digits} {UNITS.get(unit, unit)}".strip()

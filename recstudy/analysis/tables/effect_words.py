@@ -1,0 +1,75 @@
+"""Effects in words: a table with an interval and the aliases of each."""
+
+import csv
+import io
+
+from recstudy.analysis.captions import caption, text_notes, warnings
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import DASH, axis_title, metric, plain, plural
+from recstudy.analysis.spec import Effects
+from recstudy.analysis.tables.difference_words import p_text, signed, signed_interval
+from recstudy.analysis.tables.effects import Effect, EffectsData
+from recstudy.analysis.tables.markup import Entry, Printed
+
+CSV_HEADS = ["effect", "order", "metric", "unit", "size", "low", "high", "seeds", "p", "p_holm", "aliases", "values"]
+HEADS = ("effect", "size", "95 % interval", "seeds", "p (Holm)", "cannot be told from")
+
+
+def effects_title(spec: Effects) -> str:
+    return spec.title or f"{metric(spec.metric).title}: main effects and interactions"
+
+
+def printed(records: StudyRecords, spec: Effects, data: EffectsData) -> Printed:
+    """One line an effect; all of them rest on the same runs."""
+    lines = [_line(effect, spec.metric) for effect in data.effects]
+    variants = records.chosen(spec.where)
+    return Printed(
+        name=spec.name,
+        title=effects_title(spec),
+        heads=HEADS,
+        lines=lines,
+        run_ids=[list(data.run_ids) if not at else [] for at in range(len(lines))],
+        caption=caption(records, variants),
+        warnings=warnings(records),
+        notes=[*_notes(spec, data), *text_notes(records, variants, [spec.metric])],
+        prose=frozenset({len(HEADS) - 1}),
+    )
+
+
+def csv_text(data: EffectsData, name: str) -> str:
+    """One line an effect, in full precision; `values` are those of the seeds."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_HEADS)
+    for effect in data.effects:
+        known = [effect.title, len(effect.axes), name, metric(name).unit, *effect.interval]
+        writer.writerow([*known, effect.p, effect.adjusted, effect.aliased, " ".join(map(repr, effect.values))])
+    return out.getvalue()
+
+
+def _line(effect: Effect, name: str) -> list[Entry]:
+    interval = effect.interval
+    return [
+        Entry(effect.title),
+        Entry(signed(name, interval.mean), hint=", ".join(signed(name, value) for value in effect.values)),
+        Entry(signed_interval(name, interval.low, interval.high)),
+        Entry(str(interval.n)),
+        Entry(p_text(effect.adjusted), hint=f"alone {p_text(effect.p)}" if effect.p is not None else ""),
+        Entry(effect.aliased or DASH),
+    ]
+
+
+def _notes(spec: Effects, data: EffectsData) -> list[str]:
+    """What the numbers are, what the design leaves open, and every seed that is missing."""
+    levels = "; ".join(f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, (low, high) in data.levels.items())
+    unit = f", in {metric(spec.metric).unit}" if metric(spec.metric).unit else ""
+    size = f"Size: mean at the second level minus mean at the first{unit} ({levels})"
+    between = "of an interaction, half of what one axis adds to the other's effect"
+    tested = sum(effect.p is not None for effect in data.effects)
+    tests = f"p: two-sided t test over {plural(len(data.seeds), 'seed')}, adjusted for {plural(tested, 'row')} (Holm)"
+    cells, whole = len(data.effects) + 1, 2 ** len(data.levels)
+    aliased = any(effect.aliases for effect in data.effects)
+    part = (
+        f"1/{whole // cells} of the {whole} combinations was planned: a row's size is the sum of all that it cannot be told from"
+    )
+    return [f"{size}; {between}", tests, *([part] if aliased else []), *data.missing]

@@ -1,0 +1,160 @@
+"""Main effects and interactions of a two-level design, and which of them its cells cannot tell apart.
+
+A column of signs stands for each effect: an axis is -1 at its first level and +1 at its second, an interaction is the product
+of its axes' columns. Two effects with the same column up to sign are aliases. The effect is the mean where the column is +1
+minus the mean where it is -1, taken seed by seed, because all cells of a seed share the order of the data.
+
+Shapes: N cells.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from recstudy.analysis import stats
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import axis_title, plain
+from recstudy.analysis.spec import Effects
+from recstudy.analysis.stats import Interval, mean_interval
+from recstudy.analysis.tables.differences import gap
+from recstudy.errors import ConfigError
+from recstudy.records import Json
+
+Signs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What can be estimated: the shortest of the effects that share a column (N,), and the others with their signs.
+
+    `values` are one for each of the `seeds` that have all cells. `p` is of this row alone, `adjusted` for all rows.
+    """
+
+    axes: tuple[str, ...]
+    column: Signs
+    aliases: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    values: tuple[float, ...] = ()
+    p: float | None = None
+    adjusted: float | None = None
+
+    @property
+    def title(self) -> str:
+        return named(self.axes)
+
+    @property
+    def interval(self) -> Interval:
+        """Without bounds where there is no spread to take them from."""
+        found = mean_interval(self.values)
+        return found if self.p is not None else found._replace(low=None, high=None)
+
+    @property
+    def aliased(self) -> str:
+        """The aliases of the lowest order in words, and how many there are beside them."""
+        least = min((len(axes) for _, axes in self.aliases), default=0)
+        words = [f"{'minus ' if sign < 0 else ''}{named(axes)}" for sign, axes in self.aliases if len(axes) == least]
+        more = len(self.aliases) - len(words)
+        return "; ".join([*words, *([f"{more} of higher order"] if more else [])])
+
+
+@dataclass(frozen=True)
+class EffectsData:
+    """The effects, shortest first; axis -> its two levels; the seeds they rest on, and what the others lack."""
+
+    effects: tuple[Effect, ...]
+    levels: Mapping[str, tuple[Any, Any]]
+    seeds: tuple[int, ...]
+    missing: tuple[str, ...]
+    run_ids: tuple[str, ...] = field(repr=False)
+
+
+def effects_data(records: StudyRecords, spec: Effects) -> EffectsData:
+    """Every effect that the cells can estimate.
+
+    Raises:
+        ConfigError: the chosen variants are no regular two-level design, or one of them leaks.
+    """
+    cells = records.chosen(spec.where)
+    if leaky := [records.variants[index]["label"] for index in cells if records.leaks(index)]:
+        raise ConfigError(f"effects {spec.name!r}: {', '.join(leaky)} leaks, so that no effect means anything")
+    levels = _two_levels(records, spec, cells)
+    columns = {
+        axis: np.array([1 if records.level(index, axis) == high else -1 for index in cells]) for axis, (_, high) in levels.items()
+    }
+    by_seed = _by_seed(records, cells)
+    lacking = {seed: _lacking(records, runs, spec.metric) for seed, runs in by_seed.items()}
+    seeds = [seed for seed in by_seed if not lacking[seed]]
+    scores = np.array([[float(run[spec.metric]) for run in by_seed[seed] if run] for seed in seeds]).reshape(
+        len(seeds), len(cells)
+    )
+    effects = [_measured(effect, scores) for effect in estimable(columns, spec.name)]
+    adjusted = stats.holm([effect.p for effect in effects])
+    return EffectsData(
+        tuple(replace(effect, adjusted=p) for effect, p in zip(effects, adjusted, strict=True)),
+        levels,
+        tuple(seeds),
+        tuple(f"seed {seed} left out: {said}" for seed, said in lacking.items() if said),
+        tuple(run["id"] for seed in seeds for run in by_seed[seed] if run),
+    )
+
+
+def estimable(columns: Mapping[str, Signs], name: str) -> list[Effect]:
+    """The effects with a column of their own, by order, each with its aliases.
+
+    Raises:
+        ConfigError: two columns overlap in part, so that the cells are neither a whole factorial nor a regular fraction.
+    """
+    found: list[Effect] = []
+    words = [word for size in range(1, len(columns) + 1) for word in combinations(columns, size)]
+    for word in words:
+        column = prod((columns[axis] for axis in word), start=np.ones_like(next(iter(columns.values()))))
+        overlaps = [int(column @ other.column) for other in found]
+        if any(abs(overlap) not in (0, len(column)) for overlap in [*overlaps, int(column.sum())]):
+            raise ConfigError(
+                f"effects {name!r}: the cells are neither a whole two-level factorial nor a regular fraction of one"
+            )
+        if any(overlaps):
+            at = next(at for at, overlap in enumerate(overlaps) if overlap)
+            alias = (1 if overlaps[at] > 0 else -1, word)
+            found[at] = replace(found[at], aliases=(*found[at].aliases, alias))
+        elif not column.sum():  # a constant one is the mean's alias
+            found.append(Effect(word, column))
+    return found
+
+
+def named(axes: Sequence[str]) -> str:
+    return " \N{MULTIPLICATION SIGN} ".join(map(axis_title, axes))
+
+
+def _two_levels(records: StudyRecords, spec: Effects, cells: Sequence[int]) -> dict[str, tuple[Any, Any]]:
+    """The axes that vary among these cells with their levels, the first one first."""
+    levels = {axis: list(dict.fromkeys(records.level(index, axis) for index in cells)) for axis in records.plan["axes"]}
+    varied = {axis: found for axis, found in levels.items() if len(found) > 1}
+    for axis, found in varied.items():
+        if len(found) > 2:
+            have = f"{axis!r} has {', '.join(map(plain, found))}"
+            raise ConfigError(f"effects {spec.name!r} needs two levels an axis, but {have}; narrow it by where")
+    if not varied:
+        raise ConfigError(f"effects {spec.name!r}: no axis has two levels here")
+    return {axis: (found[0], found[1]) for axis, found in varied.items()}
+
+
+def _by_seed(records: StudyRecords, cells: Sequence[int]) -> dict[int, list[Json | None]]:
+    """Seed -> the run of every cell; None where none is planned."""
+    runs = [{run["seed"]: run for run in records.by_variant[index]} for index in cells]
+    return {seed: [known.get(seed) for known in runs] for seed in sorted({seed for known in runs for seed in known})}
+
+
+def _lacking(records: StudyRecords, runs: Sequence[Json | None], name: str) -> str:
+    """Which cells of a seed have no value, and why."""
+    return "; ".join(f"{run['label'] if run else 'a cell'} {said}" for run in runs if (said := gap(run, name)))
+
+
+def _measured(effect: Effect, scores: npt.NDArray[np.float64]) -> Effect:
+    """With its value for each seed; scores (seeds, N)."""
+    values = [round(float(value), 9) for value in scores @ effect.column / (len(effect.column) / 2)]
+    return replace(effect, values=tuple(values), p=stats.paired_p(values))

@@ -1,0 +1,63 @@
+"""Groups of a table's rows: the variants at one level of an axis, or those that cost about the same."""
+
+from collections.abc import Sequence
+
+from recstudy.analysis.frame import StudyRecords, same
+from recstudy.analysis.names import METRICS, axis_title, metric, number, plain
+from recstudy.analysis.stats import mean_interval
+
+BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
+
+Groups = list[tuple[str, list[int]]]
+
+
+def groups(records: StudyRecords, variants: Sequence[int], by: str) -> Groups:
+    """Heading and variants of each group, by an axis or config field in the study's order, or by a cost from the least up.
+
+    Raises:
+        ConfigError: no axis, field or metric has that name.
+    """
+    if by in METRICS and not any(by in records.variants[index]["levels"] for index in variants):
+        return _bands(records, variants, by)
+    found: list[tuple[object, list[int]]] = []
+    for index in variants:
+        level = records.level(index, by)
+        group = next((known for other, known in found if same(other, level)), None)
+        if group is None:
+            found.append((level, group := []))
+        group.append(index)
+    return [(level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", group) for level, group in found]
+
+
+def label_within(records: StudyRecords, index: int, by: str) -> str:
+    """A variant's label without what the heading of its group says."""
+    label, levels = str(records.variants[index]["label"]), records.variants[index]["levels"]
+    said = f"{by}={plain(levels[by])}" if by in levels else ""
+    if not said or said not in label.split(", "):
+        return label
+    others = [plain(level) for axis, level in levels.items() if axis != by]
+    return others[0] if len(others) == 1 else ", ".join(part for part in label.split(", ") if part != said) or label
+
+
+def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> Groups:
+    costs = {index: _cost(records, index, name) for index in variants}
+    known = {index: cost for index, cost in costs.items() if cost is not None}
+    bands: list[list[int]] = []
+    for index in sorted(known, key=known.__getitem__):
+        if bands and known[index] <= (1 + BAND) * known[bands[-1][0]]:
+            bands[-1].append(index)
+        else:
+            bands.append([index])
+    unknown = [index for index in variants if index not in known]
+    none = [(f"{metric(name).title}: no run has finished", unknown)] if unknown else []
+    return [(_heading(name, [known[index] for index in band]), band) for band in bands] + none
+
+
+def _heading(name: str, costs: Sequence[float]) -> str:
+    ends = dict.fromkeys(number(name, cost) for cost in (costs[0], costs[-1]))
+    return f"{metric(name).title} {' to '.join(ends)} {metric(name).unit}".strip()
+
+
+def _cost(records: StudyRecords, index: int, name: str) -> float | None:
+    runs = [run for run in records.by_variant[index] if run["status"] == "done" and run.get(name) is not None]
+    return mean_interval([float(run[name]) for run in runs]).mean

@@ -1,0 +1,23 @@
+"""The live board: pages over a results folder that follow it while studies run. Reads records only, writes nothing.
+
+logs       a growing log, read from where the last look ended
+plans      the studies, and what they are made of
+watch      the folder: what changed since the last look, nothing parsed twice, nothing outside it
+rows       a study's records as the report has them
+progress   what runs, what was paid, what is left
+markup     a page as parts, each made again only when what it shows has changed; links, tables and forms as HTML
+overview   `/`: the studies, what runs now
+runlist    every run of a study
+study      `/study/NAME/PRESET`: the report's own tables and figures, filling up
+run        `/run/ID`
+compare    `/compare?a=ID&b=ID`, or two studies
+pages      which page an address asks for
+desk       makes the parts of the pages that somebody looks at, behind their back
+look       style sheet and script
+elements   HTML as Dash components
+guard      who may read: tokens, host names, headers
+app        the Dash application
+serve      its address and its server
+
+All before `look` are functions from records to text, which need no Dash.
+"""

@@ -1,0 +1,128 @@
+"""`/compare?a=...&b=...`: two runs, or two studies, beside each other."""
+
+import pandas as pd
+
+from recstudy.analysis.figures.learning import COLUMNS, learning_figure
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import DASH, axis_title, metric, number
+from recstudy.analysis.page import figure_box, words_table
+from recstudy.analysis.spec import LearningCurves
+from recstudy.analysis.tables.cells import cell_of
+from recstudy.analysis.tables.render import cell_text
+from recstudy.board.markup import Address, Html, Page, Recipe, Same, page_of, run_link, study_link, table, text
+from recstudy.board.overview import compare_form
+from recstudy.board.run import difference, measured, run_records
+from recstudy.board.runlist import first_metric
+from recstudy.board.sources import Sources
+from recstudy.errors import ConfigError
+from recstudy.records import read_lines
+
+SIDES = ("a", "b")
+
+
+def compare_page(sources: Sources, address: Address) -> Page:
+    """Two of the same kind, as the address names them; a form where it does not.
+
+    Raises:
+        ConfigError: there is no such run or study, or one is a run and the other a study.
+    """
+    a, b = (address.get(side).strip() for side in SIDES)
+    asked = Recipe("form", "", (a, b, tuple(sources.watch.studies)), lambda: f"<h1>Compare</h1>{compare_form(sources, a, b)}")
+    if not (a and b):
+        return Page("Compare", [asked])
+    if ("/" in a) != ("/" in b):
+        raise ConfigError(f"{a!r} and {b!r}: give two run ids, or two studies as NAME/PRESET")
+    return Page("Compare", [asked, *(_studies(sources, a, b, address) if "/" in a else _runs(sources, a, b))])
+
+
+# ----------------------------------------------------------------------------------------------------------------- runs
+
+
+def _runs(sources: Sources, a: str, b: str) -> list[Recipe]:
+    sides = [run_records(sources, run_id)[0] for run_id in (a, b)]
+    needs = tuple(Same(sources.watch.runs.get(run_id)) for run_id in (a, b))
+    return [
+        Recipe("runs", "The runs", needs, lambda: _which(sides)),
+        Recipe("numbers", "Numbers", needs, lambda: _numbers(sides)),
+        Recipe("curves", "Curves", (needs, sources.live()), lambda: _curves(sides)),
+        Recipe("settings", "Settings", needs, lambda: difference(sides[0].configs[0], sides[1].configs[0], ("a", "b"))),
+        Recipe("provenance", "Provenance", needs, lambda: _provenance(sides)),
+    ]
+
+
+def _which(sides: list[StudyRecords]) -> str:
+    rows = [
+        [text(side), run_link(run["id"], run["label"]), text(run["seed"]), text(run["status"])]
+        for side, records in zip(SIDES, sides, strict=True)
+        for run in records.rows
+    ]
+    return table("The runs", ("", "run", "seed", "status"), rows, words=(1,))
+
+
+def _numbers(sides: list[StudyRecords]) -> str:
+    one, other = (measured(records.rows[0]) for records in sides)
+    rows = []
+    for name in dict.fromkeys([*one, *other]):
+        values = [side.get(name) for side in (one, other)]
+        shown = [DASH if value is None else number(name, value) for value in values]
+        apart = f"{values[1] - values[0]:+.4g}" if None not in values else ""  # type: ignore[operator]
+        rows.append((metric(name).title, *shown, apart, metric(name).unit))
+    return words_table("Numbers", ("what", "a", "b", "b minus a", "unit"), rows) if rows else "<p>Neither has finished.</p>"
+
+
+def _curves(sides: list[StudyRecords]) -> str:
+    """Loss and score of both, a line each."""
+    rows = []
+    for at, (side, records) in enumerate(zip(SIDES, sides, strict=True)):
+        run = records.rows[0]
+        label = f"{side}: {run['label']}, seed {run['seed']}"
+        for line in {line["epoch"]: line for line in read_lines(records.results.run(run["id"]).epochs)}.values():
+            named = {"variant": at, "label": label, "epoch": line["epoch"], "n": 1, "synthetic": False}
+            drawn = [name for name in line if name == "train_loss" or name.startswith("selection_")]
+            rows += [named | {"metric": name} | dict.fromkeys(("mean", "low", "high"), line[name]) for name in drawn]
+    data = pd.DataFrame(rows, columns=COLUMNS)
+    if data.empty:
+        return "<p>Neither has finished an epoch.</p>"
+    spec = LearningCurves(title="Both runs", metrics=tuple(dict.fromkeys(data["metric"])))
+    return figure_box(learning_figure(data, spec).update_layout(uirevision="kept"), "Curves of both runs")
+
+
+def _provenance(sides: list[StudyRecords]) -> str:
+    names = dict.fromkeys(name for records in sides for name in records.rows[0] if name.startswith("provenance."))
+    rows = [(axis_title(name), *(str(records.rows[0].get(name, "")) for records in sides)) for name in names]
+    apart = [row for row in rows if row[1] != row[2]]
+    return words_table("Provenance that differs", ("what", "a", "b"), apart) if apart else "<p>Nothing differs.</p>"
+
+
+# -------------------------------------------------------------------------------------------------------------- studies
+
+
+def _studies(sources: Sources, a: str, b: str, address: Address) -> list[Recipe]:
+    studies = [(name.partition("/")[0], name.partition("/")[2]) for name in (a, b)]
+    sides = [sources.kept.records(study) for study in studies]
+    needs = tuple(map(Same, sides))
+    links = Html(", ".join(f"{side}: {study_link(*study)}" for side, study in zip(SIDES, studies, strict=True)))
+    return [
+        Recipe("studies", "The studies", needs, lambda: f"<p>{links}</p>{_scores(sides, address)}"),
+        Recipe("base", "Base settings", needs, lambda: difference(_base(sides[0]), _base(sides[1]), SIDES)),
+    ]
+
+
+def _base(records: StudyRecords) -> dict[str, object]:
+    return records.configs[0] if records.configs else {}
+
+
+def _scores(sides: list[StudyRecords], address: Address) -> str:
+    """A row a label that either has, a column a study: mean, interval and n of the first metric of its first table."""
+    names = [first_metric(records) for records in sides]
+    labels = list(dict.fromkeys(variant["label"] for records in sides for variant in records.variants))
+    shown, pages = page_of(address, "rows", len(labels))
+    at: list[dict[str, int]] = [{variant["label"]: index for index, variant in enumerate(side.variants)} for side in sides]
+    columns = list(zip(sides, at, names, strict=True))
+    rows = [[text(label), *(_cell(side, where.get(label), name) for side, where, name in columns)] for label in labels[shown]]
+    heads = ("variant", *(f"{side}: {metric(name).heading}" for side, name in zip(SIDES, names, strict=True)))
+    return table("Scores by variant", heads, rows) + pages
+
+
+def _cell(records: StudyRecords, variant: int | None, name: str) -> Html:
+    return text(DASH if variant is None else cell_text(cell_of(records, [variant], name, records.by_variant[variant])))

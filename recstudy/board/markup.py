@@ -1,0 +1,165 @@
+"""Links, tables, pages of rows and forms as HTML. Every word is escaped here or in `analysis.page`.
+
+What takes or gives `Html` is markup already; all other words are text.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NewType
+from urllib.parse import quote, urlencode
+
+from recstudy.analysis.page import escape
+
+Html = NewType("Html", str)
+ROWS = 50  # of a table on one page
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a page: its place in it, its heading (none for the first) and its content."""
+
+    key: str
+    title: str
+    body: str
+
+
+@dataclass(frozen=True)
+class Address:
+    """Which page: the path below the board's root, and the query."""
+
+    path: tuple[str, ...] = ()
+    query: tuple[tuple[str, str], ...] = ()
+
+    def get(self, name: str) -> str:
+        return dict(self.query).get(name, "")
+
+    def number(self, name: str) -> int:
+        """A page's number, from 1."""
+        text = self.get(name)
+        return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+
+    def but(self, part: str = "", **changes: str) -> str:
+        """The address with these changes of the query, at a part of the page."""
+        query = {name: value for name, value in (dict(self.query) | changes).items() if value}
+        return href(*self.path, **query) + (f"#{part}" if part else "")
+
+
+def href(*path: str, **query: str) -> str:
+    return "/" + "/".join(quote(word, safe="") for word in path) + (f"?{urlencode(query)}" if query else "")
+
+
+def text(words: object) -> Html:
+    return Html(escape(words))
+
+
+def link(target: str, words: object) -> Html:
+    return Html(f'<a href="{escape(target)}">{escape(words)}</a>')
+
+
+def study_link(name: str, preset: str) -> Html:
+    return link(href("study", name, preset), f"{name} ({preset})")
+
+
+def run_link(run_id: str, words: object = "") -> Html:
+    return link(href("run", run_id), words or run_id)
+
+
+def state(word: str) -> Html:
+    """How a run or a study is, with a mark of its own beside the colour."""
+    return Html(f'<span class="state {escape(word.replace(" ", "-"))}">{escape(word)}</span>')
+
+
+def bar(done: float, whole: float, words: str) -> Html:
+    """Progress as words, and as a bar."""
+    share = f'<progress value="{min(done, whole):g}" max="{whole:g}" aria-hidden="true"></progress>' if whole else ""
+    return Html(f'<span class="bar">{share}{escape(words)}</span>')
+
+
+def table(label: str, heads: Sequence[str], rows: Iterable[Sequence[Html]], words: Iterable[int] = ()) -> Html:
+    """A table in a box that scrolls on its own; numbers to the right, but for the first column and those of `words`."""
+    left = [' class="prose"' if at in set(words) else "" for at in range(len(heads))]
+    top = "".join(f'<th scope="col"{side}>{escape(head)}</th>' for head, side in zip(heads, left, strict=True))
+    lines = "".join(
+        f'<tr><th scope="row">{row[0]}</th>'
+        + "".join(f"<td{side}>{cell}</td>" for cell, side in zip(row[1:], left[1:], strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    box = f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
+    return Html(f"{box}<table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>")
+
+
+def page_of(address: Address, part: str, count: int, size: int = ROWS) -> tuple[slice, Html]:
+    """Which of `count` rows the address asks for, and the links to the others; the part's key names it in the query."""
+    pages = max(1, -(-count // size))
+    at = min(address.number(part), pages)
+    shown = slice((at - 1) * size, min(at * size, count))
+    if pages == 1:
+        return shown, Html("")
+    near = sorted({1, pages, *(page for page in (at - 1, at, at + 1) if 1 <= page <= pages)})
+    links = " ".join(
+        f'<b aria-current="page">{page}</b>' if page == at else link(address.but(part, **{part: str(page)}), page)
+        for page in near
+    )
+    words = f"rows {shown.start + 1:,} to {shown.stop:,} of {count:,}; page"
+    return shown, Html(f'<nav class="pages" aria-label="Pages: {escape(part)}"><span>{words}</span> {links}</nav>')
+
+
+def form(
+    action: str,
+    button: str,
+    fields: Mapping[str, tuple[str, str]],
+    hidden: Mapping[str, str] | None = None,
+    known: Sequence[str] = (),
+) -> Html:
+    """A form that asks for another address.
+
+    Args:
+        action: the address without its query.
+        button: what sends it.
+        fields: name in the query -> what it is called and its value.
+        hidden: the rest of the query.
+        known: values that are proposed.
+    """
+    kept = "".join(
+        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in (hidden or {}).items()
+    )
+    asked = "".join(
+        f'<label>{escape(words)} <input type="text" name="{escape(name)}" value="{escape(value)}" list="known"></label>'
+        for name, (words, value) in fields.items()
+    )
+    options = "".join(f'<option value="{escape(name)}"></option>' for name in known)
+    proposed = f'<datalist id="known">{options}</datalist>' if known else ""
+    send = f'<button type="submit">{escape(button)}</button>'
+    return Html(f'<form action="{escape(action)}" method="get">{kept}{asked}{send}{proposed}</form>')
+
+
+@dataclass(frozen=True, eq=False)
+class Same:
+    """What a part is made from, told from others by which object it is: records are too large to compare."""
+
+    what: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.what is self.what
+
+    def __hash__(self) -> int:
+        return id(self.what)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a part is made, and what it is made from: where `needs` is as before, so is the part."""
+
+    key: str
+    title: str
+    needs: object
+    make: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page's title, and its parts in their order."""
+
+    title: str
+    recipes: Sequence[Recipe]

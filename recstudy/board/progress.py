@@ -1,0 +1,124 @@
+"""What runs now, what was paid so far, and what is left: reckoned from the rows and from the logs of the runs under way."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pandas as pd
+
+from recstudy.analysis.figures.learning import COLUMNS
+from recstudy.analysis.names import plural
+from recstudy.board.plans import Planned
+from recstudy.board.watch import Seen, Watch
+from recstudy.config import flatten
+from recstudy.records import Json
+from recstudy.terminal import duration
+
+LINES = 12  # runs in the figure of those under way
+
+
+@dataclass(frozen=True)
+class Under:
+    """A run under way: `epoch` of `epochs` are done (0 where it has just begun)."""
+
+    run_id: str
+    label: str
+    seed: int
+    epochs: int
+    lines: dict[int, Json]
+
+    @property
+    def last(self) -> Json:
+        return self.lines[max(self.lines)] if self.lines else {}
+
+    @property
+    def done(self) -> int:
+        return max(self.lines) + 1 if self.lines else 0
+
+    @property
+    def score(self) -> tuple[str, float] | None:
+        """The last epoch's score on the selection split."""
+        names = [name for name in self.last if name.startswith("selection_") and name != "selection_loss"]
+        known = [(name, self.last[name]) for name in names if isinstance(self.last[name], int | float)]
+        return known[0] if known else None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study is, its distinct runs counted once."""
+
+    planned: int
+    counts: Counter[str]
+    running: list[Under]
+    paid: float  # seconds of finished runs
+    spent: float  # and of those under way
+    left: float | None  # seconds of work, None where no run says how long one takes
+
+    @property
+    def words(self) -> str:
+        """`about 3.5 h left`, and empty where nothing is."""
+        if self.left is None:
+            return f"{plural(self.todo, 'run')} to do; none has told yet how long one takes" if self.todo else ""
+        if not self.left:
+            return ""
+        if self.running:
+            return f"about {duration(self.left / len(self.running))} left, {plural(len(self.running), 'run')} at a time"
+        return f"about {duration(self.left)} of work left; nothing runs now"
+
+    @property
+    def todo(self) -> int:
+        return self.planned - self.counts["done"] - self.counts["diverged"]
+
+
+def progress(watch: Watch, planned: Planned) -> Progress:
+    """Of a study, without building its rows: they are not needed to count."""
+    columns = {run_id: watch.columns(run_id) for run_id in planned.named}
+    running = [under(planned, run_id, seen) for run_id, seen in watch.running.items() if run_id in planned.named]
+    seconds: dict[int, list[float]] = {}
+    for run_id, found in columns.items():
+        if isinstance(found.get("seconds"), int | float):
+            seconds.setdefault(planned.named[run_id][0], []).append(found["seconds"])
+    counts = Counter(found["status"] for found in columns.values())
+    stopped = counts["stopped"] if "search" in planned.plan else 0
+    left = _left(planned, columns, running, seconds)
+    return Progress(
+        len(columns) - stopped, counts, running, sum(map(sum, seconds.values())), sum(map(_spent, running)), left
+    )  # fmt: skip
+
+
+def under(planned: Planned, run_id: str, seen: Seen) -> Under:
+    variant, seed = planned.named[run_id]
+    chosen = planned.plan["variants"][variant]
+    epochs = chosen["changes"].get("train.epochs") or flatten(planned.plan["base"]).get("train.epochs") or 0
+    return Under(run_id, str(chosen["label"]), seed, int(epochs), dict(seen.log.lines) if seen.log else {})
+
+
+def curves(running: list[Under]) -> pd.DataFrame:
+    """The epochs so far of the first `LINES` runs under way, a line a run, as `learning_figure` draws them."""
+    rows = [
+        {"variant": at, "label": f"{run.label}, seed {run.seed}", "metric": name, "epoch": epoch, "n": 1, "synthetic": False}
+        | dict.fromkeys(("mean", "low", "high"), float(line[name]))
+        for at, run in enumerate(running[:LINES])
+        for epoch, line in sorted(run.lines.items())
+        for name in ("train_loss", *(run.score or ())[:1])
+        if isinstance(line.get(name), int | float)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _spent(run: Under) -> float:
+    return float(sum(line["seconds"] for line in run.lines.values() if isinstance(line.get("seconds"), int | float)))
+
+
+def _left(planned: Planned, columns: dict[str, Json], running: list[Under], seconds: dict[int, list[float]]) -> float | None:
+    """Work that is left: a run takes as long as others of its variant, or as the study's runs on average."""
+    known = [value for values in seconds.values() for value in values]
+    known = known or [_spent(run) / run.done * run.epochs for run in running if run.done]
+    todo = [run_id for run_id, found in columns.items() if found["status"] in ("not run", "unfinished", "failed")]
+    if not todo:
+        return 0.0
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    share = {run.run_id: run.done / run.epochs for run in running if run.epochs}
+    own = {variant: sum(values) / len(values) for variant, values in seconds.items()}
+    return sum(own.get(planned.named[run_id][0], mean) * max(0.0, 1 - share.get(run_id, 0.0)) for run_id in todo)

@@ -1,0 +1,171 @@
+"""`/run/ID`: one run's numbers, what sets it apart from the study's baseline, its curves, examples and provenance."""
+
+from typing import Any
+
+from recstudy.analysis.facts import failures, provenance
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import metric, number, plain
+from recstudy.analysis.page import code, facts, fold, warning_lines, words_table
+from recstudy.analysis.spec import (
+    Alignment,
+    AttentionMaps,
+    Captions,
+    ExpertLoad,
+    ExpertPath,
+    LearningCurves,
+    LossTrace,
+    Mistakes,
+)
+from recstudy.analysis.traces import TRACE
+from recstudy.board.markup import Address, Html, Page, Recipe, Same, study_link, text
+from recstudy.board.overview import compare_form
+from recstudy.board.rows import one_run
+from recstudy.board.sources import Sources
+from recstudy.board.study import drawn, examples
+from recstudy.config import flatten
+from recstudy.errors import ConfigError
+from recstudy.records import Json, read_json, read_lines
+
+UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows
+CURVES = 6
+
+
+def run_page(sources: Sources, address: Address) -> Page:
+    """The page of the run that the address names.
+
+    Raises:
+        ConfigError: the folder has no such run.
+    """
+    run_id = address.path[1]
+    records, baseline = run_records(sources, run_id)
+    row, seen = records.rows[0], sources.watch.runs.get(run_id)
+    needs = Same(seen)
+    live = (seen.log.offset if seen is not None and seen.log else 0, run_id in sources.watch.running)
+    names = _curves(sources, run_id)
+    body = [
+        Recipe("head", "", (needs, live), lambda: _head(sources, records, live[1])),
+        Recipe("numbers", "Numbers", needs, lambda: _numbers(row)),
+        Recipe("failure", "What failed", needs, lambda: failures(records) + _hang(records)),
+        Recipe("curves", "Curves", (needs, live), lambda: drawn(records, LearningCurves(title="By epoch", metrics=names))),
+        Recipe("losses", "Training loss, update by update", (needs, live), lambda: drawn(records, LossTrace())),
+        Recipe("mistakes", "Misclassified test images", needs, lambda: drawn(records, Mistakes())),
+        Recipe("captions", "Captions", needs, lambda: examples(records, Captions())),
+        Recipe("alignment", "Alignment", needs, lambda: examples(records, Alignment(targets=()))),
+        Recipe("attention", "Attention", needs, lambda: drawn(records, AttentionMaps())),
+        Recipe("experts", "Experts", needs, lambda: drawn(records, ExpertLoad()) + drawn(records, ExpertPath())),
+        Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline)),
+        Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
+        Recipe("compare", "Compare", tuple(sources.watch.studies), lambda: compare_form(sources, run_id)),
+    ]
+    left_out = {key for key, there in _there(records, row).items() if not there}
+    return Page(f"{row['label']}, seed {row['seed']}", [part for part in body if part.key not in left_out])
+
+
+def run_records(sources: Sources, run_id: str) -> tuple[StudyRecords, Json | None]:
+    """The records of this run alone, and the flat settings of the baseline of a study that names it.
+
+    Raises:
+        ConfigError: the folder has no such run.
+    """
+    for study in sources.studies_of(run_id):
+        records = sources.kept.records(study)
+        variant, _ = sources.watch.studies[study].named[run_id]
+        return one_run(records, variant, run_id), flatten(records.plan["base"])
+    if run_id not in sources.watch.runs:
+        raise ConfigError(f"no run {run_id!r} in this folder")
+    return loose_run(sources, run_id), None
+
+
+def loose_run(sources: Sources, run_id: str) -> StudyRecords:
+    """A run that no study names: a study of its own, made of its config."""
+    results = sources.watch.results
+    config = read_json(results.run(run_id).config) or {}
+    model, data = (str((config.get(part) or {}).get(name, "")) for part, name in (("model", "family"), ("data", "name")))
+    variant = {"label": "a run of no study", "levels": {}, "changes": {}, "model": model, "data": data}
+    seed = config.get("seed", 0)
+    plan = {"study": "", "preset": "", "base": config, "axes": {}, "variants": [variant], "seeds": [seed], "report": []}
+    row = {"variant": 0, "label": variant["label"], "seed": seed, "id": run_id, **sources.watch.columns(run_id)}
+    return StudyRecords(results, plan | {"runs": [[0, seed, run_id]], "command": ""}, [row])
+
+
+def difference(one: Json, other: Json, heads: tuple[str, str]) -> str:
+    """The settings that differ, beside each other; where a run has its data and how it is placed decide nothing."""
+    paths = [path for path in dict.fromkeys([*one, *other]) if one.get(path) != other.get(path) and not path.startswith("place.")]
+    if not paths:
+        return "<p>No setting differs.</p>"
+    rows = [(path, *(plain(side[path]) if path in side else "" for side in (one, other))) for path in paths]
+    return words_table("Settings that differ", ("field", *heads), rows)
+
+
+def measured(row: Json) -> dict[str, float]:
+    """The metrics and costs of a run that are numbers."""
+    return {name: row[name] for name in row.get("measured", ()) if isinstance(row[name], int | float)}
+
+
+def _there(records: StudyRecords, row: Json) -> dict[str, bool]:
+    """Which parts this run has something for."""
+    folder = records.results.run(row["id"]).path
+    kept = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+    done = row["status"] == "done"
+    return {
+        "numbers": bool(measured(row)),
+        "failure": row["status"] in ("failed", "diverged"),
+        "curves": "epochs.jsonl" in kept,
+        "losses": "losses.jsonl" in kept and row["status"] in ("done", "unfinished"),
+        "mistakes": done and "mistakes.npz" in kept,
+        "captions": done and "captions.json" in kept,
+        "alignment": done and "alignment.json" in kept,
+        "attention": done and TRACE in kept,
+        "experts": done and TRACE in kept and bool(records.configs[0].get("model.experts")),
+    }
+
+
+def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
+    row = records.rows[0]
+    named = [study_link(*study) for study in sources.studies_of(row["id"])]
+    status = "running" if running else row["status"]
+    selected = {key.partition(".")[2]: value for key, value in row.items() if key.startswith("selected.")}
+    pairs = [
+        ("Status", status),
+        ("Seed", plain(row["seed"])),
+        ("Run id", row["id"]),
+        ("Model", records.variants[0]["model"]),
+        ("Data", records.variants[0]["data"]),
+        ("Attempts", plain(row["attempts"]) if row.get("attempts") else ""),
+        ("Selected epoch", f"{selected['epoch']} by the {selected.get('split')} split" if "epoch" in selected else ""),
+    ]
+    synthetic = ["synthetic data: drawn by a program, no measure of the real task"] if row.get("provenance.synthetic") else []
+    of = f"<p>Of {', '.join(named)}</p>" if named else ""
+    return (
+        f"<h1>{text(row['label'])}</h1>{of}{warning_lines(synthetic)}{facts([(name, value) for name, value in pairs if value])}"
+    )
+
+
+def _numbers(row: Json) -> str:
+    rows = [(metric(name).title, number(name, value), metric(name).unit) for name, value in measured(row).items()]
+    why = [(metric(name).title, "not available", reason) for name, reason in row.get("unavailable", {}).items()]
+    return words_table("Numbers", ("what", "value", "unit"), rows + why)
+
+
+def _settings(config: Json, baseline: Json | None) -> str:
+    own = words_table("Settings", ("field", "value"), [(path, plain(value)) for path, value in config.items()])
+    told = "" if baseline is None else "<h3>Against the baseline</h3>" + difference(baseline, config, ("baseline", "this run"))
+    return told + fold(f"All {len(config)} settings", own)
+
+
+def _hang(records: StudyRecords) -> Html:
+    """The last lines that a watchdog wrote of a worker that hung."""
+    logs = sorted(records.results.run(records.rows[0]["id"]).path.glob("hang-*.log"))
+    return Html("".join(f"<h3>{text(log.name)}</h3>{code(_last(log.read_text(errors='replace')))}" for log in logs))
+
+
+def _last(words: str, lines: int = 12) -> str:
+    return "\n".join(words.strip().splitlines()[-lines:])
+
+
+def _curves(sources: Sources, run_id: str) -> tuple[str, ...]:
+    """What its epochs measure, the loss and the score first."""
+    lines: list[dict[str, Any]] = read_lines(sources.watch.results.run(run_id).epochs)[:1]
+    names = [name for line in lines for name, value in line.items() if isinstance(value, int | float) and name not in UNDRAWN]
+    order = sorted(names, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))
+    return tuple(order[:CURVES]) or ("train_loss",)

@@ -1,0 +1,43 @@
+"""What pages are made from: the folder as of the last look, the records of its studies, and where other programs are."""
+
+from dataclasses import dataclass
+
+from recstudy.board.plans import Planned, Study
+from recstudy.board.progress import Under, under
+from recstudy.board.rows import Kept
+from recstudy.board.watch import Watch
+
+LINKS = {
+    "Ray dashboard": "http://127.0.0.1:8265",
+    "TensorBoard": "http://127.0.0.1:6006",
+    "Optuna dashboard": "http://127.0.0.1:8080",
+}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """`links`: name and address of the programs that the board points to."""
+
+    watch: Watch
+    kept: Kept
+    links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
+
+    def studies_of(self, run_id: str) -> list[Study]:
+        """The studies that name this run."""
+        return [study for study, planned in self.watch.studies.items() if run_id in planned.named]
+
+    def live(self, planned: Planned | None = None) -> tuple[tuple[str, int], ...]:
+        """The runs under way, of all studies or of one, and how far their logs were read: other where one has gone on."""
+        return tuple(
+            (run_id, seen.log.offset if seen.log else 0)
+            for run_id, seen in self.watch.running.items()
+            if planned is None or run_id in planned.named
+        )
+
+    def under_way(self) -> list[Under]:
+        """The runs under way, each once."""
+        found = []
+        for run_id, seen in self.watch.running.items():
+            planned = next((one for one in self.watch.studies.values() if run_id in one.named), None)
+            found += [under(planned, run_id, seen)] if planned is not None else []
+        return found

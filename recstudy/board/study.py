@@ -1,0 +1,150 @@
+"""`/study/NAME/PRESET`: the report's own parts, made again as runs end, and under them every run.
+
+A table that is too large for one page is shown a page at a time, its best values marked over all of them.
+"""
+
+from dataclasses import replace
+
+from recstudy.analysis import parts
+from recstudy.analysis.alignment import alignment_caption, alignment_data
+from recstudy.analysis.audit.rules import audit
+from recstudy.analysis.audit.words import TITLE, audit_html
+from recstudy.analysis.cards import captions_html
+from recstudy.analysis.examples import captions_data
+from recstudy.analysis.facts import again, failures, header, provenance, settings
+from recstudy.analysis.figures.learning import learning_figure
+from recstudy.analysis.figures.violins import alignment_figure
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import facts, figure_box, warning_lines
+from recstudy.analysis.pairs import alignment_html
+from recstudy.analysis.parts import table_words
+from recstudy.analysis.spec import (
+    REPORT,
+    Alignment,
+    AnyPart,
+    Captions,
+    Drawing,
+    LearningCurves,
+    LossTrace,
+    Tabular,
+)
+from recstudy.analysis.tables.markup import Printed, html_table
+from recstudy.board.markup import Address, Page, Recipe, Same, page_of
+from recstudy.board.overview import MOST, compare_form, running_table
+from recstudy.board.progress import LINES, Progress, curves, progress
+from recstudy.board.rows import some_variants
+from recstudy.board.runlist import run_list
+from recstudy.board.sources import Sources
+from recstudy.terminal import duration
+
+COLUMNS = 30  # of a table on one page
+FAILED = 200  # failed runs that the page names under their errors
+
+
+def study_page(sources: Sources, address: Address) -> Page:
+    """The page of the study that the address names.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    _, name, preset = address.path
+    records = sources.kept.records((name, preset))
+    planned = sources.watch.studies[name, preset]
+    live, now = sources.live(planned), progress(sources.watch, planned)
+    needs = Same(records)
+    specs = REPORT.validate_python(records.plan["report"])
+    report = [_part(records, spec, f"part{at}", address, live) for at, spec in enumerate(specs, 1)]
+    body = [
+        Recipe("head", "", needs, lambda: "".join(header(records))),
+        Recipe("now", "Now", (needs, live), lambda: _now(now)),
+        *report[:1],
+        Recipe("underway", "Runs under way", live, lambda: _curves(now)),
+        *report[1:],
+        Recipe("failures", "What failed", needs, lambda: _failures(records)),
+        Recipe("runs", "Runs", (needs, live, address), lambda: run_list(records, address, set(dict(live)))),
+        Recipe("audit", TITLE, needs, lambda: audit_html(audit(records))),
+        Recipe("settings", "Settings", Same(planned), lambda: _settings(records)),
+        Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
+        Recipe("again", "Finish or repeat", needs, lambda: again(records)),
+        Recipe("compare", "Compare", tuple(sources.watch.studies), lambda: compare_form(sources, f"{name}/{preset}")),
+    ]
+    there = {"failures": _any_failed(records), "underway": bool(now.running)}
+    return Page(f"{name} ({preset})", [one for one in body if there.get(one.key, True)])
+
+
+def drawn(records: StudyRecords, spec: Drawing) -> str:
+    """A figure as the report draws it; what a reader zoomed into stays where new numbers come in."""
+    found = parts.draw(records, spec)
+    if found.data.empty:
+        return warning_lines(found.notes) + parts.NOTHING
+    found.figure.update_layout(uirevision="kept")
+    return figure_box(found.figure, found.label, found.notes, found.caption)
+
+
+def examples(records: StudyRecords, spec: Captions | Alignment) -> str:
+    if isinstance(spec, Captions):
+        return captions_html(captions_data(records, spec))
+    data = alignment_data(records, spec)
+    if data.frame.empty:
+        return warning_lines(data.notes) + parts.NOTHING
+    box = figure_box(alignment_figure(data, spec), parts.title(spec), data.notes, alignment_caption(data))
+    return box + alignment_html(data, spec)
+
+
+def table_html(whole: Printed, address: Address, key: str) -> str:
+    """One page of a table, as the report prints it."""
+    shown, pages = page_of(address, key, len(whole.lines))
+    cut = [f"The first {COLUMNS} of {len(whole.heads):,} columns; the report has all"] if len(whole.heads) > COLUMNS else []
+    page = replace(
+        whole,
+        heads=whole.heads[:COLUMNS],
+        lines=[line[:COLUMNS] for line in whole.lines[shown]],
+        run_ids=whole.run_ids[shown],
+        notes=(*whole.notes, *cut),
+    )
+    return html_table(page) + pages
+
+
+def _part(records: StudyRecords, spec: AnyPart, key: str, address: Address, live: object) -> Recipe:
+    title, needs = parts.title(spec), Same(records)
+    if isinstance(spec, Tabular):
+        return Recipe(key, title, (needs, address), lambda: table_html(table_words(records, spec)[0], address, key))
+    if isinstance(spec, Captions | Alignment):
+        return Recipe(key, title, needs, lambda: examples(records, spec))
+    follows = live if isinstance(spec, LearningCurves | LossTrace) else ()
+    return Recipe(key, title, (needs, follows), lambda: drawn(records, spec))
+
+
+def _now(now: Progress) -> str:
+    pairs = [
+        ("Running", f"{len(now.running):,}"),
+        ("Spent on runs under way", duration(now.spent) if now.running else ""),
+        ("Left", now.words or "nothing: every run has ended"),
+    ]
+    shown = facts([(name, value) for name, value in pairs if value])
+    return shown + (running_table(now.running[:MOST], len(now.running)) if now.running else "")
+
+
+def _curves(now: Progress) -> str:
+    data = curves(now.running)
+    cut = (f"the first {LINES} of {len(now.running):,} runs",) if len(now.running) > LINES else ()
+    spec = LearningCurves(title="Runs under way", metrics=tuple(dict.fromkeys(data["metric"])))
+    if data.empty:
+        return "<p>None has finished an epoch yet.</p>"
+    return figure_box(learning_figure(data, spec).update_layout(uirevision="kept"), "Runs under way", cut)
+
+
+def _any_failed(records: StudyRecords) -> bool:
+    return any(row["status"] in ("failed", "diverged") for row in records.rows)
+
+
+def _failures(records: StudyRecords) -> str:
+    lost = [row for row in records.rows if row["status"] in ("failed", "diverged")]
+    more = f'<p class="note">The first {FAILED} of {len(lost):,}.</p>' if len(lost) > FAILED else ""
+    return failures(replace(records, rows=lost[:FAILED])) + more
+
+
+def _settings(records: StudyRecords) -> str:
+    count = len(records.variants)
+    more = f'<p class="note">The first {FAILED} of {count:,} variants.</p>' if count > FAILED else ""
+    return settings(some_variants(records, list(range(count))[:FAILED])) + more

@@ -1,0 +1,131 @@
+"""What a model family and a data set can be asked; each of them is a class of its own, known by its name."""
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from recstudy.config.base import Config
+from recstudy.errors import ConfigError
+from recstudy.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Shape = tuple[int, int, int]  # channels, height, width of an image
+Task = Literal["multiclass", "multilabel", "caption"]
+PAD = 0  # the token behind a caption's last, of every tokenizer
+UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
+# The metric that selects epochs, is drawn against depth and shown while a run trains; a percentage, higher is better.
+SCORES: dict[Task, str] = {"multiclass": "top1_accuracy", "multilabel": "auroc", "caption": "token_accuracy"}
+
+
+class ModelConfig(Config):
+    """One model family: what can be set. What is computed stands in `recstudy.models.networks`."""
+
+    recursive: ClassVar[bool] = False  # can take several supervision steps: its carry is not empty
+    halts: ClassVar[bool] = False  # has a halting head: says of each answer whether it is right
+    reads_captions: ClassVar[bool] = False  # is for images with captions, and for no others
+    score: ClassVar[str] = ""  # what selects its epochs, where that is not its task's
+    bootstraps: ClassVar[bool] = False  # its halting head also values going on, which is learned from the next step (HRM)
+
+    family: str
+
+    @property
+    def title(self) -> str:
+        """The name a paper's table gives this model, such as `ViT-Small`."""
+        return type(self).__name__
+
+    @property
+    def leaks(self) -> bool:
+        """Whether it is told what it is to say: shown for what it is, and never compared."""
+        return False
+
+    @property
+    def reads_pixels(self) -> bool:
+        """Whether the network wants the pixels' 256 grey levels as they are, and not standardised values."""
+        return False
+
+    @property
+    def frozen_params(self) -> int:
+        """Parameters that take part and are not trained, beside those of the network."""
+        return 0
+
+    @property
+    def exact_halt(self) -> bool:
+        """Whether halting is learned from answers that are right as a whole, or from the share of their tokens that are."""
+        return True
+
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
+        """Of one image as the network reads it."""
+        return shape
+
+    @property
+    def unseen_steps(self) -> int:
+        """First supervision steps on an image that have not seen all of it."""
+        return 0
+
+    @property
+    def silent_steps(self) -> int:
+        """Those of them that give no loss."""
+        return 0
+
+    def check(self, data: "DataConfig") -> None:
+        """Refuse (ValueError) a data set that this model cannot read."""
+
+    def check_groups(self, count: int, data: str) -> None:
+        """Refuse (ConfigError) more patients than this model knows, which only the files of the data set tell."""
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        """The network, with freshly drawn weights, for images of `shape` in `classes` classes."""
+        raise ConfigError(f"the family {self.family!r} has no network")
+
+
+class DataConfig(Config):
+    """One data set: which images, how many of them, and which are held out."""
+
+    synthetic: ClassVar[bool] = False  # drawn by a program: said wherever a number from it appears
+
+    name: str
+    limit: int | None = Field(None, ge=16, description="at most this many images of each split, classes in proportion")
+    validation: float = Field(0.1, gt=0, lt=1, description="share of the training images held out for selection")
+    split_seed: int = Field(0, ge=0, description="draws the validation split; the same for every seed of a study")
+
+    @property
+    def title(self) -> str:
+        """The data set's name as a paper prints it."""
+        return type(self).__name__
+
+    @property
+    def shape(self) -> Shape:
+        """Channels, height and width of one image."""
+        raise ConfigError(f"the data set {self.name!r} states no shape")
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        raise ConfigError(f"the data set {self.name!r} states no classes")
+
+    @property
+    def task(self) -> Task:
+        """One label an image; one yes, no or unknown a class; or the tokens of a caption."""
+        return "multiclass"
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the classes are called; numbers where nobody named them."""
+        return tuple(map(str, range(self.classes)))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a caption, with BOS and EOS; 0 where images have none."""
+        return 0
+
+    @property
+    def train_size(self) -> int | None:
+        """Official training images; None where only the files tell."""
+        return None
+
+
+KINDS = ("family", "name")  # the fields that tell model families and data sets apart
+FAMILIES: Registry[type[ModelConfig]] = Registry("model family")
+DATASETS: Registry[type[DataConfig]] = Registry("data set")

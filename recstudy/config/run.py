@@ -1,0 +1,134 @@
+"""One run: its parts, whether they fit together, and its id."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+
+from recstudy.config.base import Config, canonical, configure
+from recstudy.config.parts import DATASETS, FAMILIES, KINDS, SCORES, DataConfig, ModelConfig
+from recstudy.config.place import Place
+from recstudy.config.train import YOUNGER, Augment, TrainConfig
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.registry import Registry
+
+
+def _from_registry(part: str, registry: Registry[Any], key: str) -> Any:
+    """Turns `{"family": "vitrm", ...}` into the registered class's instance; an instance passes."""
+
+    def lookup(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        if key not in value:
+            raise ConfigError(f"'{part}' needs a {key!r}: one of {choices(sorted(registry))}")
+        return configure(registry[value[key]], value, part)
+
+    return BeforeValidator(lookup)
+
+
+class RunConfig(Config):
+    """Everything that decides one run, and where it runs."""
+
+    data: Annotated[SerializeAsAny[DataConfig], _from_registry("data", DATASETS, "name")]
+    model: Annotated[SerializeAsAny[ModelConfig], _from_registry("model", FAMILIES, "family")]
+    train: TrainConfig = TrainConfig()
+    seed: int = Field(0, ge=0)
+    place: Place = Place()
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        model, train = self.model, self.train
+        if self.data.task == "caption" and not model.reads_captions:
+            families = choices(name for name, kind in FAMILIES.items() if kind.reads_captions)
+            raise ValueError(f"{model.title} judges images, but {self.data.title} has captions, which are for {families}")
+        model.check(self.data)
+        if train.supervision_steps > 1 and not model.recursive:
+            raise ValueError(
+                f"train.supervision_steps must be 1 for {model.title}, which has no state to refine, "
+                f"but got {train.supervision_steps}"
+            )
+        if train.halting == "sample" and not model.halts:
+            raise ValueError(f"train.halting must be 'batch' for {model.title}, which has no halting head")
+        if train.halting == "sample" and model.silent_steps:
+            raise ValueError(
+                f"train.halting must be 'batch' for {model.title} without a loss on the left half: "
+                "samples of several ages share an optimiser step. Use model.half_loss 'both'"
+            )
+        if min(train.supervision_steps, train.evaluation_steps) <= model.unseen_steps:
+            raise ValueError(
+                f"train.supervision_steps and train.evaluation_steps must be above {model.unseen_steps}, the steps in which "
+                f"{model.title} has not seen the whole image, but got {train.supervision_steps} and {train.evaluation_steps}"
+            )
+        if model.reads_pixels and (train.augment.mixup or train.augment.cutmix):
+            raise ValueError(f"train.augment.mixup and cutmix must be 0 for {model.title} on pixel tokens, which cannot be mixed")
+        if train.backbone_learning_rate is not None and not getattr(model, "tuned", False):
+            raise ValueError(
+                f"train.backbone_learning_rate is for a tuned backbone, but {model.title} trains none. Leave it out, or set "
+                "model.tuned of a captioner to true"
+            )
+        if self.data.task == "caption" and train.augment != Augment():
+            raise ValueError("train.augment must be off for captions: a mirrored image has another one, and features are kept")
+        if self.data.task == "multilabel" and (train.augment.mixup or train.augment.cutmix):
+            raise ValueError("train.augment.mixup and cutmix must be 0 for data of several labels an image")
+        if self.data.task == "multilabel" and train.loss != "softmax":
+            raise ValueError(f"train.loss {train.loss!r} is for one label an image; several have a binary cross-entropy each")
+        return self
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The parts that decide the numbers, as plain JSON values."""
+        return self.model_dump(mode="json", exclude={"place"})
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """`values` for digests, without fields at the defaults that they came with after ids had been given out."""
+        values = self.values
+        values["train"] = {name: value for name, value in values["train"].items() if (name, value) not in YOUNGER.items()}
+        return values
+
+    @property
+    def score(self) -> str:
+        """The name of the metric that selects epochs: a percentage, higher is better."""
+        return self.model.score or SCORES[self.data.task]
+
+    @property
+    def updates_a_batch(self) -> int:
+        """Optimiser updates on one batch, where nothing halts early."""
+        one = not self.train.detach_carry or self.train.halting == "sample"
+        return 1 if one else self.train.supervision_steps - self.model.silent_steps
+
+    @property
+    def training_images(self) -> int | None:
+        """Images of an epoch, after the limit and without the held-out ones; None where only the files tell."""
+        size = self.data.train_size
+        if size is None:
+            return None
+        size = min(size, self.data.limit or size)
+        return size - round(size * self.data.validation) if self.train.selection == "validation" else size
+
+    @property
+    def run_id(self) -> str:
+        """20 hex digits (80 bits: a clash among a billion runs is a one in a million event) over canonical JSON."""
+        return hashlib.sha256(canonical(self.deciding).encode()).hexdigest()[:20]
+
+    def with_changes(self, changes: Mapping[str, Any]) -> "RunConfig":
+        """This config with fields replaced, addressed as `model.latent_steps`; a whole part may be replaced too."""
+        values: dict[str, Any] = {**self.values, "place": self.place.model_dump()}
+        for path, value in changes.items():
+            _replace(values, path, value)
+        return configure(RunConfig, values)
+
+
+def _replace(values: dict[str, Any], path: str, value: Any) -> None:
+    if isinstance(value, Config):
+        value = value.model_dump(mode="json")
+    *parents, last = path.split(".")
+    for parent in parents:
+        if not isinstance(values.get(parent), dict):
+            raise ConfigError(f"no field {path!r}: there are {choices(values)}.{nearest(parent, values)}")
+        values[parent] = dict(values[parent])  # the dictionaries are shared with the config they come from
+        values = values[parent]
+    if last in KINDS and values.get(last) != value:
+        values.clear()  # another family or data set has other fields
+    values[last] = value

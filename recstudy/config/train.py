@@ -1,0 +1,106 @@
+"""How a model is trained: the settings of the one loop."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from recstudy.config.base import Config
+from recstudy.tunable import Tunable
+
+
+class Augment(Config):
+    """What is done to training images (002, section 4.1): crop, flip, RandAugment, then Mixup or CutMix. All off by default."""
+
+    crop: int = Field(0, ge=0, le=16, description="random crop of the original size after padding by this many pixels")
+    flip: bool = Field(False, description="mirror half of the images")
+    randaugment_ops: int = Field(0, ge=0, le=8, description="RandAugment operations an image")
+    randaugment_magnitude: int = Field(9, ge=0, le=30, description="their strength, of 31 levels")
+    mixup: float = Field(0.0, ge=0, description="Mixup's alpha; 0 is off")
+    cutmix: float = Field(0.0, ge=0, description="CutMix's alpha; 0 is off. With both on, each batch draws one of them")
+
+
+class TrainConfig(Config):
+    """How a model is trained: the one loop's settings, with the defaults of 002 where it states them."""
+
+    epochs: int = Field(1, ge=1, description="passes over the training images")
+    batch_size: Annotated[int, Tunable([16, 32, 64, 128, 256, 512])] = Field(
+        128, ge=1, description="images an optimiser step, over all workers"
+    )
+    supervision_steps: Annotated[int, Tunable(1, 16)] = Field(
+        1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most"
+    )
+    evaluation_steps: int = Field(1, ge=1, le=64, description="supervision steps (segments) before the logits are read at test")
+    evaluation_depths: int = Field(
+        4, ge=0, le=64, description="also score the test set after each of 1 to so many supervision steps, without retraining"
+    )
+    halting: Literal["batch", "sample"] = Field(
+        "batch",
+        description="the batch halts as one, by its mean (002); or each sample by itself: its slot takes the next batch's "
+        "sample, the other slots go on with theirs (HRM, TRM), one optimiser step a batch",
+    )
+    exploration: float = Field(
+        0.1, ge=0, le=1, description="with halting 'sample': how often a random least number of steps, from 2 up, delays a halt"
+    )
+    halt_threshold: float = Field(
+        0.5, ge=0, le=1, description="tau: halt when the batch mean of the halting probability exceeds it; 1 never halts"
+    )
+    halt_weight: float = Field(1.0, ge=0, description="weight of the halting loss beside the classification loss")
+    halting_target: Literal["original", "mixed"] = Field(
+        "original", description="correct against the label before Mixup/CutMix, or against the mixed label's largest part"
+    )
+    detach_carry: bool = Field(
+        True, description="an optimiser step each supervision step, no gradient between them; false: one step through all"
+    )
+    loss: Literal["softmax", "stablemax"] = Field(
+        "softmax", description="probabilities of one-label-an-image data, of which the loss is the cross-entropy"
+    )
+    optimizer: Literal["adamw", "adam_atan2"] = Field(
+        "adamw", description="AdamW, or Adam whose step is an arctangent, without an epsilon (HRM, TRM)"
+    )
+    amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (003)")
+    learning_rate: Annotated[float, Tunable(1e-5, 1e-2, log=True)] = Field(3e-4, gt=0)
+    backbone_learning_rate: float | None = Field(
+        None, gt=0, description="of a captioner's tuned vision encoder; by default that of the other weights"
+    )
+    final_learning_rate: float = Field(1e-6, ge=0, description="the cosine ends here")
+    warmup: float = Field(
+        0.0, ge=0, lt=1, description="share of the schedule with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000 epochs"
+    )
+    schedule: Literal["epoch", "update", "batch", "step"] = Field(
+        "epoch",
+        description="what the cosine counts: epochs (002); optimiser updates; or updates against a length in batches, so that "
+        "several updates a batch run it through early (004 as its author ran it, contradiction 004-3). In place of the cosine, "
+        "step: a tenth of the rate from the middle epoch on (003)",
+    )
+    weight_decay: Annotated[float, Tunable(1e-3, 1.0, log=True)] = Field(0.05, ge=0, description="on every parameter")
+    puzzle_learning_rate: float = Field(1e-2, gt=0, description="of the puzzle embeddings, which SignSGD trains row by row")
+    puzzle_weight_decay: float = Field(0.1, ge=0, description="on the puzzle embeddings of the batch")
+    beta1: float = Field(0.9, ge=0, lt=1)
+    beta2: float = Field(0.999, ge=0, lt=1)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    gradient_clip: float = Field(0.0, ge=0, description="largest global gradient norm; 0 is off")
+    ema_decay: Annotated[float, Tunable([0.0, 0.99, 0.999, 0.9999])] = Field(
+        0.999, ge=0, lt=1, description="moving average of the weights, for evaluation; 0 is off"
+    )
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the matrix products (autocast)")
+    selection: Literal["validation", "test", "last"] = Field(
+        "validation",
+        description="which epoch is reported: the best on the held-out validation split, the best on the test set "
+        "(the protocol of 002, optimistic), or the last",
+    )
+    patience: int = Field(0, ge=0, description="stop after so many epochs without a better selection score; 0 never does")
+    augment: Augment = Augment()
+
+    @model_validator(mode="after")
+    def _fields_fit(self) -> Self:
+        if self.patience and self.selection == "last":
+            raise ValueError("patience must be 0 with selection 'last', which scores no epoch")
+        if self.halting == "sample" and not self.detach_carry:
+            raise ValueError("detach_carry must be true with halting 'sample': a step's batch holds samples of several ages")
+        if self.amsgrad and self.optimizer != "adamw":
+            raise ValueError(f"amsgrad must be false with optimizer {self.optimizer!r}: it is a variant of AdamW")
+        return self
+
+
+# Fields of `TrainConfig` that came after ids had been given out: with these values a run is what it was before.
+YOUNGER = {"amsgrad": False, "backbone_learning_rate": None}

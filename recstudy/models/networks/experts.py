@@ -1,0 +1,132 @@
+"""The mixture of experts of 003 (section III-F, equation 6): a router picks k of E gated feed-forward networks for each token.
+
+    f(x) = (act(x W_1) * x W_3) W_2                                                                    (1)
+    S = softmax(x W_g)                                       of all E experts                          (2)
+    y = sum over the k highest S_e of S_e f_e(x)             `unweighted`: of f_e(x)                   (3)
+    L_b = sum_e m_e log m_e,  m = mean of S over tokens      at least -log E, where the load is even   (4)
+
+As the published code has (3), it divides the k scores by their sum and multiplies by that sum of 1: no weight and, but for
+(4), no gradient is left for the router (contradiction 003-1). PAD is no token: it is routed nowhere and counted nowhere.
+
+Tokens are sorted by expert, so that each runs on its own tokens and on no others; none is dropped, however uneven the load.
+Of one expert alone there is no router, and y = f(x).
+
+Shapes: B captions, T tokens, N = B T, D width, M hidden width, E experts, k experts a token, R = N k rows.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from recstudy.models.micar import MicarVLMoE
+from recstudy.models.networks.contract import on_paper
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "gelu": nn.GELU}
+
+
+class Routing(NamedTuple):
+    """Which experts each token has. A token that is PAD has E, which is none."""
+
+    scores: Tensor  # (N, E) equation (2)
+    weights: Tensor  # (N, k) what its experts are multiplied by
+    order: Tensor  # (R,) the rows, k a token, by expert; those of PAD last
+    chosen: Tensor  # (N, k) experts, the likeliest first
+    sizes: Tensor  # (E,) rows of each expert
+
+
+class GatedFFN(nn.Module):
+    """Equation (1), then dropout, without biases."""
+
+    def __init__(self, config: MicarVLMoE) -> None:
+        super().__init__()
+        self.gate, self.up = (nn.Linear(config.width, config.ffn_width, bias=False) for _ in range(2))  # W_1 and W_3
+        self.down = nn.Linear(config.ffn_width, config.width, bias=False)
+        self.activation, self.dropout = ACTIVATIONS[config.activation](), nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(self.down(self.activation(self.gate(x)) * self.up(x)))
+
+
+class MixtureOfExperts(nn.Module):
+    """Equations (1)-(4)."""
+
+    def __init__(self, config: MicarVLMoE) -> None:
+        super().__init__()
+        self.top_k, self.weighted = config.top_k, config.combine == "weighted"
+        self.router = nn.Linear(config.width, config.experts, bias=False) if config.experts > 1 else None
+        self.up = nn.Parameter(torch.empty(config.experts, config.width, 2 * config.ffn_width))  # W_1 and W_3
+        self.down = nn.Parameter(torch.empty(config.experts, config.ffn_width, config.width))
+        self.activation, self.dropout = ACTIVATIONS[config.activation](), nn.Dropout(config.dropout)
+        self.draw()
+
+    @torch.no_grad()
+    def draw(self) -> None:
+        """Xavier-uniform, each matrix of each expert by itself."""
+        for matrix in (*self.up.chunk(2, dim=-1), self.down):
+            bound = math.sqrt(6 / (matrix.shape[1] + matrix.shape[2]))
+            matrix.uniform_(-bound, bound)
+
+    def forward(self, x_BTD: Tensor, valid_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """y (B, T, D), 0 where not `valid`, and L_b."""
+        x_ND, valid_N = x_BTD.flatten(0, 1), valid_BT.flatten()
+        routing = self.route(x_ND, valid_N)
+        rows_RD = x_ND[routing.order // self.top_k]
+        rows_RD = self.grouped(rows_RD, routing.sizes) if rows_RD.is_cuda else self.looped(rows_RD, routing.sizes)
+        back_NkD = self.dropout(rows_RD)[routing.order.argsort()].unflatten(0, routing.weights.shape)
+        y_ND = (routing.weights[..., None] * back_NkD).sum(1)  # (3)
+        return y_ND.view_as(x_BTD), balance(routing.scores, valid_N)
+
+    def route(self, x_ND: Tensor, valid_N: Tensor) -> Routing:
+        experts = len(self.up)
+        scores_NE = self.scores(x_ND)
+        weights_Nk, chosen_Nk = scores_NE.topk(self.top_k)
+        chosen_Nk = chosen_Nk.masked_fill(~valid_N[:, None], experts)
+        sizes_E = (chosen_Nk.flatten()[:, None] == torch.arange(experts, device=x_ND.device)).sum(0)
+        order_R = chosen_Nk.flatten().argsort(stable=True)
+        return Routing(scores_NE, weights_Nk if self.weighted else torch.ones_like(weights_Nk), order_R, chosen_Nk, sizes_E)
+
+    def scores(self, x_ND: Tensor) -> Tensor:
+        """Equation (2), in float32 under autocast too."""
+        if self.router is None:
+            return x_ND.new_ones(len(x_ND), 1)
+        logits_NE = self.router(x_ND)
+        return logits_NE.softmax(-1, dtype=torch.promote_types(logits_NE.dtype, torch.float32))
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # what it reads would end the graph in its middle
+    def looped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
+        """Equation (1) for rows sorted by expert, one expert after the other; 0 for the rows behind. It reads the sizes."""
+        count, experts = len(rows_RD), len(sizes_E)
+        if on_paper(rows_RD):  # an even load: what is counted does not depend on it
+            sizes = [count // experts + (expert < count % experts) for expert in range(experts)]
+        else:
+            sizes = sizes_E.tolist()
+        *groups, rest = rows_RD.split([*sizes, count - sum(sizes)])
+        # unbind: the gradient of an index is as large as all experts, for each of them
+        matrices = zip(groups, self.up.unbind(), self.down.unbind(), strict=True)
+        done = [self.gated(group @ up_DM) @ down_MD for group, up_DM, down_MD in matrices]
+        return torch.cat([*done, done[0].new_zeros(rest.shape)])
+
+    def grouped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
+        """The same by torch's grouped product, to which the sizes are a tensor like any other.
+
+        It neither reads nor writes the rows behind, forward or backward: what stands there is cut off on both sides.
+        """
+        ends_E = sizes_E.cumsum(0).to(torch.int32)
+        own_R1 = (torch.arange(len(rows_RD), device=rows_RD.device) < ends_E[-1])[:, None]
+        kind = rows_RD.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows_RD.dtype
+        hidden_RM = F.grouped_mm(rows_RD.where(own_R1, 0).to(dtype), self.up.to(dtype), offs=ends_E)
+        return F.grouped_mm(self.gated(hidden_RM), self.down.to(dtype), offs=ends_E).where(own_R1, 0)
+
+    def gated(self, hidden: Tensor) -> Tensor:
+        gated, plain = hidden.chunk(2, dim=-1)
+        return self.activation(gated) * plain
+
+
+def balance(scores_NE: Tensor, valid_N: Tensor) -> Tensor:
+    """Equation (4) over the valid tokens, ()."""
+    mean_E = (scores_NE * valid_N[:, None]).sum(0) / valid_N.sum().clamp(min=1)
+    return torch.special.xlogy(mean_E, mean_E.clamp(min=1e-30)).sum()  # log 0 would have no gradient

@@ -1,0 +1,186 @@
+"""MicarVLMoE (003, section III): an encoder of the image's places and a decoder of the report, with a mixture of experts.
+
+    I = MSVE(image)                                                                                       (1)
+    I <- I + MDLA(rms(I)),  I <- I + FFN(rms(I))          in each layer of the latent encoder             (2)
+    X = drop(sqrt(D) E[tokens] + sinusoids)                                                               (3)
+    X <- X + MDLA(rms(X)), causal                                                                         (4)
+    X <- X + fusion(X, I)                                                                                 (5)
+    X <- X + MoE(rms(X))                                  (4)-(6) in each layer of the decoder            (6)
+    logits_t = W_o rms(X_t),   loss + alpha mean of L_b over the decoder's layers                         (7)
+
+MSVE stands in `msve.py`, MDLA in `mdla.py`, (5) in `fusion.py`, MoE and L_b in `experts.py`. Matrices start Xavier-uniform,
+but for MSVE's. Attention is causal and PAD comes last, so a token needs the keys and values of those before it and, of the
+image, what `fusion.py` keeps: decoding with a cache is exact. There is no recursion; the carry is the tokens.
+
+Shapes: B captions, T tokens, P places, D width, H heads, E experts, k experts a token, V vocabulary.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from recstudy.models.backbone import LONGEST
+from recstudy.models.micar import EPS, MicarVLMoE
+from recstudy.models.networks.caption import PAD, Cache, Captioner
+from recstudy.models.networks.contract import Carry, Output
+from recstudy.models.networks.experts import GatedFFN, MixtureOfExperts, Routing
+from recstudy.models.networks.fusion import Fusion, Seen
+from recstudy.models.networks.layers import Past, Rotary
+from recstudy.models.networks.mdla import MDLA
+from recstudy.models.networks.msve import MultiscaleEncoder
+
+
+class Trace(NamedTuple):
+    """What happened inside, for a batch; layers are the decoder's, first to last."""
+
+    self_attention: Tensor  # (layers, B, H, T, T) rows sum to 1
+    cross_attention: Tensor  # (layers, B, H, T, P) rows sum to 1; places row by row
+    router: Tensor  # (layers, B, T, E) probabilities
+    chosen: Tensor  # (layers, B, T, k) int64, the likeliest first; E, which is no expert, for PAD
+    load: Tensor  # (layers, E) int64: tokens that each expert ran on
+    entropy: Tensor  # (layers, B, T) of the router's probabilities, in nats
+    dropped: Tensor  # (layers,) int64: choices of tokens that no expert ran on
+
+
+class MicarNetwork(Captioner):
+    """Equations (1)-(7)."""
+
+    sinusoids: Tensor  # (LONGEST, D)
+
+    def __init__(self, config: MicarVLMoE, classes: int) -> None:
+        super().__init__()
+        self.config = config
+        rotary = Rotary(LONGEST, config.rope_dims)
+        self.eyes = MultiscaleEncoder(config)
+        self.encoder = nn.Sequential(*(EncoderLayer(config, rotary) for _ in range(config.encoder_layers)))
+        self.embed = nn.Embedding(classes, config.width)
+        self.register_buffer("sinusoids", sinusoids(LONGEST, config.width), persistent=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.decoder = nn.ModuleList(DecoderLayer(config, rotary) for _ in range(config.decoder_layers))
+        self.norm = nn.RMSNorm(config.width, eps=EPS)
+        self.answer = nn.Linear(config.width, classes, bias=False)
+        for part in (self.encoder, self.embed, self.decoder, self.answer):
+            xavier_uniform(part)
+
+    def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
+        assert tokens is not None, "a captioner starts with tokens"
+        return (tokens,)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        (tokens,) = carry
+        x_BTD, balance = self.decode(tokens, self.see(images))
+        extra = self.config.balance * balance if self.config.balance and self.config.experts > 1 else None
+        return Output(self.answer(x_BTD), extra=extra), carry
+
+    def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+        if cache is None:
+            past, seen = Past(), self.see(images)
+        else:
+            own, size = 2 * len(self.decoder), len(Seen._fields)
+            past, seen = Past(cache[:own]), [Seen(*cache[at : at + size]) for at in range(own, len(cache), size)]
+        x_BTD, _ = self.decode(tokens[:, past.length :], seen, past)
+        return self.answer(x_BTD[:, -1]), (*past.now, *(part for one in seen for part in one))
+
+    def see(self, images: Tensor) -> list[Seen]:
+        """Equations (1)-(2), and what each layer of the decoder keeps of them."""
+        i_BPD = self.encoder(self.eyes(images))
+        return [layer.fusion.see(i_BPD) for layer in self._layers()]
+
+    def decode(self, tokens: Tensor, seen: list[Seen], past: Past | None = None) -> tuple[Tensor, Tensor]:
+        """Equations (3)-(7) without W_o, (B, T, D), for tokens that follow those of `past`; and the mean of L_b, ()."""
+        valid_BT, losses = tokens != PAD, []
+        x_BTD = self.inputs(tokens, 0 if past is None else past.length)
+        for layer, one in zip(self._layers(), seen, strict=True):
+            x_BTD, loss = layer(x_BTD, one, valid_BT, past)
+            losses.append(loss)
+        return self.norm(x_BTD), torch.stack(losses).mean()
+
+    def inputs(self, tokens: Tensor, start: int = 0) -> Tensor:
+        """Equation (3) for tokens whose first one stands at `start`."""
+        words_BTD = math.sqrt(self.config.width) * self.embed(tokens)
+        return self.dropout(words_BTD + self.sinusoids[start : start + tokens.shape[1]].to(words_BTD.dtype))
+
+    @torch.no_grad()
+    def trace(self, images: Tensor, tokens: Tensor) -> Trace:
+        """What happens inside a forward pass, computed again beside it; for a network in evaluation mode.
+
+        Args:
+            images: as in `start`.
+            tokens: (B, T) int64.
+        """
+        valid_BT, found = tokens != PAD, []
+        x_BTD = self.inputs(tokens)
+        for layer, one in zip(self._layers(), self.see(images), strict=True):
+            found.append(layer.trace(x_BTD, one, valid_BT))
+            x_BTD, _ = layer(x_BTD, one, valid_BT)
+        return Trace(*(torch.stack(parts) for parts in zip(*found, strict=True)))
+
+    def _layers(self) -> list["DecoderLayer"]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+
+
+class EncoderLayer(nn.Module):
+    """Equation (2)."""
+
+    def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = (nn.RMSNorm(config.width, eps=EPS) for _ in range(2))
+        self.attention, self.ffn = MDLA(config, rotary, 3), GatedFFN(config)
+
+    def forward(self, i_BPD: Tensor) -> Tensor:
+        i_BPD = i_BPD + self.attention(*self.attention.whole(self.norm1(i_BPD)))
+        return i_BPD + self.ffn(self.norm2(i_BPD))
+
+
+class DecoderLayer(nn.Module):
+    """Equations (4)-(6)."""
+
+    def __init__(self, config: MicarVLMoE, rotary: Rotary) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = (nn.RMSNorm(config.width, eps=EPS) for _ in range(2))
+        self.attention, self.fusion, self.moe = MDLA(config, rotary, 3), Fusion(config, rotary), MixtureOfExperts(config)
+
+    def forward(self, x_BTD: Tensor, seen: Seen, valid_BT: Tensor, past: Past | None = None) -> tuple[Tensor, Tensor]:
+        start = 0 if past is None else past.length
+        x_BTD = x_BTD + self.attend(x_BTD, past)  # (4)
+        x_BTD = x_BTD + self.fusion(x_BTD, seen, start)  # (5)
+        y_BTD, loss = self.moe(self.norm2(x_BTD), valid_BT)
+        return x_BTD + y_BTD, loss  # (6)
+
+    def attend(self, x_BTD: Tensor, past: Past | None = None) -> Tensor:
+        q, k, v = self.attention.whole(self.norm1(x_BTD), 0 if past is None else past.length)
+        if past is not None:
+            k, v = past.extend(k, v)
+        return self.attention(q, k, v, causal=True)
+
+    def trace(self, x_BTD: Tensor, seen: Seen, valid_BT: Tensor) -> Trace:
+        """One layer's, without the first dimension."""
+        q, k, _ = self.attention.whole(self.norm1(x_BTD))
+        own = self.attention.maps(q, k, causal=True)
+        x_BTD = x_BTD + self.attend(x_BTD)
+        cross = self.fusion.maps(x_BTD, seen)
+        x_BTD = x_BTD + self.fusion(x_BTD, seen)
+        return Trace(own, cross, *routed(self.moe.route(self.norm2(x_BTD).flatten(0, 1), valid_BT.flatten()), valid_BT))
+
+
+def routed(routing: Routing, valid_BT: Tensor) -> tuple[Tensor, ...]:
+    """The last five parts of a layer's trace."""
+    scores, chosen = (part.unflatten(0, valid_BT.shape) for part in (routing.scores, routing.chosen))
+    dropped = valid_BT.sum() * chosen.shape[-1] - routing.sizes.sum()
+    return scores, chosen, routing.sizes, torch.special.entr(scores).sum(-1), dropped
+
+
+def sinusoids(places: int, width: int) -> Tensor:
+    """sin and cos of place x 10,000^(-2i/D) in turns, (places, D)."""
+    rates = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
+    angles = torch.outer(torch.arange(places, dtype=torch.float32), rates)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+def xavier_uniform(part: nn.Module) -> None:
+    """Every matrix of a part; the experts draw their own so."""
+    for module in part.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.xavier_uniform_(module.weight)

@@ -1,0 +1,59 @@
+"""Where does a trained MicarVLMoE look, and which experts write which words?
+
+Figures 7 and 8 of 003: self- and cross-attention over image and words; experts by layer and token. They show single examples, so
+the loads and entropies over the whole test set stand beside them: with balance and without, weighted (paper) and as the published
+code adds experts, whose router learns from the balance alone (003-1).
+Read with it: attention maps say where a layer reads, not why a word was chosen. Quick draws its images (synthetic).
+Cost: quick, 3 minutes on 2 cores; standard (MedPix 2.0), an hour of a GPU; paper (COVCTR), see --dry-run.
+
+    python studies/micar_routing.py
+    python studies/micar_routing.py --preset standard --data DIR --export pdf
+"""
+
+from recstudy import Place, RunConfig, Study, TrainConfig, leave_one_out, main
+from recstudy.analysis import AttentionMaps, Captions, ExpertLoad, ExpertPath, LearningCurves, Table
+from recstudy.data import CovCtr, MedPix, PhantomCaptions
+from recstudy.models import MicarVLMoE
+
+TRAIN = TrainConfig(
+    epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",
+    weight_decay=5e-5, patience=50, ema_decay=0.0,
+)  # fmt: skip
+QUICK = TRAIN.model_copy(update={"epochs": 8, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0})
+SMALL = MicarVLMoE(
+    backbone="small", weights="random", pyramid_width=16, width=64, heads=4, latent=96, rope_dims=6, encoder_layers=1,
+    decoder_layers=2, ffn_width=128, experts=4,
+)  # fmt: skip
+REPORTS = {"tokenizer": "word", "clean": "report", "length": 80}
+
+study = Study(
+    name="micar_routing",
+    presets={
+        "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, place=Place(gpus_per_run=0)),
+        "standard": RunConfig(data=MedPix(**REPORTS), model=MicarVLMoE(), train=TRAIN),
+        "paper": RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=TRAIN),
+    },
+    variants=leave_one_out(
+        {
+            "w/o lb loss": {"model.balance": 0.0},
+            "experts unweighted": {"model.combine": "unweighted"},
+            "experts unweighted, w/o lb loss": {"model.combine": "unweighted", "model.balance": 0.0},
+        }
+    ),
+    seeds={"quick": 1, "standard": 3, "paper": 3},
+    report=[
+        Table(
+            "routing",
+            metrics=("avg_bleu", "token_accuracy", "expert_load_peak", "router_entropy", "dropped_tokens"),
+            title="Routing over the test set",
+        ),
+        ExpertLoad("load"),
+        ExpertPath("experts"),
+        AttentionMaps("attention"),
+        Captions("captions"),
+        LearningCurves(metrics=("train_loss", "extra_loss", "selection_token_accuracy")),
+    ],
+)
+
+if __name__ == "__main__":
+    main(study)

@@ -1,0 +1,80 @@
+"""The README's pictures, taken in a headless Chromium of pages and the board that show what studies here have left in `results/`.
+
+make pictures
+"""
+
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Page, sync_playwright
+
+from recstudy.board.serve import Board
+
+PICTURES = Path(__file__).parent / "pictures"
+RESULTS = Path("results")
+
+
+class Picture(NamedTuple):
+    """A part of the page of a study's quick preset, its report's or the board's, as a CSS selector."""
+
+    file: str
+    study: str
+    part: str
+    on_board: bool = False
+
+
+WANTED = (
+    Picture("captions.png", "imagetrm_backbones", "article.card >> nth=1"),
+    Picture("curve.png", "micar_hyperparameters", ".figure >> nth=0"),
+    Picture("board.png", "micar_components", "section:has(table) >> nth=0", on_board=True),
+)
+
+
+def main() -> int:
+    """Take what there is a page for; the exit code says whether that was all."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        print("No Chromium found: install one (Debian: apt install chromium).", file=sys.stderr)
+        return 2
+    missing = 0
+    with sync_playwright() as playwright, board() as address:
+        page = playwright.chromium.launch(executable_path=browser).new_page(viewport={"width": 1000, "height": 700})
+        for picture in WANTED:
+            report = RESULTS / f"studies/{picture.study}/quick/report/report.html"
+            if not report.exists():
+                missing += 1
+                print(f"{picture.file}: no page. Run: python studies/{picture.study}.py", file=sys.stderr)
+                continue
+            take(page, picture, f"{address}/study/{picture.study}/quick" if picture.on_board else report.absolute().as_uri())
+            print(f"studies/pictures/{picture.file}")
+    return 1 if missing else 0
+
+
+def take(page: Page, picture: Picture, address: str) -> None:
+    page.goto(address, wait_until="load")
+    part = page.locator(picture.part)
+    part.scroll_into_view_if_needed()
+    page.wait_for_load_state("networkidle")  # its pictures are loaded when they are in view
+    part.screenshot(path=PICTURES / picture.file)
+
+
+@contextmanager
+def board() -> Iterator[str]:
+    """The address of a board on a free port."""
+    served = Board(RESULTS, "127.0.0.1", 0, "")
+    thread = threading.Thread(target=served.run)
+    thread.start()
+    try:
+        yield served.url
+    finally:
+        served.stop()
+        thread.join()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,397 @@
+"""Each rule of the audit on records that break it, and all of them on a study that leaves nothing to ask."""
+
+import html
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up import TABLE1, base, failure, result, run_id, search_plan, write_search
+from made_up import plan as made_plan
+
+from recstudy.analysis import Pareto, Table
+from recstudy.analysis.audit.contradictions import contradictions
+from recstudy.analysis.audit.findings import command
+from recstudy.analysis.audit.rules import RULES, audit
+from recstudy.analysis.audit.words import TITLE, audit_html, audit_lines, audit_record
+from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.report import write_report
+from recstudy.analysis.spec import REPORT
+from recstudy.records import Results, write_json
+
+HOSTILE = '</script><img src=x onerror=alert(1)> & [b]"'
+SHALLOW, DEEP = "latent_steps=3", "latent_steps=6"
+
+
+def variant(label: str, model: str = "ViTRM", data: str = "CIFAR-10", /, **changes: Any) -> dict[str, Any]:
+    fields = {path.replace("__", "."): value for path, value in changes.items()}
+    return {"label": label, "levels": {}, "changes": fields, "model": model, "data": data}
+
+
+CLEAN = [variant(SHALLOW), variant(DEEP, model__latent_steps=6)]
+
+
+def specs(*parts: Any) -> list[Any]:
+    return REPORT.dump_python(list(parts), mode="json")
+
+
+def study(root: Path, runs: Any = None, **changes: Any) -> Results:
+    """Two variants, three seeds, all finished: nothing to ask. `runs(variant, seed)` changes parts of a run's result."""
+    fine = {"variants": CLEAN, "axes": {}, "base": base(selection="validation"), "report": specs(Table("scores"))}
+    made = made_plan(**fine | changes)
+    results = Results(root).create()
+    write_json(results.study(made["study"], made["preset"]) / "plan.json", made)
+    for index, seed, identity in made["runs"]:
+        told = runs(index, seed) if runs else {}
+        if told is not None:
+            results.run(identity).finish(merged(result(93.0 + 0.1 * seed), {"selected": {"split": "validation"}}, told))
+    return results
+
+
+def merged(values: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
+    """`values` with the others' entries, part by part."""
+    for other in others:
+        for key, value in other.items():
+            values[key] = {**values[key], **value} if isinstance(value, dict) and isinstance(values.get(key), dict) else value
+    return values
+
+
+def read(results: Results) -> StudyRecords:
+    return load_study(results, "made_up", "paper")
+
+
+def found(records: StudyRecords) -> dict[str, Any]:
+    """Rule -> finding; the tests' studies break a rule once."""
+    named = audit(records).findings
+    assert len(named) == len(dict(named))
+    return dict(named)
+
+
+def test_a_study_with_nothing_to_ask(tmp_path):
+    asked = audit(read(study(tmp_path)))
+
+    assert (asked.findings, asked.contradictions, asked.questions) == ((), (), 0)
+    section = audit_html(asked)
+    assert section.startswith("<details><summary>Nothing to ask</summary>")
+    assert section.count("<details>") == 1
+    assert all(html.escape(rule) in section for rule in RULES)
+
+
+BATCHES = [variant(f"batch_size={size}", train__batch_size=size) for size in (64, 256)]
+TUNED = [BATCHES[0], variant("batch_size=256", train__batch_size=256, train__learning_rate=1e-3)]
+RESNET = {"family": "resnet", "depth": 18, "stem": "imagenet"}
+FAIR = {**RESNET, "stem": "cifar"}
+HANDICAPPED = [CLEAN[0], variant("ResNet-18", "ResNet-18", model=RESNET)]
+EPOCHS = [CLEAN[0], variant(DEEP, model__latent_steps=6, train__epochs=300)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "what", "where", "severity"),
+    [
+        ("selection on the test set", {"base": base(selection="test")}, "selected on the test set", (), "question"),
+        ("the number of seeds", {"seeds": [0]}, "One seed only", (), "question"),
+        ("equal epochs", {"variants": EPOCHS}, "Unequal epochs on CIFAR-10: 1,000 (1), 300 (1)", (), "question"),
+        (
+            "learning rates by batch size",
+            {"variants": [*BATCHES, variant("other data", "ViTRM", "Digits")]},
+            "One learning rate (0.0003) for all batch sizes",
+            ("batch_size=64", "batch_size=256"),
+            "question",
+        ),
+        (
+            "handicapped baselines",
+            {"variants": HANDICAPPED},
+            "the ImageNet stem on images of 32x32 pixels",
+            ("ResNet-18",),
+            "question",
+        ),
+        (
+            "leaking captions",
+            {"variants": [*CLEAN, variant("LEAKY") | {"leaks": True}]},
+            "is told the caption",
+            ("LEAKY",),
+            "note",
+        ),
+        ("synthetic data", {"variants": [CLEAN[0], CLEAN[1] | {"synthetic": True}]}, "Synthetic", (DEEP,), "question"),
+        ("whole data sets", {"variants": [CLEAN[0], variant("few", data__limit=5000)]}, "at most 5,000 images", ("few",), "note"),
+    ],
+)
+def test_what_a_plan_tells(tmp_path, rule, changes, what, where, severity):
+    changes = {"base": base(selection="validation", learning_rate=3e-4)} | changes
+
+    finding = found(read(study(tmp_path, **changes)))
+
+    assert list(finding) == [rule]
+    assert what in finding[rule].what
+    assert (finding[rule].where, finding[rule].severity) == (where, severity)
+    assert finding[rule].why.endswith(".")
+    assert finding[rule].settle.endswith((".", ")"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"variants": TUNED, "base": base(selection="validation", learning_rate=3e-4)},
+        {"variants": EPOCHS, "axes": {"epochs": "train.epochs"}},  # the study's own question
+        {"variants": [CLEAN[0], variant("300", "ViTRM", "Digits", train__epochs=300)]},  # rows that do not compare
+        {"variants": [CLEAN[0], variant("ResNet-18", "ResNet-18", model=FAIR)]},
+        {"variants": [*HANDICAPPED, variant("ResNet-18, CIFAR stem", "ResNet-18 (CIFAR stem)", model=FAIR)]},
+        {"variants": [variant(f"{model}, {count} epochs", model, train__epochs=count) for model in "AB" for count in (3, 9)]},
+        {"variants": [CLEAN[0], variant("ResNet-18", "ResNet-18", "X-rays", model=RESNET, data__name="nih", data__size=224)]},
+    ],
+)
+def test_plans_that_leave_nothing_to_ask(tmp_path, changes):
+    assert found(read(study(tmp_path, **changes))) == {}
+
+
+def of(index: int, **parts: Any) -> Any:
+    """Changes of the results of one variant."""
+    return lambda variant, seed: parts if variant == index else {}
+
+
+CAPTIONED = {"tokenizer": {"metrics": "PTB"}, "decode": "beam 3"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "runs", "what", "where", "severity"),
+    [
+        ("selection on the test set", of(1, selected={"split": "test"}), "selected on the test set", (DEEP,), "question"),
+        ("equal training FLOPs", of(1, cost={"train_pflop": 3.0}), "on CIFAR-10: 1.5 to 3 PFLOP a run", (SHALLOW, DEEP), "note"),
+        (
+            "one implementation of each metric",
+            lambda index, seed: CAPTIONED | {"decode": ("beam 3", "greedy")[index]},
+            "Captions are decoded in 2 ways: beam 3 (3), greedy (3)",
+            (),
+            "question",
+        ),
+        (
+            "one implementation of each metric",
+            lambda index, seed: CAPTIONED | {"tokenizer": {"metrics": ("PTB", "spaces")[index]}},
+            "Captions are cut into words in 2 ways: PTB (3), spaces (3)",
+            (),
+            "question",
+        ),
+        ("synthetic data", of(0, provenance={"synthetic": True}), "Synthetic", (SHALLOW,), "question"),
+        ("data checksums", of(1, provenance={"data_checksum": "f00d"}), "feedbeef (3), f00d (3)", (), "question"),
+        (
+            "commits and versions",
+            of(1, provenance={"commit": "fff"}),
+            "2 commits of the code: 0123abc (3), fff (3)",
+            (),
+            "question",
+        ),
+        ("commits and versions", of(1, provenance={"versions": {"torch": "2.9"}}), "2 sets of package versions", (), "question"),
+        (
+            "commits and versions",
+            lambda index, seed: {"provenance": {"commit": f"{seed}"}},
+            "3 commits of the code: 0 (2), 1 (2), 2 (2)",
+            (),
+            "note",  # each row has one run of each
+        ),
+        ("uncommitted changes", of(1, provenance={"dirty": True}), "3 runs made from uncommitted changes", (DEEP,), "question"),
+        (
+            "uncommitted changes",
+            of(1, provenance={"commit": None}),
+            "3 runs made by code of no known commit",
+            (DEEP,),
+            "question",
+        ),
+        ("machines", of(1, provenance={"hardware": {"cpu": "another"}}), "a processor (3), another (3)", (), "note"),
+        ("failed runs left out", of(1, status="diverged"), "3 runs left out of every mean: diverged (3)", (DEEP,), "question"),
+        ("unfinished runs", lambda index, seed: None if index and seed else {}, "2 runs of 6 not finished", (DEEP,), "note"),
+    ],
+)
+def test_what_runs_tell(tmp_path, rule, runs, what, where, severity):
+    finding = found(read(study(tmp_path, runs)))
+
+    assert list(finding) == [rule]
+    assert what in finding[rule].what
+    assert (finding[rule].where, finding[rule].severity) == (where, severity)
+
+
+def test_costs_that_no_table_shows_are_a_question_and_times_of_several_machines_too(tmp_path):
+    unequal = {"cost": {"train_pflop": 3.0}, "provenance": {"hardware": {"cpu": "another"}}}
+    hidden, shown = Table("scores", metrics=("top1_accuracy", "seconds")), Pareto(x="train_pflop", y="top1_accuracy")
+
+    alone = found(read(study(tmp_path / "a", of(1, **unequal), report=specs(hidden))))
+    both = found(read(study(tmp_path / "b", of(1, **unequal), report=specs(Table("t", metrics=("top1_accuracy",)), shown))))
+
+    assert [alone[rule].severity for rule in ("equal training FLOPs", "machines")] == ["question", "question"]
+    assert [both[rule].severity for rule in ("equal training FLOPs", "machines")] == ["note", "note"]
+
+
+def test_a_moving_average_longer_than_the_run(tmp_path):
+    """800 images a second for 90 s are 72,000, in batches of 128: 562.5 steps, twice as many with two steps a batch."""
+    averaged = {"base": base(selection="validation", ema_decay=0.999)}
+
+    short = found(read(study(tmp_path / "a", **averaged)))
+    enough = found(read(study(tmp_path / "b", lambda *_: {"cost": {"supervision_steps_used": 2.0}}, **averaged)))
+    whole = {"base": base(selection="validation", ema_decay=0.999, detach_carry=False)}
+    one_step = found(read(study(tmp_path / "c", lambda *_: {"cost": {"supervision_steps_used": 2.0}}, **whole)))
+
+    assert list(short) == list(one_step) == ["the span of the moving average"]
+    assert short["the span of the moving average"].what.startswith("The moving average of the weights spans 1,000 steps")
+    assert enough == {}
+
+
+def test_failed_runs_are_counted_by_their_class(tmp_path):
+    results = study(tmp_path, lambda index, seed: None if (index, seed) == (1, 0) else {})
+    write_json(results.run(run_id(1, 0)).failure, failure())
+
+    finding = found(read(results))["failed runs left out"]
+
+    assert finding.what == "1 run left out of every mean: code (1)"
+    assert finding.command == "python studies/made_up.py --preset paper"
+
+
+def test_published_values_beside_one_run(tmp_path):
+    labels = [variant(f"batch_size={size}", train__batch_size=size) for size in (64, 128)]
+    parts = {"variants": labels, "report": specs(Table("scores", targets=TABLE1)), "base": base(selection="test")}
+
+    finding = found(read(study(tmp_path, lambda index, seed: None if index and seed else {}, **parts)))
+
+    assert finding["verdicts from one run"].where == ("batch_size=128",)
+
+
+def test_a_contradiction_stands_with_the_finding_that_is_about_it(tmp_path):
+    asked = audit(read(study(tmp_path, report=specs(Table("scores", targets=TABLE1)), base=base(selection="test"))))
+
+    ((rule, finding),) = asked.findings
+    assert (rule, finding.known, list(asked.about)) == ("selection on the test set", ("002-8",), ["002-8"])
+    assert asked.papers == ("002",)
+    others = [one.id for one in asked.contradictions]
+    assert others == [f"002-{at}" for at in range(1, 14) if at != 8]
+    record = audit_record(asked)
+    assert record["findings"][0]["known"][0]["statement"] == "test set used for validation-based early stopping"
+    words = "\n".join(line.plain for line in audit_lines(asked))
+    assert words.count("002-8: the paper says") == 1
+    assert '002-12: the paper says "matches ViT-Base at small batches"; but: 71.8 vs 72.4 at BS 64. Here: noted.' in words
+    page = audit_html(asked)
+    assert "<summary>12 contradictions of paper 002, beside whose numbers this study stands</summary>" in page
+    assert all(f'<th scope="row">{name}: ' in page for name in others)
+
+
+def test_a_contradiction_stands_with_the_first_of_two_findings(tmp_path):
+    parts = {"variants": EPOCHS, "report": specs(Table("scores", targets=TABLE1))}
+
+    finding = found(read(study(tmp_path, of(1, cost={"train_pflop": 9.0}), **parts)))
+
+    assert (finding["equal epochs"].known, finding["equal training FLOPs"].known) == (("002-11",), ())
+
+
+def test_a_model_that_is_told_the_answer_is_compared_with_none(tmp_path):
+    told = variant("LEAKY", train__epochs=3) | {"leaks": True}
+
+    assert list(found(read(study(tmp_path, of(2, cost={"train_pflop": 9.0}), variants=[*CLEAN, told])))) == ["leaking captions"]
+
+
+def test_without_the_papers_numbers_nothing_is_said_of_the_paper(tmp_path):
+    asked = audit(read(study(tmp_path, base=base(selection="test"))))
+
+    assert (asked.findings[0][1].known, asked.papers, asked.contradictions) == ((), (), ())
+
+
+def test_every_contradiction_that_a_rule_or_a_paper_names_is_in_the_file():
+    known = contradictions()
+
+    assert len(known) == 44
+    assert {"002-8", "002-9", "002-10", "002-11", "000-7", "003-3"} <= set(known)
+    assert all(one.statement and one.conflict and one.handling for one in known.values())
+    assert all(one.id.startswith(f"{one.paper}-") for one in known.values())
+
+
+def test_a_search_is_asked_for_fresh_seeds(tmp_path):
+    none, planned = {"best": 2, "seeds": []}, {"best": 2, "seeds": [1, 2, 3]}
+    done = {number: (number, 32, 1e-3 * number, "done", 80.0, 0.1) for number in (1, 2)}
+
+    without = found(read(write_search(tmp_path / "a", done, {"confirm": none})))
+    waiting = found(read(write_search(tmp_path / "b", done, {"confirm": planned})))
+    confirmed = found(read(write_search(tmp_path / "c")))
+
+    assert without["fresh seeds after a search"].severity == "question"
+    assert waiting["fresh seeds after a search"].severity == "note"
+    assert "fresh seeds after a search" not in confirmed
+    assert not {"the number of seeds", "equal training FLOPs"} & {*without, *waiting, *confirmed}
+
+
+def test_a_search_that_goes_by_a_test_score(tmp_path):
+    by_test = read(write_search(tmp_path, search={"objectives": {"top1_accuracy": "max"}}))
+
+    assert "Top-1 accuracy on the test set" in found(by_test)["a search's objective"].what
+    assert list(search_plan()["objectives"]) == ["selection_top1_accuracy", "gflops"]  # asks nothing, as above
+
+
+def test_a_trial_of_a_search_may_diverge(tmp_path):
+    finding = found(read(write_search(tmp_path)))["failed runs left out"]
+
+    assert finding.what == "1 run left out of every mean: code (1)"
+
+
+def test_the_command_takes_a_flag_in_place_of_the_one_it_has(records):
+    for typed in ("python a.py --seeds 1 --preset paper", "python a.py --seeds=1 --preset paper", "python a.py --preset paper"):
+        records.plan["command"] = typed
+        assert command(records, "--seeds", "3") == "python a.py --preset paper --seeds 3"
+    records.plan["command"] = "python 'a study.py'"
+    assert command(records) == "python 'a study.py'"
+
+
+def test_three_variants_are_named_and_the_others_counted(tmp_path):
+    many = [variant(f"limit={size}", data__limit=size) for size in (100, 200, 300, 400, 500)]
+
+    (finding,) = found(read(study(tmp_path, variants=[*CLEAN, *many]))).values()
+
+    assert finding.place == "limit=100 / limit=200 / limit=300 / 2 more"
+
+
+def test_hostile_labels_are_shown_as_text(tmp_path):
+    hostile = [CLEAN[0], variant(HOSTILE, HOSTILE, HOSTILE, data__limit=64, train__epochs=3)]
+    results = study(
+        tmp_path, of(1, provenance={"commit": HOSTILE, "dirty": True}), variants=hostile, command=f"python '{HOSTILE}'"
+    )
+    asked = audit(read(results))
+
+    page = audit_html(asked)
+
+    assert len(asked.findings) >= 3
+    assert "<img" not in page
+    assert "</script>" not in page
+    assert html.escape(HOSTILE) in page
+    assert "<img" not in write_report(results, "made_up", "paper").read_text().split("<script>")[0]
+    assert any(HOSTILE in line.plain for line in audit_lines(asked))
+
+
+def test_every_report_has_the_section(results):
+    page = write_report(results, "made_up", "paper").read_text()
+
+    assert f">{TITLE}</h2>" in page
+    section = page.split(f">{TITLE}</h2>")[1].split("</section>")[0]
+    assert "<h3>The epoch is selected on the test set" in section
+
+
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from recstudy.command import main\ntry: main(sys.argv[1:])\n"
+    code += "finally: assert not {'torch', 'ray', 'optuna'} & set(sys.modules)"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_command_prints_and_exits_with_0(results):
+    write_json(results.study("another", "quick") / "plan.json", made_plan(study="another", preset="quick", seeds=[0]))
+
+    shown = run_command("audit", str(results.root))
+    as_json = run_command("audit", str(results.study("made_up", "paper")), "--json")
+
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "another (quick): " in shown.stdout
+    assert "Question: The epoch is selected on the test set" in shown.stdout
+    (entry,) = json.loads(as_json.stdout)
+    assert (entry["study"], entry["preset"], entry["checked"]) == ("made_up", "paper", [*RULES])
+    assert {"rule", "what", "why", "settle", "where", "command", "severity", "known"} == set(entry["findings"][0])
+
+
+def test_no_study_is_one_line(tmp_path):
+    done = run_command("audit", str(tmp_path))
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("ConfigError: no study in ")

@@ -1,0 +1,335 @@
+"""Differences on shared seeds: made-up ablations whose differences are known."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up import TABLE1, VIT, VITRM, base, failure, plan, result, run_id
+from rich.console import Console
+from scipy import stats as scipy_stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+from tex import compiled, needs_latex, packages
+
+from recstudy import RunConfig, Study, TrainConfig, leave_one_out
+from recstudy.analysis import Differences
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.report import show_report, write_report
+from recstudy.analysis.spec import REPORT
+from recstudy.analysis.tables import markup
+from recstudy.analysis.tables.difference_words import csv_text, p_text, printed, signed
+from recstudy.analysis.tables.differences import differences_data
+from recstudy.analysis.tables.latex import latex
+from recstudy.data import Digits
+from recstudy.errors import ConfigError
+from recstudy.models import ViTRM
+from recstudy.records import Results, write_json
+from recstudy.study.plan import record_plan
+from recstudy.study.study import make_plan
+
+GOLDEN = Path(__file__).parent / "golden"
+HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b* [1](http://x) #~ =1+1'
+FULL = [93.0, 93.2, 93.1, 92.9, 93.3]
+ABLATION = {
+    "full": FULL,
+    "without MoE": [92.1, 92.4, 92.0, 92.2, 92.3],  # -0.9 -0.8 -1.1 -0.7 -1.0: worse
+    "without EMA": [93.1, 93.1, 93.4, 92.7, 93.4],  # +0.1 -0.1 +0.3 -0.2 +0.1: not shown
+    "two experts": [94.0, "failed", 94.2, None, 94.3],  # three pairs of five
+    "one seed": [92.0],
+    "no seed": [None, None],
+    "the same": [score + 0.5 for score in FULL],
+}
+
+
+def ablation(root, scores=ABLATION, report=(), **changes):
+    """A leave-one-out study: the first label is the base of all others; None: not run, "failed": failed, "diverged": diverged."""
+    labels = list(scores)
+    variants = [
+        {"label": label, "levels": {}, "changes": {"train.ema_decay": at}, "model": "ViTRM", "data": "CIFAR-10"}
+        | ({"base": 0} if at else {})
+        for at, label in enumerate(labels)
+    ]
+    made = plan(
+        **{"variants": variants, "axes": {}, "seeds": [], "report": REPORT.dump_python(list(report), mode="json"), **changes}
+    )
+    made["runs"] = [[at, seed, run_id(at, seed)] for at, label in enumerate(labels) for seed in range(len(scores[label]))]
+    results = Results(root).create()
+    write_json(results.study("made_up", "paper") / "plan.json", made)
+    for at, label in enumerate(labels):
+        for seed, score in enumerate(scores[label]):
+            finish(results, run_id(at, seed), score)
+    return results
+
+
+def finish(results, identity, score):
+    if score == "failed":
+        write_json(results.run(identity).failure, failure())
+    elif score == "diverged":
+        results.run(identity).finish(result(None, status="diverged"))
+    elif score is not None:
+        results.run(identity).finish(result(score))
+
+
+def rows_of(tmp_path, spec=None, **changes):
+    records = load_study(ablation(tmp_path / "r", **changes), "made_up", "paper")
+    return {row.label: row for row in differences_data(records, spec or Differences()).rows}
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return rows_of(tmp_path)
+
+
+def test_a_difference_is_variant_minus_base_on_the_same_seeds(rows):
+    moe = rows["without MoE"]
+
+    assert (moe.seeds, moe.values) == ((0, 1, 2, 3, 4), (-0.9, -0.8, -1.1, -0.7, -1.0))
+    low, high = scipy_stats.ttest_rel(ABLATION["without MoE"], FULL).confidence_interval(0.95)
+    assert moe.interval == pytest.approx((-0.9, low, high, 5))
+    assert moe.p == pytest.approx(scipy_stats.ttest_rel(ABLATION["without MoE"], FULL).pvalue)
+    assert moe.run_ids == tuple(run_id(variant, seed) for variant in (1, 0) for seed in range(5))
+
+
+def test_p_is_adjusted_over_the_rows_that_have_one(rows):
+    tested = [rows[label] for label in ("without MoE", "without EMA", "two experts")]
+
+    adjusted = multipletests([row.p for row in tested], method="holm")[1]
+
+    assert [row.adjusted for row in tested] == pytest.approx(list(adjusted))
+    assert all(row.adjusted is None for label, row in rows.items() if row not in tested)
+
+
+def test_a_failed_seed_gives_no_pair_and_is_said(rows):
+    experts = rows["two experts"]
+
+    assert (experts.seeds, experts.expected) == ((0, 2, 4), 5)
+    assert experts.values == (1.0, 1.1, 1.0)
+    assert experts.missing == ("seed 1: failed: code", "seed 3: not run")
+
+
+def test_unequal_seeds_are_said_on_both_sides(tmp_path):
+    found = rows_of(tmp_path, scores={"full": [93.0, None, "diverged", 93.0], "b": [92.0, 92.5, 92.5, 91.0, 90.0]})
+
+    assert found["b"].seeds == (0, 3)
+    assert found["b"].missing == ("seed 1: base not run", "seed 2: base diverged", "seed 4: base not planned")
+
+
+def test_what_is_detectable_follows_from_the_spread_of_the_pairs(rows):
+    spread = np.std([0.1, -0.1, 0.3, -0.2, 0.1], ddof=1)
+    power = TTestPower().power(rows["without EMA"].detectable / spread, 5, 0.05, alternative="two-sided")
+
+    assert power == pytest.approx(0.8, abs=1e-6)
+    assert rows["one seed"].detectable is None
+
+
+def test_verdicts_in_words(rows):
+    assert {label: row.verdict for label, row in rows.items()} == {
+        "without MoE": "worse",
+        "without EMA": "no difference shown",
+        "two experts": "better",
+        "one seed": "n too small: 1 seed",
+        "no seed": "no pair",
+        "the same": "one difference on all 5 seeds: no spread to test by",
+    }
+
+
+def test_a_lower_loss_is_better_and_a_metric_without_direction_is_neither(tmp_path):
+    results = ablation(tmp_path / "r", scores={"full": FULL, "b": ABLATION["without MoE"]})
+    for at, scores in enumerate((FULL, ABLATION["without MoE"])):
+        for seed, score in enumerate(scores):
+            made = result(score)
+            results.run(run_id(at, seed)).finish(made | {"metrics": {"nll": score, "halting_depth": score}})
+    records = load_study(results, "made_up", "paper")
+
+    verdicts = [differences_data(records, Differences(metric=name)).rows[0].verdict for name in ("nll", "halting_depth")]
+
+    assert verdicts == ["better", "lower"]
+
+
+def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
+    """An ablation that changes nothing shares its run ids with the base."""
+    results = ablation(tmp_path / "r", scores={"full": FULL, "b": FULL})
+    file = results.study("made_up", "paper") / "plan.json"
+    made = plan(variants=load_study(results, "made_up", "paper").variants, axes={}, seeds=[], report=[])
+    write_json(file, made | {"runs": [[variant, seed, run_id(0, seed)] for variant in (0, 1) for seed in range(5)]})
+
+    (row,) = differences_data(load_study(results, "made_up", "paper"), Differences()).rows
+
+    assert (row.verdict, row.values, row.p) == ("the base itself: it changes nothing", (), None)
+
+
+@pytest.mark.parametrize(
+    ("at", "changes", "said"),
+    [
+        (1, {"leaks": True}, "not compared: is told the caption it is to write"),
+        (0, {"leaks": True}, "not compared: the base is told the caption it is to write"),
+        (1, {"data": "MNIST"}, "not compared: other data"),
+    ],
+)
+def test_what_cannot_be_compared_is_not(tmp_path, at, changes, said):
+    scores = {"full": FULL, "b": ABLATION["without MoE"]}
+    variants = [dict(variant) for variant in load_study(ablation(tmp_path / "a", scores=scores), "made_up", "paper").variants]
+    variants[at] |= changes
+
+    (row,) = rows_of(tmp_path, scores=scores, variants=variants).values()
+
+    assert (row.verdict, row.values, row.missing) == (said, (), ())
+
+
+def test_any_variant_may_be_named_as_the_base(tmp_path):
+    found = rows_of(tmp_path, Differences(base="without MoE"))
+
+    assert list(found) == ["full", "without EMA", "two experts", "one seed", "no seed", "the same"]
+    assert found["full"].interval.mean == pytest.approx(0.9)
+
+
+def test_a_plan_of_before_there_were_bases_asks_for_one(records):
+    with pytest.raises(ConfigError, match=r"no variant has a base\. Name one with base=LABEL, or use leave_one_out\."):
+        differences_data(records, Differences())
+    with pytest.raises(ConfigError, match=r"no variant 'ViTRM, batch_size=46': .* Did you mean 'ViTRM, batch_size=64'\?"):
+        differences_data(records, Differences(base="ViTRM, batch_size=46"))
+
+
+def test_what_follows_from_the_config_is_not_tested(records):
+    with pytest.raises(ConfigError, match="params follows from the config"):
+        differences_data(records, Differences(metric="params", base="ViTRM, batch_size=64"))
+
+
+def test_published_differences_stand_beside_where_both_numbers_are_known(records):
+    """Table 1 of 002: ViTRM at batch 128 has 93.1 %, at 64 92.6 %, ViT-Small 94.0 and 93.9 %."""
+    data = differences_data(records, Differences(base="ViTRM, batch_size=128", targets=TABLE1))
+
+    found = {row.label: [difference.value for difference in row.published] for row in data.rows}
+    published = {
+        (row.where["model"], row.where["train.batch_size"]): row.value for row in TABLE1 if row.metric == "top1_accuracy"
+    }
+    assert found == {
+        f"{model}, batch_size={batch}": [pytest.approx(published[model, batch] - published["ViTRM", 128])]
+        for model, batch in (("ViTRM", 64), ("ViT-Small", 64), ("ViT-Small", 128))
+    }
+    assert data.rows[0].published[0].sources.startswith("002 Table 1 (002_table1_cifar10#")
+    assert data.rows[0].published[0].reasons == ()
+    assert data.rows[1].published[0].reasons == ("epochs 1000, not 300",)
+
+
+def specs():
+    return [Differences("components", title="Components")]
+
+
+def page_of(tmp_path, spec=None, **changes):
+    records = load_study(ablation(tmp_path / "r", **changes), "made_up", "paper")
+    spec = spec or specs()[0]
+    return printed(records, spec, differences_data(records, spec))
+
+
+def test_golden(tmp_path):
+    assert markup.markdown(page_of(tmp_path)) == (GOLDEN / "components.md").read_text()
+
+
+def test_published_differences_are_marked_as_of_two_numbers(records):
+    spec = Differences(base="ViTRM, batch_size=128", targets=TABLE1)
+
+    shown = markup.markdown(printed(records, spec, differences_data(records, spec)))
+
+    assert "| detectable | published difference |" in shown
+    assert "-0.5 (of two numbers) |" in shown
+    assert "+0.9 (of two numbers) \\[1\\] |" in shown
+    assert "\\[1\\] not comparable: epochs 1000, not 300" in shown
+
+
+def test_csv_has_a_line_a_variant_in_full_precision(tmp_path):
+    records = load_study(ablation(tmp_path / "r"), "made_up", "paper")
+
+    lines = {line["row"]: line for line in csv.DictReader(csv_text(differences_data(records, Differences())).splitlines())}
+
+    assert len(lines) == 6
+    assert float(lines["without MoE"]["low"]) == pytest.approx(-1.0963, abs=1e-4)
+    assert lines["two experts"]["missing"] == "seed 1: failed: code; seed 3: not run"
+    assert lines["two experts"]["seeds"] == "0 2 4"
+    assert int(lines["without EMA"]["more_seeds"]) > 100  # a spread of 0.19 around 0.04
+    assert lines["without MoE"]["more_seeds"] == ""
+
+
+def hostile(tmp_path):
+    scores = {HOSTILE: FULL, f"without {HOSTILE}": ["failed", *ABLATION["without MoE"][1:]]}
+    return page_of(tmp_path, Differences("h", title=HOSTILE), scores=scores, command=HOSTILE)
+
+
+def test_hostile_labels_are_text_everywhere(tmp_path):
+    page = hostile(tmp_path)
+
+    assert "<script" not in markup.html_table(page)
+    assert "&lt;script&gt;alert(&quot;x&quot;)" in markup.html_table(page)
+    assert "<script" not in markup.markdown(page)
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(markup.terminal(page))
+    assert "[1](http://x)" in console.export_text()
+
+
+@needs_latex
+@packages
+def test_latex_compiles(tmp_path, siunitx):
+    assert compiled(latex(hostile(tmp_path)), tmp_path, siunitx).exists()
+
+
+def test_it_stands_in_the_report_and_in_the_terminal(tmp_path):
+    results = ablation(tmp_path / "r", report=specs())
+
+    page = write_report(results, "made_up", "paper")
+
+    assert sorted(path.name for path in page.parent.glob("tables/*")) == ["components.csv", "components.md", "components.tex"]
+    assert "two experts: no pair at seed 1: failed: code; seed 3: not run" in page.read_text()
+    console = Console(width=250, record=True, file=io.StringIO())
+    show_report(results, "made_up", "paper", (), console)
+    assert "no difference shown" in console.export_text()
+
+
+def test_from_the_study_file_to_the_page(tmp_path):
+    """A study as a user writes it; its runs' results are written by hand."""
+    model = ViTRM(patch=2, width=16, heads=2)
+    study = Study(
+        name="parts",
+        presets={"quick": RunConfig(data=Digits(), model=model, train=TrainConfig(epochs=2))},
+        variants=leave_one_out({"without EMA": {"train.ema_decay": 0.0}, "one cycle": {"model.cycles": model.cycles}}),
+        seeds=2,
+        report=[Differences("components")],
+        question="Which part helps?",
+    )
+    made, results = make_plan(study), Results(tmp_path / "r").create()
+    record_plan(made, results)
+    for run in made.runs:
+        results.run(run.id).finish(result(88.0 + 2 * run.seed if run.label == "without EMA" else 90.0 + run.seed))
+
+    page = write_report(results, "parts", "quick")
+
+    lines = (page.parent / "tables/components.md").read_text().splitlines()
+    assert [line.partition(" |")[0] for line in lines[4:7]] == ["| full", "| without EMA", "| one cycle"]
+    assert "| -1.50 | -7.85 to +4.85 | 0.205 | no difference shown | 2 |" in lines[5]
+    assert "the base itself: it changes nothing" in lines[6]
+
+
+def test_how_numbers_are_printed():
+    assert [signed("top1_accuracy", value) for value in (0.25, -1.0, None)] == ["+0.25", "-1.00", "\N{EN DASH}"]
+    assert [signed("bleu_1", 0.0071), signed("unheard_of", 0.2)] == ["+0.0071", "+0.2"]
+    assert [p_text(p) for p in (None, 0.0004, 0.049)] == ["\N{EN DASH}", "<0.001", "0.049"]
+
+
+def test_the_protocol_is_said_to_be_synthetic_or_smoke(tmp_path):
+    page = page_of(tmp_path, smoke=True, base=base(epochs=2), scores={"full": FULL, "b": FULL})
+
+    assert page.warnings[0].startswith("smoke run: 2 epochs")
+
+
+def test_variants_may_replace_the_whole_model(tmp_path):
+    """A baseline as the base: the paper's own comparison."""
+    variants = [
+        {"label": label, "levels": {}, "changes": {"model": model}, "model": label, "data": "CIFAR-10", "base": at or None}
+        for at, (label, model) in enumerate((("ViTRM", VITRM), ("ViT-Small", VIT)))
+    ]
+    variants[1]["base"] = 0
+
+    found = rows_of(tmp_path, scores={"ViTRM": FULL, "ViT-Small": ABLATION["two experts"]}, variants=variants)
+
+    assert found["ViT-Small"].verdict == "better"

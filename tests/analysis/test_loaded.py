@@ -1,0 +1,119 @@
+"""`recstudy.load`, also in a notebook that is run for real."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from made_up import run_id, variants, write_captions, write_study
+from nbclient import NotebookClient
+
+import recstudy
+from recstudy.analysis import Captions, Curve, Table
+from recstudy.analysis.spec import REPORT
+from recstudy.errors import ConfigError
+from recstudy.records import write_json
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def loaded(results):
+    return recstudy.load(results.study("made_up", "paper"))
+
+
+def test_runs_have_a_row_each(loaded):
+    runs = loaded.runs
+
+    assert len(runs) == 12
+    done = runs[runs["status"] == "done"]
+    assert done["top1_accuracy"].tolist() == [93.0, 92.9, 94.1, 93.1, 93.3, 93.2]
+    assert {"label", "seed", "id", "levels.model", "train.batch_size", "params", "provenance.commit"} <= set(runs)
+    assert not {"measured", "variant"} & set(runs)
+
+
+def test_epochs_have_a_row_a_run_and_epoch(loaded):
+    epochs = loaded.epochs
+
+    assert len(epochs) == 6 * 5
+    last = epochs[(epochs["id"] == run_id(0, 2)) & (epochs["epoch"] == 4)].iloc[0]
+    assert (last["label"], last["seed"], last["selection_top1_accuracy"]) == ("ViTRM, batch_size=64", 2, pytest.approx(91.2))
+
+
+def test_parts_show_themselves(loaded):
+    table, figure = loaded["scores"], loaded["by_batch"]
+
+    assert isinstance(figure, go.Figure)
+    assert "93.1 ±0.2 (n=3)</td>" in table._repr_html_()
+    assert table.frame["mean"].iloc[0] == pytest.approx(93.1)
+    assert "| ViTRM, batch\\_size=64 |" in repr(table)
+    assert "siunitx" in table.latex
+    assert list(loaded.parts) == ["scores", "table1", "by_batch", "learning_curves"]
+    assert repr(loaded).startswith("made_up (paper): 12 runs; scores, ")
+    assert "6 of 12 done" in loaded._repr_html_()
+
+
+def test_a_part_that_the_report_does_not_have(loaded):
+    assert loaded.show(Table("t", group="gflops")).frame["row"].nunique() == 4
+    assert len(loaded.show(Curve("c", x="gflops", y="top1_accuracy")).data) > 0
+    with pytest.raises(ConfigError, match=r"the report has no 'score': it has scores, .* Did you mean 'scores'\?"):
+        loaded["score"]
+
+
+def test_captions_are_a_page(tmp_path):
+    results = write_study(tmp_path / "r", report=REPORT.dump_python([Captions()], mode="json"))
+    write_captions(results, run_id(0, 0), [(["a film"], "a film")])
+
+    shown = recstudy.load(results.root)["captions"]
+
+    assert isinstance(shown.frame, pd.DataFrame)
+    assert "a film" in shown._repr_html_()
+
+
+def test_hostile_names_are_text(tmp_path):
+    named = variants()
+    named[0]["label"] = named[0]["data"] = HOSTILE
+    found = recstudy.load(write_study(tmp_path / "r", variants=named, report=REPORT.dump_python([Table(HOSTILE)])).root)
+
+    assert HOSTILE not in found._repr_html_() + found[HOSTILE]._repr_html_()
+
+
+def test_one_study_is_asked_for(results, tmp_path):
+    write_json(results.study("made_up", "quick") / "plan.json", {})
+
+    with pytest.raises(ConfigError, match="has 2 studies: give one of studies/made_up/paper, studies/made_up/quick in "):
+        recstudy.load(results.root)
+    with pytest.raises(ConfigError, match="no study in "):
+        recstudy.load(tmp_path / "nowhere")
+
+
+def test_importing_recstudy_stays_light():
+    code = "import sys, recstudy; sys.exit(any(name in sys.modules for name in ('pandas', 'plotly', 'torch', 'ray')))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+def readme_cells() -> list[str]:
+    """The README's example, a cell a line."""
+    text = (ROOT / "README.md").read_text()
+    code = text[text.index("study = recstudy.load(") :].partition("```")[0]
+    return ["import recstudy\nfrom recstudy.analysis import Curve, Table", *code.strip().splitlines()]
+
+
+def test_the_readme_s_example_in_a_notebook(results, tmp_path):
+    """Every line in a real kernel: frames and tables come out as HTML, figures as Plotly's own kind of output."""
+    cells = [line.replace("results/studies/vitrm_depth_sweep/quick", str(results.root)) for line in readme_cells()]
+    for old, new in (("depths", "scores"), ("figure2", "by_batch"), ("model.latent_steps", "batch_size")):
+        cells = [cell.replace(old, new) for cell in cells]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+
+    NotebookClient(book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+
+    kinds = [set(cell.outputs[0].data) if cell.outputs else set() for cell in book.cells]
+    assert sum("text/html" in kind for kind in kinds) >= 3
+    assert any("application/vnd.plotly.v1+json" in kind for kind in kinds)
+    assert any("93.1 ±0.2 (n=3)" in cell.outputs[0].data.get("text/html", "") for cell in book.cells if cell.outputs)

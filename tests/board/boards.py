@@ -1,0 +1,45 @@
+"""Boards over made-up records."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "analysis"))  # made_up
+
+from made_up import caption_plan, write_caption_study
+
+from recstudy.board.rows import Kept
+from recstudy.board.serve import Board
+from recstudy.board.sources import Sources
+from recstudy.board.watch import Watch
+from recstudy.records import Results
+
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"><b>bold</b> & 'quotes'"
+
+
+def captioners(root: Path, **changes: Any) -> Results:
+    """The made-up captioners, with every setting that an audit asks for."""
+    base = caption_plan()["base"]
+    return write_caption_study(root, base=base | {"train": base["train"] | {"batch_size": 32}}, **changes)
+
+
+def looked(root: Path) -> Sources:
+    watch = Watch(root)
+    watch.look()
+    return Sources(watch, Kept(watch))
+
+
+@contextmanager
+def serving(root: Path, token: str = "") -> Iterator[str]:
+    """A board on a free port; gives its address."""
+    board = Board(root, "127.0.0.1", 0, token)
+    thread = threading.Thread(target=board.run)
+    thread.start()
+    try:
+        yield board.url
+    finally:
+        board.stop()
+        thread.join()

@@ -1,0 +1,195 @@
+"""The board in a real Chromium: pages render, new results come in by themselves, the keyboard and a narrow screen will do."""
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from boards import HOSTILE, serving
+from made_up import plan, result, run_id, write_epochs, write_mistakes, write_study
+
+from recstudy.records import Results
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+if CHROMIUM is None:
+    pytest.skip("no Chromium here (Debian: apt-get install chromium)", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')")
+
+WIDE, NARROW = {"width": 1300, "height": 900}, {"width": 420, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield browser
+        browser.close()
+
+
+class Tab:
+    """A page of the board, with what the browser complained of."""
+
+    def __init__(self, browser: Any, url: str, size: dict[str, int]) -> None:
+        self.page, self.url, self.complaints = browser.new_page(viewport=size), url, list[str]()
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
+
+    def open(self, path: str) -> Any:
+        """The page once it is whole."""
+        self.page.goto(self.url + path)
+        self.page.wait_for_selector("h1")
+        self.until("!/Being drawn|Reading the records/.test(document.body.innerText)")
+        return self.page
+
+    def has(self, words: str) -> None:
+        self.until(f"document.body.innerText.includes({json.dumps(words)})")
+
+    def until(self, condition: str, seconds: float = 60.0) -> None:
+        """Wait until an expression is true; by asking, because the page's own policy forbids `wait_for_function`."""
+        end = time.monotonic() + seconds
+        while not self.page.evaluate(condition):
+            assert time.monotonic() < end, f"{condition} is never true of {self.page.inner_text('body')}"
+            self.page.wait_for_timeout(50)
+
+
+@pytest.fixture
+def tab(browser: Any, results: Results) -> Iterator[Tab]:
+    with serving(results.root) as url:
+        opened = Tab(browser, url, WIDE)
+        yield opened
+        opened.page.close()
+        assert opened.complaints == []
+
+
+@pytest.fixture
+def narrow(browser: Any, results: Results) -> Iterator[Tab]:
+    with serving(results.root) as url:
+        opened = Tab(browser, url, NARROW)
+        yield opened
+        opened.page.close()
+        assert opened.complaints == []
+
+
+def test_the_way_from_the_studies_to_a_run(tab, results):
+    write_mistakes(results, run_id(0, 0), np.zeros((3, 1, 8, 8)))
+    page = tab.open("/")
+    page.click("text=made_up (paper)")
+    tab.has("Table 1: models by batch size")
+    page.wait_for_selector(".figure .main-svg", timeout=60_000)
+    title = page.title()
+    page.click("#runs ~ * >> text=ViTRM, batch_size=64")
+    tab.has("Misclassified test images")
+
+    assert title == "made_up (paper)"
+    assert page.url.endswith(f"/run/{run_id(0, 0)}")
+    page.go_back()
+    tab.has("Does the batch size matter?")
+
+
+def test_a_new_result_appears_without_a_reload(tab, results):
+    page = tab.open("/study/made_up/paper")
+    page.evaluate("window.loaded = 'once'")
+    page.locator("summary", has_text="Base settings").click()
+    results.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+
+    tab.has("97.8 (n=1 of 3)")
+
+    assert page.evaluate("window.loaded") == "once"
+    assert page.locator("details[open] >> text=train.batch_size").count() == 1  # what a reader opened stays open
+
+
+def test_the_curve_of_a_run_under_way_grows(tab, results):
+    page = tab.open("/study/made_up/paper")
+    tab.has("3 of 1000")
+    ends = "Math.max(...document.querySelector('#underway ~ .figure').data.flatMap(line => line.x))"
+    page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
+    assert page.evaluate(ends) == 2
+    (results.run(run_id(3, 2)).epochs).unlink()
+    write_epochs(results, run_id(3, 2), 70.0, epochs=8)
+
+    tab.has("8 of 1000")
+    tab.until(f"{ends} === 7")
+
+
+def test_hostile_words_are_shown_as_text(browser, tmp_path):
+    variants = [variant | {"label": f"{HOSTILE} {at}"} for at, variant in enumerate(plan()["variants"])]
+    results = write_study(tmp_path / "results", variants=variants, question=HOSTILE)
+    with serving(results.root) as url:
+        tab = Tab(browser, url, WIDE)
+        for path in ("/", "/study/made_up/paper", f"/run/{run_id(0, 0)}", f"/compare?a={quote(HOSTILE)}&b=x"):
+            page = tab.open(path)
+            page.wait_for_timeout(500)
+            assert page.locator("img[src=x], main b:has-text('bold')").count() == 0
+            assert "<b>bold</b>" in page.inner_text("main")
+            assert page.title() != "taken"
+        tab.page.close()
+
+    assert tab.complaints == []
+
+
+def test_the_keyboard_reaches_everything(tab):
+    page = tab.open("/")
+    page.keyboard.press("Tab")
+    skip = page.evaluate("document.activeElement.innerText")
+    page.keyboard.press("Enter")
+    at_page = page.evaluate("document.activeElement.id")
+    reached = []
+    while "made_up (paper)" not in reached:
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.innerText"))
+        assert len(reached) < 30, reached
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    page.keyboard.press("Enter")
+    tab.has("Does the batch size matter?")
+    tab.until("document.activeElement.tagName === 'H1'")  # where a reader goes on reading
+
+    assert (skip, at_page, outline) == ("To the page", "page", "solid")
+
+
+def test_forms_work_by_the_keyboard(tab):
+    page = tab.open("/study/made_up/paper")
+    page.fill("input[name=find]", "vit-small")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**find=vit-small**")
+    tab.has("Runs")
+    page.wait_for_selector("#runs ~ .scroll")
+
+    assert page.locator("#runs ~ .scroll tbody tr").count() == 6
+
+
+def test_pages_fit_a_narrow_screen(narrow):
+    for path in ("/", "/study/made_up/paper", f"/run/{run_id(0, 0)}", f"/compare?a={run_id(0, 0)}&b={run_id(1, 0)}"):
+        page = narrow.open(path)
+        page.wait_for_timeout(300)
+        wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert wide <= room, path
+        boxes = page.evaluate("[...document.querySelectorAll('.figure')].map(box => box.getBoundingClientRect().width)")
+        assert all(width <= room for width in boxes)
+
+
+def test_a_dark_screen_gets_a_dark_page(browser, results):
+    with serving(results.root) as url:
+        tab = Tab(browser, url, WIDE)
+        tab.page.emulate_media(color_scheme="dark")
+        page = tab.open("/")
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.close()
+
+    assert max(map(int, re.findall(r"\d+", background))) < 60
+
+
+def test_a_board_that_is_gone_and_back_goes_on(browser, results):
+    with serving(results.root) as url:
+        tab = Tab(browser, url, WIDE)
+        tab.open("/study/made_up/paper")
+    time.sleep(0.5)
+    assert "Table 1" in tab.page.inner_text("main")  # what was read stays
+    tab.page.close()

@@ -1,0 +1,108 @@
+import time
+
+import pytest
+from made_up import result, run_id
+
+from recstudy.board.desk import Desk
+from recstudy.board.markup import Page, Part, Recipe
+from recstudy.board.pages import address, page
+from recstudy.errors import StorageError
+
+STUDY = address("/study/made_up/paper")
+
+
+@pytest.fixture
+def desk(sources):
+    desk = Desk(sources, page).start()
+    yield desk
+    desk.stop()
+
+
+def until(desk: Desk, words: str, seconds: float = 30.0) -> list[Part]:
+    """The parts as soon as one of them has these words."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        parts = desk.show(STUDY)[1]
+        if any(words in part.body for part in parts):
+            return parts
+        time.sleep(0.05)
+    raise AssertionError(f"no {words!r} in {parts}")
+
+
+def test_a_page_is_whole_for_those_who_wait(desk):
+    title, parts = desk.show(STUDY, wait=30)
+
+    assert title == "made_up (paper)"
+    assert [part.key for part in parts[:3]] == ["head", "now", "part1"]
+    assert not any("Being drawn" in part.body for part in parts)
+
+
+def test_who_does_not_wait_gets_what_there_is(desk):
+    began = time.monotonic()
+    _, parts = desk.show(STUDY)
+
+    assert time.monotonic() - began < 0.2
+    assert parts[0].key == "head"
+
+
+def test_a_new_result_changes_the_parts_that_show_it_and_no_other(desk, results):
+    before = {part.key: part for part in desk.show(STUDY, wait=30)[1]}
+    results.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+
+    after = {part.key: part for part in until(desk, "97.8")}
+
+    assert before["settings"] is after["settings"]
+    assert before["part1"] != after["part1"]
+
+
+def test_a_part_that_fails_costs_itself(sources, caplog):
+    def broken() -> str:
+        raise KeyError("what")
+
+    def missing() -> str:
+        raise StorageError("the disk is full")
+
+    recipes = [Recipe("a", "A", 1, broken), Recipe("b", "B", 1, missing), Recipe("c", "C", 1, lambda: "fine")]
+    desk = Desk(sources, lambda sources, address: Page("x", recipes)).start()
+    try:
+        said = [part.body for part in desk.show(STUDY, wait=30)[1]]
+    finally:
+        desk.stop()
+
+    assert "This cannot be shown: KeyError" in said[0]
+    assert "the disk is full" in said[1]
+    assert said[2] == "fine"
+    assert "cannot be shown" in caplog.text
+
+
+def test_what_is_not_there_is_a_page_too(desk):
+    title, (part,) = desk.show(address("/run/none"), wait=30)
+
+    assert title == "Nothing to show"
+    assert "no run &#x27;none&#x27; in this folder" in part.body
+
+
+def test_a_folder_that_cannot_be_read_leaves_what_was_read(desk, results, tmp_path):
+    desk.show(STUDY, wait=30)
+    results.root.rename(tmp_path / "away")
+    time.sleep(2.5)
+    (tmp_path / "away").rename(results.root)
+    results.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+
+    until(desk, "97.8")
+
+
+def test_a_new_page_comes_before_the_rest_of_one_that_takes_long(sources):
+    slow = Page("slow", [Recipe(f"slow{at}", "", 1, lambda: time.sleep(0.2) or "slow") for at in range(15)])
+    quick = Page("quick", [Recipe("quick", "", 1, lambda: "quick")])
+    first, second = address("/"), address("/compare")
+    desk = Desk(sources, lambda sources, asked: {first: slow, second: quick}[asked]).start()
+    try:
+        desk.show(first, wait=0.5)
+        began = time.monotonic()
+        assert desk.show(second, wait=30)[1][0].body == "quick"
+        seconds = time.monotonic() - began
+    finally:
+        desk.stop()
+
+    assert seconds < 1.5  # of the three that the first page takes

@@ -1,0 +1,145 @@
+"""The board over HTTP: who may read it, and what its pages may load."""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from boards import serving
+
+from recstudy.board.guard import check, is_local
+from recstudy.board.serve import Board
+from recstudy.errors import ConfigError
+
+TOKEN = "a-token-of-enough-characters"
+
+
+def ask(url: str, path: str = "/", **headers: str) -> tuple[int, dict[str, str], str]:
+    """Status, headers and body of an answer; a redirection is not followed."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost:9999", "[::1]:80"])
+def test_the_board_answers_to_this_machines_names(results, host):
+    with serving(results.root) as url:
+        assert ask(url, Host=host)[0] == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8050", "127.0.0.1.evil.example", "10.0.0.1"])
+@pytest.mark.parametrize("path", ["/", "/_dash-layout", "/_board/figures.js", "/_dash-update-component"])
+def test_another_sites_name_is_refused(results, host, path):
+    with serving(results.root) as url:
+        assert ask(url, path, Host=host)[0] == 403
+
+
+def test_the_token_is_asked_for_once_and_leaves_the_address(results):
+    with serving(results.root, TOKEN) as url:
+        refused = ask(url)
+        wrong = ask(url, "/?token=a-token-of-enough-characterz")
+        given = ask(url, f"/study/made_up/paper?token={TOKEN}&runs=2")
+        cookie = given[1]["Set-Cookie"]
+        after = ask(url, Cookie=cookie.partition(";")[0])
+        guessed = ask(url, Cookie=cookie.partition("=")[0] + "=" + TOKEN)
+
+    assert [answer[0] for answer in (refused, wrong, given, after, guessed)] == [403, 403, 303, 200, 403]
+    assert given[1]["Location"] == "/study/made_up/paper?runs=2"
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert TOKEN not in cookie
+
+
+@pytest.mark.parametrize("path", ["/_dash-layout", "/_dash-dependencies", "/_board/plotly.js", "/run/x"])
+def test_nothing_is_given_without_the_token(results, path):
+    with serving(results.root, TOKEN) as url:
+        status, _, body = ask(url, path)
+
+    assert status == 403
+    assert "made_up" not in body
+
+
+def test_a_page_may_load_from_the_board_alone(results):
+    with serving(results.root) as url:
+        headers = ask(url)[1]
+
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/assets/app.py", "/static/x", "/_board/..%2fguard.py", "/_board/../../etc/passwd"])
+def test_no_file_of_the_machine_is_served(results, path):
+    status, _, body = 0, {}, ""
+    with serving(results.root) as url:
+        status, _, body = ask(url, path)
+
+    assert status == 404 or "_dash-config" in body  # else the page itself, which says that there is no such page
+    assert "root:" not in body
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.1.2.3", "board.example", "192.168.0.1"])
+def test_a_public_address_wants_a_token(host):
+    assert not is_local(host)
+    with pytest.raises(ConfigError, match=r"lets others read the results: give a --token"):
+        check(host, "")
+
+
+def test_a_short_token_is_refused():
+    with pytest.raises(ConfigError, match=r"needs 16 characters or more, but has 5"):
+        check("0.0.0.0", "12345")
+
+
+def test_a_link_must_be_an_address(results):
+    with pytest.raises(ConfigError, match=r"--link x=javascript:1 must be NAME=http"):
+        Board(results.root, "127.0.0.1", 0, links={"x": "javascript:1"})
+
+
+# ------------------------------------------------------------------------------------------------------------- command
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    program = "from recstudy.command import main; main()"
+    command = [sys.executable, "-c", program, "board", *arguments]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ})
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_says_where_it_listens_and_ends_quietly(results, sent):
+    before = {path: path.stat().st_mtime_ns for path in results.root.rglob("*")}
+    with start(str(results.root), "--port", "0") as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[1]
+        status = ask(url)[0]
+        process.send_signal(sent)
+        _, errors = process.communicate(timeout=20)
+
+    assert (status, process.returncode, errors) == (200, 0, "")
+    assert before == {path: path.stat().st_mtime_ns for path in results.root.rglob("*")}  # nothing was written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["FOLDER", "--host", "0.0.0.0"], "lets others read the results"),
+        (["FOLDER/runs"], "is no results folder (recstudy.json is missing)"),
+        (["s3://bucket/results"], "the board reads a folder of this machine"),
+        (["FOLDER", "--host", "192.0.2.1", "--token", TOKEN], "cannot listen on 192.0.2.1, port 8050"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(results: object, tmp_path: Path, arguments, said):
+    with start(*(word.replace("FOLDER", str(tmp_path / "results")) for word in arguments)) as process:
+        output, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 2
+    assert (output, errors.count("\n")) == ("", 1)
+    assert said in errors

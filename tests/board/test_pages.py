@@ -1,0 +1,231 @@
+"""What pages say, as text: no Dash, no browser."""
+
+import re
+
+import numpy as np
+import pytest
+from boards import HOSTILE, captioners, looked
+from made_up import (
+    failure,
+    plan,
+    result,
+    run_id,
+    write_alignment,
+    write_captions,
+    write_losses,
+    write_mistakes,
+    write_search,
+    write_study,
+)
+
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.parts import section
+from recstudy.analysis.spec import REPORT, Alignment, Captions, Table
+from recstudy.board.markup import Address, page_of
+from recstudy.board.pages import address, page
+from recstudy.board.progress import progress
+from recstudy.errors import ConfigError
+from recstudy.files import write_json
+
+
+def parts(sources, path: str, search: str = "") -> dict[str, str]:
+    """The parts of a page by their keys."""
+    return {recipe.key: recipe.make() for recipe in page(sources, address(path, search)).recipes}
+
+
+def words(markup: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", markup).split())
+
+
+# ------------------------------------------------------------------------------------------------------------ overview
+
+
+def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left(sources):
+    said = words(parts(sources, "/")["studies"])
+
+    assert "made_up (paper)" in said
+    assert "7 of 12" in said  # six done, one diverged
+    assert "about 7.5 min left, 1 run at a time" in said  # five runs of 90 s, one of which has done 3 of 1000 epochs
+
+
+def test_the_overview_tells_what_runs_now(sources):
+    assert words(parts(sources, "/")["running"]).endswith("ViT-Small, batch_size=128, seed 2 3 of 1000 0.767 63.3")
+
+
+def test_an_empty_folder_says_how_to_begin(tmp_path):
+    (tmp_path / "recstudy.json").write_text("{}")
+
+    assert "python studies/" in parts(looked(tmp_path), "/")["studies"]
+
+
+def test_links_point_to_the_other_programs(sources):
+    said = parts(sources, "/")["elsewhere"]
+
+    assert re.findall(r'href="([^"]*)"', said) == ["http://127.0.0.1:8265", "http://127.0.0.1:6006", "http://127.0.0.1:8080"]
+
+
+def test_no_run_that_tells_its_time_leaves_the_time_open(tmp_path):
+    sources = looked(write_study(tmp_path / "results", study="made_up").root)
+    for run, seen in sources.watch.runs.items():
+        seen.columns = {"status": "failed"} if run != run_id(3, 2) else {"status": "unfinished"}
+    sources.watch.running.clear()
+
+    assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith("12 runs to do; none has told")
+
+
+# --------------------------------------------------------------------------------------------------------------- study
+
+
+def write_captioners(root):
+    report = [Table("scores", metrics=("cider", "params")), Captions(), Alignment()]
+    results = captioners(root, report=REPORT.dump_python(report, mode="json"))
+    write_captions(results, run_id(0, 0), [(["a heart"], "a lung")])
+    write_alignment(results, run_id(0, 0), [(0.1, 0.7)])
+    return results
+
+
+@pytest.mark.parametrize("write", [write_study, write_search, write_captioners])
+def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
+    results = write(tmp_path / "results")
+    records, found = load_study(results, "made_up", "paper"), parts(looked(results.root), "/study/made_up/paper")
+    specs = REPORT.validate_python(records.plan["report"])
+
+    assert len(specs) > 2
+    for at, spec in enumerate(specs, 1):
+        _, reported = section(records, spec, tmp_path / "report", f"part{at}", ())
+        reported = re.sub(r'<p class="note">Files:.*?</p>\n', "", reported)
+        assert found[f"part{at}"].replace('"uirevision":"kept",', "").replace(',"uirevision":"kept"', "") == reported
+
+
+def test_failures_show_the_last_lines_of_their_log(sources):
+    said = parts(sources, "/study/made_up/paper")["failures"]
+
+    assert "ValueError: heads must divide width" in said
+    assert "File &quot;model.py&quot;, line 3, in forward" in said
+
+
+def test_a_table_of_many_rows_comes_in_pages(tmp_path):
+    chosen = [{**plan()["variants"][0], "label": f"variant {at}"} for at in range(120)]
+    results = write_study(tmp_path / "results", variants=chosen)
+    results.run(run_id(119, 0)).finish(result(99.0))  # the best, on the last page
+    sources = looked(results.root)
+    first, last = (parts(sources, "/study/made_up/paper", f"?part1={at}")["part1"] for at in (1, 3))
+
+    assert [len(re.findall(r'<th scope="row">', one)) for one in (first, last)] == [50, 20]
+    assert "rows 101 to 120 of 120" in words(last)
+    assert "<strong>99.0" in last
+    assert "<strong>9" not in first
+
+
+def test_runs_can_be_asked_by_status_and_by_label(sources):
+    path = "/study/made_up/paper"
+    failed, found = parts(sources, path, "?state=failed")["runs"], parts(sources, path, "?find=vit-small&state=running")["runs"]
+
+    assert re.findall(r'href="/run/(\w+)"', failed) == [run_id(1, 2)]
+    assert re.findall(r'href="/run/(\w+)"', found) == [run_id(3, 2)]
+    assert "all 12" in words(failed)
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows"), [("", (0, 50)), ("2", (50, 100)), ("99", (100, 120)), ("-1", (0, 50)), ("x", (0, 50))]
+)
+def test_a_page_that_is_not_there_is_the_nearest_one(asked, rows):
+    shown, _ = page_of(Address((), (("t", asked),)), "t", 120)
+
+    assert (shown.start, shown.stop) == rows
+
+
+# ----------------------------------------------------------------------------------------------------------------- run
+
+
+def test_a_run_shows_numbers_config_difference_curves_provenance_and_examples(results):
+    folder = results.run(run_id(0, 0))
+    write_losses(results, run_id(0, 0), [2.0, 1.0], [0.5])
+    write_mistakes(results, run_id(0, 0), np.zeros((3, 1, 8, 8)))
+    write_captions(results, run_id(0, 0), [(["a heart"], "a lung")])
+    write_alignment(results, run_id(0, 0), [(0.1, 0.7)])
+    found = parts(looked(results.root), f"/run/{folder.path.name}")
+
+    assert list(found) == [
+        "head", "numbers", "curves", "losses", "mistakes", "captions", "alignment", "settings", "provenance", "compare",
+    ]  # fmt: skip
+    assert "Top-1 accuracy 93.0 %" in words(found["numbers"])
+    assert "train.batch_size 128 64" in words(found["settings"])
+    assert "0123abc" in found["provenance"]
+    assert "a lung" in words(found["captions"])
+
+
+def test_a_run_that_kept_its_attention_shows_it(tmp_path):
+    results = captioners(tmp_path / "results")
+    attention = np.full((1, 1, 1, 2, 4), 0.25)
+    kept = {"rows": np.array([0]), "lengths": np.array([2]), "words": np.array([["[start]", "clear", "[end]"]])}
+    np.savez_compressed(results.run(run_id(0, 0)).path / "trace.npz", cross_attention=attention, **kept)
+    found = parts(looked(results.root), f"/run/{run_id(0, 0)}")
+
+    assert "clear" in found["attention"]
+    assert "experts" not in found
+
+
+def test_a_run_that_hung_shows_where(results):
+    folder = results.run(run_id(1, 2))
+    folder.hang_log(0).write_text("line\n" * 50 + "in wait_for_ever")
+
+    said = words(parts(looked(results.root), f"/run/{folder.path.name}")["failure"])
+    assert said.endswith("in wait_for_ever")
+    assert said.count("line") < 20
+
+
+def test_a_run_of_no_study_is_shown_by_its_config(results):
+    write_json(results.run("ab12").config, {"model": {"family": "vitrm", "width": 32}, "seed": 4})
+    found = parts(looked(results.root), "/run/ab12")
+
+    assert "vitrm" in words(found["head"])
+    assert "model.width 32" in words(found["settings"])
+
+
+@pytest.mark.parametrize("path", ["/run/nothing", "/run/..%2F..%2Fsecret", "/study/made_up/none", "/run/..", "/x"])
+def test_what_is_not_there_is_said(sources, path):
+    with pytest.raises(ConfigError, match=r"no run|no study|no page"):
+        page(sources, address(path))
+
+
+# ------------------------------------------------------------------------------------------------------------- compare
+
+
+def test_two_runs_beside_each_other(sources):
+    found = parts(sources, "/compare", f"?a={run_id(0, 0)}&b={run_id(1, 1)}")
+
+    assert "Top-1 accuracy 93.0 93.3 +0.3 %" in words(found["numbers"])
+    assert "train.batch_size 64 128" in words(found["settings"])
+    assert "a: ViTRM, batch_size=64, seed 0" in found["curves"]
+
+
+def test_two_studies_beside_each_other(results):
+    write_json(results.study("other", "quick") / "plan.json", plan(study="other", seeds=[0]))
+    found = parts(looked(results.root), "/compare", "?a=made_up/paper&b=other/quick")
+
+    assert "ViTRM, batch_size=64 93.1 ±0.2 (n=3) 93.0 (n=1)" in words(found["studies"])
+
+
+def test_a_run_and_a_study_do_not_compare(sources):
+    with pytest.raises(ConfigError, match="give two run ids, or two studies as NAME/PRESET"):
+        page(sources, address("/compare", f"?a={run_id(0, 0)}&b=made_up/paper"))
+
+
+# -------------------------------------------------------------------------------------------------------------- escape
+
+
+def test_hostile_words_are_text_on_every_page(tmp_path):
+    chosen = plan(question=HOSTILE, description=HOSTILE, command=HOSTILE)
+    chosen["variants"] = [variant | {"label": HOSTILE, "model": HOSTILE, "data": HOSTILE} for variant in chosen["variants"]]
+    results = write_study(
+        tmp_path / "results", **{key: chosen[key] for key in ("question", "description", "command", "variants")}
+    )
+    results.run(run_id(1, 2)).fail(failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE})
+    write_json(results.study("<b>x", "<i>y") / "plan.json", chosen | {"preset": HOSTILE, "study": HOSTILE})
+    sources = looked(results.root)
+    paths = ["/", "/study/made_up/paper", "/study/%3Cb%3Ex/%3Ci%3Ey", f"/run/{run_id(1, 2)}", f"/run/{run_id(0, 0)}"]
+    said = [parts(sources, path, f"?find={HOSTILE}&a={HOSTILE}") for path in [*paths, "/compare"]]
+
+    for body in (body for found in said for body in found.values()):
+        assert not re.search(r"<img src=x|<b>|<i>", body)

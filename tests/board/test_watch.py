@@ -1,0 +1,255 @@
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from boards import looked
+from made_up import failure, plan, result, run_id, write_caption_study, write_epochs, write_search, write_study
+
+from recstudy.analysis.frame import load_study
+from recstudy.board.rows import Kept
+from recstudy.board.watch import Watch
+from recstudy.errors import ConfigError
+from recstudy.files import write_json
+from recstudy.records import Results, append_line
+
+STUDY = ("made_up", "paper")
+
+
+@pytest.mark.parametrize("write", [write_study, write_search, write_caption_study])
+def test_the_board_reads_the_rows_that_the_report_reads(tmp_path, write):
+    results = write(tmp_path / "results")
+
+    assert looked(results.root).kept.records(STUDY).rows == load_study(results, *STUDY).rows
+
+
+def test_rows_follow_the_folder_and_are_then_still_those_of_the_report(results):
+    sources = looked(results.root)
+    before = sources.kept.records(STUDY)
+    results.run(run_id(3, 0)).finish(result(94.0, "ViT-Small"))  # was not run
+    results.run(run_id(1, 2)).finish(result(93.3))  # had failed
+    results.run(run_id(3, 2)).fail(failure())  # was under way
+
+    sources.watch.look()
+    after = sources.kept.records(STUDY)
+
+    assert after.rows == load_study(results, *STUDY).rows
+    changed = {row["id"] for old, row in zip(before.rows, after.rows, strict=True) if old != row}
+    assert changed == {run_id(3, 0), run_id(1, 2), run_id(3, 2)}
+
+
+def test_where_nothing_changes_nothing_is_made_again(sources):
+    records, version = sources.kept.records(STUDY), sources.watch.version
+
+    sources.watch.look()
+
+    assert sources.watch.version == version
+    assert sources.kept.records(STUDY) is records
+
+
+def test_a_finished_result_is_read_once(results):
+    """Written over in its place, so that its folder looks untouched: a second reading would find other numbers."""
+    file = results.run(run_id(0, 0)).result
+    folder = file.parent.stat()
+    sources = looked(results.root)
+    file.write_text(json.dumps(result(1.0)))
+    os.utime(file.parent, ns=(folder.st_atime_ns, folder.st_mtime_ns))
+
+    sources.watch.look()
+
+    assert sources.watch.columns(run_id(0, 0))["top1_accuracy"] == 93.0
+
+
+def test_a_log_is_read_from_where_the_last_look_ended(results):
+    """What was read is written over in its place: a second reading would find it damaged."""
+    sources = looked(results.root)
+    log, epochs = sources.watch.running[run_id(3, 2)].log, results.run(run_id(3, 2)).epochs
+    content = epochs.read_bytes()
+    with open(epochs, "rb+") as file:
+        file.write(re.sub(rb"[^\n]", b"#", content))
+    append_line(epochs, {"epoch": 3, "train_loss": 0.5})
+
+    sources.watch.look()
+
+    assert sorted(log.lines) == [0, 1, 2, 3]
+    assert log.offset == epochs.stat().st_size
+
+
+def test_a_torn_line_waits_until_it_is_whole(results):
+    epochs = results.run(run_id(3, 2)).epochs
+    with open(epochs, "a") as file:
+        file.write('{"epoch": 3, "train')
+    sources = looked(results.root)
+    log = sources.watch.running[run_id(3, 2)].log
+    torn = sorted(log.lines)
+    with open(epochs, "a") as file:
+        file.write('_loss": 0.5}\n')
+
+    sources.watch.look()
+
+    assert torn == [0, 1, 2]
+    assert sorted(log.lines) == [0, 1, 2, 3]
+
+
+def test_a_log_that_was_cut_back_is_read_anew(results):
+    sources = looked(results.root)
+    results.run(run_id(3, 2)).keep_epochs(below=1)
+    append_line(results.run(run_id(3, 2)).epochs, {"epoch": 1, "train_loss": 9.0})
+
+    sources.watch.look()
+
+    lines = sources.watch.running[run_id(3, 2)].log.lines
+    assert sorted(lines) == [0, 1]
+    assert lines[1]["train_loss"] == 9.0
+
+
+def test_a_run_runs_while_it_shows_signs_of_life(results):
+    """Its lock beats; a minute without a beat, and nobody holds it any more."""
+    folder = results.run(run_id(3, 2))
+    folder.lock.write_text("someone")
+    alive = set(looked(results.root).watch.running)
+    for file in folder.path.iterdir():
+        os.utime(file, (0, time.time() - 100))
+
+    assert alive == {run_id(3, 2)}
+    assert looked(results.root).watch.running == {}
+
+
+def test_a_failed_run_does_not_run_until_it_is_tried_again(results):
+    failed = results.run(run_id(1, 2))
+    append_line(failed.attempts, {"attempt": 1})
+    failed.fail(failure())
+    before = set(looked(results.root).watch.running)
+    os.utime(failed.attempts, (0, time.time() + 5))
+
+    assert run_id(1, 2) not in before
+    assert run_id(1, 2) in looked(results.root).watch.running
+
+
+def test_a_new_study_and_a_new_trial_are_found(tmp_path):
+    results = write_search(tmp_path / "results")
+    sources = looked(results.root)
+    trials = len(sources.kept.records(STUDY).rows)
+    log = next(results.study(*STUDY).glob("trials-*.jsonl"))
+    line = json.loads(log.read_text().splitlines()[0])
+    append_line(log, line | {"number": 99, "id": run_id(99, 0)})
+    write_json(results.study("other", "quick") / "plan.json", plan(study="other"))
+
+    sources.watch.look()
+
+    assert len(sources.kept.records(STUDY).rows) == trials + 1
+    assert set(sources.watch.studies) == {STUDY, ("other", "quick")}
+
+
+# ------------------------------------------------------------------------------------------------ nothing outside the folder
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A run's folder that is not in the results folder."""
+    outside = Results(tmp_path / "elsewhere").create().run("secret")
+    outside.finish(result(12.34567))
+    write_epochs(Results(tmp_path / "elsewhere"), "secret", 12.34567)
+    return outside.path
+
+
+def everything(sources) -> str:
+    """What all pages say."""
+    from recstudy.board.pages import address, page
+
+    paths = ["/", *(f"/study/{name}/{preset}" for name, preset in sources.watch.studies)]
+    paths += [f"/run/{run}" for run in sources.watch.runs]
+    return "".join(recipe.make() for path in paths for recipe in page(sources, address(path)).recipes)
+
+
+@pytest.mark.parametrize("how", ["folder", "file", "log"])
+def test_a_run_that_links_to_elsewhere_is_refused(results, secret, how):
+    folder = results.run(run_id(3, 1)).path
+    if how == "folder":
+        folder.symlink_to(secret)
+    else:
+        folder.mkdir()
+        file = "result.json" if how == "file" else "epochs.jsonl"
+        (folder / file).symlink_to(secret / file)
+    sources = looked(results.root)
+
+    assert "The board follows none" in sources.watch.columns(run_id(3, 1))["error"]
+    assert "12.3" not in everything(sources)
+
+
+def test_a_plan_that_names_a_run_elsewhere_gets_none(results, secret):
+    outside = f"../../elsewhere/runs/{secret.name}"
+    write_json(results.study("sly", "quick") / "plan.json", plan(study="sly") | {"runs": [[0, 0, outside]]})
+    sources = looked(results.root)
+
+    assert sources.kept.records(("sly", "quick")).rows[0]["status"] == "not run"
+    assert "12.3" not in everything(sources)
+
+
+@pytest.mark.parametrize("link", ["studies/linked", "studies/made_up/linked", "studies/made_up/other/plan.json"])
+def test_a_study_that_is_a_link_is_not_read(results, tmp_path, link):
+    outside = tmp_path / "outside"
+    write_json(outside / "x" / "plan.json", plan(question="a secret question"))
+    write_json(outside / "plan.json", plan(question="a secret question"))
+    place = results.root / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(outside / "plan.json" if link.endswith("json") else outside)
+    sources = looked(results.root)
+
+    assert "secret" not in "".join(str(planned.plan) for planned in sources.watch.studies.values())
+
+
+def test_linked_runs_and_studies_folders_are_not_read(tmp_path):
+    made = write_study(tmp_path / "elsewhere")
+    root = Results(tmp_path / "results").create().root
+    (root / "runs").rmdir()
+    for folder in ("runs", "studies"):
+        (root / folder).symlink_to(made.root / folder)
+    sources = looked(root)
+
+    assert not sources.watch.studies
+    assert not sources.watch.runs
+
+
+# -------------------------------------------------------------------------------------------------------------- damage
+
+
+def test_a_damaged_result_costs_its_own_row(results):
+    write_json(results.run(run_id(0, 1)).path / "result.json", {"status": "done", "metrics": ["a list"]})
+    results.run(run_id(0, 2)).result.write_text("{")
+    rows = {row["id"]: row for row in looked(results.root).kept.records(STUDY).rows}
+
+    assert [rows[run_id(0, seed)]["status"] for seed in range(3)] == ["done", "failed", "failed"]
+    assert rows[run_id(0, 1)]["error_class"] == "damaged record"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"runs": [[7, 0, "x"]], "variants": []}', '{"runs": [], "definition": "../x"}'])
+def test_a_damaged_plan_costs_its_own_study(results, content):
+    folder = results.study("broken", "quick")
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(content)
+    sources = looked(results.root)
+
+    with pytest.raises(ConfigError, match=r"damaged"):
+        sources.kept.records(("broken", "quick"))
+    assert len(sources.kept.records(STUDY).rows) == 12
+
+
+def test_an_unknown_study_names_those_there_are(sources):
+    with pytest.raises(ConfigError, match=r"no study 'made_op' .*: there are made_up \(paper\)\. Did you mean"):
+        Kept(sources.watch).records(("made_op", "paper"))
+
+
+def test_a_folder_that_goes_away_and_comes_back(results, tmp_path):
+    watch = Watch(results.root)
+    watch.look()
+    (results.root / "runs").rename(tmp_path / "away")
+    watch.look()
+    gone = len(watch.runs)
+    (tmp_path / "away").rename(results.root / "runs")
+    watch.look()
+
+    assert gone == 0
+    assert watch.columns(run_id(0, 0))["top1_accuracy"] == 93.0

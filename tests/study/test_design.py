@@ -1,0 +1,167 @@
+import doctest
+from pathlib import Path
+
+import pytest
+import torch
+
+from recstudy import RunConfig, Study, TrainConfig, Variant, factorial, grid, leave_one_out, one_at_a_time
+from recstudy.data import Digits
+from recstudy.data.cache import load
+from recstudy.errors import ConfigError
+from recstudy.models import ViTRM
+from recstudy.study import design
+from recstudy.study.plan import plan_record
+from recstudy.study.study import make_plan
+from recstudy.train.loop import Training
+
+BASE = RunConfig(data=Digits(limit=64), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
+PARTS = {"without recursion": {"model.latent_steps": 1}, "without EMA": {"train.ema_decay": 0.0}}
+
+
+def planned(variants, **fields):
+    return make_plan(Study(name="s", presets={"quick": BASE}, variants=variants, question="?", **fields))
+
+
+def names(count):
+    return {f"model.{letter}": [0, 1] for letter in "abcdefghi"[:count]}
+
+
+def bits(variants):
+    return ["".join(str(level) for level in variant.levels.values()) for variant in variants]
+
+
+def test_the_examples_in_the_docstrings_are_true():
+    found = doctest.testmod(design)
+
+    assert (found.attempted, found.failed) == (6, 0)
+
+
+def test_leave_one_out_is_the_preset_and_a_variant_a_part():
+    full, recursion, ema = leave_one_out(PARTS)
+
+    assert (full.label, full.changes, full.base) == ("full", {}, "")
+    assert (recursion.changes, recursion.base, ema.base) == ({"model.latent_steps": 1}, "full", "full")
+    assert planned([full]).configs == [BASE]
+
+
+def test_every_variant_runs_on_the_seeds_and_in_the_data_order_of_its_base():
+    """A run's order of the data follows from its seed alone, so what parts it has changes no batch."""
+    plan = planned(leave_one_out(PARTS), seeds=2)
+
+    assert {run.label: [other.seed for other in plan.runs if other.label == run.label] for run in plan.runs} == {
+        "full": [0, 1], "without recursion": [0, 1], "without EMA": [0, 1],
+    }  # fmt: skip
+    for seed in (0, 1):
+        orders = [labels(run.config) for run in plan.runs if run.seed == seed]
+        assert all(torch.equal(order, orders[0]) for order in orders)
+    assert not torch.equal(labels(plan.runs[0].config), labels(plan.runs[3].config))
+
+
+def labels(config):
+    """The labels of the first epoch, in the order in which training meets them."""
+    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+    return torch.cat([batch.labels for batch in training._train.epoch(0)])
+
+
+def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more():
+    """A variant that the study adds by itself may name the base too; one without has no such key, as in older plans."""
+    combined = Variant("unweighted", {"model.cycles": 2}, base="full")
+
+    record = plan_record(planned([*leave_one_out(PARTS), combined]))
+
+    assert [variant.get("base") for variant in record["variants"]] == [None, 0, 0, 0]
+    assert record["axes"] == {"latent_steps": "model.latent_steps", "ema_decay": "train.ema_decay"}
+    assert [variant["levels"] for variant in record["variants"][:2]] == [
+        {"latent_steps": BASE.model.latent_steps, "ema_decay": BASE.train.ema_decay},
+        {"latent_steps": 1, "ema_decay": BASE.train.ema_decay},
+    ]
+
+
+def test_a_part_cannot_be_put_back_by_the_command_line():
+    study = Study(name="s", presets={"quick": BASE}, variants=leave_one_out(PARTS), question="?")
+
+    with pytest.raises(ConfigError, match=r"'model\.latent_steps' is swept by this study"):
+        make_plan(study, changes={"model.latent_steps": 3})
+
+
+def test_a_base_that_is_no_variant_is_named():
+    with pytest.raises(
+        ConfigError, match=r"'b' is compared with 'ful', which is no variant: there are full, b\. Did you mean 'full'\?"
+    ):
+        planned([Variant("full", {}), Variant("b", {}, base="ful")])
+
+
+@pytest.mark.parametrize("parts", [{}, {"full": {}}])
+def test_leave_one_out_needs_parts_of_other_names(parts):
+    with pytest.raises(ConfigError, match="leave_one_out needs parts, none of them called 'full'"):
+        leave_one_out(parts)
+
+
+def test_one_at_a_time_changes_one_axis_in_each_variant():
+    variants = one_at_a_time({"model.latent_steps": [1, 6], "train": {"short": {"train.epochs": 2}}})
+
+    assert [(variant.label, dict(variant.changes), variant.base) for variant in variants] == [
+        ("base", {}, ""),
+        ("latent_steps=1", {"model.latent_steps": 1}, "base"),
+        ("latent_steps=6", {"model.latent_steps": 6}, "base"),
+        ("train=short", {"train.epochs": 2}, "base"),
+    ]
+    assert all(variant.axes == {"latent_steps": "model.latent_steps", "train": "train"} for variant in variants)
+
+
+def test_fields_that_end_alike_keep_their_path():
+    (one,) = grid({"model.eyes.width": [1], "model.width": [2]})
+    alone = one_at_a_time({"model.eyes.width": [1], "model.width": [2]})
+
+    assert one.levels == {"model.eyes.width": 1, "model.width": 2}
+    assert [variant.label for variant in alone] == ["base", "model.eyes.width=1", "model.width=2"]
+
+
+def test_a_whole_factorial_is_a_grid_of_two_levels():
+    assert factorial(names(3)) == grid(names(3))
+    assert bits(factorial(names(2))) == ["00", "01", "10", "11"]
+
+
+def test_half_of_four_factors_is_the_textbooks_design():
+    """2^(4-1) of resolution IV: the fourth factor is set by the interaction of the others (Montgomery, D = ABC)."""
+    half = bits(factorial(names(4), fraction=1 / 2))
+
+    assert half == ["0000", "0011", "0101", "0110", "1001", "1010", "1100", "1111"]
+
+
+@pytest.mark.parametrize(
+    ("factors", "fraction", "resolution"),
+    [(3, 1 / 2, 3), (4, 1 / 2, 4), (5, 1 / 2, 5), (5, 1 / 4, 3), (6, 1 / 4, 4), (6, 1 / 8, 3), (7, 1 / 8, 4), (7, 1 / 16, 3), (8, 1 / 16, 4)],
+)  # fmt: skip
+def test_fractions_have_the_highest_resolution_there_is(factors, fraction, resolution):
+    """By the table of Box, Hunter and Hunter (1978); the shortest product of columns that is constant over the cells."""
+    cells = [[int(bit) for bit in cell] for cell in bits(factorial(names(factors), fraction=fraction))]
+    words = [chosen for chosen in range(1, 2**factors) if len({parity(cell, chosen) for cell in cells}) == 1]
+
+    assert len(cells) == len({tuple(cell) for cell in cells}) == 2**factors * fraction
+    assert [0] * factors in cells
+    assert min(word.bit_count() for word in words) == resolution
+
+
+def parity(cell, chosen):
+    return sum(bit for at, bit in enumerate(cell) if chosen >> at & 1) % 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: factorial({"model.a": [1, 2, 3]}),
+            "a factorial has two levels an axis, but 'model.a' has 3; grid takes any number",
+        ),
+        (lambda: factorial(names(3), fraction=0.3), "fraction must be 1, 1/2, 1/4, 1/8, ..., but got 0.3"),
+        (lambda: factorial(names(3), fraction=2), "fraction must be 1, 1/2, 1/4, 1/8, ..., but got 2"),
+        (lambda: factorial(names(3), fraction=0), "fraction must be 1, 1/2, 1/4, 1/8, ..., but got 0"),
+        (lambda: factorial(names(3), fraction=1 / 4), "1/4 of a factorial of 3 factors is too few cells"),
+        (lambda: factorial(names(2), fraction=1 / 8), "1/8 of a factorial of 2 factors is too few cells"),
+        (lambda: factorial(names(9), fraction=1 / 2), "takes up to 8 factors, but got 9"),
+    ],
+)
+def test_a_bad_factorial_is_refused_in_one_line(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()

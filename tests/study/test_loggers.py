@@ -1,0 +1,132 @@
+"""Ray's loggers, told of runs as a sweep tells them."""
+
+import io
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from rich.console import Console
+
+from recstudy.errors import ConfigError
+from recstudy.records import Results
+from recstudy.study.loggers import PACKAGES, Logger, make_loggers
+from recstudy.study.study import Run, make_plan
+from recstudy.study.view import View
+
+FIRST, SECOND, *_ = make_plan(tiny.study).runs
+
+
+@pytest.fixture
+def view() -> View:
+    return View(Console(file=io.StringIO(), width=200))
+
+
+def epoch(number: int, loss: float) -> dict[str, Any]:
+    """As the driver hears it of Tune, which adds numbers of its own."""
+    line = {"epoch": number, "epochs_done": number + 1, "epochs": 8, "train_loss": loss, "selection_top1_accuracy": 50.0}
+    return line | {"training_iteration": 1, "time_total_s": 0.5, "pid": 1, "date": "today"}
+
+
+def tell(logger: Logger, run: Run, losses: dict[int, float], outcome: dict[str, Any] | None = None) -> None:
+    logger.started(run)
+    for number, loss in losses.items():
+        logger.epoch(run, epoch(number, loss))
+    if outcome is not None:
+        logger.ended(run, outcome)
+
+
+def scalars(folder: Path) -> dict[tuple[str, int], float]:
+    """What a run's event files hold: value by name and step."""
+    return {(value.tag.removeprefix("ray/tune/"), step): value.simple_value for step, value in summaries(folder)}
+
+
+def summaries(folder: Path) -> Iterator[tuple[int, Any]]:
+    from tensorboardX.proto.event_pb2 import Event
+
+    for file in sorted(folder.glob("events.out.*")):
+        rest = file.read_bytes()
+        while rest:  # length (8 bytes), its checksum (4), the event, its checksum (4)
+            length = int.from_bytes(rest[:8], "little")
+            event, rest = Event.FromString(rest[12 : 12 + length]), rest[16 + length :]
+            yield from ((event.step, value) for value in event.summary.value)
+
+
+def test_tensorboard_shows_epochs_by_number_under_variant_and_seed(tmp_path, view):
+    """The driver does not hear of every epoch; a run whose process is lost goes on in its folder."""
+    (logger,) = make_loggers(["tensorboard"], "tiny", Results(tmp_path), view)
+    tell(logger, FIRST, {0: 2.0, 3: 1.5})
+    tell(logger, FIRST, {4: 1.0, 7: 0.5}, {"status": "done", "score": 75.0})
+    tell(logger, SECOND, {0: 3.0}, {"status": "failed", "class": "code", "error": "it broke"})
+    logger.close()
+
+    one, two = sorted((tmp_path / "logs/tensorboard/tiny").iterdir())
+    assert one.name == f"latent_steps=1, supervision_steps=1, seed 0 ({FIRST.id[:6]})"
+    found = scalars(one)
+    assert {step: loss for (name, step), loss in found.items() if name == "train_loss"} == {1: 2.0, 4: 1.5, 5: 1.0, 8: 0.5}
+    assert found["test_top1_accuracy", 8] == 75.0
+    assert "time_total_s" not in {name for name, _ in found}
+    assert scalars(two)["train_loss", 1] == 3.0
+
+
+def test_a_tracker_that_breaks_is_named_once_and_ends_nothing(tmp_path, view):
+    logger = Logger("tensorboard", "tiny", Results(tmp_path), view)
+    (tmp_path / "logs/tensorboard/tiny").write_text("in the way")
+
+    tell(logger, FIRST, {0: 2.0}, {"status": "done", "score": 75.0})
+    logger.close()
+
+    (line,) = view.console.file.getvalue().splitlines()
+    assert line.startswith("--log tensorboard has stopped, and the runs go on: NotADirectoryError: ")
+
+
+def test_a_tracker_that_cannot_begin_is_refused(tmp_path, view):
+    (tmp_path / "logs").write_text("in the way")
+
+    with pytest.raises(ConfigError, match="--log tensorboard cannot begin: NotADirectoryError: "):
+        make_loggers(["tensorboard"], "tiny", Results(tmp_path), view)
+
+
+def test_a_run_that_never_began_is_passed_over(tmp_path, view):
+    logger = Logger("tensorboard", "tiny", Results(tmp_path), view)
+
+    logger.ended(FIRST, {"status": "failed", "class": "lost node", "error": "its process ended"})
+
+    assert not logger.failed
+
+
+def test_a_missing_package_is_named_before_anything_starts(shell):
+    missing = next((name for name, package in PACKAGES.items() if find_spec(package) is None), None)
+    if missing is None:
+        pytest.skip("all trackers are installed here")
+
+    errors = shell.run("--log", "tensorboard", missing, code=2)
+
+    package = PACKAGES[missing]
+    assert errors.strip().splitlines()[-1] == (
+        f"ConfigError: --log {missing} needs the package {package}, which is not installed: pip install {package}"
+    )
+    assert not (shell.results / "studies").exists()
+
+
+def test_mlflow_gets_fields_and_metrics_in_a_database_of_its_own(tmp_path, view, monkeypatch):
+    pytest.importorskip("mlflow", reason="mlflow is not installed")
+    from mlflow.tracking import MlflowClient
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    logger = Logger("mlflow", "tiny", Results(tmp_path), view)
+    tell(logger, FIRST, {0: 2.0, 3: 1.5}, {"status": "done", "score": 75.0})
+    tell(logger, SECOND, {0: 3.0}, {"status": "failed", "class": "code", "error": "it broke"})
+    logger.close()
+
+    client = MlflowClient(f"sqlite:///{tmp_path}/logs/mlflow/mlflow.db")
+    experiment = client.get_experiment_by_name("tiny")
+    runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
+    one, two = runs[f"{FIRST.label}, seed 0"], runs[f"{SECOND.label}, seed 0"]
+    assert (one.info.status, two.info.status) == ("FINISHED", "FAILED")
+    assert one.data.params["model.latent_steps"] == "1"
+    assert one.data.metrics["test_top1_accuracy"] == 75.0
+    assert [point.step for point in client.get_metric_history(one.info.run_id, "train_loss")] == [1, 4]

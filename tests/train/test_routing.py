@@ -1,0 +1,168 @@
+"""What a run keeps of its inside: experts' loads by hand and of a real run, and the attention of its first captions."""
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from recstudy import RunConfig, TrainConfig
+from recstudy.analysis.traces import read_trace
+from recstudy.data import PhantomCaptions
+from recstudy.data.cache import load
+from recstudy.data.text_tokenizers import WordTokenizer
+from recstudy.models import ImageLSTM, MicarVLMoE, ShowAttendTell
+from recstudy.models.networks.caption import PAD
+from recstudy.train.loop import Training
+from recstudy.train.routing import CAPTIONS, ended, expert_use, kept, summed, word
+from recstudy.train.trial import _archive
+
+EYES = {"backbone": "small", "weights": "random", "tuned": True}
+SMALL = EYES | {"msve": "off", "width": 16, "heads": 2, "latent": 24, "rope_dims": 4, "ffn_width": 24, "encoder_layers": 1}
+WORDS = WordTokenizer(["a", "mass"])  # ids 4 and 5
+
+
+def begun(model) -> Training:
+    config = RunConfig(data=PhantomCaptions(limit=24), model=model, train=TrainConfig(epochs=1, batch_size=8))
+    return Training(config, load(config.data, Path()), torch.device("cpu"))
+
+
+def inside(model):
+    """What is kept before any training; the ids of the true captions stand for the model's own."""
+    training = begun(model)
+    test, ids = training._batches(training.data.test), training.data.test.labels[training.data.test.rows].tolist()
+    network = training.state.network.eval()
+    shared = expert_use(network, test, training.config)
+    return shared, kept(network, test, ids, training.config, training.data.tokenizer)
+
+
+@pytest.fixture(scope="module")
+def micar():
+    """A whole run of one epoch on 24 captions: what its result states, what it kept, and the run."""
+    training = begun(MicarVLMoE(**SMALL, experts=4))
+    list(training.epochs())
+    return training.finish(), training.kept, training
+
+
+@pytest.fixture
+def trace(micar):
+    """As it is read from its file."""
+    with np.load(io.BytesIO(_archive(micar[1]["trace.npz"])), allow_pickle=False) as archive:
+        return dict(archive)
+
+
+def test_metrics_of_a_load_by_hand():
+    """Ten tokens, two experts each, two layers: the busiest has 9 of 20 rows, and one of 40 choices was dropped."""
+    load_LE = torch.tensor([[5, 5, 5, 5], [9, 6, 3, 1]])
+
+    metrics, facts = summed(load_LE, torch.tensor([1.0, 0.5]), torch.tensor([0, 1]), tokens=10, top_k=2)
+
+    assert metrics == pytest.approx({"router_entropy": 0.75, "expert_load_peak": 100 * 9 / 19, "dropped_tokens": 2.5})
+    assert facts == {"load": load_LE.tolist(), "entropy": [1.0, 0.5], "dropped": [0, 1], "tokens": 10}
+
+
+def test_a_caption_ends_at_its_first_eos():
+    assert ended([1, 4, 5, 2, 2, 0, 0], WORDS) == [1, 4, 5, 2]
+    assert ended([1, 4, 5], WORDS) == [1, 4, 5]  # cut at its length
+    assert [word(one, WORDS) for one in (1, 4, 3, 6, 2)] == ["[start]", "a", "[unknown]", "[token 6]", "[end]"]
+
+
+def test_every_choice_of_the_test_set_is_counted_and_none_is_dropped(micar):
+    found, _, training = micar
+    test = training.data.test
+    tokens = int((test.labels[test.rows][:, :-1] != PAD).sum())
+
+    assert found["routing"]["tokens"] == tokens
+    assert [sum(layer) for layer in found["routing"]["load"]] == [2 * tokens] * 2
+    assert found["routing"]["dropped"] == [0, 0]
+    assert all(0 < entropy <= math.log(4) + 1e-6 for entropy in found["routing"]["entropy"])
+    metrics = found["metrics"]
+    assert metrics["router_entropy"] == pytest.approx(sum(found["routing"]["entropy"]) / 2)
+    assert metrics["expert_load_peak"] == pytest.approx(100 * max(map(max, found["routing"]["load"])) / (2 * tokens))
+    assert metrics["dropped_tokens"] == 0
+
+
+def test_the_load_is_that_of_the_batches_one_by_one(micar):
+    """However the test set is cut into batches."""
+    found, _, training = micar
+    images, tokens = next((batch.images, batch.labels[:, :-1]) for batch in training._batches(training.data.test).plain(24))
+
+    whole = training.state.evaluated.trace(images, tokens)
+
+    assert whole.load.tolist() == found["routing"]["load"]
+    mean = (whole.entropy * (tokens != PAD)).sum((1, 2)) / (tokens != PAD).sum()
+    assert mean.tolist() == pytest.approx(found["routing"]["entropy"], rel=1e-5)
+
+
+def test_the_first_captions_are_the_models_own(micar, trace):
+    examples = micar[1]["captions.json"]["examples"][:CAPTIONS]
+
+    assert trace["rows"].tolist() == [example["row"] for example in examples]
+    for length, words, example in zip(trace["lengths"], trace["words"], examples, strict=True):
+        own = words[1 : length + 1].tolist()
+        assert words[0] == "[start]"
+        assert " ".join(one for one in own if one[0] != "[") == example["hypothesis"]
+        assert "[end]" not in own[:-1]
+
+
+def test_attention_sums_to_one_within_half_precision(trace):
+    n, longest = CAPTIONS, trace["words"].shape[1] - 1
+
+    assert {name: (part.shape, part.dtype) for name, part in trace.items() if part.ndim > 2} == {
+        "cross_attention": ((n, 2, 2, longest, 49), np.float16),
+        "self_attention": ((n, 2, 2, longest, longest), np.float16),
+        "router": ((n, 2, longest, 4), np.float16),
+        "chosen": ((n, 2, longest, 2), np.int16),
+    }
+    for name in ("cross_attention", "self_attention", "router"):  # halves round to 2^-12 of a part, and of 2^-24 at the least
+        np.testing.assert_allclose(trace[name].astype(float).sum(-1), 1, atol=2**-11)
+    for at, length in enumerate(trace["lengths"]):
+        router, chosen = trace["router"][at, :, :length], trace["chosen"][at, :, :length]
+        assert (np.take_along_axis(router, chosen, -1) == -np.sort(-router, axis=-1)[..., :2]).all()
+
+
+def test_the_reading_half_takes_the_file_as_it_is(micar, trace, tmp_path):
+    (tmp_path / "trace.npz").write_bytes(_archive(micar[1]["trace.npz"]))
+
+    for at in range(CAPTIONS):
+        read, length = read_trace(tmp_path / "trace.npz", at), trace["lengths"][at]
+        assert read.words == trace["words"][at][: length + 1].tolist()
+        assert read.cross.shape == (2, 2, length, 49)
+        assert read.own.shape == (2, 2, length, length)
+        assert read.router.shape == (2, length, 4)
+    assert read_trace(tmp_path / "trace.npz", CAPTIONS) is None
+
+
+def test_one_expert_keeps_maps_and_no_routing():
+    shared, files = inside(MicarVLMoE(**SMALL, experts=1, top_k=1))
+
+    assert shared == ({}, {})
+    assert {"cross_attention", "self_attention"} < set(files["trace.npz"])
+    assert not {"router", "chosen"} & set(files["trace.npz"])
+
+
+def test_show_attend_and_tell_keeps_where_it_looked():
+    shared, files = inside(ShowAttendTell(**EYES, width=16, attention=8))
+
+    assert shared == ({}, {})
+    longest = files["trace.npz"]["lengths"].max()
+    assert files["trace.npz"]["cross_attention"].shape == (CAPTIONS, 1, 1, longest, 14 * 14)
+    assert not {"self_attention", "router", "chosen"} & set(files["trace.npz"])
+
+
+def test_a_captioner_without_maps_keeps_none():
+    assert inside(ImageLSTM(**EYES, width=16)) == (({}, {}), {})
+
+
+def test_a_long_caption_is_cut(monkeypatch):
+    """A token sees those before it alone, so that what is kept of it is the same."""
+    whole = inside(MicarVLMoE(**SMALL, experts=4))[1]["trace.npz"]
+    monkeypatch.setattr("recstudy.train.routing.LONGEST", 5)
+
+    cut = inside(MicarVLMoE(**SMALL, experts=4))[1]["trace.npz"]
+
+    assert cut["words"].tolist() == whole["words"][:, :6].tolist()
+    np.testing.assert_allclose(cut["cross_attention"], whole["cross_attention"][..., :5, :], atol=2**-11)
+    np.testing.assert_allclose(cut["self_attention"], whole["self_attention"][..., :5, :5], atol=2**-11)
