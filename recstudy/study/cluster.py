@@ -9,8 +9,11 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,7 +28,7 @@ from recstudy.terminal import stop_on_sigterm
 
 TOKEN = "it asks for a token, and ours is missing or wrong"
 ANSWER_S = 12  # an address that is silent for so long is refused
-CLIENT_ANSWER_S = 40  # of ray://, whose server starts a process for each client first: 3 s, 15 on a busy machine
+CLIENT_ANSWER_S = 120  # of ray://, whose server starts a process for each client first: 3 s, over 40 on a busy machine
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
 
 # Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second, and after
@@ -101,15 +104,32 @@ def _answers(address: str) -> None:
         _listens(address)
     patience = CLIENT_ANSWER_S if address.startswith("ray://") else ANSWER_S
     command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
-    try:
-        tried = subprocess.run(command, timeout=patience, capture_output=True, text=True, check=False)
-    except subprocess.TimeoutExpired as error:
-        refused = "Unauthenticated" in str(error.stderr)  # Ray tries again, until it is stopped
-        raise ClusterError(_silent(address, TOKEN if refused else f"tried to join for {patience} s")) from None
-    if "AuthenticationError" in tried.stderr:  # or it gives up by itself
+    with TemporaryDirectory() as folder:
+        said = Path(folder) / "said"
+        with open(said, "wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as attempt:
+            try:
+                code = _ended(attempt, said, patience)
+            finally:
+                attempt.kill()
+        lines = said.read_text(errors="replace").strip().splitlines() or ["no reason given"]
+    if _refused("\n".join(lines)):
         raise ClusterError(_silent(address, TOKEN))
-    if tried.returncode:
-        raise ClusterError(_silent(address, (tried.stderr.strip().splitlines() or ["no reason given"])[-1]))
+    if code is None:
+        raise ClusterError(_silent(address, f"tried to join for {patience} s"))
+    if code:
+        raise ClusterError(_silent(address, lines[-1]))
+
+
+def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int | None:
+    """Its exit code; None where it goes on after so many seconds, or after it was refused, which Ray tries again without end."""
+    deadline = time.monotonic() + patience
+    while (code := attempt.poll()) is None and time.monotonic() < deadline and not _refused(said.read_text(errors="replace")):
+        time.sleep(0.1)
+    return code
+
+
+def _refused(said: str) -> bool:
+    return "Unauthenticated" in said or "AuthenticationError" in said
 
 
 def _listens(address: str) -> None:
