@@ -89,6 +89,7 @@ def test_a_whole_part_may_be_replaced():
             {"model": ViT(), "train.supervision_steps": 2, "model.patch": 2},
             "supervision_steps must be 1 for ViT-Small.* but got 2",
         ),
+        ({"model": ViT(patch=2), "train.evaluation_steps": 4}, "evaluation_steps must be 1 for ViT-Small.* but got 4"),
         ({"place.trainer": "inline", "place.workers_per_run": 2}, "trainer 'inline' runs one worker"),
         ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
         ({"train.amsgrad": True, "train.optimizer": "adam_atan2"}, "amsgrad must be false with optimizer 'adam_atan2'"),

@@ -121,6 +121,11 @@ class DataConfig(Config):
         return 0
 
     @property
+    def special_tokens(self) -> tuple[int, int, int]:
+        """The ids of PAD, BOS and EOS, where images have captions."""
+        raise ConfigError(f"the data set {self.name!r} states no tokens")
+
+    @property
     def train_size(self) -> int | None:
         """Official training images; None where only the files tell."""
         return None

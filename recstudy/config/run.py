@@ -43,11 +43,9 @@ class RunConfig(Config):
             families = choices(name for name, kind in FAMILIES.items() if kind.reads_captions)
             raise ValueError(f"{model.title} judges images, but {self.data.title} has captions, which are for {families}")
         model.check(self.data)
-        if train.supervision_steps > 1 and not model.recursive:
-            raise ValueError(
-                f"train.supervision_steps must be 1 for {model.title}, which has no state to refine, "
-                f"but got {train.supervision_steps}"
-            )
+        for name in ("supervision_steps", "evaluation_steps"):
+            if (steps := getattr(train, name)) > 1 and not model.recursive:
+                raise ValueError(f"train.{name} must be 1 for {model.title}, which has no state to refine, but got {steps}")
         if train.halting == "sample" and not model.halts:
             raise ValueError(f"train.halting must be 'batch' for {model.title}, which has no halting head")
         if train.halting == "sample" and model.silent_steps:

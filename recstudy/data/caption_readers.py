@@ -164,9 +164,15 @@ def _find(config: CaptionFiles, place: Path, rows: list[Row]) -> list[str]:
 
 
 def _files(place: Path) -> dict[str, str]:
-    """Every file below `place`, by its path and by its path without the ending."""
+    """Every file below `place`, by its path and by its path without the ending; folders may be links."""
     found: dict[str, str] = {}
-    for folder, _, names in os.walk(place):
+    inside: dict[str, set[str]] = {}  # of a folder: where it and those that it lies in really are
+    for folder, folders, names in os.walk(place, followlinks=True):
+        around, real = inside.get(os.path.dirname(folder), set()), os.path.realpath(folder)  # noqa: PTH120
+        if real in around:  # a link back: it has no end
+            folders.clear()
+            continue
+        inside[folder] = around | {real}
         below = Path(folder).relative_to(place).as_posix()
         paths = sorted(names) if below == "." else [f"{below}/{name}" for name in sorted(names)]
         for path in paths:

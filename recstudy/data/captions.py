@@ -6,11 +6,12 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from recstudy.config import DATASETS, DataConfig, Shape, Task
+from recstudy.config import DATASETS, PAD, DataConfig, Shape, Task
 
 SPECIALS = 4  # PAD, BOS, EOS and UNK are the first ids
 BYTES = 256
 CLIP_VOCABULARY = 49_408
+CLIP_BOS, CLIP_EOS = CLIP_VOCABULARY - 2, CLIP_VOCABULARY - 1  # its last ids
 
 
 class Captioned(DataConfig):
@@ -48,6 +49,10 @@ class Captioned(DataConfig):
     @property
     def tokens(self) -> int:
         return self.length
+
+    @property
+    def special_tokens(self) -> tuple[int, int, int]:
+        return (PAD, CLIP_BOS, CLIP_EOS) if self.tokenizer == "clip" else (PAD, 1, 2)
 
     @model_validator(mode="after")
     def _bytes_have_ids(self) -> Self:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.config import canonical
 from recstudy.data.captions import BYTES, SPECIALS
+from recstudy.errors import DataError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Pairs
@@ -89,9 +90,18 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, captions: Iterable[str], vocabulary: int) -> "WordTokenizer":
-        """The most frequent words first, equally frequent ones by the alphabet."""
+        """The most frequent words first, equally frequent ones by the alphabet.
+
+        Raises:
+            DataError: no word is frequent.
+        """
         counts = Counter(word for caption in captions for word in caption.split())
         frequent = sorted((-count, word) for word, count in counts.items() if count >= WORD_COUNT)
+        if not frequent:
+            raise DataError(
+                f"no word occurs {WORD_COUNT} times in the training captions, so that none would have an id. "
+                "Set data.tokenizer to 'byte' or 'bpe'."
+            )
         return cls([word for _, word in frequent[: vocabulary - SPECIALS]])
 
     def encode(self, text: str) -> list[int]:

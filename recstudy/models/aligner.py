@@ -90,3 +90,10 @@ def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, beside: int = 0) -> 
             raise ValueError(
                 f"the encoder's {name} must be {wanted:,}, as the data set and the image tokenizer have it, but got {has:,}"
             )
+    special = encoder.pad, encoder.bos, encoder.eos
+    if special != data.special_tokens:
+        pad, bos, eos = data.special_tokens
+        raise ValueError(
+            f"the encoder's pad, bos and eos must be {pad}, {bos} and {eos}, as data.tokenizer has them, "
+            f"but got {', '.join(map(str, special))}"
+        )

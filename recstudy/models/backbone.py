@@ -122,6 +122,8 @@ class CaptionModel(ModelConfig):
         backbone = BACKBONES[self.backbone]
         if data.task != "caption":
             raise ValueError(f"{self.title} writes captions, but {data.title} is {data.task}")
+        if data.tokens > LONGEST:
+            raise ValueError(f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {data.tokens:,}")
         if (self.backbone == "fuselip") != (self.fuselip is not None):
             raise ValueError("model.fuselip goes with model.backbone 'fuselip', and that with it")
         if self.fuselip is not None and (self.tuned or not self.recursive):
@@ -139,9 +141,6 @@ class CaptionModel(ModelConfig):
             raise ValueError(
                 f"data.size must be {backbone.side} for model.backbone {self.backbone!r}, but got {data.shape[1]}x{data.shape[2]}"
             )
-        length = getattr(data, "length", 0)
-        if length > LONGEST:
-            raise ValueError(f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {length:,}")
 
 
 class ReportModel(CaptionModel):
@@ -202,3 +201,7 @@ class RecursiveCaptionModel(CaptionModel):
         super().check(data)
         if self.width % self.heads or self.width // self.heads % 2:
             raise ValueError(f"model.width must be an even multiple of model.heads, but got {self.width} and {self.heads}")
+        if self.image_norm and self.fuselip is not None:
+            raise ValueError(
+                "model.image_norm must be false with model.backbone 'fuselip', whose features have a scale of their own"
+            )

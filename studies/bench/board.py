@@ -25,7 +25,7 @@ from recstudy.records import Results
 from recstudy.study.study import make_plan
 
 BOARD = "from recstudy.command import main; main()"
-OUTPUTS = ("page.children", "have.data", "title.data")
+OUTPUTS = ("update.data", "have.data")
 PAUSE_S = 0.1
 PATIENCE_S = 60.0
 

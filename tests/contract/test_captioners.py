@@ -4,10 +4,10 @@ import pytest
 import torch
 from test_families import switches
 
-from recstudy.config import FAMILIES, RunConfig
+from recstudy.config import FAMILIES, PAD, RunConfig
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.models.backbone import CaptionModel
-from recstudy.models.networks.caption import PAD, Captioner, reorder
+from recstudy.models.networks.caption import Captioner, reorder
 from recstudy.models.networks.contract import build
 
 SMALL = {
@@ -178,6 +178,29 @@ def test_forward_and_next_are_pure(family):
     assert torch.equal(calls[1], calls[2])
     assert all(torch.equal(weights[name], value) for name, value in network.state_dict().items())
     assert all(module.__dict__.keys() == attributes[name].keys() for name, module in network.named_modules())
+
+
+@pytest.mark.parametrize("family", CAPTIONERS)
+def test_what_is_compiled_does_not_grow_with_the_caption(family):
+    """A graph of every token would take minutes to compile."""
+    model = small(family)
+    network, images = network_of(model).train(), some_images(model, 2)
+
+    assert compiled(network, images, some_tokens(2, 9)) == compiled(network, images, some_tokens(2, 5)) > 0
+
+
+def compiled(network: Captioner, images: torch.Tensor, tokens: torch.Tensor) -> int:
+    """Operations of the graphs of one step."""
+    operations = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+        operations.append(len(graph.graph.nodes))
+        return graph
+
+    torch.compiler.reset()
+    with torch.no_grad():  # where a graph ends, dynamo reads `.grad` of tensors that have none, which warns
+        torch.compile(network, backend=backend, dynamic=False)(images, network.start(images, tokens))
+    return sum(operations)
 
 
 @pytest.mark.parametrize("family", CAPTIONERS)

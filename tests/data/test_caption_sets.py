@@ -251,6 +251,21 @@ def test_folder_is_read_by_its_table(own):
     assert decoded.test_captions == [[f"image {number} shows two discs."] for number in (5, 6, 7)]
 
 
+def test_folders_of_images_may_be_links(own, tmp_path):
+    """As where a disk for images is not the one for tables: two links to one folder, and a link back, which has no end."""
+    plain = load(config(), tmp_path)
+    (own / "images").rename(tmp_path / "disk")
+    (tmp_path / "disk/back").symlink_to(tmp_path / "disk")
+    for name in ("images", "again"):
+        (own / name).symlink_to(tmp_path / "disk")
+    edit(own, 0, image="again/i0.png")
+
+    linked = load(config(), tmp_path)
+
+    assert np.array_equal(linked.test.images, plain.test.images)
+    assert np.array_equal(linked.train.images, plain.train.images)
+
+
 def test_split_and_group_may_be_missing(own):
     rows = [{"image": row["image"], "caption": row["caption"]} for row in rows_of_eight()]
     write_table(own / "captions.csv", rows)

@@ -70,6 +70,7 @@ def test_any_ids_have_a_text(clip, ids):
 @pytest.mark.parametrize("tokenizer", [BYTES, WORDS, PAIRS], ids=lambda one: one.name)
 def test_ids_are_those_of_the_interface(tokenizer):
     assert (tokenizer.pad, tokenizer.bos, tokenizer.eos, tokenizer.unk) == (0, 1, 2, 3)
+    assert CaptionFolder(path="x", tokenizer=tokenizer.name, vocabulary=300).special_tokens == (0, 1, 2)
     assert tokenizer.decode([1, *tokenizer.encode("two discs"), 3, 0, 2, *tokenizer.encode("one"), 2]) == "two discs"
     assert min(tokenizer.encode(CAPTIONS[0])) >= 4
 
@@ -85,6 +86,12 @@ def test_frequent_words_come_first_and_rare_ones_not_at_all():
     captions = ["b c a b", "c a b", "d d a b c"]
     assert text.WordTokenizer.train(captions, 64).words == ["b", "a", "c"]
     assert text.WordTokenizer.train(captions, 5).words == ["b"]
+
+
+def test_captions_without_a_frequent_word_are_refused():
+    """Each word twice: with no id but the special ones a model would learn to say nothing, at 100 % of its tokens."""
+    with pytest.raises(DataError, match=r"^no word occurs 3 times in the training captions.*Set data.tokenizer to 'byte' or"):
+        text.WordTokenizer.train(["b c a", "c a b"], 64)
 
 
 def test_byte_pairs_fill_the_vocabulary_and_shorten():
@@ -129,6 +136,7 @@ def test_captions_become_rows_of_tokens():
 def test_the_config_tells_how_many_classes():
     kinds = {kind: CaptionFolder(path="x", tokenizer=kind, vocabulary=300).classes for kind in ("byte", "word", "bpe", "clip")}
     assert kinds == {"byte": 260, "word": 300, "bpe": 300, "clip": 49_408}
+    assert clip_config().special_tokens == (0, 49_406, 49_407)  # models.md 7.2
     assert (PhantomCaptions().task, PhantomCaptions().shape, PhantomCaptions().synthetic) == ("caption", (3, 64, 64), True)
     with pytest.raises(ConfigError, match="vocabulary must be at least 260 with tokenizer 'bpe', but got 64"):
         configure(PhantomCaptions, {"tokenizer": "bpe"})

@@ -1,8 +1,12 @@
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from recstudy.models.micar import MicarVLMoE
 from recstudy.models.networks.experts import GatedFFN, MixtureOfExperts, balance
@@ -106,6 +110,18 @@ def test_the_router_learns_from_the_task_where_experts_are_weighted(combine):
     assert balanced.norm() > 1e-6
 
 
+def test_the_router_is_not_rounded_under_autocast():
+    """bfloat16 has 8 bits: of 4,096 tokens some would have other experts, and many two of equal weight."""
+    mixture, x = moe(), torch.randn(4096, 16)
+    exact = mixture.scores(x)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        half, of_half = mixture.scores(x), mixture.scores(x.bfloat16())
+
+    assert torch.equal(half, exact)
+    assert (half.dtype, of_half.dtype) == (torch.float32, torch.float32)
+
+
 def test_padding_is_routed_nowhere_and_counted_nowhere():
     mixture, x = moe(), torch.randn(2, 5, 16)
     changed = x.masked_fill(~VALID[..., None], 99.0)
@@ -162,14 +178,47 @@ def test_experts_start_xavier_uniform_each_by_itself():
 def test_the_grouped_way_is_one_graph(monkeypatch):
     """What a GPU runs reads nothing back in its middle: it can be compiled whole, and gives the same."""
     mixture, x = moe(), torch.randn(2, 5, 16)
-    expected = mixture(x, VALID)
     monkeypatch.setattr(mixture, "looped", mixture.grouped)
     torch.compiler.reset()
+    compiled = torch.compile(mixture, backend="aot_eager", fullgraph=True, dynamic=False)
 
-    given = torch.compile(mixture, backend="aot_eager", fullgraph=True, dynamic=False)(x, VALID)
+    with torch.autocast("cpu", torch.bfloat16):
+        given, expected = compiled(x, VALID), mixture(x, VALID)
 
     for mine, other in zip(given, expected, strict=True):
         torch.testing.assert_close(mine, other)
+
+
+class Products(TorchDispatchMode):
+    """The matrix products of what runs inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if "mm" in (name := function.overloadpacket.__name__):
+            self.names.add(name)
+        return function(*args, **kwargs or {})
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize(("dtype", "grouped"), [(torch.float32, False), (torch.bfloat16, True)])
+def test_a_gpu_runs_the_grouped_product_in_16_bits_alone(dtype, grouped):
+    """On fake tensors, for which no GPU is needed: in float32 torch would read the sizes back, expert by expert."""
+    with FakeTensorMode(), torch.device("cuda"), default_dtype(dtype), Products() as products:
+        moe()(torch.empty(2, 5, 16), torch.ones(2, 5, dtype=torch.bool))
+
+    assert any("grouped" in name for name in products.names) == grouped
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

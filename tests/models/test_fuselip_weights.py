@@ -15,7 +15,7 @@ from recstudy.data.cache import load
 from recstudy.errors import ConfigError, DataError
 from recstudy.models import Aligner, FuseEyes, ImageTRM
 from recstudy.models.fuselip import FuseLIP
-from recstudy.models.networks.fuselip import image_only, multimodal
+from recstudy.models.networks.fuselip import image_ids, image_only
 from recstudy.models.networks.fuselip_weights import load_public
 from recstudy.models.vq import TITOK_BL128, TITOK_S128, VQ
 from recstudy.train.loop import Training
@@ -108,11 +108,11 @@ def snapshot(folder: Path, weights: dict[str, torch.Tensor], **changes) -> Path:
 def test_public_weights_give_the_public_answers(public, tmp_path):
     images = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     net, tokenizer = load_public(CONFIG, TITOK, snapshot(tmp_path, public.state_dict()))
-    codes = tokenizer.ids(images)
+    codes = tokenizer(images).ids
 
     assert torch.equal(codes, public.image_tokenizer["model"](images))
     assert len(codes.unique(dim=0)) > 1
-    for ids in (image_only(CONFIG, codes), multimodal(CONFIG, codes[:2], TEXTS), TEXTS):
+    for ids in (image_only(CONFIG, codes), torch.cat([image_ids(CONFIG, codes[:2]), TEXTS], dim=1), TEXTS):
         torch.testing.assert_close(net(ids), public(ids))
     hidden = torch.randn(4, 8)
     assert net.mask_head is not None

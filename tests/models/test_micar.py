@@ -3,10 +3,9 @@ import math
 import pytest
 import torch
 
-from recstudy.config import RunConfig
+from recstudy.config import PAD, RunConfig
 from recstudy.data import PhantomCaptions
 from recstudy.models import MicarVLMoE
-from recstudy.models.networks.caption import PAD
 from recstudy.models.networks.micar import MicarNetwork
 
 TOKENS = torch.tensor([[1, 4, 5, 6, 2], [1, 7, 4, 2, PAD]])

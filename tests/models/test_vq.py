@@ -3,7 +3,7 @@ import torch
 from safetensors import safe_open
 
 from recstudy.errors import ConfigError, DataError
-from recstudy.models.networks.vq import NEW, Codes, ImageTokenizer, Quantiser, VQNetwork, vq_loss
+from recstudy.models.networks.vq import NEW, Codes, ImageTokenizer, Quantiser, VQNetwork, unit, vq_loss
 from recstudy.models.networks.vq_file import load_tokenizer, save_tokenizer
 from recstudy.models.vq import SMOKE, VQ
 
@@ -91,10 +91,10 @@ def test_ids_of_8_bit_pixels_are_those_of_the_shares_and_do_not_depend_on_the_ba
     tokenizer = network().tokenizer
     images = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
-    ids = tokenizer.ids(images, batch=2)
+    ids = torch.cat([tokenizer(unit(part)).ids for part in images.split(2)])
 
     assert ids.shape == (5, 3)
-    assert torch.equal(ids, tokenizer.ids(images.float() / 255))
+    assert torch.equal(ids, tokenizer(images.float() / 255).ids)
     assert len(ids.unique(dim=0)) > 1
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from recstudy.models.aligner import Aligner
+from recstudy.models.fuselip import FuseLIP
 from recstudy.models.networks.contract import Carry, Network, Output, on_paper
 from recstudy.models.networks.fuselip import FuseLIPNetwork, image_only
-from recstudy.models.networks.fuselip_loss import fuselip_loss
+from recstudy.models.networks.fuselip_loss import Hidden, fuselip_loss, hide
 
 
 class AlignerNetwork(Network):
@@ -29,10 +30,9 @@ class AlignerNetwork(Network):
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
         left, right = self.sequences(images, tokens)
-        if not self.training or on_paper(images):  # where the number of hidden tokens, which differs, would be needed
+        if not self.training or on_paper(images):  # on paper nothing can be drawn
             return Output(torch.cat([self.encoder(left), self.encoder(right)], dim=1)), carry
-        generator = torch.Generator(images.device).manual_seed(int(torch.randint(2**62, ())))
-        loss = fuselip_loss(self.encoder, left, right, generator).total
+        loss = fuselip_loss(self.encoder, *hidden(self.encoder.config, left, right)).total
         return Output(loss.expand(len(images), 1), loss=loss.expand(len(images))), carry
 
     def sequences(self, images: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,3 +47,10 @@ class AlignerNetwork(Network):
         """Equation (1), (B, W) each, of length 1."""
         left, right = self.sequences(images, tokens)
         return self.encoder(left), self.encoder(right)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # a graph would hold its seed, and be compiled anew every step
+def hidden(config: FuseLIP, left: Tensor, right: Tensor) -> tuple[Hidden, Hidden]:
+    """Both sides with tokens hidden, which torch's generator of the CPU decides."""
+    generator = torch.Generator(left.device).manual_seed(int(torch.randint(2**62, (), device="cpu")))
+    return hide(config, left, generator), hide(config, right, generator)

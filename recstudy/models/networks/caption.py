@@ -10,7 +10,8 @@
 
 By (6) nothing at a token depends on a later one, in any update of any supervision step, and each state starts as one
 vector that is the same at every place. So a longer sequence leaves all that was computed as it is, and the next token
-needs the keys and values of the earlier ones and nothing else: decoding with a cache is exact.
+needs the keys and values of the earlier ones and nothing else, in FuseLIP's encoder too: decoding with a cache is exact.
+Only f_t of the mode `leaky` depends on what follows; there every token is computed anew for each one that is written.
 
 Shapes: B captions, T tokens, D width, F features, V vocabulary.
 """
@@ -24,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from recstudy.config import PAD
 from recstudy.models.backbone import CaptionModel, RecursiveCaptionModel
 from recstudy.models.networks.backbones import BackboneNetwork
 from recstudy.models.networks.contract import Carry, Network, Output
@@ -32,7 +34,6 @@ from recstudy.models.networks.fuselip_injection import Injection
 from recstudy.models.networks.layers import Attention, Past, PostNorm, Rotary, Stack, SwiGLU, lecun_normal, truncated_normal
 from recstudy.models.sequence import hidden_width
 
-PAD = 0  # the id that fills up, of every tokenizer
 Cache = tuple[Tensor, ...]  # what `Captioner.next` hands on, each with the batch first
 
 
@@ -100,6 +101,8 @@ class Core(Protocol):
 class Eyes(nn.Module):
     """Equation (1): images (B, 3, H, W) or features (B, F) -> (B, D); on a grid (B, P, F) -> (B, P, D)."""
 
+    kept = 0  # tensors of the tokens before: it sees none
+
     def __init__(self, config: CaptionModel, width: int, bias: bool, norm: bool = False) -> None:
         super().__init__()
         self.backbone = BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
@@ -124,13 +127,20 @@ class FusedEyes(nn.Module):
         lecun_normal(self.project)
         self.scale = math.sqrt(config.features) if config.fuselip.mode == "image_only" else 1.0  # from length 1 to unit size
 
-    def forward(self, images: Tensor) -> Tensor:
-        """The codes, which are looked at with the tokens."""
-        return images.long()
+    @property
+    def kept(self) -> int:
+        """Tensors that the past of `fused` holds."""
+        return self.injection.kept
 
-    def fused(self, codes_BK: Tensor, tokens: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
+        """What is looked at with the tokens."""
         with torch.no_grad():
-            f_BTW = self.injection(codes_BK, tokens)
+            return self.injection.see(images.long())
+
+    def fused(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
+        """(B, T - first, D): of the tokens from `first` on, which with a past must be the last."""
+        with torch.no_grad():
+            f_BTW = self.injection(seen, tokens, past)[:, first - tokens.shape[1] :]
         return self.project(self.scale * f_BTW)
 
 
@@ -165,21 +175,20 @@ class RecursiveCaptioner(Captioner):
         return self.read(states[-1], tokens), (tokens, *states)
 
     def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
-        e_BD, *kept = cache if cache is not None else (self.eyes(images),)
-        past = Past(tuple(kept))
-        x_BTD = self.inputs(e_BD, tokens, first=past.length)
+        seen, *kept = cache if cache is not None else (self.eyes(images),)
+        told, past = Past(tuple(kept[: self.eyes.kept])), Past(tuple(kept[self.eyes.kept :]))
+        x_BTD = self.inputs(seen, tokens, past.length, told)
         states = self.core.start(x_BTD)
         for _ in range(steps):
             states = self.core(x_BTD, states, past)
-        return self.answer(states[-1][:, -1]), (e_BD, *past.now)
+        return self.answer(states[-1][:, -1]), (seen,) if self.config.leaks else (seen, *told.now, *past.now)
 
-    def inputs(self, e_BD: Tensor, tokens: Tensor, first: int = 0) -> Tensor:
-        """Equation (2), or (7), of the tokens from `first` on."""
-        own = tokens[:, first:]
-        words = 0 if self.embed is None else math.sqrt(self.config.width) * self.embed(own)
+    def inputs(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
+        """Equation (2), or (7), of the tokens from `first` on; `past` is that of the encoder in (7)."""
+        words = 0 if self.embed is None else math.sqrt(self.config.width) * self.embed(tokens[:, first:])
         if isinstance(self.eyes, FusedEyes):
-            return words + self.eyes.fused(e_BD, tokens)[:, first:]
-        return words + e_BD[:, None]
+            return words + self.eyes.fused(seen, tokens, first, past)
+        return words + seen[:, None]
 
     def read(self, z_BTD: Tensor, tokens: Tensor) -> Output:
         """Equations (3)-(5)."""

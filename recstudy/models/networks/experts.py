@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from recstudy.models.micar import MicarVLMoE
 from recstudy.models.networks.contract import on_paper
+from recstudy.models.networks.layers import own_precision
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "gelu": nn.GELU}
 
@@ -74,7 +75,8 @@ class MixtureOfExperts(nn.Module):
         x_ND, valid_N = x_BTD.flatten(0, 1), valid_BT.flatten()
         routing = self.route(x_ND, valid_N)
         rows_RD = x_ND[routing.order // self.top_k]
-        rows_RD = self.grouped(rows_RD, routing.sizes) if rows_RD.is_cuda else self.looped(rows_RD, routing.sizes)
+        way = self.grouped if rows_RD.is_cuda and product_dtype(rows_RD).itemsize == 2 else self.looped
+        rows_RD = way(rows_RD, routing.sizes)
         back_NkD = self.dropout(rows_RD)[routing.order.argsort()].unflatten(0, routing.weights.shape)
         y_ND = (routing.weights[..., None] * back_NkD).sum(1)  # (3)
         return y_ND.view_as(x_BTD), balance(routing.scores, valid_N)
@@ -92,12 +94,13 @@ class MixtureOfExperts(nn.Module):
         """Equation (2), in float32 under autocast too."""
         if self.router is None:
             return x_ND.new_ones(len(x_ND), 1)
-        logits_NE = self.router(x_ND)
-        return logits_NE.softmax(-1, dtype=torch.promote_types(logits_NE.dtype, torch.float32))
+        with own_precision(x_ND):
+            return self.router(x_ND.to(self.router.weight.dtype)).softmax(-1)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # what it reads would end the graph in its middle
     def looped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
-        """Equation (1) for rows sorted by expert, one expert after the other; 0 for the rows behind. It reads the sizes."""
+        """Equation (1) for rows sorted by expert, one expert after the other; 0 for the rows behind. It reads the sizes, for
+        which a GPU is waited for once a layer."""
         count, experts = len(rows_RD), len(sizes_E)
         if on_paper(rows_RD):  # an even load: what is counted does not depend on it
             sizes = [count // experts + (expert < count % experts) for expert in range(experts)]
@@ -110,20 +113,26 @@ class MixtureOfExperts(nn.Module):
         return torch.cat([*done, done[0].new_zeros(rest.shape)])
 
     def grouped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
-        """The same by torch's grouped product, to which the sizes are a tensor like any other.
+        """The same by torch's grouped product, to which the sizes are a tensor like any other, in numbers of 16 bits.
 
-        It neither reads nor writes the rows behind, forward or backward: what stands there is cut off on both sides.
+        In float32 torch (2.15) reads the sizes, expert by expert, and cannot compile it. The product neither reads nor writes
+        the rows behind, forward or backward: what stands there is cut off on both sides.
         """
         ends_E = sizes_E.cumsum(0).to(torch.int32)
         own_R1 = (torch.arange(len(rows_RD), device=rows_RD.device) < ends_E[-1])[:, None]
-        kind = rows_RD.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows_RD.dtype
+        dtype = product_dtype(rows_RD)
         hidden_RM = F.grouped_mm(rows_RD.where(own_R1, 0).to(dtype), self.up.to(dtype), offs=ends_E)
         return F.grouped_mm(self.gated(hidden_RM), self.down.to(dtype), offs=ends_E).where(own_R1, 0)
 
     def gated(self, hidden: Tensor) -> Tensor:
         gated, plain = hidden.chunk(2, dim=-1)
         return self.activation(gated) * plain
+
+
+def product_dtype(rows_RD: Tensor) -> torch.dtype:
+    """What autocast, where it is on, has a matrix product of these rows computed in."""
+    kind = rows_RD.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows_RD.dtype
 
 
 def balance(scores_NE: Tensor, valid_N: Tensor) -> Tensor:

@@ -76,31 +76,12 @@ class FuseLIPNetwork(nn.Module):
         return F.normalize(self.norm(end_BW), dim=-1)
 
 
-def multimodal(config: FuseLIP, codes_BK: Tensor, text_BT: Tensor) -> Tensor:
-    """Equation (1) of image and text; `codes_BK` count from 0, `text_BT` is BOS, words, EOS, padding."""
-    return fitted(config, torch.cat([image_ids(config, codes_BK), text_BT.long()], dim=1))
-
-
 def image_only(config: FuseLIP, codes_BK: Tensor) -> Tensor:
     """Equation (1) of an image."""
     empty_2 = torch.tensor([config.bos, config.eos], device=codes_BK.device)
     return torch.cat([image_ids(config, codes_BK), empty_2.expand(len(codes_BK), -1)], dim=1)
 
 
-def text_only(config: FuseLIP, text_BT: Tensor) -> Tensor:
-    """Equation (1) of a text."""
-    return fitted(config, text_BT.long())
-
-
 def image_ids(config: FuseLIP, codes_BK: Tensor) -> Tensor:
     """Codes as ids of the joint vocabulary."""
     return codes_BK.long() + config.first_code
-
-
-def fitted(config: FuseLIP, ids_BS: Tensor) -> Tensor:
-    """Cut to the context, with EOT at the end of what lost its own, then to the longest sequence of the batch."""
-    ids_BS = ids_BS[:, : config.context].clone()
-    cut_B = ~(ids_BS == config.eos).any(1)
-    ids_BS[cut_B, -1] = config.eos
-    longest = int((ids_BS == config.eos).int().argmax(1).max()) + 1
-    return ids_BS[:, :longest]

@@ -5,7 +5,7 @@
     image_only       the feature of [image; BOT; EOT], the same at every token, as a backbone's is
     leaky            [image; text] as FuseLIP was trained, every token seeing every token: what a captioner is then given
                      at token t knows the caption's end. This is the bug of 000 (contradiction 000-7), here to be shown;
-                     `leaks` says so and comparisons refuse it
+                     the config's `leaks` says so and comparisons refuse it
 
 Shapes: B captions, K codes an image, T tokens, W width.
 """
@@ -30,27 +30,27 @@ class Injection(nn.Module):
         self.encoder, self.mode = encoder, mode
 
     @property
-    def leaks(self) -> bool:
-        """Whether the feature of a token depends on later tokens."""
-        return self.mode == "leaky"
+    def kept(self) -> int:
+        """Keys and values that a past holds of the tokens before: none where they change with every token that follows."""
+        return 2 * len(self.encoder.layers) if self.mode == "prefix_causal" else 0
 
-    def forward(self, codes_BK: Tensor, tokens_BT: Tensor, past: Past | None = None) -> Tensor:
-        """(B, T, W); K + T must be within the encoder's context.
+    def see(self, codes_BK: Tensor) -> Tensor:
+        """What is needed of an image, however many tokens follow: its feature (B, W) with 'image_only', else its codes."""
+        return self.encoder(image_only(self.encoder.config, codes_BK)) if self.mode == "image_only" else codes_BK
+
+    def forward(self, seen: Tensor, tokens_BT: Tensor, past: Past | None = None) -> Tensor:
+        """(B, T, W) of what `see` gave; K + T must be within the encoder's context.
 
         With 'prefix_causal' a `past` keeps keys and values: with those of the tokens before, only the last token is
         computed and the answer is (B, 1, W). The other modes have no use for it.
         """
         if self.mode == "image_only":
-            return self.image_vector(codes_BK)[:, None].expand(-1, tokens_BT.shape[1], -1)
+            return seen[:, None].expand(-1, tokens_BT.shape[1], -1)
         if past is not None and past.kept:
             return self.encoder.norm(self.encoder.states(tokens_BT[:, -1:], past=past))
-        ids_BS = torch.cat([image_ids(self.encoder.config, codes_BK), tokens_BT.long()], dim=1)
-        mask = self.encoder.seen(ids_BS) if self.leaks else prefix_causal(codes_BK.shape[1], tokens_BT)
-        return self.encoder.norm(self.encoder.states(ids_BS, mask, past)[:, codes_BK.shape[1] :])
-
-    def image_vector(self, codes_BK: Tensor) -> Tensor:
-        """The feature of an image, (B, W), of length 1."""
-        return self.encoder(image_only(self.encoder.config, codes_BK))
+        ids_BS = torch.cat([image_ids(self.encoder.config, seen), tokens_BT.long()], dim=1)
+        mask = self.encoder.seen(ids_BS) if self.mode == "leaky" else prefix_causal(seen.shape[1], tokens_BT)
+        return self.encoder.norm(self.encoder.states(ids_BS, mask, past)[:, seen.shape[1] :])
 
 
 def prefix_causal(codes: int, tokens_BT: Tensor) -> Tensor:

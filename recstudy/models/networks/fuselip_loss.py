@@ -6,9 +6,13 @@
 
 f and g are the features of the two sides of a pair, such as an image and its caption.
 
-Shapes: B pairs, S tokens, W width, X hidden tokens, V vocabulary.
+The number of hidden tokens differs from step to step. For a step that is compiled once and waits for no device, (2) is
+computed of a fixed number X of tokens, the hidden ones and some that are ignored.
+
+Shapes: B pairs, S tokens, N = B S, W width, X tokens of the masked loss, V vocabulary.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -17,8 +21,12 @@ from torch.nn import functional as F
 
 from recstudy.models.fuselip import FuseLIP
 from recstudy.models.networks.fuselip import FuseLIPNetwork
+from recstudy.models.networks.layers import own_precision
 
 SHOWN = -100  # the target of a token that is not hidden
+
+
+MARGIN = 8  # standard deviations above the mean for which there is room among the hidden tokens
 
 
 class Losses(NamedTuple):
@@ -29,44 +37,62 @@ class Losses(NamedTuple):
     total: Tensor
 
 
-def fuselip_loss(network: FuseLIPNetwork, left_BS: Tensor, right_BS: Tensor, generator: torch.Generator) -> Losses:
-    """Equation (3) of B pairs of sequences; `generator`, on their device, draws what is hidden."""
-    left_BW, left_masked = _side(network, left_BS, generator)
-    right_BW, right_masked = _side(network, right_BS, generator)
+class Hidden(NamedTuple):
+    """Sequences with some of their tokens replaced by [MASK]."""
+
+    shown: Tensor  # (B, S) ids
+    targets: Tensor  # (B, S) what was there; `SHOWN` at the others
+
+
+def fuselip_loss(network: FuseLIPNetwork, left: Hidden, right: Hidden) -> Losses:
+    """Equation (3) of B pairs of sequences."""
+    left_BW, left_masked = _side(network, left)
+    right_BW, right_masked = _side(network, right)
     contrastive = siglip_loss(left_BW, right_BW, network.log_scale.exp(), network.bias)
     masked = left_masked + right_masked
     return Losses(contrastive, masked, contrastive + network.config.mask_weight * masked)
 
 
 def siglip_loss(left_BW: Tensor, right_BW: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    """Equation (1) of features of length 1."""
-    logits_BB = scale * left_BW.float() @ right_BW.float().T + bias
+    """Equation (1) of features of length 1, in float32 under autocast too: a bfloat16 near -b has steps of 1/16."""
+    with own_precision(left_BW):
+        logits_BB = scale * left_BW.float() @ right_BW.float().T + bias
     labels_BB = 2 * torch.eye(len(left_BW), device=logits_BB.device) - 1
     return -F.logsigmoid(labels_BB * logits_BB).sum() / len(left_BW)
 
 
-def hide(config: FuseLIP, ids_BS: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The ids with some of them replaced by [MASK], and what was there; `SHOWN` at the others.
+def hide(config: FuseLIP, ids_BS: Tensor, generator: torch.Generator) -> Hidden:
+    """Replace tokens at the rate `mask_rate`; `generator`, on their device, draws which.
 
     Padding, EOT and [MASK] are never hidden and neither, as in the published code, is an image's code 0.
     """
     drawn_BS = torch.rand(ids_BS.shape, generator=generator, device=ids_BS.device) < config.mask_rate
     spared = torch.tensor([config.pad, config.eos, config.mask, config.first_code], device=ids_BS.device)
     hidden_BS = drawn_BS & ~torch.isin(ids_BS, spared)
-    return torch.where(hidden_BS, config.mask, ids_BS), torch.where(hidden_BS, ids_BS, SHOWN)
+    return Hidden(torch.where(hidden_BS, config.mask, ids_BS), torch.where(hidden_BS, ids_BS, SHOWN))
+
+
+def room(rate: float, tokens: int) -> int:
+    """X: of how many of so many tokens the loss is computed, however many are hidden: more than ever will be.
+
+    Were there more, the last ones would be left out of the loss; that happens in less than one of 10^9 steps.
+    """
+    mean = rate * tokens
+    return min(tokens, math.ceil(mean + MARGIN * math.sqrt(mean * (1 - rate)) + MARGIN))
 
 
 def masked_loss(logits_XV: Tensor, targets_X: Tensor) -> Tensor:
-    """One side of equation (2); 0 where nothing is hidden."""
-    return F.cross_entropy(logits_XV.float(), targets_X, reduction="sum") / max(1, len(targets_X))
+    """One side of equation (2), of the targets that are not `SHOWN`; 0 where nothing is hidden."""
+    hidden = (targets_X != SHOWN).sum().clamp(min=1)
+    return F.cross_entropy(logits_XV.float(), targets_X, reduction="sum", ignore_index=SHOWN) / hidden
 
 
-def _side(network: FuseLIPNetwork, ids_BS: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _side(network: FuseLIPNetwork, side: Hidden) -> tuple[Tensor, Tensor]:
     """Features (B, W), and one side of equation (2), from the states before the last norm."""
     if network.mask_head is None:
-        return network(ids_BS), ids_BS.new_zeros((), dtype=torch.float32)
-    shown_BS, targets_BS = hide(network.config, ids_BS, generator)
-    h_BSW = network.states(shown_BS, network.seen(shown_BS))
-    hidden_BS = targets_BS != SHOWN
-    logits_XV = network.mask_head(h_BSW[hidden_BS], network.embed.weight)
-    return network.pool(h_BSW, shown_BS), masked_loss(logits_XV, targets_BS[hidden_BS])
+        return network(side.shown), side.shown.new_zeros((), dtype=torch.float32)
+    h_BSW = network.states(side.shown, network.seen(side.shown))
+    targets_N = side.targets.flatten()
+    first_X = (targets_N == SHOWN).to(torch.int8).argsort(stable=True)[: room(network.config.mask_rate, len(targets_N))]
+    logits_XV = network.mask_head(h_BSW.flatten(0, 1)[first_X], network.embed.weight)
+    return network.pool(h_BSW, side.shown), masked_loss(logits_XV, targets_N[first_X])

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.models.image_lstm import ImageLSTM
-from recstudy.models.networks.caption import Cache, Captioner, Eyes
+from recstudy.models.networks.caption import Cache, Eyes, PlainCaptioner
 from recstudy.models.networks.contract import Carry, Output
 
 
-class ImageLSTMNetwork(Captioner):
+class ImageLSTMNetwork(PlainCaptioner):
     """Equations (1)-(3)."""
 
     def __init__(self, config: ImageLSTM, classes: int) -> None:
@@ -28,19 +28,11 @@ class ImageLSTMNetwork(Captioner):
         self.lstm = nn.LSTM(config.width, config.width, batch_first=True)
         self.answer = nn.Linear(config.width, classes)
 
-    def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
-        assert tokens is not None, "a captioner starts with tokens"
-        return (tokens,)
-
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        h_BTD, _ = self.run(carry[0], *self.first(images))
+        h_BTD, _ = self.read(carry[0], self.begin(images))
         return Output(self.answer(h_BTD)), carry
 
-    def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
-        h_BTD, cache = self.run(tokens, *self.first(images)) if cache is None else self.run(tokens[:, -1:], *cache)
-        return self.answer(h_BTD[:, -1]), cache
-
-    def first(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def begin(self, images: Tensor) -> Cache:
         """What is added to every token, and h and c at the start, (B, D) each."""
         seen = self.eyes(images)
         if not self.merges:
@@ -48,8 +40,9 @@ class ImageLSTMNetwork(Captioner):
             return seen.new_zeros(h_BD.shape), h_BD, c_BD
         return seen, seen.new_zeros(seen.shape), seen.new_zeros(seen.shape)
 
-    def run(self, tokens: Tensor, e_BD: Tensor, h_BD: Tensor, c_BD: Tensor) -> tuple[Tensor, Cache]:
-        """Equation (1) or (2): every h (B, T, D), and with which to go on after the last token."""
+    def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """Equation (1) or (2)."""
+        e_BD, h_BD, c_BD = cache
         h_BTD, (h_1BD, c_1BD) = recur(self.lstm, self.embed(tokens) + e_BD[:, None], h_BD[None], c_BD[None])
         return h_BTD, (e_BD, h_1BD[0], c_1BD[0])
 

@@ -10,6 +10,7 @@ Shapes: B images, S tokens, R tokens that are read, D width, H heads, E width of
 """
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -235,6 +236,11 @@ class PatchEmbedding(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.project(images).flatten(2).transpose(1, 2)
+
+
+def own_precision(like: Tensor) -> AbstractContextManager[object]:
+    """Without autocast on the device of a tensor: products are computed in the precision that their factors have."""
+    return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)  # `meta` has no autocast
 
 
 def learned(*shape: int) -> nn.Parameter:

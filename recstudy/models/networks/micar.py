@@ -21,10 +21,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from recstudy.config import PAD
 from recstudy.models.backbone import LONGEST
 from recstudy.models.micar import EPS, MicarVLMoE
-from recstudy.models.networks.caption import PAD, Cache, Captioner
+from recstudy.models.networks.caption import Cache, Captioner
 from recstudy.models.networks.contract import Carry, Output
+from recstudy.models.networks.encoder_decoder import sinusoids
 from recstudy.models.networks.experts import GatedFFN, MixtureOfExperts, Routing
 from recstudy.models.networks.fusion import Fusion, Seen
 from recstudy.models.networks.layers import Past, Rotary
@@ -170,13 +172,6 @@ def routed(routing: Routing, valid_BT: Tensor) -> tuple[Tensor, ...]:
     scores, chosen = (part.unflatten(0, valid_BT.shape) for part in (routing.scores, routing.chosen))
     dropped = valid_BT.sum() * chosen.shape[-1] - routing.sizes.sum()
     return scores, chosen, routing.sizes, torch.special.entr(scores).sum(-1), dropped
-
-
-def sinusoids(places: int, width: int) -> Tensor:
-    """sin and cos of place x 10,000^(-2i/D) in turns, (places, D)."""
-    rates = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
-    angles = torch.outer(torch.arange(places, dtype=torch.float32), rates)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
 def xavier_uniform(part: nn.Module) -> None:

@@ -46,6 +46,7 @@ class RelationalMemory(nn.Module):
         rows_SD = torch.eye(self.slots, self.width, device=like.device, dtype=like.dtype)
         return rows_SD.expand(len(like), -1, -1)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # no graph of every token
     def forward(self, x_BTD: Tensor, m_BSD: Tensor) -> tuple[Tensor, Tensor]:
         """m_t (B, T, S D) after each word, and the memory after the last."""
         after = []

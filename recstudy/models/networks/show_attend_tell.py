@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from recstudy.config import PAD
 from recstudy.models.networks.backbones import BackboneNetwork
-from recstudy.models.networks.caption import PAD, Cache, PlainCaptioner
+from recstudy.models.networks.caption import Cache, PlainCaptioner
 from recstudy.models.networks.contract import Carry, Output
 from recstudy.models.show_attend_tell import ShowAttendTell
 
@@ -75,6 +76,7 @@ class ShowAttendTellNetwork(PlainCaptioner):
         looked_BP = (alpha_BTP * followed_BT[..., None]).sum(1)
         return self.alpha_c * (1 - looked_BP).square().mean()
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # 39 tokens in a graph: 227 s to compile it
     def _unrolled(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Tensor, Cache]:
         """Every h (B, T, D) and alpha (B, T, P)."""
         a_BPF, u_BPA, h_BD, c_BD = cache

@@ -117,12 +117,6 @@ class ImageTokenizer(nn.Module):
     def forward(self, images: Tensor) -> Codes:
         return self.quantiser(self.encoder(images))
 
-    @torch.no_grad()
-    def ids(self, images: Tensor, batch: int = 64) -> Tensor:
-        """Ids (N, K) of images (N, 3, size, size), 8-bit or from 0 to 1, some at a time."""
-        device = self.quantiser.codebook.device
-        return torch.cat([self(unit(part.to(device))).ids for part in images.split(batch)])
-
 
 class Decoder(nn.Module):
     """Equation (5)."""
