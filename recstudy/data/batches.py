@@ -1,12 +1,14 @@
 """Batches for the training loop: gathered, augmented and standardised by the chunk, on the device.
 
 The images stay uint8 on the device. On the CPU they are the cache's memory map itself, which all trials of a node share;
-a GPU gets them once a process. Work is done on chunks of several batches, because one batch of small images is far too
-little for a GPU, where augmentation costs about a hundred kernel launches whatever the number of images.
+a GPU gets them once a process, or chunk by chunk where they would fill it. Work is done on chunks of several batches,
+because one batch of small images is far too little for a GPU, where augmentation costs about a hundred kernel launches
+whatever the number of images.
 
 Shapes: B images of one worker's share of a batch, C channels, H height, W width, K classes.
 """
 
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,7 +22,8 @@ from recstudy.data.cache import Split
 
 CHUNK_IMAGES = 2048
 CHUNK_BYTES = 2**26  # 256 MiB once they are float32: fewer than 2,048 images where they are large
-_ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}  # train and test of one data set, for the next run
+SHARE = 0.5  # of the GPU's free memory that one split's images may take; the rest is for training
+_ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}  # train and test as the last run read them, for the next
 
 
 class Batch(NamedTuple):
@@ -94,9 +97,14 @@ class Batches:
 
     def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         groups = None if self.groups is None else send(self.groups[rows], self.device)
-        rows = send(rows, self.device)
-        labels = self.labels.index_select(0, rows).long()
-        return self.images.index_select(0, rows), labels, labels[:, :-1] if self.captions else groups
+        images, labels = self._rows_of(self.images, rows), self._rows_of(self.labels, rows).long()
+        return images, labels, labels[:, :-1] if self.captions else groups
+
+    def _rows_of(self, values: Tensor, rows: Tensor) -> Tensor:
+        """On the device, wherever `values` are."""
+        if values.device.type == self.device.type:
+            return values.index_select(0, send(rows, self.device))
+        return send(values.index_select(0, rows), self.device)
 
     def _own(self, batch: Batch) -> Batch:
         """This worker's share of what all of them see."""
@@ -128,14 +136,27 @@ def _pieces(rows: Tensor, size: int) -> Iterator[Tensor]:
 
 
 def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Images and labels on the device, the copy of a run before this one where there is one."""
+    """Images and labels on the device, the copy of a run before this one where there is one; images that would fill it stay."""
     here = torch.from_numpy(split.images), torch.from_numpy(split.labels)
     if device.type == "cpu":
         return here
     key = (split.source, device)
     if key not in _ON_GPU:
-        checksum = split.source.partition("/")[0]
-        for other in [other for other in _ON_GPU if not other[0].startswith(checksum)]:
-            del _ON_GPU[other]  # another data set would only take memory from this run
-        _ON_GPU[key] = here[0].to(device), here[1].to(device)
+        for other in [other for other in _ON_GPU if _reading(other[0]) != _reading(split.source)]:
+            del _ON_GPU[other]  # other data, or other features of the same, would only take memory from this run
+        images = here[0].to(device) if here[0].nbytes <= SHARE * _free(device) else here[0]
+        _ON_GPU[key] = images, here[1].to(device)
     return _ON_GPU[key]
+
+
+def _reading(source: str) -> tuple[str, str]:
+    """The data set and what is read of its images, of CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING."""
+    checksum, _, rest = source.partition("/")
+    return checksum, rest.partition("/")[2]
+
+
+def _free(device: torch.device) -> int:
+    """Bytes of the GPU that nobody uses, what torch keeps for later among them; other devices are not asked."""
+    if device.type != "cuda":
+        return sys.maxsize
+    return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

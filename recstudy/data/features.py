@@ -9,7 +9,7 @@ Shapes: N images of an official split, B images of a batch, P places of a grid, 
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,9 @@ BATCH = 64  # images; 224x224 pixels in float32 are 37 MiB
 Features = npt.NDArray[np.float32]
 
 
-def features(split: Split, backbone: nn.Module, name: str, device: torch.device) -> Features:
+def features(
+    split: Split, backbone: nn.Module, name: str, device: torch.device, report: Callable[[], None] = lambda: None
+) -> Features:
     """The features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows` says which count.
 
     Args:
@@ -34,6 +36,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
         backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F) or (B, P, F), in evaluation mode and on `device`.
         name: the backbone's with its grid, for the file.
         device: where to compute.
+        report: called after each batch that is computed.
 
     Raises:
         DataError: a cache folder that cannot be written.
@@ -44,7 +47,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
     if not _whole(file, len(split.images)):
         with alone(root, file.stem):
             if not _whole(file, len(split.images)):  # another process may have computed it while this one waited
-                _save(file, _computed(split, backbone, device), len(split.images))
+                _save(file, _computed(split, backbone, device, report), len(split.images))
     return np.asarray(np.load(file, mmap_mode="c"))
 
 
@@ -58,12 +61,13 @@ def checksum(network: nn.Module) -> str:
     return digest.hexdigest()[:20]
 
 
-def _computed(split: Split, backbone: nn.Module, device: torch.device) -> Iterator[Features]:
+def _computed(split: Split, backbone: nn.Module, device: torch.device, report: Callable[[], None]) -> Iterator[Features]:
     """A batch after the other: a grid of all images may be larger than memory."""
     for start in range(0, len(split.images), BATCH):
         with torch.inference_mode():
             found = backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float())
         yield found.float().cpu().contiguous().numpy()
+        report()
 
 
 def _save(file: Path, parts: Iterator[Features], count: int) -> None:
@@ -82,5 +86,5 @@ def _whole(file: Path, count: int) -> bool:
     """A file that a full disk or a lost mount cut short is computed again."""
     try:
         return len(np.load(file, mmap_mode="c")) == count
-    except (OSError, ValueError):
+    except (OSError, EOFError, ValueError):
         return False

@@ -29,6 +29,7 @@ PAIRS = 1000  # test pairs whose cosines are kept
 RANKS = (1, 5, 10)
 
 
+@torch.no_grad()
 def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
     """Contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
     images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, config))
@@ -56,7 +57,8 @@ def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Ten
 def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, float]:
     """Recall@k in percent, mean of both directions; equal captions are one."""
     cosines_NN = images_NW @ texts_NW.T
-    same_NN = (tokens[:, None] == tokens[None]).all(-1)
+    captions_N = tokens.unique(dim=0, return_inverse=True)[1]  # a number for each: N x N of tokens would be N x N x T
+    same_NN = captions_N[:, None] == captions_N[None]
     found = {}
     for k in RANKS:
         shares = []

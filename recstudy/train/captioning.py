@@ -7,6 +7,7 @@ Shapes: N images, T tokens.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from recstudy.models.networks.contract import Network
 from recstudy.train.decode import decode
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
 from recstudy.train.losses import answer_loss, token_hits
-from recstudy.train.parallel import total
+from recstudy.train.parallel import concatenated, rank_and_world, total
 from recstudy.train.routing import expert_use, kept
 from recstudy.train.watchdog import alive
 
@@ -65,7 +66,8 @@ def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence
 def findings(
     network: Network, test: Batches, train: Batches, config: RunConfig, data: DataSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a result states of the captions, and what is kept to look at.
+    """What a result states of the captions, and what is kept to look at: by a group's first worker, while the others write
+    their share of the `captions`.
 
     Raises:
         Diverged: a loss is not finite.
@@ -73,11 +75,11 @@ def findings(
     assert isinstance(network, Captioner)
     assert data.tokenizer is not None
     assert data.test.captions is not None
+    ids = captions(network, test, config, data.tokenizer)  # first: the others write theirs at once
     loss, accuracy = selection_scores(network, test, config)
     if not np.isfinite(loss):
         raise Diverged("the loss of the test set is not finite")
     _, seen = selection_scores(network, train, config)
-    ids = captions(network, test, config, data.tokenizer)
     written = [data.tokenizer.decode(row) for row in ids]
     references = [data.test.captions[row] for row in data.test.rows]
     scores, rate = caption_scores(written, references), rated(written, references)
@@ -120,13 +122,21 @@ def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, fl
     return {str(depth): 100 * (hits / tokens).item() for depth, (_, hits, tokens, _) in zip(depths, sums, strict=True)}
 
 
-def captions(network: Captioner, batches: Batches, config: RunConfig, tokenizer: Tokenizer) -> list[list[int]]:
-    """The ids of the model's own caption of every image, as `decode` gives them."""
+def captions(network: Network, batches: Batches, config: RunConfig, tokenizer: Tokenizer | None) -> list[list[int]]:
+    """The ids of the model's own caption of every image, as `decode` gives them.
+
+    Every worker of a group calls this, with batches that are no share: whole ones of them are shared out, in their order.
+    """
     model = config.model
     assert isinstance(model, CaptionModel)
+    assert isinstance(network, Captioner)
+    assert tokenizer is not None
     network.eval()
-    written: list[list[int]] = []
-    for batch in batches.plain(max(1, own_batch(config) // model.beam)):
+    rank, world = rank_and_world()
+    size = written_at_once(config)
+    count = -(-len(batches.rows) // size)
+    written = [batches.labels.new_empty(0, batches.labels.shape[1], dtype=torch.int64)]
+    for batch in islice(batches.plain(size), count * rank // world, count * (rank + 1) // world):
         alive()
         with autocast(batch.images.device, config.train):
             ids = decode(
@@ -139,8 +149,21 @@ def captions(network: Captioner, batches: Batches, config: RunConfig, tokenizer:
                 width=model.beam,
                 length_normalisation=model.length_normalisation,
             )
-        written += ids.tolist()
-    return written
+        written.append(ids)
+    return concatenated(torch.cat(written)).tolist()
+
+
+def written_at_once(config: RunConfig) -> int:
+    """Images of a batch whose captions are written: so many that it fits where training does.
+
+    The keys and values of every beam and of every supervision step are kept: of 3 beams and 16 steps, 48 times those of one
+    pass over the caption. 003's search depends on which images share a batch, so the number of workers does not count there.
+    """
+    model = config.model
+    assert isinstance(model, CaptionModel)
+    beams = 1 if model.decode == "greedy" else model.beam
+    images = 2 * config.train.batch_size if model.decode == "official_quirk" else own_batch(config)
+    return max(1, images // (beams * config.train.evaluation_steps))
 
 
 def described(model: Any) -> str:

@@ -1,7 +1,7 @@
 """What a network has learned: the selection split after each epoch, the test set once, at the end.
 
 Every function takes the network with the weights to be judged and leaves it in evaluation mode. Prediction is shared by a
-group's workers as training is; the test set is looked at by one of them.
+group's workers as training is; the test set is looked at by one of them, while all of them write its captions.
 
 Shapes: N images, K classes.
 """

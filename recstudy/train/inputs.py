@@ -21,6 +21,7 @@ from recstudy.models.networks.contract import Network
 from recstudy.models.networks.fuselip_weights import load_public, public_hash
 from recstudy.models.networks.vq import ImageTokenizer
 from recstudy.train.prepared import encoder_weights, image_codes, image_tokenizer
+from recstudy.train.watchdog import alive
 
 Read = Callable[[Split], Split]
 
@@ -37,8 +38,13 @@ def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read
     return lambda split: split, {}
 
 
-def equip(network: Network, config: RunConfig, data: DataSet, align: Callable[[RunConfig], dict[str, Tensor]]) -> None:
-    """Give a captioner the FuseLIP encoder that `align` trains, where it has one, and an aligner the public weights."""
+def equip(
+    network: Network, config: RunConfig, data: DataSet, facts: dict[str, Any], align: Callable[[RunConfig], dict[str, Tensor]]
+) -> None:
+    """Give a captioner the FuseLIP encoder that `align` trains, where it has one, and an aligner the public weights.
+
+    `facts`: what `reader` states of the image tokenizer that the encoder learns from.
+    """
     model = config.model
     begin(network, model)
     if not isinstance(model, CaptionModel) or model.fuselip is None:
@@ -46,12 +52,11 @@ def equip(network: Network, config: RunConfig, data: DataSet, align: Callable[[R
     eyes = network.get_submodule("eyes.injection.encoder")
     own = model.fuselip
     train = TrainConfig(
-        epochs=own.epochs, batch_size=own.batch_size, learning_rate=own.learning_rate, warmup=0.1, weight_decay=0.1,
-        ema_decay=0.0, selection="last",
+        epochs=own.epochs, batch_size=own.batch_size, learning_rate=own.learning_rate, schedule="update", warmup=0.1,
+        weight_decay=0.1, ema_decay=0.0, selection="last",
     )  # fmt: skip
     aligned = RunConfig(data=config.data, model=own.aligner, train=train)
-    begun = public_hash(Path(own.aligner.files)) if own.aligner.files else ""
-    weights = encoder_weights(aligned, data, begun, lambda: align(aligned))
+    weights = encoder_weights(aligned, data, facts["image_hash"], lambda: align(aligned))
     eyes.load_state_dict({name.removeprefix("encoder."): value for name, value in weights.items()})
 
 
@@ -66,7 +71,7 @@ def _features(model: CaptionModel, backbone: BackboneNetwork, device: torch.devi
     name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
 
     def read(split: Split) -> Split:
-        images: Any = features(split, backbone, name, device)
+        images: Any = features(split, backbone, name, device, alive)
         return replace(split, images=images, source=f"{split.source}/{name}-{model.weights}")
 
     return read

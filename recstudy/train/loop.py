@@ -35,7 +35,7 @@ from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.inputs import equip, reader
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, learning_rate, make_optimizers, set_learning_rate
-from recstudy.train.parallel import average_buffers, rank_and_world, sum_gradients, total
+from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
 from recstudy.train.seeds import draw
 from recstudy.train.watchdog import alive
 
@@ -87,21 +87,23 @@ class Training:
         self.config, self.data, self.device = config, data, device
         torch.manual_seed(draw(config.seed, "weights"))
         network = build(config.model, config.data).to(device)
-        equip(network, config, data, self._aligned)
+        self._read, self.facts = reader(config, data, device)
+        equip(network, config, data, self.facts, self._aligned)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
         self.trace: dict[str, Any] = {}  # the last epoch's losses, update by update
         self._extras: list[Tensor] = []  # what the network added to this epoch's losses
         self.kept: dict[str, Any] = {}  # what a person may look at, by file of the run's folder, after `finish`
-        self._read, self._facts = reader(config, data, device)
         self._forward = torch.compile(network, dynamic=False) if compile else network
         self._train, self._selection = self._batches(data.train), self._batches(self._selection_split())
+        self._read(data.test)  # what is computed of its images is, before training is watched; `finish` finds it
 
     def _aligned(self, config: RunConfig) -> dict[str, Tensor]:
-        """Weights of an encoder that is trained before this run's network is."""
-        training = Training(config, self.data, self.device)
-        for _ in training.epochs():
-            alive()
+        """Weights of an encoder that is trained before this run's network is, by one worker of a group."""
+        with solo():
+            training = Training(config, self.data, self.device)
+            for _ in training.epochs():
+                alive()
         return training.state.network.state_dict()
 
     def _batches(self, split: Split, shared: bool = True) -> Batches:
@@ -292,14 +294,23 @@ class Training:
         return {"selection_loss": loss, **defined({f"selection_{self.config.score}": reached})}
 
     def finish(self) -> dict[str, Any]:
-        """Load the selected weights and look at the test set, this once."""
+        """Load the selected weights and look at the test set, this once.
+
+        Every worker of a group calls this. The first gives what a result states; the others write captions with it, and give
+        nothing.
+        """
         state, config = self.state, self.config
         if state.best.weights:
             state.evaluated.load_state_dict(state.best.weights)
-        test, train = (self._batches(split, shared=False) for split in (self.data.test, self.data.train))
+        test = self._batches(self.data.test, shared=False)
+        if rank_and_world()[0] != 0:
+            if self._judge is captioning:
+                captioning.captions(state.evaluated, test, config, self.data.tokenizer)
+            return {}
+        train = self._batches(self.data.train, shared=False)
         found, self.kept = self._judge.findings(state.evaluated, test, train, config, self.data)
-        if self._facts:
-            found["tokenizer"] = found.get("tokenizer", {}) | self._facts
+        if self.facts:
+            found["tokenizer"] = found.get("tokenizer", {}) | self.facts
         selected = {
             "split": config.train.selection,
             "epoch": state.best.epoch if state.best.weights else state.epoch - 1,

@@ -2,14 +2,32 @@
 
 Every worker computes its share of the global batch; gradients are summed once a step in one flat message. With the
 share weighted by its part of the global batch, k workers take the step that one worker would take, but for what is
-drawn or computed within a share: dropout masks, and batch norm, which sees its worker's images alone.
+drawn or computed within a share: dropout masks; batch norm, which sees its worker's images alone; the pairs of a contrastive
+loss, where a caption is told apart from its share's other images only; and the balance of experts, whose loads are a share's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+_alone = False  # in a `solo` block
+
+
+@contextmanager
+def solo() -> Iterator[None]:
+    """Within the block this worker is alone: it waits for no other one, and none waits for it.
+
+    For what one worker makes and the others find: they may wait for its file, and would never answer a message.
+    """
+    global _alone
+    before, _alone = _alone, True
+    try:
+        yield
+    finally:
+        _alone = before
 
 
 def rank_and_world() -> tuple[int, int]:
@@ -85,4 +103,4 @@ def wait_for_all() -> None:
 
 
 def _several() -> bool:
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    return not _alone and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

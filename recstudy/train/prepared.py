@@ -4,23 +4,27 @@
     RECSTUDY_CACHE/codes-DIGEST.npy              (N, K) int32, its codes of all images of one official split
     RECSTUDY_CACHE/fuselip-DIGEST.safetensors    the encoder of an aligner, trained as its own run config says
 
-A digest covers all that decides the content: the data's checksum, the configs and, of codes, the tokenizer's hash. Another
-process that wants the same waits for the one that makes it.
+A digest covers all that decides the content: the data's checksum, the training rows, the configs and, of codes and of an
+encoder that learned from them, the image tokenizer's hash. Another process that wants the same waits for the one that makes it.
 """
 
 import hashlib
+import io
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from recstudy.config import RunConfig, canonical
 from recstudy.data.cache import DataSet, Split, alone, cache_folder
 from recstudy.data.images import Tokens
+from recstudy.errors import DataError
 from recstudy.files import write_whole
 from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, unit
 from recstudy.models.networks.vq_file import load_tokenizer, save_tokenizer
@@ -29,17 +33,21 @@ from recstudy.train.tokenizer import Progress, train_tokenizer
 from recstudy.train.watchdog import alive
 
 BATCH = 64
+DAMAGED = (OSError, EOFError, ValueError, SafetensorError, DataError)  # how readers say that a file is not there, or not whole
+T = TypeVar("T")
 
 
-def made(kind: str, ending: str, decides: Any, make: Callable[[Path], None]) -> Path:
-    """The file of what `decides` stands for, made first where it is missing."""
+def made(kind: str, ending: str, decides: Any, make: Callable[[Path], None], read: Callable[[Path], T]) -> T:
+    """What `read` gives of the file of what `decides` stands for, which is made first where it is missing or damaged."""
     digest = hashlib.sha256(canonical([kind, decides]).encode()).hexdigest()[:16]
     file = cache_folder() / f"{kind}-{digest}.{ending}"
-    if not file.exists():
-        with alone(cache_folder(), file.stem):
-            if not file.exists():  # another process may have made it while this one waited
-                make(file)
-    return file
+    with suppress(*DAMAGED):
+        return read(file)
+    with alone(cache_folder(), file.stem):
+        with suppress(*DAMAGED):  # another process may have made it while this one waited
+            return read(file)
+        make(file)
+    return read(file)
 
 
 def image_tokenizer(
@@ -57,9 +65,8 @@ def image_tokenizer(
         network, facts = train_tokenizer(images, config, epochs, seed=0, report=report, device=device)
         save_tokenizer(network, facts, title, file)
 
-    rows = hashlib.sha256(np.sort(data.train.rows).tobytes()).hexdigest()
-    decides = [data.train.source, rows, config.model_dump(mode="json"), epochs]
-    network, header = load_tokenizer(made("vq", "safetensors", decides, train))
+    decides = [data.train.source, _rows(data), config.model_dump(mode="json"), epochs]
+    network, header = made("vq", "safetensors", decides, train, load_tokenizer)
     return network.to(device).eval(), header
 
 
@@ -73,21 +80,30 @@ def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, de
             images = torch.from_numpy(np.asarray(split.images[start : start + BATCH])).to(device)
             with torch.no_grad():
                 parts.append(tokenizer(unit(images)).ids.cpu())
-        temporary = file.with_suffix(".tmp.npy")
-        np.save(temporary, torch.cat(parts).to(torch.int32).numpy())
-        temporary.rename(file)
+        buffer = io.BytesIO()
+        np.save(buffer, torch.cat(parts).to(torch.int32).numpy())
+        write_whole(file, buffer.getvalue())
 
-    file = made("codes", "npy", [split.source, tokenizer_hash], compute)
-    return np.asarray(np.load(file, mmap_mode="c"))
+    def read(file: Path) -> Tokens:
+        return np.asarray(np.load(file, mmap_mode="c"))
+
+    return made("codes", "npy", [split.source, tokenizer_hash], compute, read)
 
 
-def encoder_weights(config: RunConfig, data: DataSet, begun: str, train: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+def encoder_weights(
+    config: RunConfig, data: DataSet, tokenizer_hash: str, train: Callable[[], dict[str, Tensor]]
+) -> dict[str, Tensor]:
     """Weights of an aligner's encoder trained as `config` says, by `train` where that has not been done here.
 
-    `begun`: the hash of the public weights that it begins with; empty for drawn ones.
+    `tokenizer_hash`: of the image tokenizer; that of public weights covers the encoder's, which training begins with.
     """
 
     def keep(file: Path) -> None:
         write_whole(file, save({name: value.detach().cpu().contiguous() for name, value in train().items()}))
 
-    return load_file(made("fuselip", "safetensors", [data.checksum, config.deciding, *filter(None, [begun])], keep))
+    decides = [data.checksum, _rows(data), tokenizer_hash, config.deciding]
+    return made("fuselip", "safetensors", decides, keep, load_file)
+
+
+def _rows(data: DataSet) -> str:
+    return hashlib.sha256(np.sort(data.train.rows).tobytes()).hexdigest()

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig
+from recstudy.config import PAD, RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.text import Tokenizer
-from recstudy.models.networks.caption import PAD, Captioner
+from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.micar import MicarNetwork
 from recstudy.models.networks.show_attend_tell import ShowAttendTellNetwork
 from recstudy.train.evaluate import autocast, own_batch

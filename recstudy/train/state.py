@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 FORMAT = 1  # of a checkpoint's content; one of another format is of no use
 KEPT = 2
 DIGEST = 32  # bytes of a sha256
+OTHER_CAPTIONS = "the captions have changed since. Put the old ones back"
+OTHER_CODES = (
+    "a machine that has none trains its own. Copy vq-*.safetensors from RECSTUDY_CACHE where the run began, or go on there"
+)
 
 
 def save_checkpoint(training: Training, folder: Path, write: bool = True) -> None:
@@ -49,6 +53,7 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
         "optimizers": [optimizer.state_dict() for optimizer in state.optimizers],
         "slots": slots,
         "tokenizer": _words(training),
+        "image_tokenizer": _codes(training),
         "best": vars(state.best),
         "spent": state.spent,
     }
@@ -69,7 +74,8 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
     """Continue from the newest good checkpoint of `folder`; False where there is none.
 
     Raises:
-        DataError: its tokens were made by another text tokenizer than the data's, so its weights mean other words.
+        DataError: its tokens were made by another text tokenizer than the data's, or its images' codes by another image
+            tokenizer than this machine's, so its weights mean other words or other images.
     """
     for path in checkpoints(folder):
         content = _read(path)
@@ -79,7 +85,8 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
         if content.get("format") != FORMAT:
             log.warning("%s was written by another version of recstudy; not used", path)
             continue
-        _check_words(path, content.get("tokenizer"), _words(training))
+        _check(path, "text", content.get("tokenizer"), "the data", _words(training), OTHER_CAPTIONS)
+        _check(path, "image", content.get("image_tokenizer"), "this machine", _codes(training), OTHER_CODES)
         _restore(training, content)
         return True
     return False
@@ -109,12 +116,17 @@ def _words(training: Training) -> str:
     return "" if tokenizer is None else f"{tokenizer.name} ({tokenizer.size:,} ids, {tokenizer.checksum[:12]})"
 
 
-def _check_words(path: Path, own: str | None, found: str) -> None:
+def _codes(training: Training) -> str:
+    """The hash of the image tokenizer; empty for images that are not read as codes."""
+    return str(training.facts.get("image_hash", ""))
+
+
+def _check(path: Path, kind: str, own: str | None, place: str, found: str, fix: str) -> None:
     """A checkpoint from before this was kept says nothing (None)."""
     if own is not None and own != found:
         raise DataError(
-            f"{path} was trained with the text tokenizer {own or 'none'}, but that of the data is {found or 'none'}: the "
-            f"captions have changed since. Put the old ones back, or remove {path.parent} to train anew."
+            f"{path} was trained with the {kind} tokenizer {own or 'none'}, but that of {place} is {found or 'none'}: {fix}, "
+            f"or remove {path.parent} to train anew."
         )
 
 

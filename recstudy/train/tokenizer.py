@@ -59,11 +59,13 @@ def train_tokenizer(
 
 @torch.no_grad()
 def quality(network: VQNetwork, images: Tensor) -> dict[str, float]:
-    """PSNR and codebook use on images (N, 3, size, size)."""
-    parts = [(unit(part), *network(unit(part.to(_device(network))))) for part in images.split(BATCH)]
-    again = torch.cat([part[1].cpu() for part in parts])
-    ids = torch.cat([codes.ids.cpu() for _, _, codes in parts])
-    return {"psnr": psnr(again, torch.cat([part[0] for part in parts])), **codebook_use(ids, network.config.codebook)}
+    """PSNR and codebook use on images (N, 3, size, size), of which a batch at a time is drawn again."""
+    decibels, ids = 0.0, []
+    for part in images.split(BATCH):
+        again, codes = network(unit(part.to(_device(network))))
+        decibels += psnr(again.cpu(), unit(part)) * len(part)
+        ids.append(codes.ids.cpu())
+    return {"psnr": decibels / len(images), **codebook_use(torch.cat(ids), network.config.codebook)}
 
 
 def _fit(

@@ -22,7 +22,7 @@ import torch
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import StorageError
-from recstudy.records import Json, RunFolder, append_line, write_json, write_whole
+from recstudy.records import Json, RunFolder, append_line, read_lines, write_json, write_whole
 from recstudy.train.account import origin, spent
 from recstudy.train.evaluate import Diverged
 from recstudy.train.failures import failure_class
@@ -140,7 +140,7 @@ def _outcome(training: Training, folder: RunFolder, report: Report, leave: Calla
     try:
         if not _train(training, folder, report, leave, write):
             return {"status": "drained"}
-        return {"status": "done", **(training.finish() if write else {})}
+        return {"status": "done", **training.finish()}
     except Diverged as error:
         return {"status": "diverged", "error": str(error), "metrics": {}}
 
@@ -174,7 +174,8 @@ def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, 
         write_json(path, content) if path.suffix == ".json" else write_whole(path, _archive(content))
     if outcome["status"] == "done":
         save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
-    code = {"commit": trial.commit, "dirty": trial.dirty, "commits": folder.commits}
+    dirty = any(line.get("dirty") for line in read_lines(folder.attempts))
+    code = {"commit": trial.commit, "dirty": dirty, "commits": folder.commits}
     made = {"provenance": {**code, **origin(training), "started": started, "finished": now()}}
     folder.finish({**outcome, "cost": spent(training), "attempts": folder.tries, **made})
     folder.sweep()

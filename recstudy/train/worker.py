@@ -19,6 +19,9 @@ from recstudy.config import Place
 from recstudy.train.parallel import first_says
 from recstudy.train.trial import Report, Trial, run_trial
 
+# Seconds that the workers of a group wait for each other: the first one alone computes the metrics of a test. One that dies
+# or hangs ends the group by itself (watchdog.py), so that this need not be short.
+PATIENCE_S = 86_400
 RESTARTS = 2  # of a group of workers, or of a trial's process, that was killed
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
 ASK_S = 5.0  # between two questions whether the node is drained; notices come a minute or more ahead
@@ -53,7 +56,7 @@ def _on_train_workers(trial: Trial, place: Place) -> None:
         train_loop_config=asdict(trial),
         scaling_config=scaling,
         # NCCL wants a GPU a worker; what is agreed on beside the gradients are tensors on the CPU.
-        torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo"),
+        torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo", timeout_s=PATIENCE_S),
         run_config=ray.train.RunConfig(
             name=f"train-{trial.run_id}",
             storage_path=trial.scratch,

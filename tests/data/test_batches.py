@@ -185,6 +185,32 @@ def test_cpu_images_are_the_memory_map_itself(digits):
     assert made.images.data_ptr() == digits.train.images.ctypes.data
 
 
+def test_gpu_keeps_what_the_last_run_read_and_no_other_features_of_the_same_images(digits, monkeypatch):
+    monkeypatch.setattr(batches, "_ON_GPU", {})
+    meta = torch.device("meta")
+    for split in (digits.train, digits.test):
+        batches._resident(split, meta)
+    for reading in ("resnet101-14x14-random", "resnet18-random"):
+        read = [replace(split, source=f"{split.source}/{reading}") for split in (digits.train, digits.test)]
+        for split in read:
+            batches._resident(split, meta)
+
+    assert list(batches._ON_GPU) == [(split.source, meta) for split in read]
+
+
+def test_images_that_would_fill_a_gpu_come_chunk_by_chunk(digits, monkeypatch):
+    """Features of a grid of places of all images may be larger than any GPU: 196 x 2,048 of 69,862 are 112 GB."""
+    monkeypatch.setattr(batches, "_ON_GPU", {})
+    monkeypatch.setattr(batches, "SHARE", 0.0)
+    meta = torch.device("meta")
+    there = Batches(digits.train, digits.mean, digits.std, 10, 32, Augment(), 0, meta)
+    batch, on_cpu = next(there.epoch(0)), next(make(digits.train, 32).epoch(0))
+
+    assert (there.images.device.type, there.labels.device.type) == ("cpu", "meta")
+    assert there.images.data_ptr() == digits.train.images.ctypes.data
+    assert (batch.images.device.type, batch.images.shape, batch.images.dtype) == ("meta", on_cpu.images.shape, torch.float32)
+
+
 def test_gpu_gets_the_images_of_a_data_set_once(digits, monkeypatch):
     """On `meta` in a GPU's place: a second run finds the copy, validation shares it, another data set replaces it."""
     monkeypatch.setattr(batches, "_ON_GPU", {})

@@ -79,11 +79,20 @@ def test_a_grid_is_another_file(own_cache):
     assert len(list(own_cache.glob("features-small*.npy"))) == 2
 
 
-def test_a_damaged_file_is_computed_again(own_cache):
+def test_each_batch_is_reported():
+    """A watchdog takes it for a sign of life."""
+    signs = []
+    features(split_of("a/train"), backbone(), "small", CPU, lambda: signs.append(1))
+
+    assert len(signs) == 2
+
+
+@pytest.mark.parametrize("left", [1000, 0])
+def test_a_damaged_file_is_computed_again(own_cache, left):
     network = backbone()
     whole = np.array(features(split_of("a/train"), network, "small", CPU))
     (file,) = own_cache.glob("features-*.npy")
-    file.write_bytes(file.read_bytes()[:1000])
+    file.write_bytes(file.read_bytes()[:left])
 
     assert np.array_equal(features(split_of("a/train"), network, "small", CPU), whole)
     assert network.seen == 140

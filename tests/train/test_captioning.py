@@ -14,6 +14,7 @@ from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageHRM, ImageLSTM, ImageTRM
 from recstudy.train.alignment import recalls
+from recstudy.train.captioning import captions, written_at_once
 from recstudy.train.loop import Training
 from recstudy.train.losses import answer_loss, right, token_hits
 
@@ -155,3 +156,20 @@ def test_a_caption_is_never_cut_where_nobody_counts():
             ConfigError, match=r"context must hold the 41 tokens of data.length, but got 40. A shorter data.length cuts"
         ):
             config(MODELS[name]).with_changes({"data.length": 41})
+
+
+@pytest.mark.parametrize(("method", "together"), [("beam", 2), ("greedy", 4)])
+def test_writing_fits_where_training_does(method, together):
+    """Of 8 images a batch, 16 fit without a backward pass; 4 supervision steps and 2 beams of each are kept."""
+    run = RunConfig(
+        data=PhantomCaptions(limit=24),
+        model=MODELS["trm"].model_copy(update={"decode": method, "beam": 2}),
+        train=TrainConfig(batch_size=8, evaluation_steps=4),
+    )
+    training = Training(run, load(run.data, Path()), CPU)
+    seen = []
+    training.state.network.eyes.register_forward_hook(lambda eyes, images, features: seen.append(len(features)))
+
+    written = captions(training.state.network, training._batches(training.data.test), run, training.data.tokenizer)
+
+    assert (written_at_once(run), max(seen), sum(seen), len(written)) == (together, together, 24, 24)

@@ -14,8 +14,9 @@ import torch.multiprocessing as mp
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, PhantomCaptions, PhantomXray
 from recstudy.data.cache import load
-from recstudy.models import HRM, HRMImage, ImageLSTM
+from recstudy.models import HRM, VQ, Aligner, FuseEyes, FuseLIP, HRMImage, ImageLSTM, ImageTRM
 from recstudy.records import RunFolder, read_lines
+from recstudy.train.captioning import captions
 from recstudy.train.evaluate import predict
 from recstudy.train.loop import Training
 from recstudy.train.parallel import concatenated
@@ -64,7 +65,7 @@ def joined(rank: int, world: int, folder: str) -> None:
 
 
 def worker_of_a_captioner(rank: int, world: int, folder: str) -> None:
-    """What every worker does, as `trial.py` does it: train, and the first one tests while the others wait."""
+    """What every worker does, as `trial.py` does it: train, write captions together, and the first one judges them."""
     joined(rank, world, folder)
     config = RunConfig(
         data=PhantomCaptions(limit=32, size=32), model=ImageLSTM(backbone="small", weights="random", tuned=True, width=16),
@@ -72,8 +73,9 @@ def worker_of_a_captioner(rank: int, world: int, folder: str) -> None:
     )  # fmt: skip
     training = Training(config, load(config.data, Path(folder)), torch.device("cpu"))
     list(training.epochs())
+    found = training.finish()
     if rank == 0:
-        Path(folder, "found.json").write_text(json.dumps(training.finish()))
+        Path(folder, "found.json").write_text(json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -85,8 +87,72 @@ def test_a_group_that_trains_a_captioner_comes_to_its_end(tmp_path):
     assert 0 < json.loads((tmp_path / "found.json").read_text())["metrics"]["token_accuracy"] < 100
 
 
+def captions_of(rank: int, world: int, folder: str) -> dict[str, list[list[int]]]:
+    """By method, what the same drawn weights write of the 21 test images; and how many images this worker looked at."""
+    config = RunConfig(
+        data=PhantomCaptions(limit=21, size=32, length=12), model=ImageLSTM(backbone="small", weights="random", width=16, beam=2),
+        train=TrainConfig(epochs=1, batch_size=4),
+    )  # fmt: skip
+    data, found, seen = load(config.data, Path(folder)), {}, []
+    for method in ("greedy", "beam", "official_quirk"):
+        run = config.with_changes({"model.decode": method})
+        training = Training(run, data, torch.device("cpu"))
+        network = training.state.network
+        torch.nn.init.normal_(network.answer.weight, std=3.0)  # likes and dislikes, so that images have captions of their own
+        network.eyes.register_forward_hook(lambda eyes, images, features: seen.append(len(features)))
+        found[method] = captions(network, training._batches(data.test, shared=False), run, data.tokenizer)
+    Path(folder, f"captions-{world}-{rank}.json").write_text(json.dumps([found, sum(seen)]))
+    return found
+
+
+def worker_that_writes(rank: int, world: int, folder: str) -> None:
+    joined(rank, world, folder)
+    captions_of(rank, world, folder)
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gloo's file rendezvous is tried on Linux only")
+def test_a_group_writes_the_captions_of_one_worker_in_their_order(tmp_path):
+    """Each image is looked at by one of the two; in 003's search, with the images that share its batch for one worker."""
+    alone = captions_of(0, 1, str(tmp_path))
+    mp.spawn(worker_that_writes, (2, str(tmp_path)), nprocs=2)
+
+    (one, first), (two, second) = (json.loads((tmp_path / f"captions-2-{rank}.json").read_text()) for rank in (0, 1))
+    assert one == two == alone
+    assert all(len(set(map(tuple, written))) > 5 for written in alone.values())
+    assert (first + second, min(first, second) > 20) == (3 * 21, True)
+
+
+def worker_with_fuselip(rank: int, world: int, folder: str) -> None:
+    """Both want an encoder that is not there yet: one aligns it, the other waits for its file."""
+    os.environ["RECSTUDY_CACHE"] = f"{folder}/cache"
+    joined(rank, world, folder)
+    aligner = Aligner(
+        encoder=FuseLIP(width=8, heads=1, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=8, context=40),
+        tokenizer=VQ(size=32, patch=16, codes=4, codebook=8, width=8, layers=1, heads=1), tokenizer_epochs=1,
+    )  # fmt: skip
+    eyes = FuseEyes(aligner=aligner, epochs=1, batch_size=8)
+    config = RunConfig(
+        data=PhantomCaptions(limit=32, size=32),
+        model=ImageTRM(backbone="fuselip", fuselip=eyes, width=16, heads=2, layers=1, cycles=1, latent_steps=1),
+        train=TrainConfig(epochs=1, batch_size=8, ema_decay=0.0),
+    )  # fmt: skip
+    encoder = Training(config, load(config.data, Path(folder)), torch.device("cpu")).state.network.eyes.injection.encoder
+    torch.save(encoder.state_dict(), f"{folder}/encoder-{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gloo's file rendezvous is tried on Linux only")
+def test_a_group_aligns_its_encoder_once(tmp_path):
+    mp.spawn(worker_with_fuselip, (2, str(tmp_path)), nprocs=2)
+
+    one, two = (torch.load(tmp_path / f"encoder-{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert len(list((tmp_path / "cache").glob("fuselip-*.safetensors"))) == 1
+
+
 def worker_of_the_last_epoch(rank: int, world: int, folder: str) -> None:
-    """What every worker of a group does without a selection, as `trial.py` does it: train, and the first one tests."""
+    """What every worker of a group does without a selection, as `trial.py` does it: train and finish; the first one tests."""
     joined(rank, world, folder)
     config = RunConfig(
         data=Digits(limit=31), model=HRMImage(width=16, heads=2, low_layers=1, high_layers=1, patch=4),
@@ -94,8 +160,9 @@ def worker_of_the_last_epoch(rank: int, world: int, folder: str) -> None:
     )  # fmt: skip
     training = Training(config, load(config.data, Path(folder)), torch.device("cpu"))
     list(training.epochs())
+    found = training.finish()
     if rank == 0:
-        Path(folder, "found.json").write_text(json.dumps(training.finish()))
+        Path(folder, "found.json").write_text(json.dumps(found))
     test = training._batches(training.data.test)  # 31 = 16 + 15: shares of 8 and 7 or less
     (logits,), labels = predict(training.state.evaluated, test, config)
     assert logits.shape == (len(labels), 10)

@@ -1,3 +1,5 @@
+import hashlib
+import io
 import logging
 from pathlib import Path
 
@@ -12,9 +14,10 @@ from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import CaptionFolder, Digits
 from recstudy.data.cache import load
 from recstudy.errors import DataError
-from recstudy.models import ImageLSTM, ViTRM
+from recstudy.models import VQ, Aligner, FuseLIP, ImageLSTM, ViTRM
+from recstudy.models.networks.vq_file import load_tokenizer, save_tokenizer
 from recstudy.train.loop import Training
-from recstudy.train.state import checkpoints, load_checkpoint, save_checkpoint, save_weights
+from recstudy.train.state import DIGEST, checkpoints, load_checkpoint, save_checkpoint, save_weights
 
 RUN = RunConfig(
     data=Digits(limit=32),
@@ -78,7 +81,6 @@ def test_without_a_good_checkpoint_a_run_begins_anew(tmp_path):
 
 
 def test_a_checkpoint_that_would_execute_something_is_not_read(tmp_path):
-    import hashlib
     import pickle
 
     archive = pickle.dumps(Path())
@@ -176,3 +178,48 @@ def test_other_captions_of_the_same_words_go_on(films, tmp_path):
     write_captions(films, word="right")
 
     assert load_checkpoint(captioner(films, "byte"), tmp_path)
+
+
+def aligner(place: Path, cache: str, monkeypatch) -> Training:
+    """Each cache is a machine's."""
+    monkeypatch.setenv("RECSTUDY_CACHE", str(place.parent / cache))
+    data = CaptionFolder(path=place.name, size=16, length=32, tokenizer="byte")
+    encoder = FuseLIP(width=8, heads=1, layers=1, text_vocabulary=260, bos=1, eos=2, codes=4, codebook=8, context=40)
+    tokenizer = VQ(size=16, patch=8, codes=4, codebook=8, width=8, layers=1, heads=1)
+    model = Aligner(encoder=encoder, tokenizer=tokenizer, tokenizer_epochs=1)
+    config = RunConfig(data=data, model=model, train=TrainConfig(epochs=2, batch_size=4))
+    return Training(config, load(data, place.parent), torch.device("cpu"))
+
+
+def test_a_checkpoint_refuses_codes_of_another_image_tokenizer(films, tmp_path, monkeypatch):
+    """As on a node whose hardware rounds otherwise: the same run, but its tokenizer came out with another bit."""
+    run = aligner(films, "here", monkeypatch)
+    next(run.epochs())
+    save_checkpoint(run, tmp_path)
+    aligner(films, "there", monkeypatch)
+    (kept,) = (tmp_path / "there").glob("vq-*.safetensors")
+    network, header = load_tokenizer(kept)
+    network.tokenizer.encoder.class_token.data += 1
+    save_tokenizer(network, header["facts"], header["trained_on"], kept)
+    other = aligner(films, "there", monkeypatch)
+    assert other.config.run_id == run.config.run_id
+
+    fix = r"Copy vq-\*.safetensors from RECSTUDY_CACHE where the run began, or go on there, or remove \S+ to train anew"
+    with pytest.raises(DataError, match=rf"with the image tokenizer \w{{20}}, but that of this machine is \w{{20}}: .*{fix}"):
+        load_checkpoint(other, tmp_path)
+    assert load_checkpoint(run, tmp_path)
+
+
+def test_a_checkpoint_that_names_no_tokenizers_is_used(films, tmp_path, monkeypatch):
+    """Those of earlier versions."""
+    run = aligner(films, "here", monkeypatch)
+    next(run.epochs())
+    save_checkpoint(run, tmp_path)
+    (path,) = checkpoints(tmp_path)
+    content = torch.load(io.BytesIO(path.read_bytes()[:-DIGEST]), weights_only=True)
+    del content["tokenizer"], content["image_tokenizer"]
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    path.write_bytes(buffer.getvalue() + hashlib.sha256(buffer.getvalue()).digest())
+
+    assert load_checkpoint(run, tmp_path)

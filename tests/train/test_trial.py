@@ -106,7 +106,7 @@ def in_a_process(work: Trial) -> subprocess.CompletedProcess[str]:
         "print(json.dumps(run_trial(Trial(**json.loads(sys.argv[1])), lambda line: None)))"
     )
     command = [sys.executable, "-c", code, json.dumps(asdict(work))]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
 
 
 def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_path):

@@ -1,0 +1,87 @@
+"""What is trained or computed before a run and kept: it is of this run's data alone, and made again where it is damaged."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data import PhantomCaptions
+from recstudy.data.cache import load
+from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageLSTM, ImageTRM
+from recstudy.train.loop import Training
+
+ALIGNER = Aligner(
+    encoder=FuseLIP(width=8, heads=1, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=8, context=40),
+    tokenizer=VQ(size=32, patch=16, codes=4, codebook=8, width=8, layers=1, heads=1),
+    tokenizer_epochs=1,
+)
+EYES = FuseEyes(aligner=ALIGNER, epochs=1, batch_size=8)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def captioner(selection: str = "validation") -> Training:
+    config = RunConfig(
+        data=PhantomCaptions(limit=32, size=32),
+        model=ImageTRM(backbone="fuselip", fuselip=EYES, width=16, heads=2, layers=1, cycles=1, latent_steps=1),
+        train=TrainConfig(epochs=1, batch_size=8, ema_decay=0.0, selection=selection),
+    )
+    data = load(config.data, Path(), hold_out=selection == "validation")
+    return Training(config, data, torch.device("cpu"))
+
+
+def encoder(training: Training) -> dict[str, Tensor]:
+    return training.state.network.get_submodule("eyes.injection.encoder").state_dict()
+
+
+def test_an_encoder_has_seen_the_training_images_of_its_own_run_alone(tmp_path, cache, monkeypatch):
+    """Whatever run came before: one without a validation split trains on its images, and has another image tokenizer."""
+    alone = encoder(captioner())
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "another"))
+    of_all = encoder(captioner("last"))
+    second = encoder(captioner())
+
+    assert all(torch.equal(second[name], alone[name]) for name in alone)
+    assert not all(torch.equal(second[name], of_all[name]) for name in alone)
+
+
+def test_features_of_all_splits_are_there_before_training_is_watched(cache):
+    """Those of the test images too, which are looked at after it: their hours would pass for a hang."""
+    config = RunConfig(
+        data=PhantomCaptions(limit=32, size=32),
+        model=ImageLSTM(backbone="small", weights="random", width=8),
+        train=TrainConfig(epochs=1, batch_size=8),
+    )
+    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+    there = sorted(cache.glob("features-*.npy"))
+    list(training.epochs())
+    training.finish()
+
+    assert len(there) == 2
+    assert sorted(cache.glob("features-*.npy")) == there
+
+
+@pytest.mark.parametrize("kind", ["codes-*.npy", "fuselip-*.safetensors", "vq-*.safetensors"])
+@pytest.mark.parametrize("share", [0.5, 0.0])
+def test_what_was_cut_short_is_made_again(cache, kind, share):
+    """As by a full disk or a lost mount."""
+    whole = captioner()
+    files = sorted(cache.glob(kind))
+    contents = [file.read_bytes() for file in files]
+    for file, content in zip(files, contents, strict=True):
+        file.unlink()  # `whole` still reads the old one
+        file.write_bytes(content[: int(share * len(content))])
+
+    again = captioner()
+
+    ours, theirs = encoder(again), encoder(whole)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert torch.equal(again._train.images, whole._train.images)
+    assert contents
+    assert contents == [file.read_bytes() for file in files]
