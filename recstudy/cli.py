@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 GONE = 3 + list(FAILURES).index("storage")
 Format = Literal["pdf", "svg", "png"]
+Columns = Literal[1, 2]
 Logger = Literal["tensorboard", "wandb", "mlflow", "aim"]
 
 
@@ -41,7 +42,7 @@ class Options:
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
     """Change a field for every variant, such as train.epochs=5. May be given more than once."""
     smoke: bool = False
-    """The whole path in seconds: two epochs on 32 images. Its numbers mean nothing."""
+    """The whole path in seconds: two epochs on 32 images, unless --set says otherwise. Its numbers mean nothing."""
     dry_run: bool = False
     """Print the plan and what it costs, and run nothing."""
     json: bool = False
@@ -58,6 +59,8 @@ class Options:
     """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run again."""
     export: tuple[Format, ...] = ()
     """Write the figures in these formats too (needs a Chrome or Chromium)."""
+    columns: Columns = 2
+    """Those figures' width in columns of a paper: 1 is 3.5 inches, 2 are 7."""
     cpus_per_run: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """CPU cores a worker may use."""
     gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
@@ -130,7 +133,7 @@ def _study(study: Study, options: StudyOptions) -> int:
 
         with _view() as view:
             run_at(partial(run_study, plan, runs, results), results, where, view)
-    drawn = _report(results, study.name, plan.folder, options.export)
+    drawn = _report(results, study.name, plan.folder, options)
     return exit_code(runs, results) if drawn else GONE
 
 
@@ -161,7 +164,7 @@ def _search(study: Search, options: SearchOptions) -> int:
 
         with _view() as view:
             runs = run_at(partial(run_search, plan, results, storage=options.optuna_storage), results, where, view)
-    if not _report(results, study.name, plan.folder, options.export):
+    if not _report(results, study.name, plan.folder, options):
         return GONE
     found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
     return 0 if found else exit_code(runs, results)
@@ -269,12 +272,12 @@ def _commit() -> tuple[str | None, bool]:
     return git("rev-parse", "HEAD"), bool(git("status", "--porcelain"))
 
 
-def _report(results: Results, study: str, preset: str, export: Sequence[str]) -> bool:
+def _report(results: Results, study: str, preset: str, options: Options) -> bool:
     """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running."""
     from recstudy.analysis.report import show_report
 
     try:
-        page = show_report(results.pull(), study, preset, export, console())
+        page = show_report(results.pull(), study, preset, options.export, console(), options.columns)
         results.send(page.parent)
     except (StorageError, ConfigError) as error:
         print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)

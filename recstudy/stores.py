@@ -1,5 +1,6 @@
 """Object stores by their URIs, through pyarrow (s3, gs, abfs, hdfs) or the fsspec packages that are installed."""
 
+import re
 import threading
 import uuid
 from collections.abc import Callable
@@ -8,12 +9,18 @@ from urllib.parse import urlsplit
 
 from recstudy.errors import ConfigError, StorageError
 
+PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]+(?=@)|([?&]password=)[^&\s]+")
 ANSWER_S = 60.0  # a store that is silent for so long at the start is refused; Google's client would try for 15 minutes
 
 
 def is_uri(text: str) -> bool:
     """Whether this names an object store, and not a folder here."""
     return "://" in text and not text.startswith("file://")
+
+
+def without_password(text: str) -> str:
+    """A text with three stars for the password of each URI in it."""
+    return PASSWORD.sub(r"\1\2***", text)
 
 
 def filesystem(uri: str) -> tuple[Any, str]:
@@ -23,7 +30,7 @@ def filesystem(uri: str) -> tuple[Any, str]:
         ConfigError: nobody here knows the scheme, or the URI holds a password.
         StorageError: the store does not answer, or not us.
     """
-    if urlsplit(uri).password:
+    if any(urlsplit(part).password for part in uri.split("::")):
         raise ConfigError(
             "a results URI must not hold a password, because the records name it. "
             "Give credentials as the store's own variables, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
@@ -53,6 +60,8 @@ def _of_fsspec(uri: str) -> tuple[Any, str]:
     except ValueError:
         known = "file, s3, gs, abfs, hdfs, and those of fsspec, each with its package (such as sftp: paramiko)"
         raise ConfigError(f"results at {uri}: nobody here knows the scheme '{urlsplit(uri).scheme}'. Known: {known}.") from None
+    except Exception as error:  # of whatever kind its package raises: some connect at once
+        raise StorageError(_refused(uri, first_line(error))) from None
     return fs.PyFileSystem(fs.FSSpecHandler(store)), path
 
 

@@ -79,10 +79,16 @@ def test_a_log_is_read_up_to_its_first_damaged_line(tmp_path):
     assert read_lines(tmp_path / "log") == [{"epoch": 0}]
 
 
+PAUSES = "recstudy.files.PAUSES"
+
+
 @pytest.fixture
 def fast(monkeypatch):
     """The five tries within a second."""
-    monkeypatch.setattr("recstudy.files.PAUSES", (0.1, 0.2, 0.3, 0.3))
+    monkeypatch.setattr(PAUSES, (0.1, 0.2, 0.3, 0.3))
+
+
+PATIENT = (0.1, 0.2, 0.3, 20)  # as fast where the third try works; on a machine too busy for that, the last one does
 
 
 def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(small_disk, fast):
@@ -105,7 +111,8 @@ def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(sm
     assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}]
 
 
-def test_room_that_comes_back_in_time_is_used(small_disk, fast):
+def test_room_that_comes_back_in_time_is_used(small_disk, monkeypatch):
+    monkeypatch.setattr(PAUSES, PATIENT)
     log = small_disk.path / "log.jsonl"
     append_line(log, {"epoch": 0})
     small_disk.fill()
@@ -116,18 +123,19 @@ def test_room_that_comes_back_in_time_is_used(small_disk, fast):
     assert [line["epoch"] for line in read_lines(log)] == [0, 1]
 
 
-def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast):
+def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast, monkeypatch):
     small_disk.bar()
 
     with pytest.raises(StorageError, match=r"Read-only file system. Make it writable again, or give another folder"):
         write_whole(small_disk.path / "file", "text")
 
+    monkeypatch.setattr(PAUSES, PATIENT)
     threading.Timer(0.25, small_disk.unbar).start()
     write_whole(small_disk.path / "file", "text")
     assert (small_disk.path / "file").read_text() == "text"
 
 
-def test_a_folder_that_went_away_is_waited_for(tmp_path, fast):
+def test_a_folder_that_went_away_is_waited_for(tmp_path, fast, monkeypatch):
     folder = tmp_path / "run"
     folder.mkdir()
     folder.rename(tmp_path / "elsewhere")
@@ -135,19 +143,21 @@ def test_a_folder_that_went_away_is_waited_for(tmp_path, fast):
     with pytest.raises(StorageError, match="Bring its file system back; the same command then goes on"):
         append_line(folder / "log", {"epoch": 0})
 
+    monkeypatch.setattr(PAUSES, PATIENT)
     threading.Timer(0.25, (tmp_path / "elsewhere").rename, (folder,)).start()
     append_line(folder / "log", {"epoch": 0})
     assert read_lines(folder / "log") == [{"epoch": 0}]
 
 
-def test_what_does_not_pass_by_itself_fails_at_once(tmp_path):
+def test_what_does_not_pass_by_itself_fails_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(PAUSES, (60,))
     (tmp_path / "log").mkdir()
     started = time.monotonic()
 
     with pytest.raises(IsADirectoryError, match="log"):
         append_line(tmp_path / "log", {"epoch": 0})
 
-    assert time.monotonic() - started < 0.4
+    assert time.monotonic() - started < 30
 
 
 def append_line_below(path: Path, line: dict) -> None:

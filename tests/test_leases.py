@@ -8,7 +8,7 @@ from recstudy import leases
 from recstudy.leases import LeaseLost, leased
 from recstudy.mirror import Mirror
 
-QUICK = {"SETTLE_S": 0.2, "BEAT_S": 0.1, "POLL_S": 0.05}
+QUICK = {"BEAT_S": 0.1, "POLL_S": 0.05}  # as long as ever between writing and reading: a busy store takes most of it
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +63,14 @@ def test_a_holder_that_lives_is_waited_for_longer_than_patience(machine):
     def hold() -> None:
         with leased(holder, holder.root, "a"):
             held.set()
-            ended.wait(1.5)
+            ended.wait(8)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(10)
+    assert held.wait(60)
     started = time.monotonic()
-    with leased(waiter, waiter.root, "b", patience=0.7):
-        assert time.monotonic() - started > 1.2
+    with leased(waiter, waiter.root, "b", patience=3):
+        assert time.monotonic() - started > 5
     thread.join()
 
 
@@ -99,7 +99,7 @@ def test_what_a_dead_process_held_here_is_taken_at_once(machine):
 
     started, told = time.monotonic(), []
     with leased(again, again.root, "again", told.append):
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30  # of the 60 s of patience
         assert standing(again)["holder"] in ("again", "dead")  # one folder, one token
     assert told == []
     dying.__exit__(None, None, None)

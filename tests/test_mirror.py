@@ -137,8 +137,8 @@ def test_a_store_that_comes_back_in_time_is_waited_for(tmp_path):
     fill(here.root, config_json="c")
     (tmp_path / "store").write_text("in the way")
 
-    threading.Timer(1.0, (tmp_path / "store").unlink).start()
     started = time.monotonic()
+    threading.Timer(1.0, (tmp_path / "store").unlink).start()
     here.push(here.root)
 
     assert time.monotonic() - started > 1.0
@@ -150,6 +150,7 @@ def test_a_store_that_comes_back_in_time_is_waited_for(tmp_path):
     [
         ("s4://bucket/x", r"nobody here knows the scheme 's4'. Known: file, s3, gs, .*fsspec"),
         ("sftp://host/x", r'SFTPFileSystem requires "paramiko" to be installed, here and on every node'),
+        ("simplecache::ftp://me:secret@127.0.0.1/x", r"must not hold a password"),
         ("s3://me:secret@bucket/x", r"must not hold a password.*AWS_SECRET_ACCESS_KEY"),
     ],
 )
@@ -157,6 +158,11 @@ def test_a_uri_that_nobody_here_can_use_is_refused(uri, words, tmp_path):
     with pytest.raises(ConfigError, match=words) as raised:
         Mirror(uri, tmp_path)
     assert "secret" not in str(raised.value)
+
+
+def test_a_store_that_connects_at_once_and_in_vain_is_refused(tmp_path):
+    with pytest.raises(StorageError, match=r"cannot use the results store ftp://127.0.0.1:1/x \(.*refused.*ftp client"):
+        Mirror("ftp://127.0.0.1:1/x", tmp_path)
 
 
 def test_a_bucket_that_is_not_there_is_refused(object_store):

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +27,9 @@ from recstudy.study.nodes import PACKAGE, alive, check_code, check_versions, sma
 from recstudy.terminal import stop_on_sigterm
 
 TOKEN = "it asks for a token, and ours is missing or wrong"
-ANSWER_S = 12  # an address that is silent for so long is refused
+ANSWER_S = 60  # an address that is silent for so long is refused: one that idles answers in 2 to 4 s
 CLIENT_ANSWER_S = 120  # of ray://, whose server starts a process for each client first: 3 s, over 40 on a busy machine
+QUIET_S = 10  # without an answer, before it is said that there is none yet
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
 
 # Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second, and after
@@ -50,11 +51,12 @@ SETTINGS = {
 
 
 @contextmanager
-def cluster(address: str | None, study: str = "") -> Iterator[str]:
+def cluster(address: str | None, on_silence: Callable[[str, float], None], study: str = "") -> Iterator[str]:
     """A connection for as long as the block runs; gives a line that says where the dashboard is.
 
     Args:
         address: to join; None starts a cluster on this machine.
+        on_silence: called once, with the address and how many seconds it is given in all, where it takes long to answer.
         study: its name, which the Jobs page shows, except for `ray://`, whose jobs Ray itself describes.
 
     Raises:
@@ -66,7 +68,7 @@ def cluster(address: str | None, study: str = "") -> Iterator[str]:
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     if address is not None:
-        _answers(address)
+        _answers(address, on_silence)
     local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
     if study and not (address or "").startswith("ray://"):
         local["job_config"] = JobConfig(metadata={"job_name": study})
@@ -98,7 +100,7 @@ def _environment(address: str | None) -> dict[str, Any]:
     return environment
 
 
-def _answers(address: str) -> None:
+def _answers(address: str, on_silence: Callable[[str, float], None]) -> None:
     """Refuse an address where no cluster answers, instead of waiting for one."""
     if address != "auto":
         _listens(address)
@@ -108,11 +110,14 @@ def _answers(address: str) -> None:
         said = Path(folder) / "said"
         with open(said, "wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as attempt:
             try:
-                code = _ended(attempt, said, patience)
+                code = _ended(attempt, said, QUIET_S)
+                if code is None and not _refused(said):
+                    on_silence(address, patience)
+                    code = _ended(attempt, said, patience - QUIET_S)
             finally:
                 attempt.kill()
-        lines = said.read_text(errors="replace").strip().splitlines() or ["no reason given"]
-    if _refused("\n".join(lines)):
+        refused, lines = _refused(said), said.read_text(errors="replace").strip().splitlines() or ["no reason given"]
+    if refused:
         raise ClusterError(_silent(address, TOKEN))
     if code is None:
         raise ClusterError(_silent(address, f"tried to join for {patience} s"))
@@ -123,13 +128,14 @@ def _answers(address: str) -> None:
 def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int | None:
     """Its exit code; None where it goes on after so many seconds, or after it was refused, which Ray tries again without end."""
     deadline = time.monotonic() + patience
-    while (code := attempt.poll()) is None and time.monotonic() < deadline and not _refused(said.read_text(errors="replace")):
+    while (code := attempt.poll()) is None and time.monotonic() < deadline and not _refused(said):
         time.sleep(0.1)
     return code
 
 
-def _refused(said: str) -> bool:
-    return "Unauthenticated" in said or "AuthenticationError" in said
+def _refused(said: Path) -> bool:
+    text = said.read_text(errors="replace")
+    return "Unauthenticated" in text or "AuthenticationError" in text
 
 
 def _listens(address: str) -> None:

@@ -80,7 +80,7 @@ def held(plan: Plan | SearchPlan, results: Results, view: View) -> Iterator[Path
 @contextmanager
 def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
     """A cluster that can do the study's work, and each place that is asked for with its GPUs decided."""
-    with cluster(where.address, study) as dashboard:
+    with cluster(where.address, view.silent, study) as dashboard:
         view.connected(dashboard)
         if where.address is not None:
             check_storage(results)

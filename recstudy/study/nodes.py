@@ -19,6 +19,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.errors import ClusterError, RecstudyError, StorageError
+from recstudy.files import write_whole
 from recstudy.mirror import Mirror, scratch
 from recstudy.records import Results
 
@@ -89,7 +90,7 @@ def check_storage(results: Results) -> None:
     folder = results.root
     token = uuid.uuid4().hex
     probe = folder / f".probe-{token}"
-    probe.write_text(token)
+    write_whole(probe, token)
     try:
         for name, error in _answers(alive(), _touch, str(probe), token):
             if error:

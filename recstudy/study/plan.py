@@ -11,6 +11,7 @@ from typing import Any
 from recstudy.analysis.spec import REPORT, AnyPart, Best
 from recstudy.config import Config, RunConfig, flatten
 from recstudy.records import FORMAT, Json, Results, write_json
+from recstudy.stores import without_password
 from recstudy.study.design import Variant
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import Plan, Study
@@ -111,12 +112,12 @@ def _plain(changes: Mapping[str, Any]) -> Json:
 
 
 def command() -> str:
-    """The command line that finishes the study: as it was typed, without the choice of some variants."""
+    """The command line that finishes the study: as it was typed, without the choice of some variants and without passwords."""
     script = Path(sys.argv[0])
     shown = script.name if not script.exists() else _relative(script)
     arguments = sys.argv[1:]
     kept = [word for at, word in enumerate(arguments) if not word.startswith("--only") and arguments[max(at - 1, 0)] != "--only"]
-    return shlex.join(["python", shown, *kept])
+    return shlex.join(["python", shown, *map(without_password, kept)])
 
 
 def _relative(path: Path) -> str:

@@ -46,7 +46,7 @@ def on_head(work: Work[T], results: Results, where: Where, view: View) -> T:
         RecstudyError: whatever `work` raises.
     """
     results.create()
-    with cluster(where.address) as dashboard:
+    with cluster(where.address, view.silent) as dashboard:
         view.connected(dashboard)
         check_storage(results)
         queue = Queue(actor_options={"num_cpus": 0, "resources": COORDINATOR})

@@ -16,7 +16,7 @@ from recstudy.config import RunConfig, canonical, flatten
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.study.budget import Budget
 from recstudy.study.design import Variant
-from recstudy.study.study import SMOKE, Run
+from recstudy.study.study import Run, smaller
 from recstudy.tunable import DIGITS, Tunable, tunable
 
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
@@ -191,7 +191,8 @@ def make_search(
     ):
         if wanted not in there:
             raise ConfigError(f"{name} must be one of {choices(there)}, but got {wanted!r}.{nearest(wanted, there)}")
-    changes = dict(changes or {}) | (SMOKE if smoke else {})
+    changes = dict(changes or {})
+    changes |= smaller(changes) if smoke else {}
     bases = {family: known[family].with_changes(changes) for family in dict.fromkeys(chosen)}
     ranges = search.by_preset(search.ranges, preset)
     space = _space(search, bases, {path: range for path, range in ranges.items() if isinstance(range, Tunable)})
@@ -246,18 +247,24 @@ def _first(
     own = {family: flatten(config.values) for family, config in bases.items()}
     tried: list[Params] = []
     for family, fields in space.items():
-        named = [{path: own[family][path] for path in fields}]
+        base = {path: own[family][path] for path in fields}
         given = [settings for settings in search.by_preset(search.first, preset) if settings.get(FAMILY, family) == family]
-        named += [named[0] | {path: value for path, value in settings.items() if path != FAMILY} for settings in given]
-        for settings in given:
-            for path, value in settings.items():
-                if path != FAMILY and path not in fields:
-                    raise ConfigError(f"{search.name} tries {path!r} first, but {family} varies {choices(fields)}")
-                if path != FAMILY and value not in fields[path]:
-                    raise ConfigError(f"{search.name} tries {path}={value} first, which is not in its range ({fields[path]})")
-        inside = [settings for settings in named if all(value in fields[path] for path, value in settings.items())]
-        tried += [({FAMILY: family} if len(bases) > 1 else {}) | settings for settings in inside]
+        named = [{path: value for path, value in settings.items() if path != FAMILY} for settings in given]
+        for settings in named:
+            _check_first(search.name, family, settings, base, fields)
+        whole = [base] * all(value in fields[path] for path, value in base.items()) + [base | settings for settings in named]
+        tried += [({FAMILY: family} if len(bases) > 1 else {}) | settings for settings in whole]
     return tried
+
+
+def _check_first(name: str, family: str, settings: Params, base: Params, fields: Mapping[str, Tunable]) -> None:
+    """Refuse settings that no trial of the search could have."""
+    for path, value in {**base, **settings}.items():
+        if path not in fields:
+            raise ConfigError(f"{name} tries {path!r} first, but {family} varies {choices(fields)}")
+        if value not in fields[path]:
+            whose = "" if path in settings else f" (the preset's own, as {label(settings)} leaves it)"
+            raise ConfigError(f"{name} tries {path}={value} first{whose}, which is not in its range ({fields[path]})")
 
 
 def _check_objectives(search: Search, bases: Mapping[str, RunConfig], stopping: str) -> None:

@@ -21,6 +21,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from recstudy.errors import ConfigError, StorageError
+from recstudy.stores import first_line, without_password
 from recstudy.study.search import FAMILY, Params, SearchPlan, readable
 from recstudy.study.trials import State, Tried
 from recstudy.tunable import Tunable
@@ -57,12 +58,15 @@ class Optimizer:
         except Exception as error:
             if not storage:
                 raise
-            raise StorageError(f"--optuna-storage {storage} cannot be used: {str(error).splitlines()[0]}") from None
+            why = without_password(f"--optuna-storage {storage} cannot be used: {first_line(error)}")
+            raise StorageError(why) from None
         self._open: dict[str, Trial] = {}  # by run id
         self._reported: dict[str, int] = {}  # the last epoch of each
 
     def _match(self, tried: Sequence[Tried]) -> None:
         """Make the study what the records say: ghosts of a killed driver are told FAIL, what it lacks is added."""
+        for _ in self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):  # killed before it was asked for
+            self.study.tell(self.study.ask(), state=TrialState.FAIL)
         known = set()
         for trial in self.study.get_trials(deepcopy=False):
             if not trial.state.is_finished():

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from recstudy.analysis.spec import ReportPart
-from recstudy.config import RunConfig, canonical
+from recstudy.config import KINDS, RunConfig, canonical
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.study.design import Variant
 
@@ -112,7 +113,7 @@ def make_plan(
         _not_swept(changes, variant)
         _has_base(variant, variants)
     base = study.presets[preset].with_changes(changes)
-    changes |= SMOKE if smoke else {}
+    changes |= smaller(changes) if smoke else {}
     configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
     if seeds is not None and seeds < 1:
         raise ConfigError(f"--seeds must be at least 1, but got {seeds}")
@@ -120,13 +121,24 @@ def make_plan(
     return Plan(study, preset, base.with_changes(changes), variants, configs, 1 if smoke and not seeds else count, changes, smoke)
 
 
+def smaller(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a smoke run small, but for what the command line sets itself."""
+    within = {f"{part}.{name}" for part, value in changes.items() if isinstance(value, Mapping) for name in value}
+    return {field: value for field, value in SMOKE.items() if field not in changes and field not in within}
+
+
 def _not_swept(changes: Mapping[str, Any], variant: Variant) -> None:
     if "seed" in changes:
         raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
-    for field in changes:
-        if field in variant.axes.values():
+    for field, axis in product(changes, variant.axes.values()):
+        if field == axis:
             raise ConfigError(
                 f"{field!r} is swept by this study. Choose its levels with --only, such as --only '{variant.label}'"
+            )
+        if axis.startswith(f"{field}.") or field in (f"{axis}.{kind}" for kind in KINDS):
+            raise ConfigError(
+                f"{field!r} would replace {axis!r}, which is swept by this study. "
+                "Set other fields one by one, such as train.epochs=5"
             )
 
 

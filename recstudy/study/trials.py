@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from recstudy.analysis.frame import load_study
-from recstudy.analysis.trials import ranked, search_of, trial_table
+import pandas as pd
+
+from recstudy.analysis.trials import ranked
 from recstudy.records import Json, Results, append_line, read_lines, read_result
 from recstudy.study.budget import Meter, used_up
 from recstudy.study.plan import variant_record
@@ -76,10 +77,12 @@ class TrialLog:
 
     def best(self) -> list[Run]:
         """Fresh seeds of the best finished trials, in seed blocks, the best first."""
-        records = load_study(self.results, self.plan.study.name, self.plan.folder)
-        trials = ranked(trial_table(records, search_of(records, "best")), self.plan.objectives)
-        numbers, known = [int(number) for number in trials["trial"][: self.plan.confirm]], list(self.params.values())
-        return [self.plan.run(number, known[number], seed) for seed in range(1, self.plan.seeds + 1) for number in numbers]
+        known, objectives = list(self.params), list(self.plan.objectives)
+        rows = [[trial.run_id, *trial.values] for trial in self.tried() if trial.state == "done"]
+        table = pd.DataFrame(rows, columns=["id", *objectives]).astype(dict.fromkeys(objectives, float))
+        numbers = [known.index(run_id) for run_id in ranked(table, self.plan.objectives)["id"][: self.plan.confirm]]
+        best = [(number, self.params[known[number]]) for number in numbers]
+        return [self.plan.run(number, params, seed) for seed in range(1, self.plan.seeds + 1) for number, params in best]
 
     def confirm(self) -> list[Run]:
         """The runs of `best`; those that are new are written down."""

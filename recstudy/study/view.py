@@ -74,6 +74,9 @@ class View:
     def waits(self, holder: str) -> None:
         self._say(f"Waiting for {holder}, which works on this study. Ctrl-C stops waiting.")
 
+    def silent(self, address: str, seconds: float) -> None:
+        self._say(f"{address} has not answered yet; trying for up to {seconds:.0f} s")
+
     def connected(self, dashboard: str) -> None:
         self._began = time.monotonic()
         if dashboard:

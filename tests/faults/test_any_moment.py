@@ -1,5 +1,6 @@
 """Fault 5 at any moment: a study of 24 runs, killed at thirty random moments of its start, its runs and its end."""
 
+import itertools
 import random
 import time
 
@@ -26,14 +27,16 @@ def test_5_kills_at_random_moments_change_nothing(tmp_path):
     undisturbed.run(*RUNS)
     whole = time.monotonic() - began
 
-    while kills < KILLS:
-        shell = Shell(tmp_path / f"after-{kills}")
+    for study in itertools.count():
+        shell = Shell(tmp_path / f"study-{study}")
         shell.folder.mkdir()
         while kills < KILLS and killed(shell, chance.uniform(0, left(shell, whole))):
             kills += 1
             readable(shell)
         shell.run(*RUNS)
         same(shell, undisturbed)
+        if kills == KILLS:
+            return
 
 
 def left(shell: Shell, whole: float) -> float:

@@ -14,7 +14,7 @@ from ray_nodes import TOKEN, free_port, lose, started, until_healthy
 from shell import Shell, processes, until
 from twice import curve
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 # Ray notices a silent node in 6 s and a driver its silent head in 10 s, instead of a minute each.
 IMPATIENT = {
@@ -82,14 +82,14 @@ def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, 
         second(tmp_path / "second.log", port) as node,
         shell.start("--address", address, *FOUR) as driver,
     ):
-        until(lambda: there(shell), "a run on the second node", 150)
+        until(lambda: there(shell), "a run on the second node")
         moving = there(shell)
         if fault == "killed":
             (raylet,) = [process for process, title in processes(node.pid).items() if "raylet/raylet" in title]
             os.kill(raylet, signal.SIGKILL)
         else:
             subprocess.run([sys.executable, "-c", DRAIN, address], env={**os.environ, **TOKEN}, check=True, timeout=100)
-        output, errors = driver.communicate(timeout=250)
+        output, errors = driver.communicate(timeout=400)
 
     assert driver.returncode == 0, output + errors
     results = shell.records()
@@ -108,9 +108,9 @@ def test_6_a_new_head_goes_on_from_disk_alone(shell, tmp_path):
     shell.environment = IMPATIENT
     chosen = ("--address", f"127.0.0.1:{port}")
     with head(tmp_path / "head.log", port, 2) as node, shell.start(*chosen) as driver:
-        until(lambda: len(shell.records()) >= 2, "two results", 150)
+        until(lambda: len(shell.records()) >= 2, "two results")
         lose(node)
-        _, errors = driver.communicate(timeout=100)
+        _, errors = driver.communicate(timeout=200)
     assert driver.returncode == 1
     assert "Failed to connect to GCS within 10 seconds" in errors
     finished = shell.records()

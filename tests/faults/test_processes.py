@@ -13,7 +13,7 @@ from ray_nodes import TOKEN, free_port, started, until_healthy
 from shell import Shell, kill_all, titled, until
 from twice import TWO, curve
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ONE = "latent_steps=1, supervision_steps=1"
 
@@ -24,7 +24,7 @@ def test_1_a_killed_trial_goes_on_from_its_checkpoint(shell, undisturbed):
         until(lambda: killed in shell.begun(), "ten epochs")
         os.kill(*titled(f"tiny {ONE} seed=0", driver.pid), signal.SIGKILL)
         begun = shell.lines()
-        output, errors = driver.communicate(timeout=150)
+        output, errors = driver.communicate(timeout=400)
 
     assert driver.returncode == 0, output + errors
     assert shell.attempts() == [1, 2]
@@ -39,7 +39,7 @@ def test_2_a_group_of_workers_of_which_one_is_killed_starts_again(shell):
         ((attempt,),) = shell.lines("attempts.jsonl").values()
         (other,) = set(titled(f"tiny {ONE} seed=0", driver.pid, 2)) - {attempt["process"]}
         os.kill(other, signal.SIGKILL)
-        output, errors = driver.communicate(timeout=150)
+        output, errors = driver.communicate(timeout=400)
 
     assert driver.returncode == 0, output + errors
     (result,) = shell.records().values()
@@ -86,7 +86,6 @@ sys.exit(f"held: {groups}, free: {free}")
 """
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("trainer", "budget", "stops", "seconds"),
     [("inline", "30", 20, 20), ("train", "7", 3, 60)],  # the start of the next group of workers takes a while too
@@ -144,12 +143,12 @@ def test_22_a_stop_keeps_what_was_finished(shell, signs):
             os.kill(driver.pid, sign)
             time.sleep(0.3)
         stopped = time.monotonic()
-        _, errors = driver.communicate(timeout=60)
+        _, errors = driver.communicate(timeout=200)
 
     assert driver.returncode == 130
     assert errors.splitlines()[-1] == "Stopped. What was finished is kept; the same command goes on from there."
     assert "Traceback" not in errors
-    assert time.monotonic() - stopped < 15
+    assert time.monotonic() - stopped < 40
     kept = shell.records()
     assert all(json.loads(path.read_text()) for path in shell.results.rglob("*.json"))
     shell.run()

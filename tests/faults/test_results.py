@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny
 from PIL import Image
 from shell import Shell, kill_all, until
 from twice import TWO, curve
@@ -14,9 +15,14 @@ from twice import TWO, curve
 import recstudy
 from recstudy.analysis.report import write_report
 from recstudy.records import Results
+from recstudy.study.study import make_plan
+from recstudy.train.trial import Trial, run_trial
 
 HERE = Path(__file__).parent
 SAMPLES = sorted(path.parent for path in HERE.parent.glob("records/*/recstudy.json"))
+
+pytestmark = pytest.mark.timeout(900)  # several studies a test
+
 RECSTUDY = str(Path(sys.executable).with_name("recstudy"))
 
 
@@ -198,6 +204,18 @@ def test_21_the_records_say_which_code_made_which_attempt(shell):
         assert [(attempt["commit"], attempt["dirty"]) for attempt in attempts] == [(commit, False) for commit in commits]
     assert all(result["provenance"]["commits"] == commits for result in shell.records().values())
     assert commits[-1] in shell.page()
+
+
+@pytest.mark.parametrize("dirty", [(True, False), (False, True), (False, False)])
+def test_21_a_run_of_which_any_attempt_was_of_changed_code_says_so(tmp_path, dirty):
+    run = make_plan(tiny.study, changes={"train.epochs": 2}).runs[0]
+    folder, config = tmp_path / "runs" / run.id, {**run.config.values, "place": run.config.place.model_dump()}
+    for changed, leave in zip(dirty, (True, False), strict=True):  # the first is left in its middle
+        trial = Trial("tiny", "a", config, run.id, str(folder), "data", False, ".", "a" * 40, changed)
+        folder.mkdir(parents=True, exist_ok=True)
+        run_trial(trial, lambda line: None, lambda leave=leave: leave)
+
+    assert json.loads((folder / "result.json").read_text())["provenance"]["dirty"] is any(dirty)
 
 
 def test_21_the_page_names_the_code_of_every_attempt(tmp_path):

@@ -22,7 +22,7 @@ def free_port() -> int:
 
 def until_healthy(port: int) -> None:
     """Wait for a head node to answer whoever has the token."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     command = [sys.executable, "-c", f"import ray; ray.init('127.0.0.1:{port}')"]
     while subprocess.run(command, capture_output=True, check=False, env={**os.environ, **TOKEN}).returncode:
         assert time.monotonic() < deadline, "the head node does not answer"
@@ -56,7 +56,7 @@ def started(
 
 
 def until_started(node: subprocess.Popen[bytes], log: Path) -> bool:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline and node.poll() is None:
         if b"Ray runtime started" in log.read_bytes():
             return True

@@ -50,7 +50,7 @@ class Shell:
         """What it printed, after checking how it ended: its output, and for bad input and a stop its errors."""
         with self.start(*arguments) as process:
             try:
-                output, errors = process.communicate(timeout=200)
+                output, errors = process.communicate(timeout=400)  # 20 to 60 s alone
             finally:
                 if process.returncode is None:
                     os.killpg(process.pid, signal.SIGKILL)
@@ -84,7 +84,7 @@ class Shell:
         return page.read_text()
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 100) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 200) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"in {seconds:.0f} s: not {what}"
@@ -121,4 +121,4 @@ def kill_all(driver: subprocess.Popen[str]) -> None:
     """
     os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
-    until(lambda: not processes(driver.pid), "without ghosts", 90)
+    until(lambda: not processes(driver.pid), "without ghosts")

@@ -11,8 +11,12 @@ import pytest
 from ray_nodes import RAY, TOKEN, free_port, lose, started, until_healthy
 
 import recstudy
-from recstudy.errors import ClusterError
+from recstudy.errors import ClusterError, StorageError
+from recstudy.records import Results
 from recstudy.study.cluster import check_packing
+from recstudy.study.nodes import check_storage
+
+pytestmark = pytest.mark.timeout(900)  # a cluster is started, in the first test's time, and more than one study
 
 GB = 10**9
 
@@ -119,7 +123,7 @@ def test_results_that_another_node_does_not_see_are_refused(head, shell, tmp_pat
 
 
 def until_epoch(number: int, results: Path) -> None:
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 200
     while sum(log.read_bytes().count(b"\n") for log in results.glob("runs/*/epochs.jsonl")) <= number:
         assert time.monotonic() < deadline, "no run gets so far"
         time.sleep(0.05)
@@ -138,7 +142,7 @@ def test_an_elastic_run_goes_on_with_the_workers_that_are_left(shell, tmp_path):
     ):
         until_epoch(20, shell.results)
         lose(second)
-        output, errors = driver.communicate(timeout=200)
+        output, errors = driver.communicate(timeout=400)
 
     assert driver.returncode == 0, output + errors
     (result,) = shell.records().values()
@@ -147,6 +151,16 @@ def test_an_elastic_run_goes_on_with_the_workers_that_are_left(shell, tmp_path):
     assert result["provenance"]["workers"] == 1
     (log,) = shell.results.glob("runs/*/epochs.jsonl")
     assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == list(range(300))
+
+
+def test_a_results_folder_without_room_is_refused(small_disk, monkeypatch):
+    monkeypatch.setattr("recstudy.files.PAUSES", (0.1,))
+    small_disk.fill()
+
+    with pytest.raises(StorageError, match=r"cannot write .*: No space left on device"):
+        check_storage(Results(small_disk.path))
+
+    assert [path.name for path in small_disk.path.iterdir()] == ["filler"]
 
 
 def test_more_runs_than_a_gpu_holds_are_refused():

@@ -1,10 +1,8 @@
 """Real studies through a real Ray, in processes of their own."""
 
-import time
-
 import pytest
 
-pytestmark = pytest.mark.smoke
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(900)]
 
 
 def test_a_study_from_one_command_to_the_page(shell):
@@ -28,11 +26,9 @@ def test_a_study_from_one_command_to_the_page(shell):
     ]  # fmt: skip
 
     before = shell.table()
-    started = time.monotonic()
     again = shell.run()
     assert "6 runs: all finished before" in again
     assert "Ray dashboard" not in again
-    assert time.monotonic() - started < 30
     assert shell.table() == before
     assert shell.attempts() == [1] * 6
 

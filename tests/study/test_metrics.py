@@ -28,6 +28,8 @@ DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 GRAFANA = json.loads((DASHBOARDS / "grafana/recstudy.json").read_text())
 BROKEN = "latent_steps=1, supervision_steps=1"
 
+pytestmark = pytest.mark.timeout(900)  # Ray's start is in the first test's time
+
 
 @dataclass
 class Session:
@@ -78,7 +80,7 @@ def session(tmp_path_factory) -> Iterator[Session]:
 
 @pytest.mark.smoke
 def test_the_endpoint_counts_runs_and_shows_how_they_do(session):
-    until(lambda: session.runs("failed") and session.runs("done"), "a failed run and one that is done at the endpoint", 200)
+    until(lambda: session.runs("failed") and session.runs("done"), "a failed run and one that is done at the endpoint", 400)
     series = session.series()
 
     assert session.runs("failed") == [BROKEN]
@@ -96,7 +98,7 @@ def test_the_endpoint_counts_runs_and_shows_how_they_do(session):
 
 def test_each_metric_has_a_panel_and_each_panel_a_metric(session):
     """By the names that the endpoint gives them."""
-    until(lambda: session.runs("failed"), "a failed run at the endpoint")
+    until(lambda: session.runs("failed"), "a failed run at the endpoint", 400)
 
     drawn = {name for panel in GRAFANA["panels"] for name in names(panel)}
     assert drawn == {*(f"ray_{name}" for name in GAUGES), f"ray_{ENDED}_total"}

@@ -4,7 +4,7 @@ from recstudy import RunConfig, Study, TrainConfig, Variant, grid
 from recstudy.data import Cifar10, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViTRM
-from recstudy.study.plan import effective, plan_record
+from recstudy.study.plan import command, effective, plan_record
 from recstudy.study.study import make_plan, select
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
@@ -93,6 +93,46 @@ def test_the_command_line_goes_over_a_named_level():
 
 def test_a_change_inside_a_replaced_part_is_part_of_the_variant():
     assert effective({"model": "x"}, {"model.width": 8, "modeling": 1}) == {"model": "x", "model.width": 8}
+
+
+@pytest.mark.parametrize(
+    ("axis", "levels", "field", "value"),
+    [
+        ("train.supervision_steps", [1, 2], "train", {"epochs": 2}),
+        ("model.latent_steps", [1, 2], "model", {"family": "vitrm"}),
+        ("model", [ViTRM(width=16, heads=2), ResNet()], "model.family", "trm"),
+    ],
+)
+def test_a_whole_part_that_is_set_does_not_undo_the_sweep_in_silence(axis, levels, field, value):
+    """Else every cell would be the same run, under the label of another."""
+    with pytest.raises(ConfigError, match=rf"'{field}' would replace '{axis}', which is swept by this study"):
+        make_plan(study(grid({axis: levels})), changes={field: value})
+
+
+def test_a_whole_part_beside_the_sweep_may_be_set():
+    plan = make_plan(study(grid({"data.limit": [32, 64]})), changes={"train": {"epochs": 2}})
+
+    assert [(config.data.limit, config.train.epochs) for config in plan.configs] == [(32, 2), (64, 2)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "epochs", "limit"),
+    [({"train.epochs": 5}, 5, 32), ({"train": {"epochs": 5}}, 5, 32), ({"data.limit": 64}, 2, 64), ({"data": Digits()}, 2, 32)],
+)
+def test_smoke_leaves_alone_what_is_set(changes, epochs, limit):
+    plan = make_plan(study(grid({"model.latent_steps": [1]})), changes=changes, smoke=True)
+
+    assert [(config.train.epochs, config.data.limit) for config in (*plan.configs, plan.base)] == [(epochs, limit)] * 2
+
+
+def test_the_command_that_is_recorded_holds_no_password(monkeypatch):
+    storages = "postgresql://me:hunter2@db/optuna", "mysql://db/optuna?user=me&password=hunter2"
+    monkeypatch.setattr("sys.argv", ["s.py", "--optuna-storage", storages[0], f"--optuna-storage={storages[1]}", "--budget", "4"])
+
+    assert command() == (
+        "python s.py --optuna-storage 'postgresql://me:***@db/optuna' "
+        "'--optuna-storage=mysql://db/optuna?user=me&password=***' --budget 4"
+    )
 
 
 def test_smoke_is_two_epochs_on_32_images_in_a_folder_of_its_own():

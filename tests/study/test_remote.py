@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 from ray_nodes import RAY, TOKEN, free_port, started, until_healthy
+from shell import until
 
-pytestmark = pytest.mark.smoke
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +50,9 @@ def test_what_the_driver_refuses_there_is_one_line_here(outside, shell):
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_a_stop_here_ends_the_driver_there(outside, shell, sign):
     with shell.start("--address", outside) as client:
-        deadline = time.monotonic() + 100
-        while not shell.records() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(shell.records, "a result", 200)
         os.kill(client.pid, sign)
-        _, errors = client.communicate(timeout=90)
+        _, errors = client.communicate(timeout=200)
     kept = shell.records()
 
     assert client.returncode == 130

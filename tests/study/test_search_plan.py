@@ -87,6 +87,18 @@ def test_the_first_family_is_the_default_and_its_own_settings_come_first():
     ]
 
 
+def test_a_presets_own_settings_outside_the_ranges_are_not_tried_and_named_ones_are():
+    given = search(ranges={"train.batch_size": Tunable([16, 32])}, first=({"train.batch_size": 32},))
+
+    assert make_search(given).first == [{"model.latent_steps": 3, "train.batch_size": 32}]
+
+
+def test_smoke_leaves_alone_what_is_set():
+    plan = make_search(search(), changes={"train.epochs": 5}, smoke=True)
+
+    assert (plan.base.train.epochs, plan.base.data.limit) == (5, 32)
+
+
 def test_a_setting_of_one_family_is_a_run_like_any_other():
     plan = make_search(search())
 
@@ -158,6 +170,14 @@ def test_what_is_refused_of_the_command_line(changes, words):
         ({"ranges": {"model.layers": Tunable(1, 2)}}, "gives a range for 'model.layers', which it does not vary"),
         ({"first": ({"model.layers": 2},)}, "tries 'model.layers' first, but vitrm varies model.latent_steps, train.batch_size"),
         ({"first": ({"model.latent_steps": 64},)}, r"tries model.latent_steps=64 first, which is not in its range \(1 to 6\)"),
+        (
+            {
+                "presets": {"quick": [VITRM.with_changes({"train.batch_size": 48})]},
+                "ranges": {"train.batch_size": Tunable([16, 32])},
+                "first": ({"model.latent_steps": 2},),
+            },
+            r"tries train.batch_size=48 first \(the preset's own, as latent_steps=2 leaves it\), which is not in its range",
+        ),
         ({"objectives": {"top1_accuracy": "max"}}, "no objective 'top1_accuracy': there are score, params"),
         (
             {"objectives": {"score": "max", "gflops": "min"}, "stopping": "asha"},

@@ -105,6 +105,16 @@ def test_a_storage_is_brought_up_to_the_records(tmp_path):
     ]
 
 
+def test_a_setting_that_a_killed_driver_had_only_put_down_blocks_no_storage(tmp_path):
+    journal = str(tmp_path / "optuna.journal")
+    Optimizer(plan(), [], journal).study.enqueue_trial({"model.latent_steps": 2, "train.batch_size": 32})
+
+    optimizer = Optimizer(plan(), [], journal)
+
+    assert states(optimizer) == [STATES.FAIL]
+    assert optimizer.ask({"model.latent_steps": 4, "train.batch_size": 32})[1]["model.latent_steps"] == 4
+
+
 def test_a_database_holds_the_trials_too(tmp_path):
     url = f"sqlite:///{tmp_path}/optuna.db"
 
@@ -117,6 +127,12 @@ def test_a_database_holds_the_trials_too(tmp_path):
 def test_a_storage_that_cannot_be_used_is_named(storage):
     with pytest.raises(StorageError, match=f"--optuna-storage {storage} cannot be used"):
         Optimizer(plan(), [], storage)
+
+
+def test_a_storage_that_cannot_be_used_is_named_without_its_password():
+    with pytest.raises(StorageError, match=r"--optuna-storage nosuch://me:\*\*\*@db/optuna cannot be used") as raised:
+        Optimizer(plan(), [], "nosuch://me:hunter2@db/optuna")
+    assert "hunter2" not in str(raised.value)
 
 
 def test_importance_finds_the_field_that_matters():

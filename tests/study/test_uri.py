@@ -23,6 +23,8 @@ SOME = ("--set", f"train.epochs={EPOCHS}", "--set", "place.checkpoint_seconds=0.
 TWO = ("--only", "latent_steps=1*", *SOME)
 ONE = "latent_steps=1, supervision_steps=1"
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture
 def machine(object_store, tmp_path) -> Callable[..., Shell]:
@@ -134,7 +136,6 @@ def test_killed_workers_and_drivers_go_on_from_the_store_over_a_torn_folder(mach
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path):
     """Which waits as long as the lost one might come back: for the study, then for the runs."""
     lost, other = machine("a"), machine("b")
