@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from recstudy.analysis.names import plural
-from recstudy.cli import Format, data_folder, settings
+from recstudy.cli import Columns, Format, data_folder, settings
 from recstudy.config import DATASETS, DataConfig, configure
 from recstudy.errors import ConfigError
 from recstudy.models.vq import VQ
@@ -30,6 +30,8 @@ class Report:
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
     export: tuple[Format, ...] = ()
     """Write the figures in these formats too (needs a Chrome or Chromium)."""
+    columns: Columns = 2
+    """Those figures' width in columns of a paper: 1 is 3.5 inches, 2 are 7."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Board:
     """Show studies and runs in a browser and follow them while they run. Reads records only and writes nothing."""
 
     path: tyro.conf.Positional[str] = "results"
-    """A results folder."""
+    """A results folder, or the URI that --results was given."""
     host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
     """Where to listen. Any other address than this machine's own wants a token."""
     port: Annotated[int, tyro.conf.arg(metavar="N")] = 8050
@@ -131,11 +133,9 @@ def _done(command: Command) -> int:
 def _board(command: Board) -> int:
     from recstudy.board.serve import Board as Server  # it loads Dash
 
-    if is_uri(command.path):
-        raise ConfigError(f"the board reads a folder of this machine, not {command.path}. Mount it, or use `recstudy report`.")
     token = command.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
     links = dict(link.partition("=")[::2] for link in command.link)
-    server = Server(Path(command.path.removeprefix("file://")), command.host, command.port, token, links)
+    server = Server(command.path, command.host, command.port, token, links)
     asks = ", which asks once for ?token=TOKEN" if token else ""
     print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
     server.run()
@@ -225,7 +225,7 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
         show_cell(found, command.cell, out)
         return 0
     for results, study, preset in found:
-        show_report(results, study, preset, command.export, out)
+        show_report(results, study, preset, command.export, out, command.columns)
     return 0
 
 

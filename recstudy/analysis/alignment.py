@@ -68,7 +68,9 @@ def alignment_data(records: StudyRecords, spec: Alignment, most: int = MOST) -> 
     if not rows:
         return Aligned(pd.DataFrame(columns=COLUMNS), {}, tuple(notes), ())
     ours = labelled(records, pd.DataFrame(rows)).assign(published=False, source="")
-    frame = pd.concat([ours, pd.DataFrame(printed_pairs(spec.targets), columns=COLUMNS)], ignore_index=True)[COLUMNS]
+    theirs = pd.DataFrame(printed_pairs(spec.targets), columns=COLUMNS)
+    notes += [] if theirs.empty else ["the published pairs are of other images and other weights: not comparable"]
+    frame = pd.concat([ours, theirs], ignore_index=True)[COLUMNS]
     frame = frame.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published have none
     return Aligned(frame, images, tuple(notes), (RATIO, *made_notes(records, list(found), ("text", "image"))))
 
@@ -126,17 +128,11 @@ def summary(data: Aligned) -> list[tuple[str, str, str, str, str]]:
     return rows
 
 
-def alignment_title(spec: Alignment) -> str:
-    return spec.title or "Cosine of image and caption, before and after training"
-
-
 def alignment_caption(data: Aligned) -> str:
     """How to read the figure."""
     if data.ours.empty:
         return ""
     counts = sorted({f"{count:,}": count for count in data.ours.groupby("variant").size()}.items(), key=lambda item: item[1])
     pairs = " to ".join(dict.fromkeys((counts[0][0], counts[-1][0])))
-    marks = " Diamonds: the pairs that the paper prints, of other images and other weights, so not comparable." * (
-        not data.published.empty
-    )
+    marks = " Diamonds: the pairs that the paper prints." * (not data.published.empty)
     return f"Each shape is the distribution over {pairs} test pairs of one seed, its box the quartiles, its line the mean.{marks}"

@@ -9,16 +9,14 @@ from pathlib import Path
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.alignment import alignment_data
 from recstudy.analysis.cards import captions_html
 from recstudy.analysis.examples import captions_data
 from recstudy.analysis.facts import summary
-from recstudy.analysis.figures.violins import alignment_figure
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.page import facts, words_table
 from recstudy.analysis.parts import draw, table_words, title
 from recstudy.analysis.report import studies_at
-from recstudy.analysis.spec import REPORT, Alignment, AnyPart, Captions, Tabular
+from recstudy.analysis.spec import REPORT, AnyPart, Captions, Tabular
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.latex import latex
 from recstudy.errors import ConfigError, choices, nearest
@@ -85,8 +83,6 @@ class Loaded:
         if isinstance(part, Captions):
             data = captions_data(self.records, part)
             return Shown(data.frame, captions_html(data))
-        if isinstance(part, Alignment):
-            return alignment_figure(alignment_data(self.records, part), part)
         return draw(self.records, part).figure
 
     def _repr_html_(self) -> str:

@@ -45,9 +45,6 @@ METRICS = {
     "cider": Metric("CIDEr", "", "higher", ".3f", of_words=True),
     "meteor": Metric("METEOR", "", "higher", ".3f", of_words=True),
     "rate_score": Metric("RaTEScore", "", "higher", ".3f", of_words=True),
-    **{f"nmt_bleu_{n}": Metric(f"BLEU-{n}, 003's program", "", "higher", ".3f", of_words=True) for n in range(1, 5)},
-    "nltk_meteor_without_wordnet": Metric("METEOR, NLTK's without WordNet", "", "higher", ".3f", of_words=True),
-    "rouge_l_f1": Metric("ROUGE-L F1, 003's program", "", "higher", ".3f", of_words=True),
     "token_accuracy": Metric("Token accuracy", "%", "higher", ".1f", of_text=True),
     "train_token_accuracy": Metric("Token accuracy, training", "%", "higher", ".1f", of_text=True),
     "extra_loss": Metric("Loss beside the task's", "", "lower", ".3f"),
@@ -82,8 +79,16 @@ METRICS = {
 SCALES = {"million": 1e6, "billion": 1e9}
 
 
+def improved(name: str) -> str:
+    """Of `avg_bleu_delta`, a relative improvement in percent, the metric that is improved; empty for any other name."""
+    of = name.removesuffix("_delta")
+    return of if of != name and of.partition(".")[0] in METRICS else ""
+
+
 def metric(name: str) -> Metric:
     """The metric of that name, `auroc.Effusion` with the unit of `auroc`; an unknown name stays, less the underscores."""
+    if of := improved(name):
+        return replace(metric(of), title=f"{metric(of).title} delta", unit="%", better=None, form=".2f")
     parent, _, part = name.partition(".")
     known, words = METRICS.get(parent), part.replace("_", " ")
     if known is None:

@@ -14,7 +14,7 @@ from rich.text import Text
 from recstudy.analysis.audit.rules import audit
 from recstudy.analysis.audit.words import TITLE, audit_html
 from recstudy.analysis.facts import again, failures, header, provenance, settings
-from recstudy.analysis.figures.export import check_formats
+from recstudy.analysis.figures.export import check_export
 from recstudy.analysis.frame import StudyRecords, load_study, status, studies
 from recstudy.analysis.page import page
 from recstudy.analysis.parts import in_terminal, section
@@ -23,7 +23,7 @@ from recstudy.errors import ConfigError
 from recstudy.records import Results, write_whole
 
 
-def write_report(results: Results, name: str, preset: str, export: Sequence[str] = ()) -> Path:
+def write_report(results: Results, name: str, preset: str, export: Sequence[str] = (), columns: int = 2) -> Path:
     """Write `report/tables/*`, `report/figures/*` and `report/report.html` of a study, finished or not.
 
     Args:
@@ -31,20 +31,21 @@ def write_report(results: Results, name: str, preset: str, export: Sequence[str]
         name: the study.
         preset: its preset.
         export: also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a warning.
+        columns: as wide as so many columns of a paper, one (3.5 inches) or two (7 inches); the page is the same for both.
 
     Returns:
         The page.
 
     Raises:
-        ConfigError: no such study, preset or export format.
+        ConfigError: no such study, preset, export format or width.
     """
-    return _write(load_study(results, name, preset), results.study(name, preset), export)
+    return _write(load_study(results, name, preset), results.study(name, preset), export, columns)
 
 
-def show_report(results: Results, name: str, preset: str, export: Sequence[str], out: Console) -> Path:
+def show_report(results: Results, name: str, preset: str, export: Sequence[str], out: Console, columns: int = 2) -> Path:
     """Write the report, print its tables and say where the page is. Returns and raises as `write_report`."""
     records = load_study(results, name, preset)
-    page = _write(records, results.study(name, preset), export)
+    page = _write(records, results.study(name, preset), export, columns)
     for spec in REPORT.validate_python(records.plan["report"]):
         table = in_terminal(records, spec)
         if table is not None:
@@ -87,13 +88,13 @@ def shortest(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def _write(records: StudyRecords, study: Path, export: Sequence[str]) -> Path:
+def _write(records: StudyRecords, study: Path, export: Sequence[str], columns: int) -> Path:
     """Everything, the page last."""
-    check_formats(export)
+    check_export(export, columns)
     folder = study / "report"
     specs = REPORT.validate_python(records.plan["report"])
     files = file_names([spec.name for spec in specs])
-    sections = [section(records, spec, folder, file, export) for spec, file in zip(specs, files, strict=True)]
+    sections = [section(records, spec, folder, file, export, columns) for spec, file in zip(specs, files, strict=True)]
     _forget_others(folder, files)
     failed = failures(records)
     sections += [("What failed", failed)] if failed else []

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from recstudy.analysis.names import improved
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.papers import Target, published
 
@@ -23,6 +24,10 @@ class Table:
     one row a metric and one column a variant, without the metrics that no run has. `auroc.*` stands for all metrics of
     that beginning which the runs have. `group` puts the rows of each level of an axis (`data`) under a heading, or, by the
     name of a cost (`gflops`, `params`), those within a tenth of each other; the best is then that of its group.
+
+    `settings` are config fields that stand as columns before the metrics, several in one column where they are a tuple
+    (`2/0/2` cycles of an HRM's levels). `improvement` names a variant by its levels (`{"model": "MicarVLMoE"}`): a metric
+    `avg_bleu_delta` is by how much its `avg_bleu` is better than the row's, in percent of it, paired by seed.
     """
 
     name: str
@@ -31,16 +36,27 @@ class Table:
     columns: str | None = None
     across: bool = False
     group: str | None = None
+    settings: tuple[str | tuple[str, ...], ...] = ()
+    improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
     where: dict[str, Any] = Field(default_factory=dict)  # axis -> level: only these variants
     targets: tuple[Target, ...] = ()
     title: str = ""
     kind: Literal["table"] = "table"
 
     def __post_init__(self) -> None:
-        if self.group is not None and (self.across or self.rows is not None or self.columns is not None):
-            raise ConfigError(f"table {self.name!r}: group goes with one row a variant, so with neither rows, columns nor across")
+        given = {"group": self.group is not None, "settings": bool(self.settings), "improvement": bool(self.improvement)}
+        for field in (field for field, used in given.items() if used):
+            if self.across or self.rows is not None or self.columns is not None:
+                raise ConfigError(
+                    f"table {self.name!r}: {field} goes with one row a variant, so with neither rows, columns nor across"
+                )
         if self.across and (self.rows is not None or self.columns is not None):
             raise ConfigError(f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns")
+        if bool(self.improvement) != any(improved(name) for name in self.metrics):
+            raise ConfigError(
+                f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta go together, "
+                "but only one of them is given"
+            )
 
 
 @dataclass(frozen=True, config=_FROZEN)
@@ -328,14 +344,16 @@ Drawing = (
     | LossTrace
     | Mistakes
     | Inner
+    | Alignment
     | History
     | Importance
     | ParallelCoordinates
     | Slices
     | Pareto
 )
-OfCells = Table | Tuned | Best  # each number with the runs behind it
-Tabular = OfCells | Differences | Effects | Arithmetic
-AnyPart = Tabular | Captions | Alignment | Drawing
+OfCells = Table | Tuned | Best
+OfRuns = OfCells | Differences | Effects  # each number with the runs behind it
+Tabular = OfRuns | Arithmetic
+AnyPart = Tabular | Captions | Drawing
 ReportPart = Annotated[AnyPart, Field(discriminator="kind")]
 REPORT: TypeAdapter[list[AnyPart]] = TypeAdapter(list[ReportPart])

@@ -85,7 +85,7 @@ def test_published_values_stand_under_ours_across(tmp_path):
 
     assert [[cell.published for cell in row.cells] for row in table.rows] == [["81.5", ""], ["", "88.1"], ["", ""]]
     assert [reason for _, reason in table.homeless] == ["not measured here"]
-    assert "| AUROC (%), published | 81.5, undecided: about 63 more seeds | – |" in markdown(table)  # noqa: RUF001
+    assert "| published | 81.5, undecided: about 63 more seeds | – |" in markdown(table)  # noqa: RUF001
 
 
 def test_the_best_is_not_marked_across_data_sets_in_rows_either(tmp_path):

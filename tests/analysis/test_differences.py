@@ -89,7 +89,7 @@ def test_a_difference_is_variant_minus_base_on_the_same_seeds(rows):
     low, high = scipy_stats.ttest_rel(ABLATION["without MoE"], FULL).confidence_interval(0.95)
     assert moe.interval == pytest.approx((-0.9, low, high, 5))
     assert moe.p == pytest.approx(scipy_stats.ttest_rel(ABLATION["without MoE"], FULL).pvalue)
-    assert moe.run_ids == tuple(run_id(variant, seed) for variant in (1, 0) for seed in range(5))
+    assert (moe.run_ids, moe.base_ids) == tuple(tuple(run_id(variant, seed) for seed in range(5)) for variant in (1, 0))
 
 
 def test_p_is_adjusted_over_the_rows_that_have_one(rows):
@@ -250,6 +250,20 @@ def test_csv_has_a_line_a_variant_in_full_precision(tmp_path):
     assert lines["two experts"]["seeds"] == "0 2 4"
     assert int(lines["without EMA"]["more_seeds"]) > 100  # a spread of 0.19 around 0.04
     assert lines["without MoE"]["more_seeds"] == ""
+
+
+def test_latex_names_both_runs_of_every_pair(tmp_path):
+    """Three of the five seeds of `two experts` have a pair; the base's own score rests on all of its runs."""
+    lines = latex(page_of(tmp_path)).splitlines()
+    ours, base = ([run_id(at, seed) for seed in (0, 2, 4)] for at in (3, 0))
+
+    behind = f"runs {' '.join(ours)} minus {' '.join(base)}; seeds 0, 2, 4; commit 0123abc"
+    assert f"% difference; 95 % interval; p (Holm); detectable: {behind}" in lines
+    assert f"% Top-1 accuracy (%): runs {' '.join(ours)}; seeds 0, 2, 4; commit 0123abc" in lines
+    whole = " ".join(run_id(0, seed) for seed in range(5))
+    assert f"% Top-1 accuracy (%): runs {whole}; seeds 0, 1, 2, 3, 4; commit 0123abc" in lines
+    row = next(at for at, line in enumerate(lines) if line.startswith("no seed &"))
+    assert not lines[row + 1].startswith("%")
 
 
 def hostile(tmp_path):

@@ -5,11 +5,17 @@ import subprocess
 import sys
 
 import pytest
-from made_up import plan, run_id, variants, write_search, write_study
+from made_up import TABLE1, plan, run_id, variants, write_search, write_study
+from test_differences import ablation
+from test_effects import factors, study
 
+from recstudy import factorial
+from recstudy.analysis import Differences, Effects
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.cell_names import find_cell
-from recstudy.analysis.tables.explain import explain, heading, runs_behind
+from recstudy.analysis.spec import REPORT
+from recstudy.analysis.tables.cell_names import find
+from recstudy.analysis.tables.differences import differences_data
+from recstudy.analysis.tables.explain import behind, runs_behind
 from recstudy.errors import ConfigError
 from recstudy.records import write_json
 
@@ -17,8 +23,8 @@ HOSTILE = "[bold]a:b</td>: \\ & c"
 
 
 def place(records, name):
-    found = find_cell(records, name)
-    return found.table.name, found.row, found.column
+    found = find(records, name)
+    return found.table, found.row, found.column
 
 
 @pytest.mark.parametrize(
@@ -55,27 +61,27 @@ def test_a_cell_is_named_by_labels_their_beginnings_or_numbers(records, name, ro
 )
 def test_a_name_that_means_none_or_several_is_refused_with_the_choices(records, name, said):
     with pytest.raises(ConfigError, match=re.escape(said)):
-        find_cell(records, name)
+        find(records, name)
 
 
 def test_a_study_without_tables_says_so(tmp_path):
     records = load_study(write_study(tmp_path, report=[]), "made_up", "paper")
 
     with pytest.raises(ConfigError, match=re.escape("but got 'a:1:1'. Tables of made_up: none.")):
-        find_cell(records, "a:1:1")
+        find(records, "a:1:1")
 
 
 def test_the_number_follows_from_its_runs_by_hand(records):
     """93.0, 93.1 and 93.2: mean 93.1, deviation 0.1, half-width 4.303 * 0.1 / sqrt(3) = 0.2484."""
-    found = find_cell(records, "table1:ViTRM:64")
+    told = behind(records, find(records, "table1:ViTRM:64"))
 
-    assert heading(found) == "table1, row 'ViTRM', column '64': Top-1 accuracy (%) 93.1 ±0.2 (n=3)"
-    runs = runs_behind(records, found.cell)
+    assert told.number == "Top-1 accuracy (%) 93.1 ±0.2 (n=3)"
+    runs = runs_behind(records, told)
     assert [row[:4] for row in runs] == [
         (run_id(0, seed), str(seed), "ViTRM, batch_size=64", value) for seed, value in enumerate(("93", "93.1", "93.2"))
     ]
     assert runs[0][4:] == ("0123abc", "feedbeef", "node-1, a processor", "2025-01-01T00:01:30Z")
-    assert [*explain(records, found)] == [
+    assert [*told.lines] == [
         "Mean: (93 + 93.1 + 93.2) / 3 = 93.1",
         "Standard deviation (n - 1): 0.1",
         "95 % interval: 92.8516 to 93.3484, the mean ± t(0.975; 2) * s / sqrt(n) = 4.303 * 0.1 / sqrt(3) = 0.2484",
@@ -87,45 +93,154 @@ def test_the_number_follows_from_its_runs_by_hand(records):
 
 
 def test_what_is_not_in_the_mean_is_named_with_its_reason(records):
-    found = find_cell(records, "table1:ViTRM:128")
+    found = find(records, "table1:ViTRM:128")
 
-    lines = [*explain(records, found)]
+    lines = behind(records, found).lines
 
     assert f"Not in it: run {run_id(1, 2)}, seed 2, ViTRM, batch_size=128: failed: code" in lines
     assert any(line.startswith("Verdict: undecided: the 95 % interval holds it") for line in lines)
 
 
 def test_one_run_a_count_and_nothing(records):
-    one = [*explain(records, find_cell(records, "scores:3:1"))]
-    count = [*explain(records, find_cell(records, "scores:1:2"))]
-    nothing = find_cell(records, "scores:4:1")
+    one = behind(records, find(records, "scores:3:1")).lines
+    count = behind(records, find(records, "scores:1:2")).lines
+    nothing = behind(records, find(records, "scores:4:1"))
 
-    assert one[:2] == ["Mean: (94.1) / 1 = 94.1", "95 % interval: none, of one run."]
+    assert [*one[:2]] == ["Mean: (94.1) / 1 = 94.1", "95 % interval: none, of one run."]
     assert f"Not in it: run {run_id(2, 1)}, seed 1, ViT-Small, batch_size=64: diverged" in one
     assert f"Not in it: run {run_id(2, 2)}, seed 2, ViT-Small, batch_size=64: not run" in one
     assert "Verdict: not comparable: epochs 1000, not 300" in one
     assert count[1] == "It follows from the config, so that seeds do not matter and it has no interval."
     assert "Verdict: reproduced: the count rounds to the published digits (within 5e+04)" in count
-    assert runs_behind(records, nothing.cell) == []
-    assert next(iter(explain(records, nothing))) == "No number: \N{EN DASH} not run"
+    assert nothing.runs == ()
+    assert nothing.lines[0] == "No number: \N{EN DASH} not run"
 
 
 def test_a_trial_is_explained_by_its_fresh_seeds(tmp_path):
     records = load_study(write_search(tmp_path), "made_up", "paper")
 
-    found = find_cell(records, "best:1:Top-1 accuracy")
-    seen = find_cell(records, "best:1:1")
+    found = behind(records, find(records, "best:1:Top-1 accuracy"))
+    seen = behind(records, find(records, "best:1:1"))
 
-    assert [row[:2] for row in runs_behind(records, found.cell)] == [(run_id(4, 1), "1"), (run_id(4, 2), "2")]
-    assert any(line.startswith(f"Not in it: run {run_id(4, 0)}, seed 0") for line in explain(records, found))
-    assert runs_behind(records, seen.cell)[0][3] == "90"  # what the search saw, and no score of the test set
+    assert [row[:2] for row in runs_behind(records, found)] == [(run_id(4, 1), "1"), (run_id(4, 2), "2")]
+    assert any(line.startswith(f"Not in it: run {run_id(4, 0)}, seed 0") for line in found.lines)
+    assert runs_behind(records, seen)[0][3] == "90"  # what the search saw, and no score of the test set
+
+
+def test_a_difference_follows_from_its_pairs_by_hand(tmp_path):
+    """-0.9 -0.8 -1.1 -0.7 -1.0: deviation 0.1581, t = -0.9 / (0.1581 / sqrt(5)) = -12.73; three rows have a p."""
+    records = load_study(ablation(tmp_path / "r", report=[Differences("components")]), "made_up", "paper")
+
+    told = behind(records, find(records, "components:without MoE:difference"))
+
+    assert told.number == "Top-1 accuracy (%) -0.90, without MoE minus full: worse"
+    assert [row[:4] for row in runs_behind(records, told)][:3] == [
+        (run_id(1, 0), "0", "without MoE", "92.1"), (run_id(0, 0), "0", "full", "93"), (run_id(1, 1), "1", "without MoE", "92.4"),
+    ]  # fmt: skip
+    assert told.lines == (
+        "Seed 0: 92.1 - 93 = -0.9",
+        "Seed 1: 92.4 - 93.2 = -0.8",
+        "Seed 2: 92 - 93.1 = -1.1",
+        "Seed 3: 92.2 - 92.9 = -0.7",
+        "Seed 4: 92.3 - 93.3 = -1",
+        "Mean: (-0.9 + -0.8 + -1.1 + -0.7 + -1) / 5 = -0.9",
+        "Standard deviation (n - 1): 0.1581",
+        "95 % interval: -1.09632 to -0.703676, the mean ± t(0.975; 4) * s / sqrt(n) = 2.776 * 0.1581 / sqrt(5) = 0.1963",
+        "p: 0.0002195, two-sided, of t = mean / (s / sqrt(n)) = -0.9 / (0.1581 / sqrt(5)) = -12.73 with 4 degrees of freedom",
+        "Holm, over 3 tests from the least p on: the largest of 'without MoE' 0.0002195 * 3, at most 1: 0.0006585",
+        "Verdict: worse: the adjusted p, <0.001, is below 0.05",
+        "Detectable: 0.27: a true difference of so much, at this spread, gives p < 0.05 in 80% of repetitions",
+        "Published: no difference belongs here.",
+    )
+
+
+def test_a_difference_with_gaps_or_nothing_to_test_says_so(tmp_path):
+    records = load_study(ablation(tmp_path / "r", report=[Differences("components")]), "made_up", "paper")
+
+    def lines(name):
+        return behind(records, find(records, f"components:{name}")).lines
+
+    assert "Not in it: seed 1: failed: code" in lines("two experts:p")
+    assert any("'without MoE' 0.0002195 * 3; 'two experts' 0.001039 * 2, at most 1: 0.002078" in line for line in lines("two:p"))
+    assert "Neither interval nor p: all values are the same, so that nothing is spread." in lines("the same:verdict")
+    assert lines("one seed:pairs")[:2] == ("Seed 0: 92 - 93 = -1", "Mean: (-1) / 1 = -1")
+    assert lines("no seed:difference")[:2] == ("Verdict: no pair", "Not in it: seeds 0, 1: not run")
+    assert lines("full:1")[0] == "Mean: (93 + 93.2 + 93.1 + 92.9 + 93.3) / 5 = 93.1"  # the base's own score
+
+
+def test_a_published_difference_is_shown_with_both_numbers(tmp_path):
+    spec = Differences("d", base="ViTRM, batch_size=128", targets=TABLE1)
+    records = load_study(write_study(tmp_path / "r", report=REPORT.dump_python([spec], mode="json")), "made_up", "paper")
+
+    same = behind(records, find(records, "d:ViTRM, batch_size=64:difference")).lines
+    other = behind(records, find(records, "d:ViT-Small, batch_size=64:published")).lines
+    base = behind(records, find(records, "d:ViTRM, batch_size=128:1")).lines
+
+    sources = "002 Table 1 (002_table1_cifar10#2) minus 002 Table 1 (002_table1_cifar10#3)"
+    assert same[-1] == f"Published: 92.6 - 93.1 = -0.5 %, of two numbers without seeds: {sources}"
+    assert other[-1] == "    not comparable: epochs 1000, not 300"
+    assert any(line.startswith("Published: 93.1 % (reported)") for line in base)
+
+
+def test_an_effect_follows_from_its_halves_by_hand(tmp_path):
+    """a adds 4 + the seed, b takes 2: seed 0 has 80, 78 without a, and 84, 82 with it."""
+    made = study(
+        tmp_path / "r", factorial(factors(2)), lambda levels, seed: 80.0 + (4 + seed) * levels["a"] - 2 * levels["b"],
+        report=[Effects()],
+    )  # fmt: skip
+    records = load_study(made, "made_up", "paper")
+
+    told = behind(records, find(records, "effects:a:size"))
+    product = behind(records, find(records, "effects:3:size"))
+
+    assert told.number == "Top-1 accuracy (%) +5.00 (a 0 to 1)"
+    assert [run for run, _ in told.runs] == [run_id(at, seed) for half in ((2, 3), (0, 1)) for seed in range(3) for at in half]
+    assert told.lines == (
+        "Counted up: a=1, b=0; a=1, b=1",
+        "Counted down: a=0, b=0; a=0, b=1",
+        "Seed 0: (84 + 82) / 2 - (80 + 78) / 2 = 4",
+        "Seed 1: (85 + 83) / 2 - (80 + 78) / 2 = 5",
+        "Seed 2: (86 + 84) / 2 - (80 + 78) / 2 = 6",
+        "Mean: (4 + 5 + 6) / 3 = 5",
+        "Standard deviation (n - 1): 1",
+        "95 % interval: 2.51586 to 7.48414, the mean ± t(0.975; 2) * s / sqrt(n) = 4.303 * 1 / sqrt(3) = 2.484",
+        "p: 0.01307, two-sided, of t = mean / (s / sqrt(n)) = 5 / (1 / sqrt(3)) = 8.66 with 2 degrees of freedom",
+        "Holm, over 1 test from the least p on: the largest of 'a' 0.01307 * 1, at most 1: 0.01307",
+    )
+    assert product.lines[:3] == (
+        "Counted up: a=0, b=0; a=1, b=1", "Counted down: a=0, b=1; a=1, b=0", "Seed 0: (80 + 82) / 2 - (78 + 84) / 2 = 0",
+    )  # fmt: skip
+
+
+def test_the_holm_steps_are_those_of_the_table(tmp_path):
+    """For every row that has a p, the last number of its line is the p that the table prints."""
+    records = load_study(ablation(tmp_path / "r", report=[Differences("components")]), "made_up", "paper")
+    adjusted = {row.label: row.adjusted for row in differences_data(records, Differences()).rows if row.p is not None}
+
+    for label, p in adjusted.items():
+        (holm,) = (line for line in behind(records, find(records, f"components:{label}:p")).lines if line.startswith("Holm"))
+        assert float(holm.rpartition(": ")[2]) == pytest.approx(p, rel=1e-3)
+    assert len(adjusted) == 3
+
+
+def test_rows_of_one_label_are_told_apart_by_their_group(tmp_path):
+    changed = [
+        variant | {"label": variant["levels"]["model"], "data": name, "levels": variant["levels"] | {"data": name}}
+        for name, variant in zip(("A", "B", "A", "B"), [variants()[at] for at in (0, 0, 2, 2)], strict=True)
+    ]
+    report = [{"kind": "table", "name": "grouped", "group": "data"}]
+    records = load_study(write_study(tmp_path / "r", variants=changed, report=report), "made_up", "paper")
+
+    assert place(records, "grouped:B, ViTRM:Parameters")[1:] == ("B, ViTRM", "Parameters")
+    with pytest.raises(ConfigError, match=re.escape("no row 'ViTRM': there are 1 'A, ViTRM', 2 'A, ViT-Small', 3 'B, ViTRM'")):
+        find(records, "grouped:ViTRM:Parameters")
 
 
 def test_labels_with_colons_and_markup_are_found_and_shown_as_they_are(tmp_path):
     changed = variants()
     changed[0]["label"] = HOSTILE
     results = write_study(tmp_path / "results", variants=changed)
-    found = find_cell(load_study(results, "made_up", "paper"), f"scores:{HOSTILE}:Top-1 accuracy")
+    found = find(load_study(results, "made_up", "paper"), f"scores:{HOSTILE}:Top-1 accuracy")
 
     done = run_command(f"scores:{HOSTILE}:Top-1 accuracy", str(results.root))
 
@@ -146,6 +261,15 @@ def test_the_command_prints_all_of_it(results):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("table1, row 'ViTRM', column '64': Top-1 accuracy (%) 93.1 ±0.2 (n=3)\n")
     for words in (run_id(0, 2), "0123abc", "feedbeef", "node-1, a processor", "Verdict: differs", "Records: "):
+        assert words in done.stdout
+
+
+def test_the_command_explains_a_difference(tmp_path):
+    done = run_command("components:without MoE:p", str(ablation(tmp_path / "r", report=[Differences("components")]).root))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("components, row 'without MoE', column 'p (Holm)': Top-1 accuracy (%) -0.90, without MoE minus")
+    for words in (run_id(1, 4), run_id(0, 4), "0123abc", "feedbeef", "node-1, a processor", "Holm, over 3 tests", "Records: "):
         assert words in done.stdout
 
 

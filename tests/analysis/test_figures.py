@@ -1,6 +1,3 @@
-import os
-import shutil
-
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
@@ -8,15 +5,11 @@ from made_up import base, run_id, specs, variants, write_chest, write_study
 
 from recstudy.analysis import Curve, LearningCurves
 from recstudy.analysis.figures.curve import curve_data, curve_figure, curve_notes, powers_of_two, y_range
-from recstudy.analysis.figures.export import write_figure
 from recstudy.analysis.figures.learning import learning_data, learning_figure, learning_notes
 from recstudy.analysis.figures.theme import dress, style
 from recstudy.analysis.frame import load_study
-from recstudy.errors import ConfigError
 from recstudy.records import append_line
 
-CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
 SPEC = specs()[2]
 
 
@@ -34,7 +27,10 @@ def test_curve_data_has_ours_and_the_published_points(records):
     published = data[data["published"].astype(bool)]
     assert list(published["value"]) == [92.6, 93.1, 94.0, 93.9]
     assert list(published["verdict"])[:2] == ["differs", "undecided"]
-    assert curve_notes(records, SPEC, data) == ("1 of 4 points not run yet",)
+    assert curve_notes(records, SPEC, data) == (
+        "1 of 4 points not run yet",
+        "2 of 4 published points not comparable; the CSV file says why",
+    )
 
 
 def test_curve_figure_draws_bands_lines_and_open_markers(records):
@@ -203,45 +199,3 @@ def test_plotly_labels_show_hostile_names_as_text(tmp_path):
 
     texts = [figure.layout.title.text, *(trace.name for trace in figure.data if trace.name), *figure.data[-1].hovertext]
     assert all("&lt;" in text and "<" not in text for text in texts)
-
-
-def test_html_and_csv_are_always_written(records, tmp_path):
-    data = curve_data(records, SPEC)
-
-    assert write_figure(curve_figure(data, SPEC), data, tmp_path, "c") is None
-
-    page = (tmp_path / "c.html").read_text()
-    assert 'src="plotly.min.js"' in page
-    assert "cdn" not in page
-    assert (tmp_path / "plotly.min.js").stat().st_size > 1e6
-    assert (tmp_path / "c.csv").read_text().startswith("line,x,value,low,high,n")
-
-
-def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, monkeypatch):
-    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-browser"))
-    data = curve_data(records, SPEC)
-    (tmp_path / "c.png").write_text("of an older report")
-
-    problem = write_figure(curve_figure(data, SPEC), data, tmp_path, "c", ["png"])
-
-    assert "apt-get install chromium" in problem
-    assert "BROWSER_PATH" in problem
-    assert sorted(path.name for path in tmp_path.glob("c.*")) == ["c.csv", "c.html"]
-
-
-def test_an_unknown_format_is_refused(records, tmp_path):
-    data = curve_data(records, SPEC)
-
-    with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
-        write_figure(curve_figure(data, SPEC), data, tmp_path, "c", ["pgn"])
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chrome or Chromium is installed")
-def test_export_for_real(records, tmp_path):
-    data = curve_data(records, SPEC)
-
-    assert write_figure(curve_figure(data, SPEC), data, tmp_path, "c", ["pdf", "svg", "png"]) is None
-
-    assert (tmp_path / "c.pdf").read_bytes().startswith(b"%PDF-")
-    assert (tmp_path / "c.svg").read_bytes().startswith(b"<svg")
-    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG\r\n")

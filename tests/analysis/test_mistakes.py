@@ -11,7 +11,7 @@ from PIL import Image
 from recstudy.analysis import Mistakes
 from recstudy.analysis.figures.export import write_figure
 from recstudy.analysis.figures.mistakes import in_words, mistakes_caption, mistakes_data, read_mistakes, short_names
-from recstudy.analysis.figures.tiles import arrange, mistakes_figure, tile_labels
+from recstudy.analysis.figures.tiles import arrange, drawn, mistakes_figure, tile_labels
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.analysis.spec import REPORT
@@ -212,13 +212,11 @@ def test_variants_may_have_images_of_other_sizes(results):
 def test_export_for_real(results, tmp_path):
     """The picture is in the exported image: a white tile on white paper would not show, so all of it is black."""
     write_mistakes(results, run_id(0, 0), np.zeros((1, 1, 8, 8)))
-    data = found(results)
-
-    assert write_figure(mistakes_figure(data, Mistakes()), data.frame, tmp_path, "m", ["pdf", "png"]) is None
+    assert write_figure(drawn(load_study(results, "made_up", "paper"), Mistakes()), tmp_path, "m", ["pdf", "png"]) is None
 
     assert (tmp_path / "m.pdf").read_bytes().startswith(b"%PDF-")
     printed = np.asarray(Image.open(tmp_path / "m.png").convert("L"))
-    side = 2 * 640 / (5 * (1 + 3 / 32))  # a tile's, at two pixels a point
+    side = 2.5 * 640 / (5 * (1 + 3 / 32))  # a tile's, at 300 pixels an inch, of which the figure has 120
     assert (printed < 20).sum() == pytest.approx(side**2, rel=0.05)
 
 

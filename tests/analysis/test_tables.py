@@ -1,4 +1,5 @@
 import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tex import compiled, needs_latex, packages
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.cells import table_data
+from recstudy.analysis.tables.latex import FITTED
 from recstudy.analysis.tables.render import cell_text, csv_text, html_table, latex, markdown, terminal
 from recstudy.errors import ConfigError
 
@@ -152,11 +154,64 @@ def test_hostile_names_are_text_everywhere(tmp_path):
     shown = markdown(table)
     assert "<script" not in shown
     assert "\\*b\\* \\[1\\](http://x)" in shown
-    assert all(line.count("|") - line.count("\\|") == 9 for line in shown.splitlines() if line.startswith("| "))
+    assert all(line.count("|") - line.count("\\|") == 7 for line in shown.splitlines() if line.startswith("| "))
     console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
         console.print(terminal(table))
     assert "[1](http://x)" in console.export_text()
+
+
+def test_published_values_stand_beside_ours_while_there_is_room(records):
+    """A label, the metrics and a published column for each of two make nine columns with six metrics, and ten with seven."""
+    metrics = ("top1_accuracy", "params", "gflops", "macro_f1", "nll", "ece", "seconds")
+
+    beside, beneath = (
+        markdown(table_data(records, Table("t", metrics=metrics[:count], targets=specs()[0].targets))).splitlines()[2:]
+        for count in (6, 7)
+    )
+
+    assert beside[0].startswith("| variant | Top-1 accuracy (%) | published | Parameters | published | Forward (GFLOP/image) |")
+    assert beside[2].startswith("| ViTRM, batch\\_size=64 | 93.1 ±0.2 (n=3) | 92.6, differs | 3,624,971 | 3.6 M, reproduced |")
+    assert "published" not in beneath[0]
+    assert beneath[3] == "| published | 92.6, differs | 3.6 M, reproduced | – | – | – | – | – |"  # noqa: RUF001
+    assert beneath[7] == "| published | 94.0 \\[1\\] | 16.9 M, reproduced | – | – | – | – | – |"  # noqa: RUF001
+    assert "\\[1\\] not comparable: epochs 1000, not 300" in beneath
+
+
+def test_a_note_has_no_mark_without_its_row_in_a_cut_table(records):
+    """The first rows of a terminal table number the reasons that they show."""
+    table = table_data(records, specs()[0])
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(terminal(table, 2))
+    console.print(terminal(table, 3))
+
+    first, second = console.export_text().split("Accuracy and cost")[1:]
+    assert "[1]" not in first
+    assert "the first 2 of 4 rows; all are in scores.md" in first
+    assert "[1] not comparable: epochs 1000, not 300" in second
+
+
+def test_heads_are_cut_in_two_where_they_are_long(records):
+    text = latex(table_data(records, Table("t", metrics=("top1_accuracy", "ece", "images_per_second"))))
+
+    assert r"variant & \multicolumn{2}{c}{\shortstack{Top-1\\accuracy (\%)}} & \multicolumn{2}{c}{ECE (\%)} &" in text
+    assert r"{\shortstack{Throughput\\(images/s)}}" in text
+
+
+@needs_latex
+@packages
+def test_a_wide_table_fits_the_line_and_a_narrow_one_is_not_stretched(tmp_path, records, siunitx):
+    metrics = ("top1_accuracy", "params", "gflops", "macro_f1", "nll", "ece", "seconds", "epoch_seconds", "train_pflop")
+    wide, narrow = (
+        table_data(records, Table("t", metrics=names, targets=specs()[0].targets)) for names in (metrics, metrics[4:5])
+    )
+
+    for table in (wide, narrow):
+        assert compiled(latex(table), tmp_path, siunitx).exists()
+        assert "Overfull" not in (tmp_path / "t.log").read_text()
+    plain = latex(wide).replace(FITTED, "{%")
+    compiled(plain, tmp_path, siunitx)
+    assert "Overfull" in (tmp_path / "t.log").read_text()  # it would not fit by itself
 
 
 @needs_latex

@@ -20,7 +20,7 @@ def compiled(text: str, folder: Path, siunitx: bool) -> Path:
     """The PDF of a document with this table; fails with the words of LaTeX."""
     if not siunitx:
         text = re.sub(r"S\[[^]]*\]", "r", re.sub(r"^\\sisetup.*\n", "", text, flags=re.MULTILINE))
-    head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs" + (",siunitx}" if siunitx else "}")
+    head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs,graphicx" + (",siunitx}" if siunitx else "}")
     (folder / "t.tex").write_text(head + "\n\\begin{document}\n" + text + "\\end{document}\n")
     done = subprocess.run(["pdflatex", "-halt-on-error", "t.tex"], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -67,10 +67,6 @@ def attention_data(records: StudyRecords, spec: AttentionMaps) -> Attention:
     return Attention(frame, cross, own, found.trace.words, found.image, _named(found, spec), (*notes, *none))
 
 
-def attention_title(spec: AttentionMaps) -> str:
-    return spec.title or "Attention while a caption is written"
-
-
 def attention_caption(data: Attention) -> str:
     """How to read the tiles and the grid."""
     if data.frame.empty:

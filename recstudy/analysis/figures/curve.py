@@ -4,6 +4,7 @@ The published points stand in the same data, marked as such, so that the CSV bes
 """
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -12,8 +13,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.captions import leaky_notes, warnings
+from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.drops import HOW, from_best
-from recstudy.analysis.figures.theme import band, dress, shown, style, tint
+from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords, at_depth
 from recstudy.analysis.names import METRICS, axis_title, metric, plain
 from recstudy.analysis.spec import Curve
@@ -24,6 +26,17 @@ from recstudy.analysis.targets import place
 DEPTH, DEPTH_TITLE = "eval.depth", "supervision steps at test"  # changed without retraining
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
 COLUMNS += ["synthetic"]
+
+
+def title(spec: Curve) -> str:
+    across = metric(spec.x).title.lower() if spec.x in METRICS else axis_title(spec.x)
+    return spec.title or f"{metric(spec.y).title} against {across}" + ", as a drop from each line's best" * spec.drop
+
+
+def drawn(records: StudyRecords, spec: Curve) -> Drawn:
+    data = curve_data(records, spec)
+    notes = curve_notes(records, spec, data)
+    return Drawn(partial(curve_figure, data, spec, notes), data, title(spec), notes, HOW if spec.drop else "")
 
 
 def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
@@ -57,7 +70,7 @@ def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
     return from_best(records, data, spec) if spec.drop else data
 
 
-def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = ()) -> go.Figure:
+def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
     """Lines with interval bands; published points as open markers. `notes` are said under the title."""
     figure = go.Figure()
     names = list(dict.fromkeys(data["line"]))
@@ -67,25 +80,24 @@ def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = ()) -> 
         _draw_line(figure, ours, name, style(index), spec)
         _draw_published(figure, published, name, style(index))
     figure.update_layout(showlegend=spec.by is not None)  # also for one line: its name says whose it is
-    dress(figure, curve_title(spec), notes, caption=HOW if spec.drop else "")
+    dress(figure, title(spec), notes, caption=HOW if spec.drop else "", size=size)
     _axes(figure, data, spec)
     return figure
 
 
-def curve_title(spec: Curve) -> str:
-    across = metric(spec.x).title.lower() if spec.x in METRICS else axis_title(spec.x)
-    return spec.title or f"{metric(spec.y).title} against {across}" + ", as a drop from each line's best" * spec.drop
-
-
 def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple[str, ...]:
-    """What a reader must know before the curve: smoke, synthetic data, pooled variants, points still missing."""
+    """What a reader must know before the curve: smoke, synthetic data, pooled variants, points missing or not comparable."""
     chosen = records.chosen(spec.where)
     variants = [index for index in chosen if not records.leaks(index)]
     points = int((~data["published"].astype(bool)).sum())
     missing = int((~data["published"].astype(bool) & data["value"].isna()).sum())
     pooled = [f"each point pools {len(variants) / points:.3g} variants"] if points and len(variants) > points else []
     leaky = leaky_notes(records, chosen, shown=False)
-    return (*warnings(records), *leaky, *pooled, *([f"{missing} of {points} points not run yet"] if missing else []))
+    gaps = [f"{missing} of {points} points not run yet"] if missing else []
+    verdicts = data.loc[data["published"].astype(bool), "verdict"].tolist()
+    apart = verdicts.count("not comparable")
+    apart_note = f"{apart} of {len(verdicts)} published points not comparable; the CSV file says why"
+    return (*warnings(records), *leaky, *pooled, *gaps, *([apart_note] if apart else []))
 
 
 def _ours(ours: Cell) -> dict[str, Any]:
@@ -173,10 +185,10 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
 
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
-    title = METRICS[spec.x].heading if spec.x in METRICS else DEPTH_TITLE if spec.x == DEPTH else axis_title(spec.x)
+    across = METRICS[spec.x].heading if spec.x in METRICS else DEPTH_TITLE if spec.x == DEPTH else axis_title(spec.x)
     heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
     figure.update_yaxes(title=shown(heading), range=y_range(data))
-    figure.update_xaxes(title=shown(title))
+    figure.update_xaxes(title=shown(across))
     levels = sorted({value for value in data["x"] if _is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
         figure.update_xaxes(type="category")

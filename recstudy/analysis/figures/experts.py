@@ -2,22 +2,25 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import Panel, numbered, shade, short, stack
-from recstudy.analysis.figures.theme import dress, shown
+from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.spec import ExpertPath
 from recstudy.analysis.traces import Inside, first_inside
 from recstudy.records import Json
 
-LINE = 40  # tokens side by side; a longer caption goes on below
+LINE = 40  # tokens side by side on a screen, and as wide ones in print; a longer caption goes on below
 EXPERT, LOW, HIGH = 17, 70, 340  # points: of an expert's row, and the least and the most of a panel
 GAP, TICKS, LAST = 14, 92, 24  # points below a layer, below a line's last, for its tokens, and below the last of all
+PRINTED = 30  # the last in print, where margins are smaller
 COLUMNS = ["variant", "label", "seed", "data", "row", "place", "token", "layer", "expert", "probability", "choice", "synthetic"]
 
 
@@ -34,6 +37,16 @@ class Route:
     notes: tuple[str, ...]
 
 
+def title(spec: ExpertPath) -> str:
+    return spec.title or "Experts of each token along a generated caption"
+
+
+def drawn(records: StudyRecords, spec: ExpertPath) -> Drawn:
+    data = path_data(records, spec)
+    label = f"{title(spec)}. {data.said}".strip()
+    return Drawn(partial(path_figure, data, spec), data.frame, label, data.notes, path_caption(data))
+
+
 def path_data(records: StudyRecords, spec: ExpertPath) -> Route:
     """Of the first variant that has kept its experts."""
     found, notes = first_inside(records, spec.where, spec.example, experts=True)
@@ -43,30 +56,27 @@ def path_data(records: StudyRecords, spec: ExpertPath) -> Route:
     return Route(frame, found.named, " ".join(found.trace.words), notes)
 
 
-def path_figure(data: Route, spec: ExpertPath) -> go.Figure:
-    """Lines of `LINE` tokens, in each a panel a layer."""
+def path_figure(data: Route, spec: ExpertPath, size: Size = SCREEN) -> go.Figure:
+    """Lines of tokens, in each a panel a layer."""
     figure, frame = go.Figure(), data.frame
     panels: list[Panel] = []
+    across, last_foot = LINE * size.inner // SCREEN.inner, PRINTED if size.printed else LAST
     length = 0 if frame.empty else int(frame["place"].max())
     layers, height = range(1, 1 + frame["layer"].nunique()), min(HIGH, max(LOW, EXPERT * frame["expert"].nunique()))
-    for start in range(1, length + 1, LINE):
-        line = frame[frame["place"].between(start, start + LINE - 1)]
+    for start in range(1, length + 1, across):
+        line = frame[frame["place"].between(start, start + across - 1)]
         for layer in layers:
             last = layer == layers[-1]
-            _draw(figure, len(panels), line[line["layer"] == layer], (start, min(LINE, length)), named=last)
-            panels.append(Panel(height, 0, GAP if not last else TICKS if start + LINE <= length else LAST))
-    dress(figure, path_title(spec), data.notes, caption=path_caption(data))
+            _draw(figure, len(panels), line[line["layer"] == layer], (start, min(across, length)), named=last)
+            panels.append(Panel(height, 0, GAP if not last else TICKS if start + across <= length else last_foot))
+    dress(figure, title(spec), data.notes, caption=path_caption(data), size=size)
     figure.update_xaxes(showgrid=False, ticks="", tickangle=-90, tickfont={"size": 11})
     figure.update_yaxes(showgrid=False, ticks="", tickfont={"size": 11})
     if not panels:
         return figure
     most, even = 100 * float(frame["probability"].max()), 100 / frame["expert"].nunique()
     figure.update_layout(coloraxis=shade(max(most, even), "probability, %", [even]))
-    return stack(figure, panels)
-
-
-def path_title(spec: ExpertPath) -> str:
-    return spec.title or "Experts of each token along a generated caption"
+    return stack(figure, panels, size)
 
 
 def path_caption(data: Route) -> str:

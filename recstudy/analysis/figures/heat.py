@@ -6,25 +6,25 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from recstudy.analysis.figures.theme import PALETTE, WIDTH, room, shown
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, folded, letters, room, shown
 
 # Of shares, none to most: lighter to darker blue, so that it is read without colours too, on white and on black.
 SHADES = ((0, "#EEF4F9"), (0.7, PALETTE[0]), (1, "#003F66"))
-INNER = WIDTH - 110  # points that a printed figure's panels have beside their labels
-BAR = 160  # points of a scale's length
-UNIT = 300  # points of one of `meta.panels`, in theme.room and style.SCRIPT
+BAR = 160  # pixels of a scale's length
 LETTERS = 12  # of a word at a tick or under a tile
+HEAVY = 16  # pixels: bold letters are as wide as plain ones of this size
+CELL = 11  # pixels of the letters in a cell and at a token
 
 
 class Panel(NamedTuple):
-    """Points: of the panel itself, of its label above and of its ticks below."""
+    """Pixels: of the panel itself, of its label above and of its ticks below."""
 
     height: float
     head: float = 0
     foot: float = 0
 
 
-def stack(figure: go.Figure, panels: Sequence[Panel]) -> go.Figure:
+def stack(figure: go.Figure, panels: Sequence[Panel], size: Size = SCREEN) -> go.Figure:
     """Give each axis its place, from the top down, and the figure its height. For a figure that is dressed."""
     whole = math.ceil(sum(map(sum, panels)))
     above = 0.0
@@ -34,8 +34,8 @@ def stack(figure: go.Figure, panels: Sequence[Panel]) -> go.Figure:
         figure.update_layout({f"yaxis{number}": {"domain": domain, "anchor": f"x{number}"}})
         figure.update_layout({f"xaxis{number}": {"anchor": f"y{number}"}})
         above = top + panel.height + panel.foot
-    figure.update_layout(meta={**figure.layout.meta, "panels": whole / UNIT})
-    sized = room(figure)
+    figure.update_layout(meta={**figure.layout.meta, "panels": whole / size.panel})
+    sized = room(figure, size)
     return figure.update_layout(**sized | {"height": round(float(str(sized["height"])))})
 
 
@@ -44,13 +44,15 @@ def numbered(at: int) -> str:
     return str(at + 1) if at else ""
 
 
-def head(figure: go.Figure, at: int, words: str) -> None:
-    """A panel's label, above it on the left."""
+def head(figure: go.Figure, at: int, words: str, size: Size = SCREEN) -> int:
+    """A panel's label, above it on the left, in print in lines; the pixels that it needs beyond one."""
     number = numbered(at)
+    lines = folded(shown(words), letters(size.inner, HEAVY)) if size.printed else shown(words)
     figure.add_annotation(
-        text=f"<b>{shown(words)}</b>", xref=f"x{number} domain", yref=f"y{number} domain", x=0, y=1, yshift=4,
+        text=f"<b>{lines}</b>", xref=f"x{number} domain", yref=f"y{number} domain", x=0, y=1, yshift=4,
         xanchor="left", yanchor="bottom", align="left", showarrow=False,
     )  # fmt: skip
+    return 18 * lines.count("<br>")
 
 
 def short(word: str) -> str:

@@ -1,14 +1,16 @@
 """A two-way sweep as a heat map: a metric at every two levels, with its interval and runs in each cell."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.captions import leaky_notes, warnings
-from recstudy.analysis.figures.heat import BAR, SHADES, Panel, stack
-from recstudy.analysis.figures.theme import dress, shown
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.heat import BAR, CELL, SHADES, Panel, stack
+from recstudy.analysis.figures.theme import SCREEN, Size, dress, letters, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import axis_title, metric, number, plain, spread
 from recstudy.analysis.spec import HeatMap
@@ -21,6 +23,16 @@ ROW = 52  # points of a cell's height: two lines of words
 FITS = 8  # cells side by side that have room for words
 BESIDE = {"thickness": 12, "lenmode": "pixels", "len": BAR, "y": 1, "yanchor": "top"}
 HOW = "In each cell the mean over seeds, the half-width of its 95 % interval and the number of runs; empty: no finished run"
+
+
+def title(spec: HeatMap) -> str:
+    return spec.title or f"{metric(spec.metric).title} by {axis_title(spec.x)} and {axis_title(spec.y)}"
+
+
+def drawn(records: StudyRecords, spec: HeatMap) -> Drawn:
+    data = heat_map_data(records, spec)
+    notes = heat_map_notes(records, spec, data)
+    return Drawn(partial(heat_map_figure, data, spec, notes), data, title(spec), notes, HOW)
 
 
 def heat_map_data(records: StudyRecords, spec: HeatMap) -> pd.DataFrame:
@@ -40,7 +52,7 @@ def heat_map_data(records: StudyRecords, spec: HeatMap) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def heat_map_figure(data: pd.DataFrame, spec: HeatMap, notes: Sequence[str] = ()) -> go.Figure:
+def heat_map_figure(data: pd.DataFrame, spec: HeatMap, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
     """Columns are the levels of `x`, rows those of `y` from the top down; darker is more."""
     figure = go.Figure()
     xs, ys = (list(dict.fromkeys(data[axis])) for axis in ("x", "y"))
@@ -50,8 +62,7 @@ def heat_map_figure(data: pd.DataFrame, spec: HeatMap, notes: Sequence[str] = ()
         x=[shown(plain(x)) for x in xs],
         y=[shown(plain(y)) for y in ys],
         z=[[None if one is None or pd.isna(one["value"]) else one["value"] for one in line] for line in grid],
-        text=[[_words(one, spec) for one in line] for line in grid],
-        texttemplate="%{text}" if len(xs) <= FITS else None,
+        **_in_cells([[_words(one, spec) for one in line] for line in grid], size),
         hovertext=[[_hover(one, spec) for one in line] for line in grid],
         hoverinfo="text",
         colorscale=list(SHADES),
@@ -59,14 +70,10 @@ def heat_map_figure(data: pd.DataFrame, spec: HeatMap, notes: Sequence[str] = ()
         xgap=2,
         ygap=2,
     )
-    dress(figure, heat_map_title(spec), notes, caption=HOW)
+    dress(figure, title(spec), notes, caption=HOW, size=size)
     figure.update_xaxes(title={"text": shown(axis_title(spec.x)), "standoff": 2}, type="category", showgrid=False, ticks="")
     figure.update_yaxes(title=shown(axis_title(spec.y)), type="category", autorange="reversed", showgrid=False, ticks="")
-    return stack(figure, [Panel(max(BAR + 30, ROW * len(ys)), 0, 30)])
-
-
-def heat_map_title(spec: HeatMap) -> str:
-    return spec.title or f"{metric(spec.metric).title} by {axis_title(spec.x)} and {axis_title(spec.y)}"
+    return stack(figure, [Panel(ROW * len(ys)) if size.printed else Panel(max(BAR + 30, ROW * len(ys)), 0, 30)], size)
 
 
 def heat_map_notes(records: StudyRecords, spec: HeatMap, data: pd.DataFrame) -> tuple[str, ...]:
@@ -96,6 +103,18 @@ def _words(one: dict[Any, Any] | None, spec: HeatMap) -> str:
         return ""
     half = f"±{spread(spec.metric, one['high'] - one['value'])}, " if pd.notna(one["high"]) else ""
     return f"{number(spec.metric, one['value'])}<br>{half}n={one['n']}"
+
+
+def _in_cells(words: list[list[str]], size: Size) -> dict[str, Any]:
+    """What is written in cells that have room for it: on a screen in letters that Plotly fits, in print in two lines or three."""
+    wide = max(map(len, words), default=1)
+    if not size.printed:
+        return {"text": words, "texttemplate": "%{text}" if wide <= FITS else None}
+    for tried in (words, [[one.replace(", ", "<br>") for one in line] for line in words]):
+        longest = max((len(part) for line in tried for one in line for part in one.split("<br>")), default=0)
+        if longest <= letters(size.inner / wide, CELL):
+            return {"text": tried, "texttemplate": "%{text}", "textfont": {"size": CELL}}
+    return {}
 
 
 def _hover(one: dict[Any, Any] | None, spec: HeatMap) -> str:

@@ -1,14 +1,17 @@
 """A search trial by trial: what each one reached, how it ended, and the best so far."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from recstudy.analysis.captions import warnings
 from recstudy.analysis.figures.curve import y_range
-from recstudy.analysis.figures.theme import PALETTE, dress, shown, tint
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import metric, plural
 from recstudy.analysis.spec import History
@@ -21,6 +24,15 @@ LOOKS = {  # state -> how its points look, in the order of the legend
     "diverged": {"name": "diverged", "symbol": "x-open", "color": PALETTE[1]},
     "failed": {"name": "failed", "symbol": "cross-open", "color": PALETTE[3]},
 }
+
+
+def title(spec: History) -> str:
+    return spec.title or "The search, trial by trial"
+
+
+def drawn(records: StudyRecords, spec: History) -> Drawn:
+    data, notes = history_data(records, spec), warnings(records)
+    return Drawn(partial(history_figure, data, spec, notes), data, title(spec), notes, history_caption(data))
 
 
 def history_data(records: StudyRecords, spec: History) -> pd.DataFrame:
@@ -47,7 +59,7 @@ def history_data(records: StudyRecords, spec: History) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[COLUMNS]
 
 
-def history_figure(data: pd.DataFrame, spec: History, notes: Sequence[str] = ()) -> go.Figure:
+def history_figure(data: pd.DataFrame, spec: History, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
     """A panel an objective; a trial without a value stands at the bottom, marked by how it ended."""
     names = list(dict.fromkeys(data["objective"]))
     panels = max(1, len(names))
@@ -66,11 +78,7 @@ def history_figure(data: pd.DataFrame, spec: History, notes: Sequence[str] = ())
     figure.update_xaxes(title="trial", row=panels, col=1)
     if 0 < data["trial"].nunique() <= 12:
         figure.update_xaxes(tick0=0, dtick=1)  # no half trials
-    return dress(figure, history_title(spec), notes, panels, history_caption(data))
-
-
-def history_title(spec: History) -> str:
-    return spec.title or "The search, trial by trial"
+    return dress(figure, title(spec), notes, panels, history_caption(data), size)
 
 
 def history_caption(data: pd.DataFrame) -> str:

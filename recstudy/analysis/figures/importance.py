@@ -1,13 +1,15 @@
 """How much each searched field matters for each objective, as two methods see it."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from recstudy.analysis.captions import warnings
-from recstudy.analysis.figures.theme import PALETTE, dress, shown
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import metric, plural
 from recstudy.analysis.search import short_names
@@ -15,6 +17,15 @@ from recstudy.analysis.spec import Importance
 from recstudy.analysis.trials import search_of
 
 COLUMNS = ["objective", "method", "field", "importance", "trials"]
+
+
+def title(spec: Importance) -> str:
+    return spec.title or "What matters: importance of each field"
+
+
+def drawn(records: StudyRecords, spec: Importance) -> Drawn:
+    data, notes = importance_data(records, spec), importance_notes(records, spec)
+    return Drawn(partial(importance_figure, data, spec, notes), data, title(spec), notes, importance_caption(data))
 
 
 def importance_data(records: StudyRecords, spec: Importance) -> pd.DataFrame:
@@ -33,7 +44,7 @@ def importance_data(records: StudyRecords, spec: Importance) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def importance_figure(data: pd.DataFrame, spec: Importance, notes: Sequence[str] = ()) -> go.Figure:
+def importance_figure(data: pd.DataFrame, spec: Importance, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
     """Bars of all methods side by side, the field that matters most on top; a panel an objective."""
     names = list(dict.fromkeys(data["objective"]))
     methods = list(dict.fromkeys(data["method"]))
@@ -53,11 +64,7 @@ def importance_figure(data: pd.DataFrame, spec: Importance, notes: Sequence[str]
     figure.update_xaxes(range=[0, 1.02 * max(data["importance"], default=1.0)], tickformat=".0%")
     figure.update_xaxes(title="share of the importance", row=panels, col=1)
     figure.update_layout(barmode="group", bargap=0.3, legend={"traceorder": "reversed"})
-    return dress(figure, importance_title(spec), notes, panels, importance_caption(data))
-
-
-def importance_title(spec: Importance) -> str:
-    return spec.title or "What matters: importance of each field"
+    return dress(figure, title(spec), notes, panels, importance_caption(data), size)
 
 
 def importance_notes(records: StudyRecords, spec: Importance) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Cell means of two axes as lines: where the axes do not interact, the lines are parallel."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -10,18 +11,30 @@ from plotly.subplots import make_subplots
 
 from recstudy.analysis.captions import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.figures.curve import y_range
-from recstudy.analysis.figures.theme import dress, shown, style
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown, style
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import axis_title, metric, plain
 from recstudy.analysis.spec import Interactions
 from recstudy.analysis.stats import mean_interval
-from recstudy.analysis.tables.differences import gap
+from recstudy.analysis.tables.gaps import gap
 from recstudy.errors import ConfigError
 
 COLUMNS = ["x_axis", "by_axis", "x", "by", "value", "low", "high", "n", "expected", "missing", "run_ids", "synthetic"]
 PARALLEL = (
     "Parallel lines: no interaction. Bars: 95 % intervals of each mean; differences on the same seeds are known better than these"
 )
+
+
+def title(spec: Interactions) -> str:
+    asked = f"do {axis_title(spec.x)} and {axis_title(spec.by)} interact" if spec.x else "which axes interact"
+    return spec.title or f"{metric(spec.metric).title}: {asked}?"
+
+
+def drawn(records: StudyRecords, spec: Interactions) -> Drawn:
+    data = interactions_data(records, spec)
+    notes = interactions_notes(records, spec, data)
+    return Drawn(partial(interactions_figure, data, spec, notes), data, title(spec), notes, PARALLEL)
 
 
 def interactions_data(records: StudyRecords, spec: Interactions) -> pd.DataFrame:
@@ -41,7 +54,7 @@ def interactions_data(records: StudyRecords, spec: Interactions) -> pd.DataFrame
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def interactions_figure(data: pd.DataFrame, spec: Interactions, notes: Sequence[str] = ()) -> go.Figure:
+def interactions_figure(data: pd.DataFrame, spec: Interactions, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
     """A panel for each pair of axes, on one scale; a level keeps its look in all of them."""
     pairs = list(dict.fromkeys(zip(data["x_axis"], data["by_axis"], strict=True)))
     lines = list(dict.fromkeys(_line_name(by, level) for by, level in zip(data["by_axis"], data["by"], strict=True)))
@@ -57,13 +70,8 @@ def interactions_figure(data: pd.DataFrame, spec: Interactions, notes: Sequence[
         ticks = [_tick(level) for level in dict.fromkeys(points["x"])]
         axis = {"type": "category", "categoryorder": "array", "categoryarray": ticks, "range": [-0.3, len(ticks) - 0.7]}
         figure.update_xaxes(title=shown(axis_title(x)), **axis, row=panel, col=1)
-    dress(figure, interactions_title(spec), notes, max(1, len(pairs)), PARALLEL)
+    dress(figure, title(spec), notes, max(1, len(pairs)), PARALLEL, size)
     return figure.update_yaxes(title=shown(metric(spec.metric).heading), range=y_range(data))
-
-
-def interactions_title(spec: Interactions) -> str:
-    asked = f"do {axis_title(spec.x)} and {axis_title(spec.by)} interact" if spec.x else "which axes interact"
-    return spec.title or f"{metric(spec.metric).title}: {asked}?"
 
 
 def interactions_notes(records: StudyRecords, spec: Interactions, data: pd.DataFrame) -> tuple[str, ...]:

@@ -1,13 +1,15 @@
 """Learning curves: what each variant measured epoch by epoch, its mean over the seeds and the range between them."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from recstudy.analysis.captions import is_synthetic, warnings
-from recstudy.analysis.figures.theme import band, dress, shown, style, tint
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import METRICS, metric
 from recstudy.analysis.spec import LearningCurves
@@ -15,6 +17,16 @@ from recstudy.analysis.spec import LearningCurves
 MOST = 30  # lines that a reader can still tell apart in one figure
 SCORES = ("top1_accuracy", "auroc", "cider", "recall_1")  # the first of these that a study has says which variants are its best
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "synthetic"]
+
+
+def title(spec: LearningCurves) -> str:
+    return spec.title or "Learning curves: mean over seeds, range between them"
+
+
+def drawn(records: StudyRecords, spec: LearningCurves) -> Drawn:
+    data = learning_data(records, spec)
+    notes = learning_notes(records, spec, data)
+    return Drawn(partial(learning_figure, data, spec, notes), data, title(spec), notes, learning_caption(spec))
 
 
 def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
@@ -60,7 +72,7 @@ def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFra
     return (*warnings(records), *cut_note(records, len(records.variants), most), *absent)
 
 
-def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[str] = ()) -> go.Figure:
+def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
     """One panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them."""
     metrics = [name for name in spec.metrics if name in set(data["metric"])]
     panels = max(1, len(metrics))
@@ -74,11 +86,7 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[st
     figure.update_xaxes(title="epoch", row=panels, col=1)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=0, dtick=1)  # no half epochs
-    return dress(figure, learning_title(spec), notes, panels, learning_caption(spec))
-
-
-def learning_title(spec: LearningCurves) -> str:
-    return spec.title or "Learning curves: mean over seeds, range between them"
+    return dress(figure, title(spec), notes, panels, learning_caption(spec), size)
 
 
 def learning_caption(spec: LearningCurves) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -10,9 +11,10 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.captions import warnings
 from recstudy.analysis.examples import damaged
-from recstudy.analysis.figures.heat import Panel, head, numbered, shade, stack
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.heat import CELL, Panel, head, numbered, shade, stack
 from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
-from recstudy.analysis.figures.theme import dress, shown
+from recstudy.analysis.figures.theme import SCREEN, Size, dress, letters, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.spec import ExpertLoad
 from recstudy.analysis.traces import some
@@ -34,6 +36,15 @@ class Loads:
     notes: tuple[str, ...]
 
 
+def title(spec: ExpertLoad) -> str:
+    return spec.title or "Load: each expert's share of the test set's tokens"
+
+
+def drawn(records: StudyRecords, spec: ExpertLoad) -> Drawn:
+    data = loads_data(records, spec)
+    return Drawn(partial(loads_figure, data, spec), data.frame, title(spec), data.notes, loads_caption(data))
+
+
 def loads_data(records: StudyRecords, spec: ExpertLoad, most: int = MOST) -> Loads:
     """Of the first finished seed of each of the `most` best variants that have experts."""
     chosen = records.chosen(spec.where)
@@ -51,26 +62,22 @@ def loads_data(records: StudyRecords, spec: ExpertLoad, most: int = MOST) -> Loa
     return Loads(frame, tuple(notes))
 
 
-def loads_figure(data: Loads, spec: ExpertLoad) -> go.Figure:
+def loads_figure(data: Loads, spec: ExpertLoad, size: Size = SCREEN) -> go.Figure:
     """A panel a variant, on one scale."""
     figure, panels = go.Figure(), []
     parts = [part for _, part in data.frame.groupby("variant", sort=False)]
     for at, part in enumerate(parts):
-        _draw(figure, at, part)
-        head(figure, at, f"{part['label'].iloc[0]}, seed {part['seed'].iloc[0]}")
-        panels.append(Panel(max(60, LAYER * part["layer"].nunique()), HEAD, FOOT if at < len(parts) - 1 else 0))
-    dress(figure, loads_title(spec), data.notes, caption=loads_caption(data))
+        _draw(figure, at, part, size)
+        more = head(figure, at, f"{part['label'].iloc[0]}, seed {part['seed'].iloc[0]}", size)
+        panels.append(Panel(max(60, LAYER * part["layer"].nunique()), HEAD + more, FOOT if at < len(parts) - 1 else 0))
+    dress(figure, title(spec), data.notes, caption=loads_caption(data), size=size)
     figure.update_xaxes(title={"text": "expert", "standoff": 2}, showgrid=False, ticks="")
     figure.update_yaxes(showgrid=False, ticks="")
     if not parts:
         return figure
     even = sorted({float(value) for value in data.frame["even"]})
     figure.update_layout(coloraxis=shade(max(float(data.frame["share"].max()), even[-1]), "% of tokens", even))
-    return stack(figure, panels)
-
-
-def loads_title(spec: ExpertLoad) -> str:
-    return spec.title or "Load: each expert's share of the test set's tokens"
+    return stack(figure, panels, size)
 
 
 def loads_caption(data: Loads) -> str:
@@ -112,18 +119,20 @@ def _layer(layer: int, load: list[int], entropy: float, dropped: int) -> list[Js
     ]
 
 
-def _draw(figure: go.Figure, at: int, part: pd.DataFrame) -> None:
+def _draw(figure: go.Figure, at: int, part: pd.DataFrame, size: Size) -> None:
     """Layers from the top down, experts from left to right."""
     shares = part.pivot(index="layer", columns="expert", values="share")
     entropies = part.drop_duplicates("layer").set_index("layer")["entropy"]
     said = [_hover(row) for row in part.to_dict("records")]
     experts = len(shares.columns)
+    fits = letters(size.inner / experts, CELL) >= len("12.5") if size.printed else experts <= FITS
     figure.add_heatmap(
         x=list(shares.columns),
         y=list(shares.index),
         z=shares.values.tolist(),
         text=[[f"{share:.1f}" for share in row] for row in shares.values],
-        texttemplate="%{text}" if experts <= FITS else None,
+        texttemplate="%{text}" if fits else None,
+        textfont={"size": CELL} if size.printed else None,
         hovertext=[said[start : start + experts] for start in range(0, len(said), experts)],
         hoverinfo="text",
         coloraxis="coloraxis",
@@ -135,7 +144,7 @@ def _draw(figure: go.Figure, at: int, part: pd.DataFrame) -> None:
     names = [f"layer {layer}: {entropies[layer]:.2f} nats" for layer in shares.index]
     layers = {"tickmode": "array", "tickvals": list(shares.index), "ticktext": names}
     figure.update_layout({f"yaxis{numbered(at)}": {"autorange": "reversed", **layers}})
-    figure.update_layout({f"xaxis{numbered(at)}": {"dtick": 1 if experts <= FITS else None}})
+    figure.update_layout({f"xaxis{numbered(at)}": {"dtick": 1 if fits else None}})
 
 
 def _hover(row: dict[Hashable, Any]) -> str:

@@ -1,6 +1,7 @@
 """The loss of single updates, as in Figures 1, 3 and 5 of 004: light where it was recorded, its moving average dark."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -8,8 +9,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.captions import warnings
+from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.learning import MOST, cut_note, labelled, shown_variants
-from recstudy.analysis.figures.theme import dress, shown, style, tint
+from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import metric, plural
 from recstudy.analysis.spec import LossTrace
@@ -18,6 +20,15 @@ from recstudy.records import Json, read_lines
 POINTS = 40_000  # of a whole figure, about 1 MB in its page
 TRACE = 2_000  # of one variant: three for each point of a printed figure's width
 COLUMNS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
+
+
+def title(spec: LossTrace) -> str:
+    return spec.title or "Training loss, update by update"
+
+
+def drawn(records: StudyRecords, spec: LossTrace) -> Drawn:
+    data, notes = loss_data(records, spec), loss_notes(records, spec)
+    return Drawn(partial(loss_figure, data, spec, notes), data, title(spec), notes, loss_caption(data, spec))
 
 
 def loss_data(records: StudyRecords, spec: LossTrace, most: int = MOST) -> pd.DataFrame:
@@ -47,7 +58,7 @@ def thin(losses: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
     return np.array(sorted(ends), dtype=np.int64)
 
 
-def loss_figure(data: pd.DataFrame, spec: LossTrace, notes: Sequence[str] = ()) -> go.Figure:
+def loss_figure(data: pd.DataFrame, spec: LossTrace, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
     """A light and a dark line a variant; a click on its name in the legend hides or shows both."""
     figure = go.Figure()
     most = _most(data)
@@ -59,11 +70,7 @@ def loss_figure(data: pd.DataFrame, spec: LossTrace, notes: Sequence[str] = ()) 
         _draw(figure, part, "average", {"color": style(index)["color"], "dash": style(index)["dash"], "width": 2.5}, legend=True)
     figure.update_xaxes(title="optimiser updates")
     figure.update_yaxes(title=shown(metric("train_loss").heading))
-    return dress(figure, loss_title(spec), notes, caption=loss_caption(data, spec))
-
-
-def loss_title(spec: LossTrace) -> str:
-    return spec.title or "Training loss, update by update"
+    return dress(figure, title(spec), notes, caption=loss_caption(data, spec), size=size)
 
 
 def loss_notes(records: StudyRecords, spec: LossTrace, most: int = MOST) -> tuple[str, ...]:

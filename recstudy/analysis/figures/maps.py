@@ -1,42 +1,58 @@
 """Draws attention: the image once for each word, tinted where the model looked, and a grid of words by words."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
 
-from recstudy.analysis.figures.attention import Attention, attention_caption, attention_title
-from recstudy.analysis.figures.heat import INNER, Panel, head, numbered, shade, short, stack
+from recstudy.analysis.figures.attention import Attention, attention_caption, attention_data
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.heat import Panel, head, numbered, shade, short, stack
 from recstudy.analysis.figures.mosaic import Pixels, mosaic, picture_uri, side_of
-from recstudy.analysis.figures.theme import PALETTE, dress, shown
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
+from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.spec import AttentionMaps
 
 GAP, ROOM = 1 / 16, 1 / 4  # beside a tile, and under it for its word, as shares of it
 FEW, WIDE, NARROW = 36, 6, 8  # up to so many tiles there are 6 in a row, else 8
-HEAD, BETWEEN = 30, 26  # points: of a panel's label, and under the tiles
-TOKEN, LOW = 17, 220  # points: of a token's row in the grid, and the least of the grid
+PLACE = 76  # pixels of a tile in print, and of its word
+HEAD, BETWEEN, FOOT = 30, 26, 30  # pixels: of a panel's label, under the tiles, and in print under the grid
+TOKEN, LOW = {False: 17, True: 13}, 220  # pixels: of a token's row in the grid, by whether it is printed; the least of the grid
 ORANGE = tuple(int(PALETTE[4][at : at + 2], 16) for at in (1, 3, 5))
 STRENGTH, DIM = 0.85, 0.75  # of the tint where most is attended to, and of the gray, so that orange shows on white
 
 
-def attention_figure(data: Attention, spec: AttentionMaps) -> go.Figure:
+def title(spec: AttentionMaps) -> str:
+    return spec.title or "Attention while a caption is written"
+
+
+def drawn(records: StudyRecords, spec: AttentionMaps) -> Drawn:
+    data = attention_data(records, spec)
+    label = f"{title(spec)}. {' '.join(data.words)}".strip()
+    return Drawn(partial(attention_figure, data, spec), data.frame, label, data.notes, attention_caption(data))
+
+
+def attention_figure(data: Attention, spec: AttentionMaps, size: Size = SCREEN) -> go.Figure:
     """Tiles above, the grid below; a network without self-attention has the tiles alone."""
     figure = go.Figure()
     panels: list[Panel] = []
     if len(data.cross):
-        panels.append(Panel(_tiles(figure, data), HEAD, BETWEEN if data.own is not None else 0))
-        head(figure, 0, "Attention to the image, by the word that was written")
+        height = _tiles(figure, data, size)
+        more = head(figure, 0, "Attention to the image, by the word that was written", size)
+        panels.append(Panel(height, HEAD + more, BETWEEN if data.own is not None else 0))
     if data.own is not None:
-        panels.append(Panel(_grid(figure, data.own, data.words[:-1]), HEAD))
-        head(figure, 1, "Attention of each token to those before it")
-    dress(figure, attention_title(spec), data.notes, caption=attention_caption(data))
+        height = _grid(figure, data.own, data.words[:-1], size)
+        more = head(figure, 1, "Attention of each token to those before it", size)
+        panels.append(Panel(height, HEAD + more, FOOT * size.printed))
+    dress(figure, title(spec), data.notes, caption=attention_caption(data), size=size)
     figure.update_xaxes(showgrid=False, ticks="")
     figure.update_yaxes(showgrid=False, ticks="")
     figure.update_layout({"xaxis": {"visible": False}, "yaxis": {"visible": False}})
     if not panels:
         return figure
-    stack(figure, panels)
+    stack(figure, panels, size)
     if data.own is not None:
         figure.layout.coloraxis.colorbar.update(x=1, xanchor="right", y=figure.layout.yaxis2.domain[1])  # where the grid is empty
     return figure
@@ -51,14 +67,14 @@ def tinted(image: Pixels, shares: npt.NDArray[np.float64], even: float, full: fl
     return np.asarray(gray * (1 - depth) + depth * np.array(ORANGE), dtype=np.uint8)
 
 
-def _tiles(figure: go.Figure, data: Attention) -> float:
+def _tiles(figure: go.Figure, data: Attention, size: Size) -> float:
     """The image as it is, then once for each word; the height in points."""
     image = np.full((data.side, data.side, 1), 128, dtype=np.uint8) if data.image is None else data.image
     side = side_of(image)
     image = _grown(image, side)
     maps = data.cross.reshape(-1, data.side, data.side)
     images = [image, *(tinted(image, shares, data.even, data.full) for shares in maps)]
-    columns = WIDE if len(images) <= FEW else NARROW
+    columns = size.inner // PLACE if size.printed else WIDE if len(images) <= FEW else NARROW
     gap, room = round(GAP * side), round(ROOM * side)
     rows, across, down = -(-len(images) // columns), side + gap, side + room
     picture = mosaic(images, columns, side, gap, room)
@@ -77,12 +93,12 @@ def _tiles(figure: go.Figure, data: Attention) -> float:
         xaxis={"range": [-0.5, wide - 0.5], "constrain": "domain", "constraintoward": "left"},
         yaxis={"range": [high - 0.5, -0.5], "scaleanchor": "x", "constrain": "domain", "constraintoward": "top"},
     )
-    return INNER * high / wide
+    return size.inner * high / wide
 
 
-def _grid(figure: go.Figure, own: npt.NDArray[np.float64], words: list[str]) -> float:
+def _grid(figure: go.Figure, own: npt.NDArray[np.float64], words: list[str], size: Size) -> float:
     """Tokens by tokens, those that come later left empty; the height in points."""
-    count, names = len(own), [short(word) for word in words]
+    count, names, token = len(own), [short(word) for word in words], TOKEN[size.printed]
     hidden = np.triu(np.ones_like(own, dtype=bool), 1)
     said = [[_pair(words, row, column, own) for column in range(count)] for row in range(count)]
     figure.add_heatmap(
@@ -97,13 +113,14 @@ def _grid(figure: go.Figure, own: npt.NDArray[np.float64], words: list[str]) -> 
         yaxis=f"y{numbered(1)}",
     )
     ticks = {"tickmode": "array", "tickvals": list(range(count)), "ticktext": names}
-    letters = {"tickfont": {"size": 11 if count * TOKEN <= INNER else 8}, "constrain": "domain"}
+    small = max(8, size.inner / count) if size.printed else 8  # in print as large as they are apart
+    letters = {"tickfont": {"size": 11 if count * token <= size.inner else small}, "constrain": "domain"}
     figure.update_layout(
         xaxis2={**ticks, **letters, "tickangle": -90, "constraintoward": "left", "range": [-0.5, count - 0.5]},
         yaxis2={**ticks, **letters, "range": [count - 0.5, -0.5], "scaleanchor": "x2", "constraintoward": "top"},
         coloraxis=shade(100 * float(own[1:].max(initial=1 / count)), "% of attention"),  # the first has itself alone: 100 %
     )
-    return min(INNER, max(LOW, TOKEN * count))
+    return min(size.inner, max(LOW, token * count))
 
 
 def _grown(image: Pixels, side: int) -> Pixels:

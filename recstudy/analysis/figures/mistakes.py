@@ -72,10 +72,6 @@ def read_mistakes(path: Path, most: int) -> tuple[pd.DataFrame, list[Pixels]]:
         ) from None
 
 
-def mistakes_title(spec: Mistakes) -> str:
-    return spec.title or "Misclassified test images"
-
-
 def mistakes_caption(data: MistakesData) -> str:
     """How to read the tiles."""
     if data.frame.empty:

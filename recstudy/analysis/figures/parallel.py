@@ -5,15 +5,18 @@ second stays empty.
 """
 
 from collections.abc import Sequence
-from textwrap import wrap
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from recstudy.analysis.captions import warnings
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.fit import Beside, beside
 from recstudy.analysis.figures.scales import Scale, scale
-from recstudy.analysis.figures.theme import GRID, blend, dress, shown
+from recstudy.analysis.figures.theme import GRID, SCREEN, Size, blend, dress, folded, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import metric, plain
 from recstudy.analysis.search import short_names
@@ -23,6 +26,16 @@ from recstudy.records import Json
 
 MOST = 200  # lines that do not yet cover each other
 LETTERS = 14  # in a line of an axis's name
+LEFT, RIGHT = 80, 70  # pixels beside the first and the last axis
+
+
+def title(spec: ParallelCoordinates) -> str:
+    return spec.title or "Every trial's settings"
+
+
+def drawn(records: StudyRecords, spec: ParallelCoordinates) -> Drawn:
+    search, data, notes = search_of(records, spec.name), settings_data(records, spec), warnings(records)
+    return Drawn(partial(parallel_figure, data, spec, search, notes), data, title(spec), notes, parallel_caption(data, search))
 
 
 def settings_data(records: StudyRecords, spec: ParallelCoordinates | Slices) -> pd.DataFrame:
@@ -40,33 +53,32 @@ def settings_data(records: StudyRecords, spec: ParallelCoordinates | Slices) -> 
     return pd.concat([table[TRIAL], pd.DataFrame(settings), table[[name]]], axis=1)
 
 
-def parallel_figure(data: pd.DataFrame, spec: ParallelCoordinates, search: Json, notes: Sequence[str] = ()) -> go.Figure:
+def parallel_figure(
+    data: pd.DataFrame, spec: ParallelCoordinates, search: Json, notes: Sequence[str] = (), size: Size = SCREEN
+) -> go.Figure:
     """A panel a family. Better lines are orange and lie above the others."""
     name, direction = next(iter(search["objectives"].items()))
-    drawn = data.sort_values(name, ascending=direction == "max", kind="stable").tail(MOST)  # the best is drawn last
-    families = [family for family in search["space"] if (drawn["family"] == family).any()] or [""]
-    ends = [(float(drawn[name].min()), float(drawn[name].max()))] if len(drawn) else [(0.0, 1.0)]
+    kept = data.sort_values(name, ascending=direction == "max", kind="stable").tail(MOST)  # the best is drawn last
+    families = [family for family in search["space"] if (kept["family"] == family).any()] or [""]
+    ends = [(float(kept[name].min()), float(kept[name].max()))] if len(kept) else [(0.0, 1.0)]
     goal = scale([{"low": low, "high": high, "log": False} for low, high in ends], [])
     figure = make_subplots(rows=len(families), cols=1, vertical_spacing=0.25 / len(families))
+    above = [0]
     for panel, family in enumerate(families, 1):
-        trials = drawn[drawn["family"] == family]
+        trials = kept[kept["family"] == family]
         ranges = search["space"][family or next(iter(search["space"]))]
         axes = {path: scale([stated], trials[path]) for path, stated in ranges.items()} | {name: goal}
         for row in trials.to_dict("records"):
             share = _height(goal, row[name])
             _draw(figure, row, axes, name, blend(share if direction == "max" else 1 - share), panel)
-        _name_axes(figure, axes, name, panel)
+        above.append(_name_axes(figure, axes, name, panel, size))
         figure.update_yaxes(title=shown(family), row=panel, col=1)
-    dress(figure, parallel_title(spec), notes, len(families), parallel_caption(data, search))
+    dress(figure, title(spec), notes, len(families), parallel_caption(data, search), size)
     figure.update_yaxes(range=[-0.03, 1.03], showticklabels=False, showgrid=False, ticks="", showline=False)
     figure.update_xaxes(showline=False, ticks="")
     most = max(len(search["space"][family]) for family in search["space"]) + 1
-    margin = {"l": 80, "r": 70, "t": figure.layout.margin.t + 50, "b": 30}
+    margin = {"l": LEFT, "r": RIGHT, "t": figure.layout.margin.t + (max(above) + 8 if size.printed else 50), "b": 30}
     return figure.update_layout(meta={**figure.layout.meta, "axes": most}, margin=margin)
-
-
-def parallel_title(spec: ParallelCoordinates) -> str:
-    return spec.title or "Every trial's settings"
 
 
 def parallel_caption(data: pd.DataFrame, search: Json) -> str:
@@ -102,13 +114,22 @@ def _draw(figure: go.Figure, row: dict[Any, Any], axes: dict[str, Scale], name: 
     )
 
 
-def _name_axes(figure: go.Figure, axes: dict[str, Scale], name: str, panel: int) -> None:
-    """Each axis's name above it and its ticks to its left, those of the last one to its right."""
+def _name_axes(figure: go.Figure, axes: dict[str, Scale], name: str, panel: int, size: Size) -> int:
+    """Each axis's name above it and its ticks to its left, those of the last one to its right; the height of the names."""
     words = short_names(path for path in axes if path != name)
     titles = [words[path].replace("_", " ") if path != name else metric(name).heading for path in axes]
-    heads = ["<br>".join(map(shown, wrap(title, LETTERS))) for title in titles]
-    ticks = {"tickmode": "array", "tickvals": list(range(len(axes))), "ticktext": heads, "tickangle": 0, "tickfont": {"size": 12}}
-    look = {"side": "top", "range": [-0.01, len(axes) - 0.99], "showgrid": True, "gridcolor": GRID, "gridwidth": 2}
+    heads = Beside([folded(shown(title), LETTERS) for title in titles], 0, 0)
+    if size.printed:
+        heads = beside(list(map(shown, titles)), min(2 * RIGHT, (size.width - LEFT - RIGHT) / max(1, len(axes) - 1)))
+    ticks = {"tickmode": "array", "tickvals": list(range(len(axes))), "ticktext": heads.words, "tickangle": heads.angle}
+    look = {
+        "tickfont": {"size": 12},
+        "side": "top",
+        "range": [-0.01, len(axes) - 0.99],
+        "showgrid": True,
+        "gridcolor": GRID,
+        "gridwidth": 2,
+    }
     figure.update_xaxes(**ticks, **look, row=panel, col=1)
     for at, (path, axis) in enumerate(axes.items()):
         low, high = axis.ends
@@ -118,3 +139,4 @@ def _name_axes(figure: go.Figure, axes: dict[str, Scale], name: str, panel: int)
             figure.add_annotation(
                 text=text, showarrow=False, font={"size": 11}, bgcolor="rgba(255,255,255,0.75)", **side, **place
             )
+    return heads.height

@@ -1,13 +1,15 @@
 """What a score costs: two metrics against each other, and the front that no other point beats in both."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.captions import is_synthetic, leaky_notes, warnings
-from recstudy.analysis.figures.theme import PALETTE, dress, shown
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import metric, plural
 from recstudy.analysis.search import objective
@@ -18,6 +20,16 @@ from recstudy.errors import ConfigError
 
 WIDE = 20  # times the least cost that the largest must be for a logarithmic axis
 NAMED = 12  # points of a front whose trial numbers do not yet overlap
+
+
+def title(spec: Pareto) -> str:
+    return spec.title or (f"{metric(spec.y).title} against" if spec.y else "Score against") + f" {metric(spec.x).heading}"
+
+
+def drawn(records: StudyRecords, spec: Pareto) -> Drawn:
+    data = pareto_data(records, spec)
+    notes, caption = pareto_notes(records, spec), pareto_caption(records, spec, data)
+    return Drawn(partial(pareto_figure, data, spec, y_of(records, spec), notes, caption), data, title(spec), notes, caption)
 
 
 def pareto_data(records: StudyRecords, spec: Pareto) -> pd.DataFrame:
@@ -38,7 +50,9 @@ def pareto_data(records: StudyRecords, spec: Pareto) -> pd.DataFrame:
     return data.drop(columns="leaks").assign(front=data.index.isin(ahead))
 
 
-def pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, notes: Sequence[str] = (), caption: str = "") -> go.Figure:
+def pareto_figure(
+    data: pd.DataFrame, spec: Pareto, y: str, notes: Sequence[str] = (), caption: str = "", size: Size = SCREEN
+) -> go.Figure:
     """All points, and a line through the front; a search's front carries its trial numbers."""
     figure = go.Figure()
     best = data[data["front"].astype(bool)].sort_values(spec.x)
@@ -51,11 +65,7 @@ def pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, notes: Sequence[str]
     wide = len(costs) > 0 and costs.min() > 0 and costs.max() > WIDE * costs.min()
     figure.update_xaxes(title=shown(metric(spec.x).heading), **({"type": "log", "dtick": "D2"} if wide else {}))
     figure.update_yaxes(title=shown(metric(y).heading))
-    return dress(figure, pareto_title(spec), notes, caption=caption)
-
-
-def pareto_title(spec: Pareto) -> str:
-    return spec.title or (f"{metric(spec.y).title} against" if spec.y else "Score against") + f" {metric(spec.x).heading}"
+    return dress(figure, title(spec), notes, caption=caption, size=size)
 
 
 def pareto_notes(records: StudyRecords, spec: Pareto) -> tuple[str, ...]:

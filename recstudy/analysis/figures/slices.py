@@ -2,25 +2,52 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 import pandas as pd
 import plotly.graph_objects as go
 
+from recstudy.analysis.captions import warnings
 from recstudy.analysis.figures.curve import y_range
-from recstudy.analysis.figures.parallel import count_words
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.heat import CELL
+from recstudy.analysis.figures.parallel import count_words, settings_data
 from recstudy.analysis.figures.scales import scale
-from recstudy.analysis.figures.theme import SPECTRUM, SYMBOLS, WIDTH, dress, shown
+from recstudy.analysis.figures.theme import SCREEN, SMALL, SPECTRUM, SYMBOLS, Size, dress, shown
+from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import metric, plain
 from recstudy.analysis.search import FAMILY, ranges_of, short_names
 from recstudy.analysis.spec import Slices
-from recstudy.analysis.trials import scored
+from recstudy.analysis.trials import scored, search_of
 from recstudy.records import Json
 
-# In points, and again in style.SCRIPT: the least of a panel, its height, what its ticks and names need, the colour bar.
-NARROW, HIGH, LEFT, BELOW, BAR, EDGE = 280, 240, 48, 64, 64, 12
+FEW = 12  # trials, of which none stands between two
+BAR, EDGE = 64, 12  # pixels: the colour bar, the figure's edges
 
 
-def slices_figure(data: pd.DataFrame, spec: Slices, search: Json, notes: Sequence[str] = ()) -> go.Figure:
+class Grid(NamedTuple):
+    """Pixels: the least of a panel, its height, what its ticks and its name need."""
+
+    narrow: int
+    high: int
+    left: int
+    below: int
+
+
+GRIDS = {False: Grid(280, 240, 48, 64), True: Grid(180, 170, 40, 54)}  # by whether it is printed; the first in style.SCRIPT too
+
+
+def title(spec: Slices) -> str:
+    return spec.title or "The score against each field"
+
+
+def drawn(records: StudyRecords, spec: Slices) -> Drawn:
+    search, data, notes = search_of(records, spec.name), settings_data(records, spec), warnings(records)
+    return Drawn(partial(slices_figure, data, spec, search, notes), data, title(spec), notes, slices_caption(data, search))
+
+
+def slices_figure(data: pd.DataFrame, spec: Slices, search: Json, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
     """Coloured by trial number, so that a reader sees where the sampler went; a symbol for each family."""
     name = next(iter(search["objectives"]))
     ranges = ranges_of(search["space"])
@@ -42,7 +69,7 @@ def slices_figure(data: pd.DataFrame, spec: Slices, search: Json, notes: Sequenc
             }
         )
         figure.update_layout({f"xaxis{number}": {"anchor": f"y{number}"}, f"yaxis{number}": {"anchor": f"x{number}"}})
-    dress(figure, slices_title(spec), notes, max(1, len(ranges)), slices_caption(data, search))
+    dress(figure, title(spec), notes, max(1, len(ranges)), slices_caption(data, search), size)
     low_high = y_range(pd.DataFrame({"value": data[name], "low": data[name], "high": data[name]}))
     figure.update_yaxes(range=low_high, automargin=False)
     figure.update_xaxes(automargin=False)
@@ -54,31 +81,34 @@ def slices_figure(data: pd.DataFrame, spec: Slices, search: Json, notes: Sequenc
         "yanchor": "bottom",
         "title": "trial",
         "tickformat": "d",
+        **({"dtick": 1} if data["trial"].nunique() <= FEW else {}),
     }
     figure.update_layout(coloraxis={"colorscale": list(SPECTRUM), "colorbar": bar}, meta={**figure.layout.meta, "slices": True})
-    return arrange(figure)
+    if size.printed:
+        upwards = f"Upwards: {shown(metric(name).heading)}"
+        top_left = {"x": 0, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+        figure.add_annotation(text=upwards, font={"size": SMALL}, showarrow=False, **top_left)
+        figure.update_xaxes(tickfont={"size": CELL})
+        figure.update_yaxes(tickfont={"size": CELL})
+    return arrange(figure, size)
 
 
-def arrange(figure: go.Figure, width: int = WIDTH) -> go.Figure:
-    """Give every panel its place in a figure of this width; `style.SCRIPT` does the same in the page."""
-    panels = figure.layout.meta["panels"]
-    inner = width - 2 * EDGE
-    across = min(panels, max(1, inner // NARROW))
+def arrange(figure: go.Figure, size: Size) -> go.Figure:
+    """Give every panel its place; `style.SCRIPT` does the same in the page."""
+    panels, grid = figure.layout.meta["panels"], GRIDS[size.printed]
+    inner = size.width - 2 * EDGE
+    across = min(panels, max(1, inner // grid.narrow))
     side, down = inner / across, math.ceil(panels / across)
     for at in range(panels):
-        left, above = at % across * side, at // across * HIGH
+        left, above = at % across * side, at // across * grid.high
         axis = str(at + 1) if at else ""
-        figure.layout[f"xaxis{axis}"].domain = [(left + LEFT) / inner, (left + side - EDGE) / inner]
+        figure.layout[f"xaxis{axis}"].domain = [(left + grid.left) / inner, (left + side - EDGE) / inner]
         figure.layout[f"yaxis{axis}"].domain = [
-            max(0.0, 1 - (above + HIGH - BELOW) / (HIGH * down)),
-            1 - (above + EDGE) / (HIGH * down),
+            max(0.0, 1 - (above + grid.high - grid.below) / (grid.high * down)),
+            1 - (above + EDGE) / (grid.high * down),
         ]
     top = figure.layout.margin.t
-    return figure.update_layout(height=HIGH * down + top + BAR, margin={"l": EDGE, "r": EDGE, "t": top, "b": BAR})
-
-
-def slices_title(spec: Slices) -> str:
-    return spec.title or "The score against each field"
+    return figure.update_layout(height=grid.high * down + top + BAR, margin={"l": EDGE, "r": EDGE, "t": top, "b": BAR})
 
 
 def slices_caption(data: pd.DataFrame, search: Json) -> str:

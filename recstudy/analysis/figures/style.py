@@ -33,6 +33,7 @@ tbody tr:last-child > * { border-bottom: 0; }
 tbody tr:hover { background: var(--panel); }
 td[title] { cursor: help; }
 td.prose, thead th.prose { text-align: left; white-space: normal; min-width: 12em; overflow-wrap: anywhere; }
+td.setting, thead th.setting { text-align: left; }
 table.words td { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10em; }
 table.words thead th { text-align: left; }
 .caption, .note { font-size: .88rem; color: var(--soft); }

@@ -3,6 +3,7 @@
 import html
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -13,10 +14,36 @@ import plotly.graph_objects as go
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
-LINE = 110  # characters of a note in a printed figure
-WIDTH = 700  # points of a printed figure; on a screen it is as wide as its page
 SPECTRUM = ("#0072B2", "#CC79A7", "#E69F00")  # of a scale of colours: its ends are seen on white and on black
 GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a figure is laid out for, in pixels of its drawing.
+
+    In print a pixel is 0.6 points (`export.SCALE`): axes are lettered in 8.4 points, what is smaller in 6.6 or 7.2. There the
+    figure has neither a title nor words on how to read it, which LaTeX's caption says, but keeps its notes.
+    """
+
+    width: int
+    panel: int = 300  # a panel's height
+    printed: bool = True
+
+    @property
+    def inner(self) -> int:
+        """What panels have beside the labels of their rows."""
+        return self.width - 110
+
+
+SCREEN = Size(700, printed=False)  # at first: a page gives a figure its own width
+COLUMNS = {1: Size(420, panel=210), 2: Size(840, panel=250)}  # one and two columns of a paper: 3.5 and 7 inches
+LINE = 110  # characters of a note on a screen
+SMALL, LARGE = 12, 14  # pixels: letters of notes and, in print, of legends; letters of axes
+WIDE = 0.58  # of a letter's size its mean width in DejaVu, the widest of the usual fonts
+_TITLE = {"font": {"size": LARGE}, "standoff": 8}
+_BAR = {"colorbar": {"title": {"font": {"size": SMALL}}, "tickfont": {"size": SMALL}}}
+PRINT = go.layout.Template(layout={"xaxis": {"title": _TITLE}, "yaxis": {"title": _TITLE}, "coloraxis": _BAR})
 
 
 def style(index: int) -> dict[str, str]:
@@ -47,9 +74,22 @@ def shown(text: object) -> str:
     return html.escape(str(text), quote=False)
 
 
-def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), panels: int = 1, caption: str = "") -> go.Figure:
-    """The common layout, with room for the title, the notes and a legend below; `style.SCRIPT` redoes it for other widths."""
-    words = heading(title, notes, caption)
+def letters(pixels: float, size: int) -> int:
+    """How many letters of this size fit side by side."""
+    return max(1, int(pixels / (WIDE * size)))
+
+
+def folded(markup: str, most: int) -> str:
+    """What Plotly is to show, in lines of at most so many letters, unless a word is longer."""
+    lines = [line for part in markup.split("<br>") for line in wrap(html.unescape(part), most, break_long_words=False)]
+    return "<br>".join(map(shown, lines))
+
+
+def dress(
+    figure: go.Figure, title: str, notes: Sequence[str] = (), panels: float = 1, caption: str = "", size: Size = SCREEN
+) -> go.Figure:
+    """The common layout, with room for the heading and a legend below; `style.SCRIPT` redoes it for a page's own width."""
+    words = heading(title, notes, caption, size)
     axis = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
     figure.update_layout(
         title={
@@ -62,7 +102,7 @@ def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), panels: int 
             "font": {"size": 16},
         },
         template="none",
-        font={"family": "system-ui, sans-serif", "size": 14},
+        font={"family": "system-ui, sans-serif", "size": LARGE},
         meta={"panels": panels},
         hovermode="closest",
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0]},
@@ -70,24 +110,66 @@ def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), panels: int 
     )
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
-    return figure.update_layout(**room(figure))
+    if size.printed:
+        _for_print(figure, size)
+    return figure.update_layout(**room(figure, size))
 
 
-def heading(title: str, notes: Sequence[str], caption: str = "") -> str:
-    """The title, under it what a reader must know first, in orange, and how to read the figure, in gray."""
-    lines = [("#D55E00", line) for note in notes for line in wrap(note, LINE)] + [("gray", line) for line in wrap(caption, LINE)]
-    return shown(title) + "".join(f'<br><span style="font-size:12px;color:{color}">{shown(line)}</span>' for color, line in lines)
+def heading(title: str, notes: Sequence[str], caption: str = "", size: Size = SCREEN) -> str:
+    """The title, under it what a reader must know first, in orange, and how to read the figure, in gray; in print the orange."""
+    line = letters(size.width - 24, SMALL) if size.printed else LINE
+    said = [("#D55E00", note) for note in notes] + [("gray", caption)] * (not size.printed)
+    lines = [(color, part) for color, text in said for part in wrap(text, line)]
+    spans = [f'<span style="font-size:{SMALL}px;color:{color}">{shown(part)}</span>' for color, part in lines]
+    return "<br>".join([shown(title)] * (not size.printed) + spans)
 
 
-def room(figure: go.Figure) -> dict[str, object]:
-    """Height and margins at `WIDTH`: 300 points a panel, and what the title's and the legend's lines need."""
+def room(figure: go.Figure, size: Size = SCREEN) -> dict[str, object]:
+    """Height and margins: the panels', and what the heading's and the legend's lines need."""
+    words = str(figure.layout.title.text)
     names = [trace.name for trace in figure.data if trace.name and trace.showlegend is not False]
     longest = max((len(name) for name in names), default=0)
-    lines = math.ceil(len(names) / max(1, (WIDTH - 80) // (longest * 8 + 60))) if len(names) > 1 else 0
-    top, bottom = 30 + 20 * (1 + str(figure.layout.title.text).count("<br>")), 70 + 22 * lines
+    lines = math.ceil(len(names) / max(1, (size.width - 80) // (longest * 8 + 60))) if len(names) > 1 else 0
+    top, bottom = 30 + 20 * (1 + words.count("<br>")), 70 + 22 * lines
+    if size.printed:
+        top, bottom = 22 + 16 * (words.count("<br>") + 1 if words else 0), 50 + _legend_height(figure, size)
     legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
     margin = {"l": 60, "r": 20, "t": top, "b": bottom}
-    return {"height": 300 * figure.layout.meta["panels"] + top + bottom, "margin": margin, "legend": legend}
+    return {"height": size.panel * figure.layout.meta["panels"] + top + bottom, "margin": margin, "legend": legend}
+
+
+def _for_print(figure: go.Figure, size: Size) -> None:
+    """White paper, smaller letters, and names in the legend that are folded to its width."""
+    figure.update_layout(
+        template=PRINT,
+        font={"family": "Arial, Helvetica, sans-serif"},  # of a paper's other figures
+        width=size.width,
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        title={"pad": {"t": 20 if "<br>" in figure.layout.title.text else 10}, "font": {"size": SMALL}},
+        legend={"font": {"size": SMALL}, "xref": "container", "tracegroupgap": 0, "maxheight": 1},
+    )
+    for trace in figure.data:
+        if trace.name:
+            trace.name = folded(trace.name, letters(size.width - 60, SMALL))
+
+
+def _legend_height(figure: go.Figure, size: Size) -> int:
+    """Of the groups of a legend, side by side as Plotly sets them: the width of each is that of its longest line."""
+    groups: dict[str, list[str]] = {}
+    for at, trace in enumerate(figure.data):
+        if trace.name and trace.showlegend is not False:
+            groups.setdefault(trace.legendgroup or str(at), []).append(trace.name)
+    if len(groups) < 2 and not figure.layout.showlegend:
+        return 0
+    height, high, used = 0, 0, 0.0
+    for names in groups.values():
+        lines = "<br>".join(names).split("<br>")
+        wide = WIDE * SMALL * max(map(len, lines)) + 45
+        if used and used + wide > size.width - 80:
+            height, high, used = height + high, 0, 0.0
+        high, used = max(high, 16 * len(lines) + 3 * len(names)), used + wide
+    return height + high + 8
 
 
 def band(x: Sequence[Any], points: pd.DataFrame, fill: str) -> dict[str, Any]:

@@ -1,14 +1,24 @@
 """Draws misclassified images: a panel a variant, side by side where there is room, its label above it."""
 
 from collections.abc import Sequence
+from functools import partial
 from textwrap import wrap
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.figures.mistakes import MistakesData, mistakes_caption, mistakes_title, short_names, tile_words
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.mistakes import (
+    MistakesData,
+    in_words,
+    mistakes_caption,
+    mistakes_data,
+    short_names,
+    tile_words,
+)
 from recstudy.analysis.figures.mosaic import Pixels, data_uri, mosaic, side_of
-from recstudy.analysis.figures.theme import WIDTH, dress, shown
+from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown
+from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.spec import Mistakes
 
 COLUMNS = 5
@@ -19,7 +29,17 @@ LINES = {1: 1 / 4, 2: 7 / 16}  # room for so many lines under a tile, as a share
 NARROW, WIDE, SPACE, HEAD, EDGE = 320, 640, 24, 46, 12
 
 
-def mistakes_figure(data: MistakesData, spec: Mistakes) -> go.Figure:
+def title(spec: Mistakes) -> str:
+    return spec.title or "Misclassified test images"
+
+
+def drawn(records: StudyRecords, spec: Mistakes) -> Drawn:
+    data = mistakes_data(records, spec)
+    label = f"{title(spec)}. {in_words(data.frame)}".strip()
+    return Drawn(partial(mistakes_figure, data, spec), data.frame, label, data.notes, mistakes_caption(data))
+
+
+def mistakes_figure(data: MistakesData, spec: Mistakes, size: Size = SCREEN) -> go.Figure:
     """One picture a variant, its words as text over it, and each tile's full names under the pointer."""
     figure = go.Figure()
     parts = [part for _, part in data.frame.groupby("variant", sort=False)]
@@ -30,14 +50,14 @@ def mistakes_figure(data: MistakesData, spec: Mistakes) -> go.Figure:
         number = str(panel) if panel > 1 else ""
         _draw(figure, number, part, [data.images[at] for at in part.index], panel_labels, rows, words)
         _head(figure, number, part["label"].iloc[0])
-    dress(figure, mistakes_title(spec), data.notes, max(1, len(parts)), mistakes_caption(data))
+    dress(figure, title(spec), data.notes, max(1, len(parts)), mistakes_caption(data), size)
     figure.update_xaxes(visible=False, fixedrange=True)
     figure.update_yaxes(visible=False, fixedrange=True)
     ratio = rows * (1 + words) / (COLUMNS * (1 + GAP))
-    return arrange(figure.update_layout(meta={**figure.layout.meta, "columns": COLUMNS, "ratio": ratio}))
+    return arrange(figure.update_layout(meta={**figure.layout.meta, "columns": COLUMNS, "ratio": ratio}), size.width)
 
 
-def arrange(figure: go.Figure, width: int = WIDTH) -> go.Figure:
+def arrange(figure: go.Figure, width: int) -> go.Figure:
     """Give every panel its place in a figure of this width; `style.SCRIPT` does the same in the page."""
     panels, columns, ratio = (figure.layout.meta[key] for key in ("panels", "columns", "ratio"))
     across = min(panels, max(1, width // NARROW))

@@ -1,12 +1,16 @@
 """Draws cosines before and after training: two halves of a violin a variant, and the published pairs as diamonds beside them."""
 
+from functools import partial
 from textwrap import wrap
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.alignment import Aligned, alignment_caption, alignment_title
-from recstudy.analysis.figures.theme import PALETTE, dress, shown, tint
+from recstudy.analysis.alignment import Aligned, alignment_caption, alignment_data
+from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown, tint
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.pairs import alignment_html
 from recstudy.analysis.spec import Alignment
 
 COLORS = {"before": PALETTE[4], "after": PALETTE[0]}  # orange and blue, of which one is lighter
@@ -14,7 +18,17 @@ SIDES = {"before": "negative", "after": "positive"}  # of the violin's middle: l
 FEW = 60  # pairs that are drawn as points too
 
 
-def alignment_figure(data: Aligned, spec: Alignment) -> go.Figure:
+def title(spec: Alignment) -> str:
+    return spec.title or "Cosine of image and caption, before and after training"
+
+
+def drawn(records: StudyRecords, spec: Alignment) -> Drawn:
+    data = alignment_data(records, spec)
+    figure, below = partial(alignment_figure, data, spec), alignment_html(data, spec)
+    return Drawn(figure, data.frame, title(spec), data.notes, alignment_caption(data), below)
+
+
+def alignment_figure(data: Aligned, spec: Alignment, size: Size = SCREEN) -> go.Figure:
     """The two distributions of each variant, with its name on the axis."""
     figure = go.Figure()
     for when in COLORS:
@@ -22,7 +36,7 @@ def alignment_figure(data: Aligned, spec: Alignment) -> go.Figure:
             _violin(figure, part, when, named=at == 0)
         if len(data.published):
             _diamonds(figure, data.published, when)
-    dress(figure, alignment_title(spec), data.notes, caption=alignment_caption(data))
+    dress(figure, title(spec), data.notes, caption=alignment_caption(data), size=size)
     figure.update_layout(violinmode="overlay", violingap=0.2)
     places = len(dict.fromkeys(place for trace in figure.data for place in trace.x))
     figure.update_xaxes(type="category", range=[-0.6, places - 0.4])  # room for the halves at both ends
@@ -72,5 +86,5 @@ def _diamonds(figure: go.Figure, pairs: pd.DataFrame, when: str) -> None:
 
 
 def _place(label: str) -> str:
-    """A label on the axis, in four short lines at most."""
+    """A label on the axis, in four short lines at most; in print `fit` folds them again."""
     return "<br>".join(map(shown, wrap(label, 16, max_lines=4, placeholder=" \N{HORIZONTAL ELLIPSIS}")))

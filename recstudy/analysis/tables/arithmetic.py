@@ -103,8 +103,7 @@ def printed(data: ArithmeticData) -> Printed:
         ]
         for claim in data.claims
     ]
-    runs: list[list[str]] = [[] for _ in lines]
-    return Printed(data.name, data.title, HEADS, lines, runs, _caption(data), notes=_notes(data), prose=frozenset({4}))
+    return Printed(data.name, data.title, HEADS, lines, _caption(data), notes=_notes(data), prose=frozenset({4}))
 
 
 def csv_text(data: ArithmeticData) -> str:

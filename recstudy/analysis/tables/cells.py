@@ -3,20 +3,20 @@
 `render.py` turns it into text. Nothing here depends on the time or the machine, so the same records give the same table.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from recstudy.analysis.captions import caption, is_synthetic, leaky_notes, left_out, text_notes, warnings
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import METRICS, axis_title, metric, plain
+from recstudy.analysis.names import METRICS, axis_title, improved, metric, plain
 from recstudy.analysis.spec import Table
 from recstudy.analysis.stats import mean_interval
-from recstudy.analysis.tables.groups import BAND, groups, label_within
+from recstudy.analysis.tables.chosen import metrics_of, one_task, pooled, with_any
+from recstudy.analysis.tables.deltas import NONE, delta_notes, improvements, improving
+from recstudy.analysis.tables.groups import BAND, corner, groups, label_within
 from recstudy.analysis.tables.ranks import with_ranks
+from recstudy.analysis.tables.settings import fields_of, settings_of
 from recstudy.analysis.targets import Placed, Placement, place
-from recstudy.errors import ConfigError
 from recstudy.papers import Target
 from recstudy.records import Json
 
@@ -27,8 +27,9 @@ class Cell:
 
     `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval; all in the
     metric's own unit. Diverged runs and those that a search stopped early are counted, never averaged. `run_ids` are those
-    behind `value`, of these `seeds`, made by these `commits`. `lacking`: finished runs without this metric, such as an AUROC
-    of data with one label an image; `unavailable`: why some of them could not have it, such as a METEOR without Java.
+    behind `value`, of these `seeds`, made by these `commits`; `against` those of the other variant, where `value` is by how
+    much that one is better. `lacking`: finished runs without this metric, such as an AUROC of data with one label an image;
+    `unavailable`: why some of them could not have it, such as a METEOR without Java.
     `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so neither `best` nor `second`.
     """
 
@@ -46,6 +47,7 @@ class Cell:
     stopped: int = 0
     placed: tuple[Placed, ...] = ()
     run_ids: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     commits: tuple[str, ...] = ()
     best: bool = False
@@ -74,15 +76,22 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A label and its cells, in the order of the table's columns; without cells, the heading of the rows below it."""
+    """A label and its cells, in the order of the table's columns; without cells, the heading of the rows below it.
+
+    `settings`: the words of each field of each of the table's settings.
+    """
 
     label: str
     cells: tuple[Cell, ...]
+    settings: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
 class TableData:
-    """A whole table. `beneath`: published values stand in a line under ours, not in columns beside them."""
+    """A whole table. `beneath`: published values stand in a line under ours, not in columns beside them.
+
+    `settings`: the config fields of each column that stands before the `columns` of numbers.
+    """
 
     name: str
     title: str
@@ -94,6 +103,7 @@ class TableData:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     homeless: tuple[tuple[Target, str], ...]
+    settings: tuple[tuple[str, ...], ...] = ()
 
 
 def table_data(records: StudyRecords, spec: Table) -> TableData:
@@ -103,9 +113,9 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         ConfigError: `rows`, `columns` or `where` name what the study does not have.
     """
     variants = records.chosen(spec.where)
-    metrics, unmatched = _metrics(records, spec, variants)
+    metrics, unmatched = metrics_of(records, spec, variants)
     spec = replace(spec, metrics=metrics)
-    variants, without = _with_any(records, variants, metrics) if spec.across else (variants, ())
+    variants, without = with_any(records, variants, metrics) if spec.across else (variants, ())
     placement = place(records, spec.targets, variants, metrics)
     crossed = spec.rows is not None and spec.columns is not None
     leaky = leaky_notes(records, variants, shown=not crossed)
@@ -116,38 +126,28 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     return TableData(
         name=spec.name,
         title=spec.title or spec.name.replace("_", " "),
-        corner=f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}" if crossed else "metric" if spec.across else "variant",
+        corner=_corner(records, spec, variants),
         columns=columns,
         rows=tuple(rows) if spec.group else _ranked(records, spec, variants, rows),
         beneath=crossed or spec.across,
         caption=(f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "") + caption(records, variants),
-        warnings=(*warnings(records), *leaky, *unmatched, *(_pooled(records, spec, variants) if crossed else ())),
-        notes=(*_how_grouped(spec), *left_out(records, variants, metrics), *text_notes(records, variants, metrics), *without),
+        warnings=(*warnings(records), *leaky, *unmatched, *(pooled(records, spec, variants) if crossed else ())),
+        notes=(
+            *_how_grouped(spec),
+            *delta_notes(spec),
+            *left_out(records, variants, metrics),
+            *text_notes(records, variants, metrics),
+            *without,
+        ),
         homeless=placement.homeless,
+        settings=tuple(map(fields_of, spec.settings)),
     )
 
 
-def _metrics(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The metrics with `auroc.*` written out, and a warning for each pattern that nothing matches yet."""
-    measured = [*records.measured(variants), *_unavailable(records, variants)]
-    names: list[str] = []
-    unmatched = []
-    for name in spec.metrics:
-        found = [known for known in measured if fnmatchcase(known, name)] if "*" in name else [name]
-        names += found
-        unmatched += [] if found else [f"no run has a metric {name} yet"]
-    if spec.across and measured:
-        names = [name for name in names if name in measured]
-    if not names and spec.rows is not None and spec.columns is not None:
-        raise ConfigError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
-    return tuple(dict.fromkeys(names)), tuple(unmatched)
-
-
-def _unavailable(records: StudyRecords, variants: Sequence[int]) -> list[str]:
-    """The metrics that some run says it could not have."""
-    return list(
-        dict.fromkeys(name for index in variants for run in records.by_variant[index] for name in run.get("unavailable", ()))
-    )
+def _corner(records: StudyRecords, spec: Table, variants: Sequence[int]) -> str:
+    if spec.rows is not None and spec.columns is not None:
+        return f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
+    return "metric" if spec.across else corner(records, variants, spec.group or "")
 
 
 def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
@@ -155,6 +155,30 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
     runs = [run for index in variants for run in records.by_variant[index]]
     placed = _nearest([target for index in variants for target in placement.placed.get((index, name), ())])
     return replace(cell_of(records, variants, name, runs), placed=placed)
+
+
+def delta_cell(records: StudyRecords, spec: Table, index: int, name: str, placement: Placement) -> Cell:
+    """The cell of a relative improvement, on pairs of runs. What speaks against either published number does against theirs."""
+    ours = improving(records, spec, index)
+    made = cell_of(records, [index], name, improvements(records, index, ours, name))
+    against = {run["seed"]: run for run in records.by_variant[ours] if run["seed"] in made.seeds} if ours is not None else {}
+    placed = _nearest(placement.placed.get((index, name), ()))
+    doubts = _doubts(records, spec, ours, improved(name)) if placed else ()
+    return replace(
+        made,
+        placed=tuple(replace(one, reasons=tuple(dict.fromkeys([*one.reasons, *doubts]))) for one in placed),
+        against=tuple(against[seed]["id"] for seed in made.seeds),
+        commits=tuple(dict.fromkeys([*made.commits, *map(commit, against.values())])),
+    )
+
+
+def _doubts(records: StudyRecords, spec: Table, index: int | None, name: str) -> tuple[str, ...]:
+    """Why no published value of this metric compares with the variant's; empty where one does."""
+    if index is None:
+        return (NONE,)
+    found = _nearest(place(records, spec.targets, [index], [name]).placed.get((index, name), ()))
+    none = f"no published {metric(name).title} has the settings of {records.variants[index]['label']}"
+    return tuple(reason for one in found for reason in one.reasons) if found else (none,)
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Json]) -> Cell:
@@ -178,13 +202,14 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
         stopped=sum(run["status"] == "stopped" for run in runs),
         run_ids=tuple(run["id"] for run in done),
         seeds=tuple(dict.fromkeys(run["seed"] for run in done)),
-        commits=tuple(dict.fromkeys(_commit(run) for run in done)),
+        commits=tuple(dict.fromkeys(commit(run) for run in done)),
         synthetic=is_synthetic(records, variants),
         leaks=any(records.leaks(index) for index in variants),
     )
 
 
-def _commit(run: Json) -> str:
+def commit(run: Json) -> str:
+    """The code that made a run."""
     return f"commit {run.get('provenance.commit') or 'unknown'}" + " with changes" * bool(run.get("provenance.dirty"))
 
 
@@ -199,10 +224,16 @@ Layout = tuple[tuple[str, ...], list[TableRow]]
 
 def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
     """One row a variant, one column a metric."""
-    labels = [label_within(records, index, spec.group or "") for index in variants]
     rows = [
-        TableRow(label, tuple(cell(records, [index], name, placement) for name in spec.metrics))
-        for label, index in zip(labels, variants, strict=True)
+        TableRow(
+            label_within(records, index, spec.group or ""),
+            tuple(
+                delta_cell(records, spec, index, name, placement) if improved(name) else cell(records, [index], name, placement)
+                for name in spec.metrics
+            ),
+            settings_of(records, index, spec),
+        )
+        for index in variants
     ]
     return tuple(metric(name).heading for name in spec.metrics), rows
 
@@ -221,25 +252,13 @@ def _how_grouped(spec: Table) -> tuple[str, ...]:
     return (f"{within}; best and second are those of a group",) if spec.group in METRICS else ()
 
 
-def _with_any(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
-    """The variants without those whose finished runs have none of the metrics, and a note that names the others."""
-    finished = {index: [run for run in records.by_variant[index] if run["status"] == "done"] for index in variants}
-    none = [
-        index
-        for index, runs in finished.items()
-        if runs and not any(name in run or name in run["unavailable"] for run in runs for name in metrics)
-    ]
-    labels = ", ".join(records.variants[index]["label"] for index in none)
-    return [index for index in variants if index not in none], ((f"left out, without these metrics: {labels}",) if none else ())
-
-
 def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
     """One row a metric, one column a variant: for many metrics of few models."""
     rows = [
         TableRow(metric(name).heading, tuple(cell(records, [index], name, placement) for index in variants))
         for name in spec.metrics
     ]
-    return tuple(records.variants[index]["label"] for index in variants), rows
+    return tuple(label_within(records, index, "") for index in variants), rows
 
 
 def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
@@ -259,25 +278,10 @@ def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placem
     return (*map(plain, columns), *(metric(name).heading for name in spec.metrics[1:])), rows
 
 
-def _pooled(records: StudyRecords, spec: Table, variants: Sequence[int]) -> tuple[str, ...]:
-    """Says so when a cell averages over variants that differ in more than the table's two axes."""
-    places = Counter((records.level(index, spec.rows or ""), records.level(index, spec.columns or "")) for index in variants)
-    if max(places.values(), default=1) == 1:
-        return ()
-    others = [axis for axis in records.plan["axes"] if axis not in (spec.rows, spec.columns) and axis not in spec.where]
-    return (f"each cell pools the levels of {', '.join(others) or 'several variants'}",)
-
-
 def _ranked(records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
     """Best and second marked where values were measured on the same data: in each column, or else in each row."""
     if spec.across:
-        return with_ranks(rows, across=True) if _one_task(records, variants, None) else tuple(rows)
-    if _one_task(records, variants, spec.columns):
+        return with_ranks(rows, across=True) if one_task(records, variants, None) else tuple(rows)
+    if one_task(records, variants, spec.columns):
         return with_ranks(rows)
-    return with_ranks(rows, across=True) if spec.rows and _one_task(records, variants, spec.rows) else tuple(rows)
-
-
-def _one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
-    """Whether the variants at each level of the axis (without one: all of them) were measured on the same data."""
-    data = {(records.variants[index]["data"], plain(records.level(index, axis)) if axis else None) for index in variants}
-    return len(data) == len({level for _, level in data})
+    return with_ranks(rows, across=True) if spec.rows and one_task(records, variants, spec.rows) else tuple(rows)

@@ -11,7 +11,7 @@ from recstudy.analysis.spec import Differences
 from recstudy.analysis.stats import more_seeds
 from recstudy.analysis.tables.differences import Difference, DifferencesData, PublishedDifference
 from recstudy.analysis.tables.markup import Entry, Printed
-from recstudy.analysis.tables.render import cell_text
+from recstudy.analysis.tables.render import entry, seeds_text
 
 CSV_HEADS = ["row", "base", "metric", "unit", "mean", "base_mean", "difference", "low", "high", "pairs", "expected", "seeds"]
 CSV_HEADS += ["missing", "p", "p_holm", "detectable", "more_seeds", "published_difference", "sources", "reasons", "verdict"]
@@ -28,29 +28,30 @@ def differences_title(spec: Differences) -> str:
 def printed(records: StudyRecords, spec: Differences, data: DifferencesData) -> Printed:
     """One line a variant, under its base's."""
     reasons = list(dict.fromkeys("; ".join(found.reasons) for row in data.rows for found in row.published if found.reasons))
-    beside = any(row.published for row in data.rows)
-    heads = ["variant", metric(spec.metric).heading, "difference", "95 % interval", "p (Holm)", "verdict", "pairs", "detectable"]
-    heads += ["published difference"] if beside else []
+    heads, beside = columns(spec, data), any(row.published for row in data.rows)
     lines: list[list[Entry]] = []
-    run_ids: list[Sequence[str]] = []
     for base in dict.fromkeys(row.base for row in data.rows):
         rows = [row for row in data.rows if row.base == base]
-        blank = [Entry(DASH)] * (len(heads) - 6)
-        lines.append([Entry(base), Entry(cell_text(rows[0].theirs)), *[Entry(DASH)] * 3, Entry("base"), *blank])
+        blank = [Entry(DASH)] * (len(heads) - VERDICT)
+        lines.append([Entry(base), entry(rows[0].theirs), *[Entry(DASH)] * 3, Entry("base"), *blank])
         lines += [_line(row, reasons, beside) for row in rows]
-        run_ids += [rows[0].theirs.run_ids, *(row.run_ids for row in rows)]
     variants = records.chosen(spec.where)
     return Printed(
         name=spec.name,
         title=differences_title(spec),
-        heads=heads,
+        heads=["variant", *heads],
         lines=lines,
-        run_ids=run_ids,
         caption=caption(records, variants),
         warnings=warnings(records),
         notes=[*_notes(data, reasons, beside), *text_notes(records, variants, [spec.metric])],
         prose=frozenset({VERDICT}),
     )
+
+
+def columns(spec: Differences, data: DifferencesData) -> list[str]:
+    """The heads of the columns behind the label."""
+    heads = [metric(spec.metric).heading, "difference", "95 % interval", "p (Holm)", "verdict", "pairs", "detectable"]
+    return [*heads, *(["published difference"] if any(row.published for row in data.rows) else [])]
 
 
 def csv_text(data: DifferencesData) -> str:
@@ -64,7 +65,8 @@ def csv_text(data: DifferencesData) -> str:
         tested = [row.p, row.adjusted, row.detectable, _more(row)]
         published = [" ".join(repr(found.value) for found in row.published), "; ".join(found.sources for found in row.published)]
         reasons = "; ".join(dict.fromkeys(reason for found in row.published for reason in found.reasons))
-        writer.writerow([*named, *pairs, *tested, *published, reasons, row.verdict, " ".join(row.run_ids), row.ours.synthetic])
+        run_ids = " ".join([*row.run_ids, *row.base_ids])
+        writer.writerow([*named, *pairs, *tested, *published, reasons, row.verdict, run_ids, row.ours.synthetic])
     return out.getvalue()
 
 
@@ -88,17 +90,26 @@ def _line(row: Difference, reasons: Sequence[str], beside: bool) -> list[Entry]:
     name, interval, more = row.ours.metric, row.interval, _more(row)
     of = f" of {row.expected}" if len(row.seeds) < row.expected else ""
     hope = f"about {plural(more, 'more seed')} would settle a difference of this size" if more else ""
+    behind = _origin(row)
     return [
         Entry(row.label),
-        Entry(cell_text(row.ours)),
-        Entry(signed(name, interval.mean), hint=", ".join(signed(name, value) for value in row.values)),
-        Entry(signed_interval(name, interval.low, interval.high)),
-        Entry(p_text(row.adjusted), hint=f"alone {p_text(row.p)}" if row.p is not None else ""),
+        entry(row.ours),
+        Entry(signed(name, interval.mean), hint=", ".join(signed(name, value) for value in row.values), origin=behind),
+        Entry(signed_interval(name, interval.low, interval.high), origin=behind),
+        Entry(p_text(row.adjusted), hint=f"alone {p_text(row.p)}" if row.p is not None else "", origin=behind),
         Entry(row.verdict, hint=hope),
         Entry(f"{len(row.seeds)}{of}", hint="; ".join(row.missing)),
-        Entry(signed(name, row.detectable).removeprefix("+")),
+        Entry(signed(name, row.detectable).removeprefix("+"), origin=behind),
         *([_published(row.published, name, reasons)] if beside else []),
     ]
+
+
+def _origin(row: Difference) -> str:
+    """The runs of the pairs, their seeds, and the code that made them; empty where there is no pair."""
+    if not row.seeds:
+        return ""
+    commits = dict.fromkeys([*row.ours.commits, *row.theirs.commits])
+    return "; ".join([f"runs {' '.join(row.run_ids)} minus {' '.join(row.base_ids)}", seeds_text(row.seeds), *commits])
 
 
 def _published(found: Sequence[PublishedDifference], name: str, reasons: Sequence[str]) -> Entry:

@@ -9,27 +9,40 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import metric, plural
 from recstudy.analysis.spec import Differences
 from recstudy.analysis.stats import ALPHA, Interval, mean_interval
-from recstudy.analysis.tables.cells import Cell, cell_of
+from recstudy.analysis.tables.cells import Cell, cell
+from recstudy.analysis.tables.gaps import by_reason, pair_gap
 from recstudy.analysis.targets import Placed, Placement, place
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.records import Json
 
 
 @dataclass(frozen=True)
 class PublishedDifference:
     """Of two published numbers, in the metric's own unit: papers print no paired difference."""
 
-    value: float
-    sources: str
-    reasons: tuple[str, ...]
+    ours: Placed
+    theirs: Placed
+
+    @property
+    def value(self) -> float:
+        return round(self.ours.value - self.theirs.value, 9)
+
+    @property
+    def sources(self) -> str:
+        return f"{self.ours.target.source} minus {self.theirs.target.source}"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the difference is not comparable with ours; empty where it is."""
+        return tuple(dict.fromkeys([*self.ours.reasons, *self.theirs.reasons]))
 
 
 @dataclass(frozen=True)
 class Difference:
     """A variant minus its base.
 
-    `values` are the differences on `seeds`, those that both have finished, out of `expected`; `missing` says why each other
-    seed gives none. `refused`: why the two are not compared at all. `p` is of this row alone, `adjusted` for all rows.
+    `values` are the differences on `seeds`, those that both have finished, out of `expected`, of the runs `run_ids` and of
+    the base's `base_ids`; `missing` says why each other seed gives none. `refused`: why the two are not compared at all.
+    `p` is of this row alone, `adjusted` for all rows.
     """
 
     label: str
@@ -43,6 +56,7 @@ class Difference:
     refused: str
     published: tuple[PublishedDifference, ...]
     run_ids: tuple[str, ...]
+    base_ids: tuple[str, ...]
     p: float | None
     adjusted: float | None = None
 
@@ -123,21 +137,22 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
     ours, theirs = ({run["seed"]: run for run in records.by_variant[variant]} for variant in (index, base))
     seeds = sorted({*ours, *theirs})
     refused = _refused(records, index, base)
-    gaps = {seed: _gaps(ours.get(seed), theirs.get(seed), name) for seed in seeds}
+    gaps = {seed: pair_gap(ours.get(seed), theirs.get(seed), name) for seed in seeds}
     paired = [] if refused else [seed for seed in seeds if not gaps[seed]]
     values = stats.differences(*([float(runs[seed][name]) for seed in paired] for runs in (ours, theirs)))
     return Difference(
         label=records.variants[index]["label"],
         base=records.variants[base]["label"],
-        ours=cell_of(records, [index], name, list(ours.values())),
-        theirs=cell_of(records, [base], name, list(theirs.values())),
+        ours=cell(records, [index], name, placement),
+        theirs=cell(records, [base], name, placement),
         seeds=tuple(paired),
         values=tuple(values),
         expected=len(seeds),
-        missing=() if refused else _by_reason(gaps),
+        missing=() if refused else by_reason(gaps),
         refused=refused,
         published=_published(placement, index, base, name),
-        run_ids=tuple(runs[seed]["id"] for runs in (ours, theirs) for seed in paired),
+        run_ids=tuple(ours[seed]["id"] for seed in paired),
+        base_ids=tuple(theirs[seed]["id"] for seed in paired),
         p=stats.paired_p(values),
     )
 
@@ -152,34 +167,11 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
     return "the base itself: it changes nothing" if same else ""
 
 
-def gap(run: Json | None, name: str) -> str:
-    """Why a run gives no value of this metric; empty where it does."""
-    if run is None or run["status"] != "done":
-        return "not planned" if run is None else f"failed: {run['error_class']}" if run["status"] == "failed" else run["status"]
-    return "" if run.get(name) is not None else f"without {metric(name).title}"
-
-
-def _gaps(ours: Json | None, theirs: Json | None, name: str) -> str:
-    """Why a seed gives no pair; empty where it does."""
-    said = [("", gap(ours, name)), ("base ", gap(theirs, name))]
-    return ", ".join(f"{who}{why}" for who, why in said if why)
-
-
-def _by_reason(gaps: Mapping[int, str]) -> tuple[str, ...]:
-    """`seeds 1, 3: not run`, a line a reason."""
-    seeds = {why: [str(seed) for seed, own in gaps.items() if own == why] for why in dict.fromkeys(gaps.values()) if why}
-    return tuple(f"seed{'s' * (len(own) > 1)} {', '.join(own)}: {why}" for why, own in seeds.items())
-
-
 def _published(placement: Placement, index: int, base: int, name: str) -> tuple[PublishedDifference, ...]:
     """Of every two published numbers from one table and data set; the ones that compare best."""
     placed: Mapping[tuple[int, str], tuple[Placed, ...]] = placement.placed
     found = [
-        PublishedDifference(
-            round(ours.value - theirs.value, 9),
-            f"{ours.target.source} minus {theirs.target.source}",
-            tuple(dict.fromkeys([*ours.reasons, *theirs.reasons])),
-        )
+        PublishedDifference(ours, theirs)
         for ours in placed.get((index, name), ())
         for theirs in placed.get((base, name), ())
         if _table(ours) == _table(theirs)

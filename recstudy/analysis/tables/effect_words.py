@@ -7,11 +7,14 @@ from recstudy.analysis.captions import caption, text_notes, warnings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import DASH, axis_title, metric, plain, plural
 from recstudy.analysis.spec import Effects
+from recstudy.analysis.tables.cells import commit
 from recstudy.analysis.tables.difference_words import p_text, signed, signed_interval
 from recstudy.analysis.tables.effects import Effect, EffectsData
 from recstudy.analysis.tables.markup import Entry, Printed
+from recstudy.analysis.tables.render import seeds_text
 
 CSV_HEADS = ["effect", "order", "metric", "unit", "size", "low", "high", "seeds", "p", "p_holm", "aliases", "values"]
+CSV_HEADS += ["plus_run_ids", "minus_run_ids"]
 HEADS = ("effect", "size", "95 % interval", "seeds", "p (Holm)", "cannot be told from")
 
 
@@ -20,15 +23,14 @@ def effects_title(spec: Effects) -> str:
 
 
 def printed(records: StudyRecords, spec: Effects, data: EffectsData) -> Printed:
-    """One line an effect; all of them rest on the same runs."""
-    lines = [_line(effect, spec.metric) for effect in data.effects]
+    """One line an effect; all of them rest on the same runs, each on other halves of them."""
+    lines = [_line(data, effect, spec.metric) for effect in data.effects]
     variants = records.chosen(spec.where)
     return Printed(
         name=spec.name,
         title=effects_title(spec),
         heads=HEADS,
         lines=lines,
-        run_ids=[list(data.run_ids) if not at else [] for at in range(len(lines))],
         caption=caption(records, variants),
         warnings=warnings(records),
         notes=[*_notes(spec, data), *text_notes(records, variants, [spec.metric])],
@@ -37,26 +39,36 @@ def printed(records: StudyRecords, spec: Effects, data: EffectsData) -> Printed:
 
 
 def csv_text(data: EffectsData, name: str) -> str:
-    """One line an effect, in full precision; `values` are those of the seeds."""
+    """One line an effect, in full precision; `values` are those of the seeds: the mean of plus runs less that of minus runs."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(CSV_HEADS)
     for effect in data.effects:
         known = [effect.title, len(effect.axes), name, metric(name).unit, *effect.interval]
-        writer.writerow([*known, effect.p, effect.adjusted, effect.aliased, " ".join(map(repr, effect.values))])
+        halves = [" ".join(run["id"] for run in data.half(effect, sign)) for sign in (1, -1)]
+        writer.writerow([*known, effect.p, effect.adjusted, effect.aliased, " ".join(map(repr, effect.values)), *halves])
     return out.getvalue()
 
 
-def _line(effect: Effect, name: str) -> list[Entry]:
-    interval = effect.interval
+def _line(data: EffectsData, effect: Effect, name: str) -> list[Entry]:
+    interval, behind = effect.interval, _origin(data, effect)
     return [
         Entry(effect.title),
-        Entry(signed(name, interval.mean), hint=", ".join(signed(name, value) for value in effect.values)),
-        Entry(signed_interval(name, interval.low, interval.high)),
+        Entry(signed(name, interval.mean), hint=", ".join(signed(name, value) for value in effect.values), origin=behind),
+        Entry(signed_interval(name, interval.low, interval.high), origin=behind),
         Entry(str(interval.n)),
-        Entry(p_text(effect.adjusted), hint=f"alone {p_text(effect.p)}" if effect.p is not None else ""),
+        Entry(p_text(effect.adjusted), hint=f"alone {p_text(effect.p)}" if effect.p is not None else "", origin=behind),
         Entry(effect.aliased or DASH),
     ]
+
+
+def _origin(data: EffectsData, effect: Effect) -> str:
+    """The runs of both halves, their seeds, and the code that made them; empty where no seed is whole."""
+    if not data.seeds:
+        return ""
+    plus, minus = (data.half(effect, sign) for sign in (1, -1))
+    runs = f"mean of runs {' '.join(run['id'] for run in plus)} minus mean of {' '.join(run['id'] for run in minus)}"
+    return "; ".join([runs, seeds_text(data.seeds), *dict.fromkeys(map(commit, [*plus, *minus]))])
 
 
 def _notes(spec: Effects, data: EffectsData) -> list[str]:

@@ -21,7 +21,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import axis_title, plain
 from recstudy.analysis.spec import Effects
 from recstudy.analysis.stats import Interval, mean_interval
-from recstudy.analysis.tables.differences import gap
+from recstudy.analysis.tables.gaps import gap
 from recstudy.errors import ConfigError
 from recstudy.records import Json
 
@@ -63,13 +63,21 @@ class Effect:
 
 @dataclass(frozen=True)
 class EffectsData:
-    """The effects, shortest first; axis -> its two levels; the seeds they rest on, and what the others lack."""
+    """The effects on a metric, shortest first; axis -> its two levels; seed -> the runs of its N cells; what other seeds lack."""
 
+    metric: str
     effects: tuple[Effect, ...]
     levels: Mapping[str, tuple[Any, Any]]
-    seeds: tuple[int, ...]
+    runs: Mapping[int, tuple[Json, ...]] = field(repr=False)
     missing: tuple[str, ...]
-    run_ids: tuple[str, ...] = field(repr=False)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(self.runs)
+
+    def half(self, effect: Effect, sign: int) -> list[Json]:
+        """The runs where the effect's column has this sign, seed by seed."""
+        return [run for own in self.runs.values() for run, at in zip(own, effect.column, strict=True) if at == sign]
 
 
 def effects_data(records: StudyRecords, spec: Effects) -> EffectsData:
@@ -94,11 +102,11 @@ def effects_data(records: StudyRecords, spec: Effects) -> EffectsData:
     effects = [_measured(effect, scores) for effect in estimable(columns, spec.name)]
     adjusted = stats.holm([effect.p for effect in effects])
     return EffectsData(
+        spec.metric,
         tuple(replace(effect, adjusted=p) for effect, p in zip(effects, adjusted, strict=True)),
         levels,
-        tuple(seeds),
+        {seed: tuple(run for run in by_seed[seed] if run) for seed in seeds},
         tuple(f"seed {seed} left out: {said}" for seed, said in lacking.items() if said),
-        tuple(run["id"] for seed in seeds for run in by_seed[seed] if run),
     )
 
 

@@ -30,13 +30,21 @@ def groups(records: StudyRecords, variants: Sequence[int], by: str) -> Groups:
 
 
 def label_within(records: StudyRecords, index: int, by: str) -> str:
-    """A variant's label without what the heading of its group says."""
+    """A variant's label without what the heading of its group says; of one axis that is left, its level."""
     label, levels = str(records.variants[index]["label"]), records.variants[index]["levels"]
-    said = f"{by}={plain(levels[by])}" if by in levels else ""
-    if not said or said not in label.split(", "):
-        return label
-    others = [plain(level) for axis, level in levels.items() if axis != by]
-    return others[0] if len(others) == 1 else ", ".join(part for part in label.split(", ") if part != said) or label
+    said = {axis: f"{axis}={level}" for axis, level in levels.items()}
+    if label != ", ".join(said.values()):
+        return label  # a name of its own
+    left = [axis for axis in levels if axis != by]
+    return plain(levels[left[0]]) if len(left) == 1 else ", ".join(said[axis] for axis in left) or label
+
+
+def corner(records: StudyRecords, variants: Sequence[int], by: str) -> str:
+    """What the labels of these variants are: the levels of the one axis that is left, or variants."""
+    left = {axis for index in variants for axis in records.variants[index]["levels"] if axis != by}
+    axis = next(iter(left)) if len(left) == 1 else ""
+    levels = [plain(records.variants[index]["levels"].get(axis)) for index in variants]
+    return axis_title(axis) if axis and levels == [label_within(records, index, by) for index in variants] else "variant"
 
 
 def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> Groups:

@@ -11,7 +11,9 @@ from recstudy.analysis.names import DASH
 from recstudy.analysis.tables.markup import Entry, Printed
 
 NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?(?!\w|\.\w|,\d)")
+NARROW = 12  # characters of a head in one line
 SETUP = r"\sisetup{group-digits=integer, group-separator={,}, group-minimum-digits=4, retain-explicit-plus}"
+FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"  # a wide table is set smaller, as wide as the text
 TEX = {character: "\\" + character for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -33,19 +35,19 @@ TEX = {character: "\\" + character for character in "&%$#_{}"} | {
 
 @dataclass(frozen=True)
 class Column:
-    """How one column is set: `whole` and `decimals` digits at most, with a sign or not; none of it where it holds words."""
+    """How one column is set: `whole` and `decimals` digits at most, with a sign or not; words stand from this `side`."""
 
     whole: int = 0
     decimals: int = 0
     sign: str = ""
     after: bool = False
-    prose: bool = False
+    side: str = "r"
 
     @property
     def form(self) -> str:
         """What `tabular` is told."""
         if not self.whole:
-            return "p{4cm}" if self.prose else "r"
+            return self.side
         return rf"S[table-format={self.sign}{self.whole}.{self.decimals}]" + "@{}l" * self.after
 
     @property
@@ -56,16 +58,19 @@ class Column:
 def latex(page: Printed) -> str:
     r"""A `table` float; under each line comments say which runs each of its numbers comes from."""
     columns = [_column(page, at) for at in range(1, len(page.heads))]
-    notes = ". ".join([page.caption, *page.warnings, *page.notes]) + "."
-    lines = [r"% needs \usepackage{booktabs,siunitx}", *(f"% {_line(words)}" for words in page.homeless)]
+    facts = ". ".join([page.title, page.caption, *page.warnings]) + "."
+    notes = [rf"{tex(note)}.\par" for note in page.notes]
+    lines = [r"% needs \usepackage{booktabs,graphicx,siunitx}", *(f"% {_line(words)}" for words in page.homeless)]
     lines += [r"\begin{table}", r"\centering", SETUP]
-    lines += [rf"\caption{{{tex(page.title)}. {tex(notes)}}}", rf"\label{{tab:{_label(page.name)}}}"]
-    lines += [rf"\begin{{tabular}}{{l{''.join(column.form for column in columns)}}}", r"\toprule", _heads(page, columns)]
+    lines += [rf"\caption{{{tex(facts)}}}", rf"\label{{tab:{_label(page.name)}}}", r"\medskip"]
+    lines += [FITTED, rf"\begin{{tabular}}{{l{''.join(column.form for column in columns)}}}", r"\toprule", _heads(page, columns)]
     lines += [r"\midrule"]
-    for at, entries in enumerate(page.lines):
+    for entries in page.lines:
         lines.append(_heading(entries[0], columns) if len(entries) == 1 else _entries(entries, columns))
-        lines += _comments(page, entries, page.run_ids[at])
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+        lines += _comments(page, entries)
+    lines += [r"\bottomrule", r"\end{tabular}}"]
+    lines += [r"\par\smallskip", r"\begin{minipage}{\linewidth}\footnotesize", *notes, r"\end{minipage}"] if notes else []
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
 def tex(text: str) -> str:
@@ -75,8 +80,8 @@ def tex(text: str) -> str:
 
 
 def _column(page: Printed, at: int) -> Column:
-    if at in page.prose:
-        return Column(prose=True)
+    if page.words(at):
+        return Column(side="p{4cm}" if at in page.prose else "l")
     texts = [line[at].text for line in page.lines if len(line) > 1]
     found = [match for text in texts if (match := NUMBER.match(text))]
     if not found:
@@ -90,10 +95,18 @@ def _column(page: Printed, at: int) -> Column:
 
 
 def _heads(page: Printed, columns: Sequence[Column]) -> str:
-    heads = [
-        _across(tex(head), column) if column.whole else tex(head) for head, column in zip(page.heads[1:], columns, strict=True)
-    ]
+    heads = [_across(_head(head, column), column) for head, column in zip(page.heads[1:], columns, strict=True)]
     return " & ".join([tex(page.heads[0]), *heads]) + r" \\"
+
+
+def _head(text: str, column: Column) -> str:
+    """In two lines where it is long, cut at the space that leaves them most alike: else it makes its column wide."""
+    spaces = [at for at, character in enumerate(text) if character == " "]
+    if len(text) <= NARROW or not spaces:
+        return tex(text)
+    at = min(spaces, key=lambda space: max(space, len(text) - space))
+    side = "" if column.whole else "[r]" if column.side == "r" else "[l]"
+    return rf"\shortstack{side}{{{tex(text[:at])}\\{tex(text[at + 1 :])}}}"
 
 
 def _heading(entry: Entry, columns: Sequence[Column]) -> str:
@@ -139,14 +152,12 @@ def _marked(text: str, entry: Entry) -> str:
     return rf"\textbf{{{text}}}" if entry.bold else rf"\underline{{{text}}}" if entry.second else text
 
 
-def _comments(page: Printed, entries: Sequence[Entry], run_ids: Sequence[str]) -> Iterable[str]:
-    """Heads and origin of the cells that say theirs, those of one origin together; else the run ids of the whole line."""
+def _comments(page: Printed, entries: Sequence[Entry]) -> Iterable[str]:
+    """Heads and origin of the cells that say theirs, those of one origin together."""
     heads: dict[str, list[str]] = {}
     for head, entry in zip(page.heads, entries, strict=False):
         if entry.origin:
             heads.setdefault(entry.origin, []).append(head)
-    if not heads and run_ids:
-        return [f"% runs: {' '.join(run_ids)}"]
     return [f"% {_line('; '.join(names))}: {_line(origin)}" for origin, names in heads.items()]
 
 

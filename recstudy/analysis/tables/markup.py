@@ -24,9 +24,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Printed:
-    """A table in words: heads, lines of entries (the first is the label) and the run ids behind each line.
+    """A table in words: heads and lines of entries. The first is the label, then come `settings` columns of words.
 
-    A line of one entry is the heading of those below it. The run ids are empty where the entries say theirs.
+    A line of one entry is the heading of those below it.
 
     `warnings` come before the numbers, `caption` and `notes` after them, `homeless` (published values without a place)
     last. `prose` names the columns that hold sentences.
@@ -36,20 +36,24 @@ class Printed:
     title: str
     heads: Sequence[str]
     lines: Sequence[Sequence[Entry]]
-    run_ids: Sequence[Sequence[str]]
     caption: str
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     homeless: Sequence[str] = ()
     prose: frozenset[int] = frozenset()
+    settings: int = 0
+
+    def words(self, column: int) -> bool:
+        """Whether it reads from the left, as words do."""
+        return column <= self.settings or column in self.prose
 
 
 def markdown(page: Printed) -> str:
     """GitHub's Markdown: title, table, caption, notes."""
     lines = [f"### {_md(page.title)}", ""]
     lines += [f"**{_md(note)}**\n" for note in page.warnings]
-    sides = ["---" if at in page.prose else "---:" for at in range(1, len(page.heads))]
-    lines += ["| " + " | ".join(map(_md, page.heads)) + " |", " | ".join(["| ---", *sides]) + " |"]
+    sides = ["---" if page.words(at) else "---:" for at in range(len(page.heads))]
+    lines += ["| " + " | ".join(map(_md, page.heads)) + " |", "| " + " | ".join(sides) + " |"]
     for entries in page.lines:
         lines.append("| " + " | ".join(_md_entries(entries, len(page.heads))) + " |")
     lines += ["", f"{_md(page.caption)}."]
@@ -59,7 +63,7 @@ def markdown(page: Printed) -> str:
 
 def html_table(page: Printed) -> str:
     """The table in a box that scrolls on its own, with the caption and notes under it."""
-    heads = "".join(f'<th scope="col"{_prose(page, at)}>{html.escape(head)}</th>' for at, head in enumerate(page.heads))
+    heads = "".join(f'<th scope="col"{_class(page, at)}>{html.escape(head)}</th>' for at, head in enumerate(page.heads))
     body = "\n".join(f"<tr>{''.join(_html_entries(page, entries))}</tr>" for entries in page.lines)
     notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in page.notes)
     lines = "".join(f'<p class="note">{html.escape(line)}</p>' for line in page.homeless)
@@ -77,15 +81,12 @@ def terminal(page: Printed) -> RichTable:
     words = Text("\n".join([*page.warnings, f"{page.caption}.", *page.notes, *page.homeless]))
     shown = RichTable(title=Text(page.title), caption=words, caption_justify="left")
     for at, head in enumerate(page.heads):
-        shown.add_column(Text(head), justify="right" if at and at not in page.prose else "left", overflow="fold")
+        least = None if at else len("published")  # of the labels
+        shown.add_column(Text(head), justify="left" if page.words(at) else "right", overflow="fold", min_width=least)
     for line in page.lines:
-        shown.add_row(*(Text(entry.text, style=emphasis(entry)) for entry in line))
+        style = "italic" if len(line) == 1 else ""
+        shown.add_row(*(Text(entry.text, "bold" if entry.bold else "underline" if entry.second else style) for entry in line))
     return shown
-
-
-def emphasis(entry: Entry) -> str:
-    """Rich's style of an entry."""
-    return "bold" if entry.bold else "underline" if entry.second else ""
 
 
 def _html_entries(page: Printed, entries: Sequence[Entry]) -> Iterator[str]:
@@ -97,11 +98,13 @@ def _html_entries(page: Printed, entries: Sequence[Entry]) -> Iterator[str]:
         hint = f' title="{html.escape(entry.hint)}"' if entry.hint else ""
         text = html.escape(entry.text)
         marked = f"<strong>{text}</strong>" if entry.bold else f"<u>{text}</u>" if entry.second else text
-        yield f"<td{hint}{_prose(page, at)}>{marked}</td>"
+        yield f"<td{hint}{_class(page, at)}>{marked}</td>"
 
 
-def _prose(page: Printed, column: int) -> str:
-    return ' class="prose"' if column in page.prose else ""
+def _class(page: Printed, column: int) -> str:
+    if column in page.prose:
+        return ' class="prose"'
+    return ' class="setting"' if 0 < column <= page.settings else ""
 
 
 def _md_entries(entries: Sequence[Entry], columns: int) -> list[str]:

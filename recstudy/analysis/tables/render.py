@@ -3,18 +3,20 @@
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.table import Table as RichTable
-from rich.text import Text
 
 from recstudy.analysis.names import DASH, metric, number, spread
 from recstudy.analysis.tables import latex as tex
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.cells import Cell, TableData
-from recstudy.analysis.tables.markup import Entry, Printed, emphasis
+from recstudy.analysis.tables.markup import Entry, Printed
+from recstudy.analysis.tables.settings import settings_text, settings_title
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable"]
+WIDEST = 9  # columns that a page has room for: where published ones would make them more, those values stand beneath ours
 
 
 def cell_text(cell: Cell) -> str:
@@ -37,21 +39,31 @@ def cell_text(cell: Cell) -> str:
 def printed(table: TableData) -> Printed:
     """The table as lines of words, the same for every format."""
     reasons = _reasons(table)
-    heads, lines = [table.corner], []
     rows = [row.cells for row in table.rows if row.cells]
     published = [any(cells[column].placed for cells in rows) for column in range(len(table.columns))]
+    beneath = table.beneath or 1 + len(table.settings) + len(published) + sum(published) > WIDEST
+    heads, lines = [table.corner, *map(settings_title, table.settings)], []
     for head, beside in zip(table.columns, published, strict=True):
-        heads += [head, "published", "verdict"] if beside and not table.beneath else [head]
+        heads += [head, "published"] if beside and not beneath else [head]
     for row in table.rows:
-        line = [Entry(row.label)]
+        line = [Entry(row.label), *(Entry(settings_text(words)) for words in row.settings)]
         for cell, beside in zip(row.cells, published, strict=bool(row.cells)):
-            line.append(_entry(cell))
-            line += [_published(cell), _verdict(cell, reasons)] if beside and not table.beneath else []
+            line += [entry(cell), _published(cell, reasons)] if beside and not beneath else [entry(cell)]
         lines.append(line)
-        if table.beneath and any(cell.placed for cell in row.cells):
-            lines.append([Entry(f"{row.label}, published"), *(_beneath(cell, reasons) for cell in row.cells)])
-    notes, none = _notes(table, reasons), [()] * len(lines)
-    return Printed(table.name, table.title, heads, lines, none, table.caption, table.warnings, notes, homeless(table))
+        if beneath and any(cell.placed for cell in row.cells):
+            blank = [Entry("")] * len(table.settings)
+            lines.append([Entry("published"), *blank, *(_published(cell, reasons) for cell in row.cells)])
+    return Printed(
+        name=table.name,
+        title=table.title,
+        heads=heads,
+        lines=lines,
+        caption=table.caption,
+        warnings=table.warnings,
+        notes=[*table.notes, *(f"[{at}] not comparable: {reason}" for at, reason in enumerate(reasons, 1))],
+        homeless=homeless(table),
+        settings=len(table.settings),
+    )
 
 
 def markdown(table: TableData) -> str:
@@ -67,47 +79,32 @@ def html_table(table: TableData) -> str:
 
 
 def csv_text(table: TableData) -> str:
-    """One line a cell, in full precision."""
+    """One line a cell, in full precision; a column for each field of the settings."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_HEADS)
+    writer.writerow([*CSV_HEADS, *(path for fields in table.settings for path in fields)])
     for row in table.rows:
         for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
             numbers = [cell.value, cell.low, cell.high, cell.n, cell.expected, len(cell.failed), cell.diverged]
             published = " ".join(dict.fromkeys(f"{target.value!r}" for target in cell.placed))
-            words = [published, _sources(cell), cell.verdict, cell.reasons, " ".join(cell.run_ids)]
+            words = [published, _sources(cell), cell.verdict, cell.reasons, " ".join([*cell.run_ids, *cell.against])]
             named = [row.label, column, cell.metric, metric(cell.metric).unit]
-            writer.writerow([*named, *numbers, *words, cell.synthetic, "; ".join(cell.unavailable)])
+            settings = [word for words in row.settings for word in words]
+            writer.writerow([*named, *numbers, *words, cell.synthetic, "; ".join(cell.unavailable), *settings])
     return out.getvalue()
 
 
 def terminal(table: TableData, most: int | None = None) -> RichTable:
-    """For `rich.print`: narrow, with the published value and the verdict under ours; the first `most` rows."""
-    reasons = _reasons(table)
+    """For `rich.print`: narrow, with what is published in a line under ours; the first `most` rows."""
+    page = printed(replace(table, rows=table.rows[:most], beneath=True))
     told = [f"{len(table.homeless)} published values have no place here"] if table.homeless else []
     told += [f"the first {most} of {len(table.rows)} rows; all are in {table.name}.md"] if most and len(table.rows) > most else []
-    words = Text("\n".join([f"{table.caption}.", *table.warnings, *_notes(table, reasons), *told]))
-    shown = RichTable(title=Text(table.title), caption=words, caption_justify="left")
-    for index, head in enumerate((table.corner, *table.columns)):
-        shown.add_column(Text(head), justify="right" if index else "left", overflow="fold")
-    for row in table.rows[:most]:
-        shown.add_row(Text(row.label, style="" if row.cells else "italic"), *(_stacked(cell, reasons) for cell in row.cells))
-    return shown
+    return markup.terminal(replace(page, homeless=told))
 
 
 def _reasons(table: TableData) -> list[str]:
     """Why published values are not comparable: each reason once, numbered in the notes."""
     return list(dict.fromkeys(cell.reasons for row in table.rows for cell in row.cells if cell.reasons))
-
-
-def _notes(table: TableData, reasons: Sequence[str]) -> list[str]:
-    return [*table.notes, *(f"[{at}] not comparable: {reason}" for at, reason in enumerate(reasons, 1))]
-
-
-def _stacked(cell: Cell, reasons: Sequence[str]) -> Text:
-    text = Text(cell_text(cell), style=emphasis(_entry(cell)))
-    published = f"\npublished {cell.published}: {_verdict(cell, reasons).text}"
-    return text.append(published, style="not bold not underline") if cell.placed else text
 
 
 def _computed(cell: Cell) -> str:
@@ -116,33 +113,32 @@ def _computed(cell: Cell) -> str:
     return low if low == high else f"{low}{DASH}{high}"
 
 
-def _entry(cell: Cell) -> Entry:
+def entry(cell: Cell) -> Entry:
+    """The number as it stands in a table, with its interval and its runs."""
     interval = f"95 % interval {cell.low:.6g} to {cell.high:.6g}; " if cell.low is not None else ""
-    hint = f"{interval}{cell.n} of {cell.expected} runs: {_origin(cell) or 'none'}"
-    return Entry(cell_text(cell), cell.best, hint, cell.second, f"runs {_origin(cell)}" if cell.run_ids else "")
+    behind = origin(cell)
+    hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
+    return Entry(cell_text(cell), cell.best, hint, cell.second, f"runs {behind}" if behind else "")
 
 
-def _origin(cell: Cell) -> str:
-    """Which runs are behind the number, their seeds, and the code that made them."""
-    seeds = f"seed{'s' * (len(cell.seeds) > 1)} {', '.join(map(str, cell.seeds))}"
-    return "; ".join(filter(None, [" ".join(cell.run_ids), seeds, *cell.commits])) if cell.run_ids else ""
+def origin(cell: Cell) -> str:
+    """Which runs are behind the number, their seeds, and the code that made them; empty where there are none."""
+    if not cell.run_ids:
+        return ""
+    runs = " ".join(cell.run_ids) + (f" against {' '.join(cell.against)}" if cell.against else "")
+    return "; ".join([runs, seeds_text(cell.seeds), *cell.commits])
 
 
-def _published(cell: Cell) -> Entry:
-    return Entry(cell.published or DASH, hint=_sources(cell))
+def seeds_text(seeds: Sequence[int]) -> str:
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-def _verdict(cell: Cell, reasons: Sequence[str]) -> Entry:
-    note = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else ""
-    return Entry((cell.outcome or DASH) + note, hint=cell.reasons)
-
-
-def _beneath(cell: Cell, reasons: Sequence[str]) -> Entry:
+def _published(cell: Cell, reasons: Sequence[str]) -> Entry:
+    """`92.6, differs`; where it is not comparable, `94.0 [1]` with the number of the note that says why."""
     if not cell.placed:
         return Entry(DASH)
-    return Entry(
-        f"{cell.published}, {_verdict(cell, reasons).text}", hint="; ".join(filter(None, [_sources(cell), cell.reasons]))
-    )
+    verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {cell.outcome}"
+    return Entry(f"{cell.published}{verdict}", hint="; ".join(filter(None, [_sources(cell), cell.reasons])))
 
 
 def _sources(cell: Cell) -> str:

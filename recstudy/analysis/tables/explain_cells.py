@@ -1,0 +1,122 @@
+"""What is behind a mean over runs, or over the relative improvements of pairs of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+
+from scipy.special import stdtrit
+
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import improved, metric, number, plain
+from recstudy.analysis.stats import LEVEL
+from recstudy.analysis.tables.cells import Cell
+from recstudy.analysis.tables.gaps import gap
+from recstudy.analysis.tables.render import cell_text
+from recstudy.analysis.targets import Placed
+from recstudy.records import Json
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A number as its table has it, the ids of its runs with the value of each, and how it follows from them."""
+
+    number: str
+    runs: tuple[tuple[str, float], ...]
+    lines: tuple[str, ...]
+
+
+def cell_behind(records: StudyRecords, cell: Cell) -> Behind:
+    """The mean of a cell, what is not in it, and what is published."""
+    lines = [
+        *_pairs(records, cell),
+        *_arithmetic(cell),
+        *(f"Not in it: run {run['id']}, seed {run['seed']}, {run['label']}: {why}" for run, why in _others(records, cell)),
+        *(f"Not available: {why}" for why in cell.unavailable),
+        *(line for placed in cell.placed for line in _published(placed, cell)),
+        *([] if cell.placed else ["Published: no value belongs here."]),
+    ]
+    return Behind(f"{metric(cell.metric).heading} {cell_text(cell)}", _runs(records, cell), tuple(lines))
+
+
+def interval_lines(values: Sequence[float]) -> Iterator[str]:
+    """How mean and 95 % interval follow from at least one value."""
+    n, middle = len(values), mean(values)
+    yield f"Mean: ({' + '.join(f'{value:.10g}' for value in values)}) / {n} = {middle:.10g}"
+    if n == 1:
+        yield "95 % interval: none, of one run."
+        return
+    deviation, factor = stdev(values), float(stdtrit(n - 1, 0.5 + LEVEL / 2))
+    half = factor * deviation / n**0.5
+    yield f"Standard deviation (n - 1): {deviation:.4g}"
+    yield (
+        f"95 % interval: {middle - half:.6g} to {middle + half:.6g}, the mean ± t(0.975; {n - 1}) * s / sqrt(n) = "
+        f"{factor:.4g} * {deviation:.4g} / sqrt({n}) = {half:.4g}"
+    )
+
+
+def _runs(records: StudyRecords, cell: Cell) -> tuple[tuple[str, float], ...]:
+    """Of a relative improvement, both runs of each pair with what was measured in them."""
+    if not cell.against:
+        return tuple(zip(cell.run_ids, cell.values, strict=True))
+    scores = {row["id"]: float(row.get(improved(cell.metric)) or 0.0) for row in records.rows}
+    return tuple((run_id, scores[run_id]) for pair in zip(cell.run_ids, cell.against, strict=True) for run_id in pair)
+
+
+def _pairs(records: StudyRecords, cell: Cell) -> Iterator[str]:
+    """Each seed's improvement from the two runs that it is of."""
+    if cell.against:
+        scores = [value for _, value in _runs(records, cell)]
+        lower = metric(improved(cell.metric)).better == "lower"
+        for seed, row, ours, value in zip(cell.seeds, scores[::2], scores[1::2], cell.values, strict=True):
+            gain = (row, ours) if lower else (ours, row)
+            yield f"Seed {seed}: 100 * ({gain[0]:.10g} - {gain[1]:.10g}) / {row:.10g} = {value:.10g}"
+
+
+def _arithmetic(cell: Cell) -> Iterator[str]:
+    if not cell.values:
+        yield f"No number: {cell_text(cell)}"
+    elif metric(cell.metric).computed:
+        yield next(interval_lines(cell.values))
+        yield "It follows from the config, so that seeds do not matter and it has no interval."
+    else:
+        yield from interval_lines(cell.values)
+
+
+def _others(records: StudyRecords, cell: Cell) -> Iterator[tuple[Json, str]]:
+    """The other runs of the same variants, and why they are not in the cell."""
+    variants = {row["variant"] for row in records.rows if row["id"] in cell.run_ids}
+    name = improved(cell.metric) or cell.metric
+    for row in records.rows:
+        if row["variant"] in variants and row["id"] not in cell.run_ids:
+            spare = "finished, without a pair" if improved(cell.metric) else "finished, and of another purpose than this cell"
+            yield row, gap(row, name) or spare
+
+
+def _published(placed: Placed, cell: Cell) -> Iterator[str]:
+    """The published value, its source and settings, and how the verdict follows."""
+    target = placed.target
+    note = f" Note: {target.note}." if target.note else ""
+    yield f"Published: {number(target.metric, placed.value)} {metric(target.metric).unit} ({target.kind}), {target.source}.{note}"
+    yield f"    of {', '.join(f'{path} {plain(value)}' for path, value in target.where.items())}"
+    verdict = placed.verdict(cell.values)
+    yield f"Verdict: {verdict}{_why(verdict, placed, cell)}"
+
+
+def _why(verdict: str, placed: Placed, cell: Cell) -> str:
+    margin = f"{placed.margin:.4g} {metric(cell.metric).unit}".strip()
+    match verdict:
+        case "not comparable":
+            return f": {'; '.join(placed.reasons)}"
+        case "not run":
+            return ""
+        case "reproduced" if metric(cell.metric).computed:
+            return f": the count rounds to the published digits (within {margin})"
+        case "differs" if metric(cell.metric).computed:
+            return f": the count is more than {margin} off"
+        case "reproduced":
+            return f": both one-sided t tests at 0.05 place the mean within {margin} of it (equivalence)"
+        case "differs":
+            return ": the 95 % interval excludes it, and the mean was not shown to be within the margin of " + margin
+        case _:
+            few = "one run has no interval" if cell.n == 1 else "the 95 % interval holds it"
+            return f": {few}, and the mean was not shown to be within the margin of {margin}"

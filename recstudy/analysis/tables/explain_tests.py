@@ -1,0 +1,106 @@
+"""What is behind a difference from a base, and behind an effect of a factorial: its pairs of runs, and its test."""
+
+from collections.abc import Iterator, Sequence
+from statistics import mean, stdev
+
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.names import axis_title, metric, number, plain, plural
+from recstudy.analysis.stats import ALPHA, POWER
+from recstudy.analysis.tables.difference_words import p_text, signed
+from recstudy.analysis.tables.differences import Difference, DifferencesData
+from recstudy.analysis.tables.effects import Effect, EffectsData
+from recstudy.analysis.tables.explain_cells import Behind, interval_lines
+from recstudy.records import Json
+
+
+def difference_behind(records: StudyRecords, row: Difference, data: DifferencesData) -> Behind:
+    """Both runs of every pair, how mean, interval and p follow from their differences, and what is published."""
+    scores = {run["id"]: float(run.get(row.ours.metric) or 0.0) for run in records.rows}
+    runs = [(run_id, scores[run_id]) for pair in zip(row.run_ids, row.base_ids, strict=True) for run_id in pair]
+    lines = [
+        *_pairs(row, [value for _, value in runs]),
+        *_tested(row.label, row.values, row.p, [(one.label, one.p) for one in data.rows]),
+        *_concluded(row),
+        *(f"Not in it: {why}" for why in row.missing),
+        *_published(row),
+    ]
+    name, middle = metric(row.ours.metric).heading, signed(row.ours.metric, row.interval.mean)
+    return Behind(f"{name} {middle}, {row.label} minus {row.base}: {row.verdict}", tuple(runs), tuple(lines))
+
+
+def effect_behind(effect: Effect, data: EffectsData) -> Behind:
+    """The runs of both halves, and how size, interval and p follow from them."""
+    name, halves = data.metric, {sign: data.half(effect, sign) for sign in (1, -1)}
+    runs = [(run["id"], float(run[name])) for half in halves.values() for run in half]
+    lines = [
+        *(f"{words}: {_labels(halves[sign])}" for sign, words in ((1, "Counted up"), (-1, "Counted down")) if runs),
+        *_halves(effect, data),
+        *_tested(effect.title, effect.values, effect.p, [(one.title, one.p) for one in data.effects]),
+        *(f"Not in it: {why}" for why in data.missing),
+        *([f"Cannot be told from: {effect.aliased}"] if effect.aliases else []),
+    ]
+    levels = ((axis, *data.levels[axis]) for axis in effect.axes)
+    of = ", ".join(f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, low, high in levels)
+    return Behind(f"{metric(name).heading} {signed(name, effect.interval.mean)} ({of})", tuple(runs), tuple(lines))
+
+
+def _pairs(row: Difference, scores: Sequence[float]) -> Iterator[str]:
+    for seed, ours, theirs, value in zip(row.seeds, scores[::2], scores[1::2], row.values, strict=True):
+        yield f"Seed {seed}: {ours:.10g} - {theirs:.10g} = {value:.10g}"
+
+
+def _halves(effect: Effect, data: EffectsData) -> Iterator[str]:
+    """Each seed's effect: the mean of one half less the mean of the other."""
+    for (seed, own), value in zip(data.runs.items(), effect.values, strict=True):
+        plus, minus = (_mean([run for run, at in zip(own, effect.column, strict=True) if at == sign], data) for sign in (1, -1))
+        yield f"Seed {seed}: {plus} - {minus} = {value:.10g}"
+
+
+def _mean(runs: Sequence[Json], data: EffectsData) -> str:
+    return f"({' + '.join(f'{run[data.metric]:.10g}' for run in runs)}) / {len(runs)}"
+
+
+def _tested(label: str, values: Sequence[float], p: float | None, known: Sequence[tuple[str, float | None]]) -> Iterator[str]:
+    """Mean and interval, the t test against 0, and Holm's adjustment over all rows that are tested."""
+    if not values:
+        return
+    if p is None:
+        yield f"Mean: ({' + '.join(f'{value:.10g}' for value in values)}) / {len(values)} = {mean(values):.10g}"
+        alike = "one pair" if len(values) == 1 else "all values are the same"
+        yield f"Neither interval nor p: {alike}, so that nothing is spread."
+        return
+    yield from interval_lines(values)
+    n, error = len(values), stdev(values) / len(values) ** 0.5
+    t = f"{mean(values):.6g} / ({stdev(values):.4g} / sqrt({n})) = {mean(values) / error:.4g}"
+    yield f"p: {p:.4g}, two-sided, of t = mean / (s / sqrt(n)) = {t} with {n - 1} degrees of freedom"
+    tested = sorted(((one, other) for one, other in known if other is not None), key=lambda pair: pair[1])
+    least = [one for one, _ in tested].index(label)
+    steps = [f"{one!r} {other:.4g} * {len(tested) - at}" for at, (one, other) in enumerate(tested[: least + 1])]
+    most = max(other * (len(tested) - at) for at, (_, other) in enumerate(tested[: least + 1]))
+    order = f"Holm, over {plural(len(tested), 'test')} from the least p on"
+    yield f"{order}: the largest of {'; '.join(steps)}, at most 1: {min(most, 1.0):.4g}"
+
+
+def _concluded(row: Difference) -> Iterator[str]:
+    if row.adjusted is not None:
+        side = "below" if row.adjusted < ALPHA else "not below"
+        yield f"Verdict: {row.verdict}: the adjusted p, {p_text(row.adjusted)}, is {side} {ALPHA:g}"
+    else:
+        yield f"Verdict: {row.verdict}"
+    if row.detectable is not None:
+        found = f"a true difference of so much, at this spread, gives p < {ALPHA:g} in {POWER:.0%} of repetitions"
+        yield f"Detectable: {signed(row.ours.metric, row.detectable).removeprefix('+')}: {found}"
+
+
+def _published(row: Difference) -> Iterator[str]:
+    """Both published numbers, their difference, and what is said against it."""
+    name = row.ours.metric
+    for found in row.published:
+        terms = f"{number(name, found.ours.value)} - {number(name, found.theirs.value)} = {found.value:+.6g}"
+        yield f"Published: {terms} {metric(name).unit}, of two numbers without seeds: {found.sources}".replace(" ,", ",")
+        yield from [f"    not comparable: {'; '.join(found.reasons)}"] if found.reasons else []
+    yield from [] if row.published else ["Published: no difference belongs here."]
+
+
+def _labels(runs: Sequence[Json]) -> str:
+    return "; ".join(dict.fromkeys(run["label"] for run in runs))

@@ -1,0 +1,215 @@
+"""By how much one model is better than the others: 003's Table I, seed by seed."""
+
+import csv
+
+import pytest
+from made_up import base, captioned, failure, plan, run_id
+from tex import compiled, needs_latex, packages
+
+from recstudy.analysis import Table
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.tables.cell_names import find
+from recstudy.analysis.tables.cells import table_data
+from recstudy.analysis.tables.explain import behind, runs_behind
+from recstudy.analysis.tables.render import cell_text, csv_text, latex, markdown
+from recstudy.errors import ConfigError
+from recstudy.papers import published
+from recstudy.records import Results, write_json
+
+SOTA = published("003_table1_sota")
+MODEL = {"weights": "pretrained", "tuned": True}
+ATTEND = {"train.batch_size": 32, "train.learning_rate": 4e-4, "train.backbone_learning_rate": 1e-4, "train.gradient_clip": 5.0}
+MODELS = {
+    "SAT": {"model": {"family": "show_attend_tell", **MODEL}, **ATTEND},
+    "R2Gen": {"model": {"family": "r2gen", **MODEL}},
+    "MicarVLMoE": {"model": {"family": "micar", **MODEL}},
+}
+COVCTR = {"name": "cov_ctr", "size": 224, "length": 80, "tokenizer": "word", "clean": "report", "limit": None}
+MMR = COVCTR | {"name": "mm_retinal", "length": 60}
+ONE = {  # seed 0 as the paper prints it: 100 (0.638 - 0.600) / 0.600 is its 6.33, 100 (0.638 - 0.631) / 0.631 its 1.11
+    "SAT": [0.600, 0.500, 0.640],  # 6.33, 20, 0
+    "R2Gen": [0.631, 0.640, 0.640],
+    "MicarVLMoE": [0.638, 0.600, 0.640],
+}
+DELTA = {"metrics": ("avg_bleu", "avg_bleu_delta"), "improvement": {"model": "MicarVLMoE"}}
+
+
+def study(root, scores=ONE, sets=(("COVCTR", COVCTR),), **changes):
+    """Each model on each data set; a score of None: not run, "failed": failed, otherwise its Avg-BLEU."""
+    train = {"epochs": 100, "batch_size": 16, "selection": "validation"}
+    chosen = [
+        {"label": f"data={name}, model={model}", "levels": {"data": name, "model": model}, "model": model, "data": name}
+        | {"changes": {"data": data, **changed}}
+        for name, data in sets
+        for model, changed in MODELS.items()
+    ]
+    axes, first = (
+        {"data": "data", "model": "model"},
+        base() | {"data": COVCTR, "model": MODELS["MicarVLMoE"]["model"], "train": train},
+    )
+    made = plan(**{"variants": chosen, "axes": axes, "base": first, "report": [], **changes})
+    results = Results(root).create()
+    write_json(results.study("made_up", "paper") / "plan.json", made)
+    for at, variant in enumerate(chosen):
+        for seed, score in enumerate(scores[variant["model"]]):
+            folder = results.run(run_id(at, seed))
+            if score == "failed":
+                write_json(folder.failure, failure())
+            elif score is not None:
+                folder.finish(captioned(0.4, metrics={"avg_bleu": score, "nll": 2 * score}))
+    return results
+
+
+def table(results, **spec):
+    return table_data(load_study(results, "made_up", "paper"), Table("table1", **{**DELTA, **spec}))
+
+
+def test_a_delta_is_the_mean_over_the_seeds_of_what_the_better_one_adds(tmp_path):
+    """SAT: 100 * 0.038 / 0.6 = 6.33, 100 * 0.1 / 0.5 = 20 and 0 have the mean 8.78, and 4.3027 * 10.22 / sqrt(3) beside it."""
+    sat, r2gen, ours = (row.cells[1] for row in table(study(tmp_path / "r")).rows)
+
+    assert sat.values == pytest.approx((6.33333333, 20.0, 0.0))
+    assert (sat.value, sat.high - sat.value) == pytest.approx((8.7777778, 25.393), rel=1e-4)
+    assert cell_text(sat) == "8.78 ±25.39 (n=3)"
+    assert r2gen.values[1] == -6.25  # 0.600 beside 0.640
+    assert (ours.value, cell_text(ours), ours.against) == (None, "\N{EN DASH}", ())
+    assert not any(cell.best or cell.second for cell in (sat, r2gen, ours))
+
+
+def test_the_papers_own_deltas_follow_from_its_averages():
+    """Every one of them is 100 (ours - row) / row of its printed averages, to the digits that are printed."""
+    known = {(target.model, target.where["data.name"], target.metric): target.value for target in SOTA}
+    deltas = {key: value for key, value in known.items() if key[2] == "avg_bleu_delta"}
+
+    for (model, data, _), value in deltas.items():
+        ours, row = known["MicarVLMoE", data, "avg_bleu"], known[model, data, "avg_bleu"]
+        assert round(100 * (ours - row) / row, 2) == value, model
+    assert len(deltas) == 21
+
+
+def test_a_delta_names_both_runs_of_each_pair_in_csv_and_latex(tmp_path):
+    data = table(study(tmp_path / "r"))
+    ids = [[run_id(at, seed) for seed in range(3)] for at in (0, 2)]
+
+    assert (list(data.rows[0].cells[1].run_ids), list(data.rows[0].cells[1].against)) == tuple(ids)
+    said = f"% Avg-BLEU delta (%): runs {' '.join(ids[0])} against {' '.join(ids[1])}; seeds 0, 1, 2; commit 0123abc"
+    assert said in latex(data).splitlines()
+    assert list(csv.DictReader(csv_text(data).splitlines()))[1]["run_ids"].split() == ids[0] + ids[1]
+
+
+def test_lower_is_better_turns_the_sign(tmp_path):
+    """NLL 1.2 beside 1.276, twice the scores: ours is 6.33 % worse."""
+    cell = table(study(tmp_path / "r"), metrics=("nll_delta",)).rows[0].cells[0]
+
+    assert cell.values[0] == pytest.approx(-6.33333333)
+
+
+def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
+    """All three R2Gen runs of one score, so that ours is 1.1 % better on every seed, as the paper's 1.11."""
+    scores = ONE | {"R2Gen": [0.631] * 3, "MicarVLMoE": [0.638] * 3}
+
+    data = table(study(tmp_path / "r", scores), targets=SOTA)
+
+    sat, r2gen, ours = (row.cells[1] for row in data.rows)
+    assert [(cell.published, cell.verdict) for cell in (sat, r2gen)] == [("6.33", "undecided"), ("1.11", "reproduced")]
+    assert (ours.published, ours.verdict) == ("", "")
+    homeless = {target.model for target, _ in data.homeless if target.where["data.name"] == "cov_ctr"}
+    assert homeless == {"SAT", "CoAtt", "ASGK", "AdaAtt", "Transformer", "R2Gen", "MDAK", "MDAKF", "MicarVLMoE"}
+    assert not any(target.metric == "avg_bleu_delta" and target.model in ("SAT", "R2Gen") for target, _ in data.homeless
+                   if target.where["data.name"] == "cov_ctr")  # fmt: skip
+    assert "1.11, reproduced" in markdown(data)
+
+
+def test_what_is_against_either_published_number_is_against_their_delta(tmp_path):
+    """SAT as the paper trains it, MicarVLMoE for half its epochs; then both, which is said once."""
+    results = study(tmp_path / "r")
+    made = plan(**load_study(results, "made_up", "paper").plan)
+    shorter = [*made["variants"][:2], made["variants"][2] | {"changes": made["variants"][2]["changes"] | {"train.epochs": 50}}]
+    reasons = []
+    for changes in ({"variants": shorter}, {"base": made["base"] | {"train": made["base"]["train"] | {"epochs": 50}}}):
+        write_json(results.study("made_up", "paper") / "plan.json", made | changes)
+        reasons.append([cell.reasons for cell in table(results, targets=SOTA).rows[0].cells])
+
+    assert reasons == [
+        ["", "no published Avg-BLEU has the settings of data=COVCTR, model=MicarVLMoE"],
+        ["epochs 50, not 100", "epochs 50, not 100"],
+    ]
+
+
+def test_seeds_without_a_pair_say_why(tmp_path):
+    scores = {"SAT": [0.6, 0.5, 0.0], "R2Gen": ["failed", None, 0.6], "MicarVLMoE": [0.66, "failed", 0.66]}
+
+    sat, r2gen, _ = (row.cells[1] for row in table(study(tmp_path / "r", scores)).rows)
+
+    assert sat.values == (10.0,)
+    assert cell_text(sat) == (
+        "10.00 (n=1 of 3; 2 not available: data=COVCTR, model=MicarVLMoE failed: code; no percentage of a score of 0 or less)"
+    )
+    assert cell_text(r2gen) == "10.00 (n=1 of 3; 1 failed: code)"
+
+
+def test_each_data_set_has_its_own_pair(tmp_path):
+    scores = {"SAT": [0.5], "R2Gen": [0.8], "MicarVLMoE": [0.6]}
+    results = study(tmp_path / "r", scores, (("COVCTR", COVCTR), ("MMR", MMR)), seeds=[0])
+
+    data = table(results, group="data")
+
+    deltas = [row.cells[1].against for row in data.rows if row.cells]
+    assert deltas == [(run_id(2, 0),), (run_id(2, 0),), (), (run_id(5, 0),), (run_id(5, 0),), ()]
+    assert [row.label for row in data.rows] == ["COVCTR", "SAT", "R2Gen", "MicarVLMoE", "MMR", "SAT", "R2Gen", "MicarVLMoE"]
+    assert data.corner == "model"
+
+
+def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_path):
+    results = study(tmp_path / "r")
+    made = plan(**load_study(results, "made_up", "paper").plan)
+    made["variants"][0]["leaks"] = True
+    write_json(results.study("made_up", "paper") / "plan.json", made)
+
+    leaky = table(results).rows[0].cells[1]
+    missing = table(results, improvement={"model": "Micar"}, targets=SOTA).rows[1].cells[1]
+
+    assert (leaky.value, cell_text(leaky)) == (None, "not available (it is told the caption it is to write)")
+    assert cell_text(missing) == "not available (no variant to compare it with)"
+    assert (missing.published, missing.reasons) == ("1.11", "no variant to compare it with")
+
+
+def test_the_two_fields_go_together():
+    with pytest.raises(ConfigError, match=r"table 't': improvement=\{AXIS: LEVEL\} and a metric such as top1_accuracy_delta"):
+        Table("t", metrics=("avg_bleu_delta",))
+    with pytest.raises(ConfigError, match="but only one of them is given"):
+        Table("t", improvement={"model": "MicarVLMoE"})
+    with pytest.raises(ConfigError, match="table 't': improvement goes with one row a variant"):
+        Table("t", across=True, **DELTA)
+
+
+def test_an_axis_that_the_study_has_not_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="the report names 'modle', but the study has data, model"):
+        table(study(tmp_path / "r"), improvement={"modle": "MicarVLMoE"})
+
+
+def test_explain_shows_both_runs_of_each_pair_and_the_division(tmp_path):
+    results = study(tmp_path / "r", report=[{"kind": "table", "name": "table1", **DELTA}])
+    records = load_study(results, "made_up", "paper")
+
+    told = behind(records, find(records, "table1:1:Avg-BLEU delta"))
+
+    assert told.number == "Avg-BLEU delta (%) 8.78 ±25.39 (n=3)"
+    rows = [(row[0], row[1], row[3]) for row in runs_behind(records, told)]
+    assert rows[:4] == [
+        (run_id(0, 0), "0", "0.6"), (run_id(2, 0), "0", "0.638"), (run_id(0, 1), "1", "0.5"), (run_id(2, 1), "1", "0.6"),
+    ]  # fmt: skip
+    assert told.lines[:4] == (
+        "Seed 0: 100 * (0.638 - 0.6) / 0.6 = 6.333333333",
+        "Seed 1: 100 * (0.6 - 0.5) / 0.5 = 20",
+        "Seed 2: 100 * (0.64 - 0.64) / 0.64 = 0",
+        "Mean: (6.333333333 + 20 + 0) / 3 = 8.777777778",
+    )
+
+
+@needs_latex
+@packages
+def test_latex_compiles(tmp_path, siunitx):
+    data = table(study(tmp_path / "r"), group="data", targets=SOTA)
+
+    assert compiled(latex(data), tmp_path, siunitx).exists()

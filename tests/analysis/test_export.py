@@ -1,0 +1,300 @@
+"""Figures as files: HTML and numbers always, and for a paper of one or two columns as PDF, SVG and PNG.
+
+Their texts are measured in a real Chromium: of a legible size, whole, and none over another.
+"""
+
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import tyro
+from made_up import (
+    TABLE1,
+    VITRM,
+    plan,
+    result,
+    run_id,
+    search_specs,
+    specs,
+    variants,
+    write_alignment,
+    write_caption_study,
+    write_epochs,
+    write_losses,
+    write_mistakes,
+    write_search,
+    write_study,
+)
+from PIL import Image
+from plotly.offline import get_plotlyjs
+from test_inside import LOAD, keep, routed
+
+from recstudy.analysis import (
+    Alignment,
+    AttentionMaps,
+    Curve,
+    ExpertLoad,
+    ExpertPath,
+    HeatMap,
+    Interactions,
+    LearningCurves,
+    LossTrace,
+    Mistakes,
+    Pareto,
+)
+from recstudy.analysis.figures.export import write_figure
+from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.parts import draw
+from recstudy.analysis.report import write_report
+from recstudy.analysis.spec import REPORT, Drawing
+from recstudy.cli import StudyOptions, _report
+from recstudy.command import main
+from recstudy.errors import ConfigError
+from recstudy.records import Results, write_json
+
+CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chrome or Chromium is installed")
+SPEC = specs()[2]
+MODELS = ("ViTRM", "ViT-Small", "ResNet-50 pretrained", "TRM, two levels")
+TOKENS = 30
+
+
+def test_html_and_csv_are_always_written(records, tmp_path):
+    assert write_figure(draw(records, SPEC), tmp_path, "c") is None
+
+    page = (tmp_path / "c.html").read_text()
+    assert 'src="plotly.min.js"' in page
+    assert "cdn" not in page
+    assert (tmp_path / "plotly.min.js").stat().st_size > 1e6
+    assert (tmp_path / "c.csv").read_text().startswith("line,x,value,low,high,n")
+
+
+def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, monkeypatch):
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-browser"))
+    (tmp_path / "c.png").write_text("of an older report")
+
+    problem = write_figure(draw(records, SPEC), tmp_path, "c", ["png"])
+
+    assert "apt-get install chromium" in problem
+    assert "BROWSER_PATH" in problem
+    assert sorted(path.name for path in tmp_path.glob("c.*")) == ["c.csv", "c.html"]
+
+
+def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
+    with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
+        write_figure(draw(records, SPEC), tmp_path, "c", ["pgn"])
+    with pytest.raises(ConfigError, match=r"columns must be 1 or 2, but got 3"):
+        write_report(results, "made_up", "paper", columns=3)
+    with pytest.raises(SystemExit, match="2"):
+        main(["report", str(results.root), "--columns", "3"])
+    assert "invalid choice '3' for argument '--columns'. Expected one of ('1', '2')." in capsys.readouterr().err
+
+
+@needs_browser
+@pytest.mark.parametrize("columns", [1, 2])
+def test_files_are_as_wide_as_columns_and_their_letters_legible(records, tmp_path, columns):
+    """3.5 and 7 inches, of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
+    assert write_figure(draw(records, SPEC), tmp_path, "c", ["pdf", "svg", "png"], columns) is None
+
+    svg = (tmp_path / "c.svg").read_text()
+    width, box = (float(re.search(pattern, svg)[1]) for pattern in (r'width="([\d.]+)"', r'viewBox="0 0 ([\d.]+)'))
+    assert width / 96 == 3.5 * columns  # a pixel of an SVG is 1/96 inch
+    assert {round(float(size) * width / box * 0.75, 2) for size in re.findall(r"font-size: ?([\d.]+)px", svg)} == {7.2, 8.4}
+    pdf = (tmp_path / "c.pdf").read_bytes()
+    assert float(re.search(rb"/MediaBox \[0 0 ([\d.]+)", pdf)[1]) == 252 * columns
+    assert {round(size, 1) for size in pdf_letters(pdf)} == {7.2, 8.4}
+    with Image.open(tmp_path / "c.png") as png:
+        assert png.width == 1050 * columns
+        assert png.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+
+
+def pdf_letters(pdf: bytes) -> Iterator[float]:
+    """The size in points of each letter's font, from the matrices that Chrome writes: the page's, then one of its own."""
+    for found in re.finditer(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
+        try:
+            drawing = zlib.decompress(found[1]).decode("latin-1")
+        except zlib.error:
+            continue
+        steps = re.findall(r"^([\d.]+) 0 0 \S+ \S+ \S+ cm$|^/F\d+ ([\d.]+) Tf$", drawing, re.MULTILINE)
+        page = own = float(steps[0][0]) if steps and steps[0][0] else 1.0
+        for scale, size in steps[1:]:
+            own = page * float(scale) if scale else own
+            if size:
+                yield own * float(size)
+
+
+@needs_browser
+def test_commands_pass_the_width_on_and_pages_are_the_same_for_both(tmp_path):
+    results = write_study(tmp_path / "r", report=REPORT.dump_python([SPEC], mode="json"))
+    folder = results.study("made_up", "paper") / "report"
+
+    def of_study(*flags: str) -> None:
+        assert _report(results, "made_up", "paper", tyro.cli(StudyOptions, args=["--export", "svg", *flags]))
+
+    def of_command(*flags: str) -> None:
+        with pytest.raises(SystemExit, match="0"):
+            main(["report", str(results.root), "--export", "svg", *flags])
+
+    seen = []
+    for draws, flags in ((of_study, "1"), (of_study, "2"), (of_study, ""), (of_command, "1"), (of_command, "")):
+        draws(*(["--columns", flags] if flags else []))
+        width = re.search(r'width="(\d+)"', (folder / "figures" / "by_batch.svg").read_text())[1]
+        seen.append((width, others(folder)))
+
+    assert [width for width, _ in seen] == ["336", "672", "672", "336", "672"]
+    assert all(files == seen[0][1] for _, files in seen)
+
+
+def others(folder: Path) -> dict[str, bytes]:
+    """What a report has besides the exported figures."""
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".svg"}
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_in_print_warnings_stay_and_the_title_goes_to_the_caption(tmp_path, columns):
+    chosen = [variant | {"synthetic": True} for variant in variants()]
+    records = load_study(write_study(tmp_path / "r", variants=chosen), "made_up", "paper")
+    drawn = draw(records, Curve("c", x="batch_size", y="top1_accuracy", by="model", drop=True, targets=TABLE1))
+
+    words = drawn.printed(columns).layout.title.text.replace("<br>", " ")
+
+    assert "synthetic data: drawn by a program" in words
+    assert "published points not comparable" in words
+    assert drawn.label not in words
+    assert "Each point minus the best one" in drawn.caption
+    assert "Each point minus" not in words
+    assert drawn.label in drawn.figure.layout.title.text
+
+
+def swept(root: Path) -> StudyRecords:
+    """Four models, some with long names, at eight batch sizes, on synthetic data: three seeds each."""
+    made = [
+        {
+            "label": f"model={model}, batch_size={2**batch}",
+            "levels": {"model": model, "batch_size": 2**batch},
+            "changes": {"model": VITRM, "train.batch_size": 2**batch},
+            "model": model,
+            "data": "CIFAR-10",
+            "synthetic": True,
+        }
+        for model in MODELS
+        for batch in range(2, 10)
+    ]
+    results = Results(root).create()
+    write_json(results.study("made_up", "paper") / "plan.json", plan(variants=made, smoke=True, report=[]))
+    for at in range(len(made)):
+        for seed in range(3):
+            results.run(run_id(at, seed)).finish(result(80.0 + at % 7 + seed))
+            write_epochs(results, run_id(at, seed), 80.0)
+    for at in (0, 9, 18, 27):
+        write_losses(results, run_id(at, 0), [3.0 - step / 50 for step in range(100)])
+        write_mistakes(results, run_id(at, 0), np.zeros((7, 1, 8, 8)), names=np.array(["aquarium_fish", "pickup_truck"]))
+        write_alignment(results, run_id(at, 0), [(step / 100, 0.5 + step / 100) for step in range(30)])
+    return load_study(results, "made_up", "paper")
+
+
+def searched(root: Path) -> StudyRecords:
+    results = write_search(root)
+    fields = {"model.latent_steps": 0.5, "train.batch_size": 0.3, "train.learning_rate": 0.2}
+    found = {name: {"PED-ANOVA": fields, "fANOVA": fields} for name in ("selection_top1_accuracy", "gflops")}
+    write_json(results.study("made_up", "paper") / "importance-3f2a9c0d1e4b.json", {"trials": 5, "importance": found})
+    return load_study(results, "made_up", "paper")
+
+
+def seen(root: Path) -> StudyRecords:
+    results = write_caption_study(root)
+    for at in (1, 2):
+        routed(results, run_id(at, 1), LOAD | {"load": [[6, 2, 1, 1, 3, 4, 2, 9], [2, 2, 3, 1, 8, 8, 8, 8]]})
+    keep(results, run_id(2, 1), tokens=TOKENS, words=np.array([["cardiomegaly", "of"] * (TOKENS // 2) + ["[end]"]] * 2))
+    return load_study(results, "made_up", "paper")
+
+
+OF_SWEEP = [
+    Curve("lines", x="batch_size", y="top1_accuracy", by="model", targets=TABLE1),
+    Curve("categories", x="model", y="top1_accuracy", by="batch_size"),
+    Curve("drops", x="batch_size", y="selection_top1_accuracy", by="model", drop=True),
+    HeatMap("wide", x="batch_size", y="model"),
+    HeatMap("high", x="model", y="batch_size"),
+    Interactions(),
+    LearningCurves(),
+    LossTrace(),
+    Mistakes(),
+    Alignment(),
+    Pareto(x="gflops", y="top1_accuracy"),
+]
+PARTS = [
+    *((swept, spec) for spec in OF_SWEEP),
+    *((searched, spec) for spec in search_specs()[1:]),
+    *((seen, spec) for spec in (ExpertLoad(), ExpertPath(), AttentionMaps())),
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> dict[Any, StudyRecords]:
+    return {make: make(tmp_path_factory.mktemp("r")) for make in (swept, searched, seen)}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A page that has Plotly."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')")
+    with playwright.sync_playwright() as started:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        page = started.chromium.launch(executable_path=BROWSER, args=sandbox).new_page()
+        page.set_content("<style>body { margin: 0 }</style>")
+        page.add_script_tag(content=get_plotlyjs())
+        yield page
+        page.context.browser.close()
+
+
+TEXTS = """async text => {
+  const figure = JSON.parse(text), box = document.createElement("div");
+  document.body.replaceChildren(box);
+  await Plotly.newPlot(box, figure.data, figure.layout, {staticPlot: true});
+  const seen = element => element.textContent.trim() && element.getBoundingClientRect().width;
+  const size = element => parseFloat(getComputedStyle([...element.querySelectorAll("tspan")].pop() ?? element).fontSize);
+  return [...box.querySelectorAll("text")].filter(seen).map(element => {
+    const {left, top, right, bottom} = element.getBoundingClientRect();
+    return {words: element.textContent, size: size(element), left, top, right, bottom};
+  });
+}"""
+
+
+def test_every_kind_of_figure_is_looked_at():
+    assert {type(spec) for _, spec in PARTS} == set(get_args(Drawing))
+
+
+@needs_browser
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize(("make", "spec"), PARTS, ids=[spec.name for _, spec in PARTS])
+def test_texts_are_legible_whole_and_apart(made, browser, make, spec, columns):
+    drawn = draw(made[make], spec)
+    figure = drawn.printed(columns)
+
+    texts = browser.evaluate(TEXTS, figure.to_json())
+
+    assert not drawn.data.empty
+    assert {text["words"] for text in texts if not 6 <= 0.6 * text["size"] <= 8.4} == set()
+    assert [text["words"] for text in texts if outside(text, figure.layout.width, figure.layout.height)] == []
+    assert [(one["words"], other["words"]) for one, other in combinations(texts, 2) if overlap(one, other) > 0.2] == []
+
+
+def outside(text: dict[str, Any], width: float, height: float) -> bool:
+    return text["left"] < -1 or text["top"] < -1 or text["right"] > width + 1 or text["bottom"] > height + 1
+
+
+def overlap(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """Of the smaller one, how much the other covers: lines of letters may touch each other's empty space."""
+    wide, high = (
+        min(one[end], other[end]) - max(one[start], other[start]) for start, end in (("left", "right"), ("top", "bottom"))
+    )
+    least = min((text["right"] - text["left"]) * (text["bottom"] - text["top"]) for text in (one, other))
+    return max(0.0, wide) * max(0.0, high) / least

@@ -1,0 +1,122 @@
+"""Columns of config fields before a table's numbers, as in Tables I and II of 000."""
+
+import csv
+import io
+
+import pytest
+from made_up import CAPTION_MODELS, run_id, write_caption_study
+from rich.console import Console
+from tex import compiled, needs_latex, packages
+
+from recstudy.analysis import Table
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.tables.cell_names import find
+from recstudy.analysis.tables.cells import table_data
+from recstudy.analysis.tables.explain import behind
+from recstudy.analysis.tables.groups import label_within
+from recstudy.analysis.tables.render import csv_text, html_table, latex, markdown, terminal
+from recstudy.analysis.tables.settings import settings_title
+from recstudy.errors import ConfigError
+from recstudy.papers import published
+
+FIELDS = ("model.backbone", ("model.middle_cycles", "model.tuned"))
+SPEC = {"metrics": ("rouge_l", "cider"), "settings": FIELDS, "targets": published("000_table2_imagetrm")}
+
+
+@pytest.fixture
+def records(tmp_path):
+    results = write_caption_study(tmp_path / "r", report=[{"kind": "table", "name": "t", **SPEC, "targets": []}])
+    return load_study(results, "made_up", "paper")
+
+
+@pytest.fixture
+def table(records):
+    return table_data(records, Table("t", **SPEC))
+
+
+def test_a_setting_is_the_variants_own_value_and_a_dash_without_such_a_field(table):
+    assert [row.settings for row in table.rows] == [
+        (("small",), ("\N{EN DASH}", "false")),  # an LSTM has no middle level
+        (("resnet18",), ("0", "false")),
+        (("resnet18",), ("2", "false")),
+        (("swin_t",), ("\N{EN DASH}", "false")),
+    ]
+
+
+def test_they_stand_between_label_and_numbers_and_read_from_the_left(table):
+    lines = markdown(table).splitlines()
+
+    assert lines[2] == "| model | backbone | middle cycles/tuned | ROUGE-L | published | CIDEr | published |"
+    assert lines[3] == "| --- | --- | --- | ---: | ---: | ---: | ---: |"
+    assert lines[5].startswith("| HRM, two loops | resnet18 | 0/false | ")
+    assert '<td class="setting">swin_t</td>' in html_table(table)
+    text = latex(table)
+    assert r"\begin{tabular}{lllS[" in text
+    assert r"HRM, three loops & resnet18 & 2/false & 0.199" in text
+
+
+def test_a_line_of_published_values_leaves_them_blank(table):
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(terminal(table))
+    lines = console.export_text().splitlines()
+
+    at = next(at for at, line in enumerate(lines) if " TRM " in line)
+    assert [cell.strip() for cell in lines[at + 1].strip("│").split("│")] == ["published", "", "", "0.199 [1]", "0.449 [2]"]
+
+
+def test_csv_has_a_column_for_each_field(table):
+    line = list(csv.DictReader(csv_text(table).splitlines()))[2]
+
+    assert (line["row"], line["model.backbone"], line["model.middle_cycles"], line["model.tuned"]) == (
+        "HRM, two loops", "resnet18", "0", "false",
+    )  # fmt: skip
+
+
+def test_explain_shows_the_fields_and_no_runs(records):
+    told = behind(records, find(records, "t:HRM, two loops:middle cycles/tuned"))
+
+    assert (told.number, told.runs) == ("0/false", ())
+    assert told.lines == ("A setting of the row, from its config:", "model.middle_cycles = 0", "model.tuned = false")
+    assert find(records, "t:1:1").column == "ROUGE-L"  # settings are counted after the numbers
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        (("model.backbone",), "backbone"),
+        (("model.high_cycles", "model.middle_cycles", "model.low_cycles"), "high/middle/low cycles"),
+        (("model.cycles", "model.latent_steps"), "cycles/latent steps"),
+        (("model.cycles", "train.cycles"), "cycles/cycles"),
+        (("model.low_key_cycles", "model.high_key_cycles"), "low/high key cycles"),
+    ],
+)
+def test_fields_that_end_alike_share_a_heading(fields, title):
+    assert settings_title(fields) == title
+
+
+def test_what_has_no_place_for_them_and_what_nobody_has_is_refused(records):
+    with pytest.raises(ConfigError, match="table 't': settings goes with one row a variant"):
+        Table("t", rows="model", columns="data", settings=FIELDS)
+    with pytest.raises(ConfigError, match=r"the report names 'model\.bakcbone', .* Did you mean 'model\.backbone'\?"):
+        table_data(records, Table("t", settings=("model.bakcbone",)))
+
+
+def test_the_level_of_a_single_axis_is_the_label(tmp_path):
+    """`model=TRM` under the head `model`; a label of its own stays, under `variant`."""
+    variants = load_study(write_caption_study(tmp_path / "a"), "made_up", "paper").variants
+    named = [variant | {"label": f"model={variant['label']}"} for variant in variants]
+    records = load_study(write_caption_study(tmp_path / "b", variants=named), "made_up", "paper")
+    own = load_study(write_caption_study(tmp_path / "c", variants=[*named[:3], named[3] | {"label": "ours"}]), "made_up", "paper")
+
+    table = table_data(records, Table("t", metrics=("cider",)))
+
+    assert (table.corner, [row.label for row in table.rows]) == ("model", list(CAPTION_MODELS))
+    assert (table_data(own, Table("t", metrics=("cider",))).corner, label_within(own, 3, "")) == ("variant", "ours")
+    assert table_data(records, Table("t", metrics=("cider",), across=True)).columns == tuple(CAPTION_MODELS)
+    assert table.rows[3].cells[0].run_ids == (run_id(3, 0), run_id(3, 1))
+
+
+@needs_latex
+@packages
+def test_latex_compiles(tmp_path, table, siunitx):
+    assert compiled(latex(table), tmp_path, siunitx).exists()
