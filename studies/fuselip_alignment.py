@@ -17,7 +17,9 @@ from recstudy.analysis import Alignment, LearningCurves, Table
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseLIP
 
-TRAIN = TrainConfig(epochs=25, batch_size=64, learning_rate=1e-3, warmup=0.1, weight_decay=0.5, beta2=0.98, ema_decay=0.0)
+TRAIN = TrainConfig(
+    epochs=25, batch_size=64, learning_rate=1e-3, schedule="update", warmup=0.1, weight_decay=0.5, beta2=0.98, ema_decay=0.0,
+)  # fmt: skip
 PAPER = TRAIN.model_copy(update={"epochs": 20, "gradient_clip": 1.0, "precision": "bfloat16"})
 
 SMALL = FuseLIP(width=96, heads=4, layers=4, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64)

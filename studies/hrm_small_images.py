@@ -64,12 +64,12 @@ study = Study(
     presets={
         "quick": RunConfig(
             data=Digits(),
-            model=CNN(),
+            model=HRMImage(),
             train=CIFAR.model_copy(update={"epochs": 15, "batch_size": 32, "learning_rate": 1e-3, "schedule": "update"}),
             place=Place(gpus_per_run=0),
         ),
-        "standard": RunConfig(data=Mnist(), model=CNN(), train=CIFAR).with_changes(MNIST),
-        "paper": RunConfig(data=Cifar10(), model=CNN(), train=CIFAR),
+        "standard": RunConfig(data=Mnist(), model=HRMImage(), train=CIFAR).with_changes(MNIST),
+        "paper": RunConfig(data=Cifar10(), model=HRMImage(), train=CIFAR),
     },
     variants={
         "quick": grid(

@@ -5,7 +5,7 @@ ROUGE-L 0.191, 0.199, 0.155; CIDEr 0.388, 0.449, 0.378, on a scale that is not s
 recursion, TRM's code through its last cycle (000-9): both are here, and cycles T and latent steps n around TRM's 3 and 6.
 Read with it: FuseLIP that is told the caption as it was trained (`leaky`, 000-7) is shown for what it is, and never compared.
 Quick draws its images (synthetic); its backbones are as in imagehrm_loops.
-Cost: quick, about 8 minutes on 2 cores; cpu (MedPix 2.0, small), 10 minutes; standard (MedPix 2.0), an hour of a GPU; paper
+Cost: quick, about 4 minutes on 2 cores; cpu (MedPix 2.0, small), 10 minutes; standard (MedPix 2.0), an hour of a GPU; paper
 (ROCOv2, 50 epochs), see --dry-run.
 
     python studies/imagetrm_backbones.py
@@ -18,8 +18,8 @@ from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageLSTM, ImageTRM
 
 TRAIN = TrainConfig(
-    epochs=12, batch_size=32, halt_weight=0.5, learning_rate=3e-3, warmup=0.1, weight_decay=0.1, beta2=0.95, gradient_clip=1.0,
-    ema_decay=0.98,
+    epochs=12, batch_size=32, halt_weight=0.5, learning_rate=3e-3, schedule="update", warmup=0.1, weight_decay=0.1, beta2=0.95,
+    gradient_clip=1.0, ema_decay=0.98,
 )  # fmt: skip
 PAPER = TRAIN.model_copy(update={"epochs": 50, "learning_rate": 1e-4, "ema_decay": 0.999, "precision": "bfloat16"})
 
@@ -87,6 +87,7 @@ study = Study(
     report=[
         Table(
             "table2",
+            settings=("model.family", "model.backbone", ("model.cycles", "model.latent_steps"), "model.gradient"),
             metrics=("rouge_l", "cider", "bleu_1", "bleu_4", "meteor", "token_accuracy", "trained_params", "train_gflops"),
             targets=published("000_table2_imagetrm"),
             title="Table II: backbones, gradients and depth",

@@ -46,7 +46,8 @@ def without(model: MicarVLMoE) -> dict[str, dict]:
 
 
 MMR = {
-    "data": MmRetinal(**REPORTS, length=60), "train.batch_size": 32, "model.activation": "gelu", "model.encoder_layers": 3,
+    "data": MmRetinal(**REPORTS, length=60, vocabulary=4000), "train.batch_size": 32, "model.activation": "gelu",
+    "model.encoder_layers": 3,
     "model.decoder_layers": 3,
 }  # fmt: skip
 
@@ -65,7 +66,7 @@ study = Study(
     name="micar_components",
     presets={
         "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, place=Place(gpus_per_run=0)),
-        "standard": RunConfig(data=MedPix(**REPORTS, length=80), model=MicarVLMoE(), train=TRAIN),
+        "standard": RunConfig(data=MedPix(**REPORTS, length=80, vocabulary=1600), model=MicarVLMoE(), train=TRAIN),
         "paper": RunConfig(data=CovCtr(**REPORTS, length=80), model=MicarVLMoE(), train=TRAIN),
     },
     variants={

@@ -57,7 +57,7 @@ study = Study(
     name="micar_hyperparameters",
     presets={
         "quick": RunConfig(data=PhantomCaptions(), model=SMALL, train=QUICK, place=Place(gpus_per_run=0)),
-        "standard": RunConfig(data=MedPix(**REPORTS), model=MicarVLMoE(), train=TRAIN),
+        "standard": RunConfig(data=MedPix(**REPORTS, vocabulary=1600), model=MicarVLMoE(), train=TRAIN),
         "paper": RunConfig(data=CovCtr(**REPORTS), model=MicarVLMoE(), train=TRAIN),
     },
     variants={

@@ -51,7 +51,7 @@ study = Study(
         Curve("figure2", x="train.supervision_steps", y="top1_accuracy", by="model.latent_steps", targets=FIGURES),
         Curve("figure3", x="model.latent_steps", y="top1_accuracy", by="train.supervision_steps", targets=FIGURES),
         HeatMap("sweep", x="supervision_steps", y="latent_steps"),
-        LearningCurves(),
+        LearningCurves(metrics=("train_loss", "selection_top1_accuracy", "supervision_steps_used"), window=5),
     ],
 )
 

@@ -9,7 +9,8 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1] / "analysis"))  # made_up
 
-from made_up import caption_plan, write_caption_study
+import pytest
+from made_up import caption_plan, write_caption_study, write_study
 
 from recstudy.board.rows import Kept
 from recstudy.board.serve import Board
@@ -26,6 +27,15 @@ def captioners(root: Path, **changes: Any) -> Results:
     return write_caption_study(root, base=base | {"train": base["train"] | {"batch_size": 32}}, **changes)
 
 
+def uploaded(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
+    """The made-up study on a store, as a machine has it that keeps its copies in `folder`."""
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(folder / "writer"))
+    results = Results(uri).create()
+    write_study(results.root)
+    results.send(results.root / "runs", results.root / "studies")
+    return results
+
+
 def looked(root: Path) -> Sources:
     watch = Watch(root)
     watch.look()
@@ -33,9 +43,9 @@ def looked(root: Path) -> Sources:
 
 
 @contextmanager
-def serving(root: Path, token: str = "") -> Iterator[str]:
-    """A board on a free port; gives its address."""
-    board = Board(root, "127.0.0.1", 0, token)
+def serving(root: Path | str, token: str = "", port: int = 0) -> Iterator[str]:
+    """A board on this port, or on a free one; gives its address."""
+    board = Board(root, "127.0.0.1", port, token)
     thread = threading.Thread(target=board.run)
     thread.start()
     try:

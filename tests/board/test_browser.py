@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from boards import HOSTILE, serving
+from boards import HOSTILE, serving, uploaded
 from made_up import plan, result, run_id, write_epochs, write_mistakes, write_study
 
 from recstudy.records import Results
@@ -119,6 +119,86 @@ def test_the_curve_of_a_run_under_way_grows(tab, results):
     tab.until(f"{ends} === 7")
 
 
+def test_a_new_result_on_an_object_store_appears_too(browser, object_store, tmp_path, monkeypatch):
+    uri = object_store.uri(f"board-{time.time_ns()}")
+    writer = uploaded(uri, tmp_path, monkeypatch)
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "reader"))
+    with serving(uri) as url:
+        tab = Tab(browser, url, WIDE)
+        tab.open("/")
+        tab.has(uri)
+        tab.open("/study/made_up/paper")
+        with writer.changing(writer.run(run_id(3, 0)).result):
+            writer.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+        tab.has("97.8 (n=1 of 3)")
+        tab.page.close()
+
+    assert tab.complaints == []
+
+
+def test_an_update_leaves_a_reader_where_they_were(tab, results):
+    """What has the focus, what is typed and unfolded, and what is in sight; also where a part of the page comes or goes."""
+    page = tab.open("/study/made_up/paper")
+    page.locator("summary", has_text="Base settings").click()
+    page.evaluate("document.querySelector('#settings').scrollIntoView()")
+    above = page.evaluate("document.querySelector('#settings').getBoundingClientRect().top")
+    page.fill("input[name=find]", "half a wo")
+    page.evaluate("document.querySelector('#settings').scrollIntoView()")
+    results.run(run_id(3, 2)).finish(result(97.77, "ViT-Small"))
+
+    tab.until("!document.querySelector('#underway')")  # nothing runs now
+    tab.has("97.8 (n=1 of 3)")
+    assert page.evaluate("document.querySelector('#settings').getBoundingClientRect().top") == pytest.approx(above, abs=2)
+    assert page.evaluate("document.activeElement.name") == "find"
+    assert page.input_value("input[name=find]") == "half a wo"
+    assert page.locator("details[open] >> text=train.batch_size").count() == 1
+
+
+def test_a_figure_keeps_its_zoom_when_its_curve_grows(tab, results):
+    page = tab.open("/study/made_up/paper")
+    page.locator("#underway").scroll_into_view_if_needed()
+    page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
+    box = page.locator("#underway ~ .figure .nsewdrag").first.bounding_box()
+    page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 20, steps=5)
+    page.mouse.up()
+    reach = "document.querySelector('#underway ~ .figure').layout.xaxis.range.map(value => value.toFixed(3)).join()"
+    tab.until(f"{reach} !== '0.000,2.000'")
+    zoomed = page.evaluate(reach)
+    results.run(run_id(3, 2)).epochs.unlink()
+    write_epochs(results, run_id(3, 2), 70.0, epochs=8)
+
+    tab.until("Math.max(...document.querySelector('#underway ~ .figure').data.flatMap(line => line.x)) === 7")
+    assert page.evaluate(reach) == zoomed
+
+
+def test_a_figure_is_drawn_when_a_reader_comes_near(tab):
+    page = tab.open("/study/made_up/paper")
+    last = page.locator(".figure").last
+    page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
+    drawn = last.locator(".main-svg").count()
+    last.scroll_into_view_if_needed()
+
+    last.locator(".main-svg").first.wait_for(timeout=60_000)
+    assert drawn == 0
+
+
+def test_who_goes_back_is_where_they_were(tab):
+    page = tab.open("/study/made_up/paper")
+    place = "Math.round(document.querySelector('#runs')?.getBoundingClientRect().top)"
+    page.evaluate("document.querySelector('#runs').scrollIntoView()")
+    before = page.evaluate(place)
+    page.click("#runs ~ * >> text=ViTRM, batch_size=64")
+    tab.has("Against the baseline")
+    top = page.evaluate("scrollY")
+    page.go_back()
+    tab.has("Does the batch size matter?")
+
+    tab.until(f"Math.abs({place} - {before}) < 5")
+    assert top == 0
+
+
 def test_hostile_words_are_shown_as_text(browser, tmp_path):
     variants = [variant | {"label": f"{HOSTILE} {at}"} for at, variant in enumerate(plan()["variants"])]
     results = write_study(tmp_path / "results", variants=variants, question=HOSTILE)
@@ -160,9 +240,18 @@ def test_forms_work_by_the_keyboard(tab):
     page.keyboard.press("Enter")
     page.wait_for_url("**find=vit-small**")
     tab.has("Runs")
-    page.wait_for_selector("#runs ~ .scroll")
+    tab.until("document.querySelectorAll('#runs ~ .scroll tbody tr').length === 6")
+    assert page.evaluate("document.activeElement.id") == "runs"  # where a reader goes on, and not at the top of the page
 
-    assert page.locator("#runs ~ .scroll tbody tr").count() == 6
+
+def test_a_choice_that_does_not_compare_is_mended_where_it_is(tab):
+    page = tab.open(f"/compare?a={run_id(0, 0)}&b=made_up/paper")
+    tab.has("is a run and 'made_up/paper' a study")
+    page.fill("input[name=b]", run_id(1, 0))
+    page.keyboard.press("Enter")
+
+    tab.has("b minus a")
+    assert page.input_value("input[name=a]") == run_id(0, 0)
 
 
 def test_pages_fit_a_narrow_screen(narrow):
@@ -173,6 +262,22 @@ def test_pages_fit_a_narrow_screen(narrow):
         assert wide <= room, path
         boxes = page.evaluate("[...document.querySelectorAll('.figure')].map(box => box.getBoundingClientRect().width)")
         assert all(width <= room for width in boxes)
+
+
+def test_a_narrow_screen_shows_all_of_a_study_and_of_what_runs(narrow):
+    page = narrow.open("/")
+    for words in ("about 7.5 min left", "63.3"):
+        box = page.locator(f".scroll td >> text={words}").bounding_box()
+        assert box["x"] + box["width"] <= NARROW["width"], words
+
+
+def test_a_wide_table_keeps_its_first_column_in_sight(narrow):
+    page = narrow.open("/study/made_up/paper")
+    box = page.locator("#part1 ~ .scroll")
+    scrolled = box.evaluate("box => { box.scrollLeft = 1000; return box.scrollLeft; }")
+
+    assert scrolled > 0
+    assert page.locator("#part1 ~ .scroll tbody th").first.bounding_box()["x"] >= box.bounding_box()["x"]
 
 
 def test_a_dark_screen_gets_a_dark_page(browser, results):
@@ -186,10 +291,16 @@ def test_a_dark_screen_gets_a_dark_page(browser, results):
     assert max(map(int, re.findall(r"\d+", background))) < 60
 
 
-def test_a_board_that_is_gone_and_back_goes_on(browser, results):
+def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, results):
     with serving(results.root) as url:
         tab = Tab(browser, url, WIDE)
         tab.open("/study/made_up/paper")
-    time.sleep(0.5)
-    assert "Table 1" in tab.page.inner_text("main")  # what was read stays
+    tab.has("The board does not answer. This is as of")
+    kept = tab.page.inner_text("main")
+    results.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+    with serving(results.root, port=int(url.rpartition(":")[2])):
+        tab.has("97.8 (n=1 of 3)")
+        tab.until("!document.body.innerText.includes('does not answer')")
     tab.page.close()
+
+    assert "Table 1" in kept

@@ -1,15 +1,18 @@
 """The board over HTTP: who may read it, and what its pages may load."""
 
+import gzip
 import http.client
 import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 from boards import serving
 
+from recstudy.board.app import PLOTLY
 from recstudy.board.guard import check, is_local
 from recstudy.board.serve import Board
 from recstudy.errors import ConfigError
@@ -20,7 +23,7 @@ TOKEN = "a-token-of-enough-characters"
 def ask(url: str, path: str = "/", **headers: str) -> tuple[int, dict[str, str], str]:
     """Status, headers and body of an answer; a redirection is not followed."""
     host, _, port = url.removeprefix("http://").partition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
@@ -36,7 +39,7 @@ def test_the_board_answers_to_this_machines_names(results, host):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8050", "127.0.0.1.evil.example", "10.0.0.1"])
-@pytest.mark.parametrize("path", ["/", "/_dash-layout", "/_board/figures.js", "/_dash-update-component"])
+@pytest.mark.parametrize("path", ["/", "/_dash-layout", "/_board/board.js", "/_dash-update-component"])
 def test_another_sites_name_is_refused(results, host, path):
     with serving(results.root) as url:
         assert ask(url, path, Host=host)[0] == 403
@@ -75,6 +78,17 @@ def test_a_page_may_load_from_the_board_alone(results):
     assert "default-src 'none'" in policy
     assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
     assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_drawing_library_is_packed_and_asked_for_once(results):
+    with serving(results.root) as url, urllib.request.urlopen(f"{url}/_board/{PLOTLY}") as plain:
+        asked = urllib.request.Request(f"{url}/_board/{PLOTLY}", headers={"Accept-Encoding": "gzip"})
+        with urllib.request.urlopen(asked) as packed:
+            whole, sent = plain.read(), packed.read()
+
+    assert gzip.decompress(sent) == whole
+    assert len(sent) < len(whole) / 2
+    assert "immutable" in packed.headers["Cache-Control"]
 
 
 @pytest.mark.parametrize("path", ["/assets/app.py", "/static/x", "/_board/..%2fguard.py", "/_board/../../etc/passwd"])
@@ -121,7 +135,7 @@ def test_the_command_says_where_it_listens_and_ends_quietly(results, sent):
         url = process.stdout.readline().split()[1]
         status = ask(url)[0]
         process.send_signal(sent)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
 
     assert (status, process.returncode, errors) == (200, 0, "")
     assert before == {path: path.stat().st_mtime_ns for path in results.root.rglob("*")}  # nothing was written
@@ -132,7 +146,7 @@ def test_the_command_says_where_it_listens_and_ends_quietly(results, sent):
     [
         (["FOLDER", "--host", "0.0.0.0"], "lets others read the results"),
         (["FOLDER/runs"], "is no results folder (recstudy.json is missing)"),
-        (["s3://bucket/results"], "the board reads a folder of this machine"),
+        (["nowhere://bucket/results"], "nobody here knows the scheme 'nowhere'"),
         (["FOLDER", "--host", "192.0.2.1", "--token", TOKEN], "cannot listen on 192.0.2.1, port 8050"),
     ],
 )

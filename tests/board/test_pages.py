@@ -1,5 +1,6 @@
 """What pages say, as text: no Dash, no browser."""
 
+import html
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ from made_up import (
     run_id,
     write_alignment,
     write_captions,
+    write_epochs,
     write_losses,
     write_mistakes,
     write_search,
@@ -46,10 +48,15 @@ def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left(sources)
     assert "made_up (paper)" in said
     assert "7 of 12" in said  # six done, one diverged
     assert "about 7.5 min left, 1 run at a time" in said  # five runs of 90 s, one of which has done 3 of 1000 epochs
+    assert "1 , 1 diverged" in said
+    assert "7 of 12 done" in words(parts(sources, "/")["head"])
 
 
 def test_the_overview_tells_what_runs_now(sources):
-    assert words(parts(sources, "/")["running"]).endswith("ViT-Small, batch_size=128, seed 2 3 of 1000 0.767 63.3")
+    said = words(parts(sources, "/")["running"])
+
+    assert "Top-1 accuracy, selection (%)" in said
+    assert said.endswith("ViT-Small, batch_size=128, seed 2 made_up (paper) 3 of 1000 0.767 63.3 5.0 h")  # 997 epochs of 18 s
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path):
@@ -71,6 +78,28 @@ def test_no_run_that_tells_its_time_leaves_the_time_open(tmp_path):
     sources.watch.running.clear()
 
     assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith("12 runs to do; none has told")
+
+
+def test_between_two_runs_the_time_left_is_reckoned_with_as_many_at_a_time(sources, results):
+    results.run(run_id(3, 1)).path.mkdir()
+    write_epochs(results, run_id(3, 1), 70.0)
+    sources.watch.look()
+    results.run(run_id(3, 1)).finish(result(94.0, "ViT-Small"))
+    sources.watch.look()
+
+    now = progress(sources.watch, sources.watch.studies["made_up", "paper"])
+
+    assert len(now.running) == 1
+    assert now.words == "about 3.0 min left, 2 runs at a time"  # four runs of 90 s
+
+
+def test_where_failed_runs_alone_are_left_it_says_so(tmp_path):
+    results = write_study(tmp_path / "results")
+    for run in (run_id(2, 2), run_id(3, 0), run_id(3, 1), run_id(3, 2)):
+        results.run(run).finish(result(94.0, "ViT-Small"))
+    sources = looked(results.root)
+
+    assert "about 90 s to try 1 failed run again; nothing runs now" in words(parts(sources, "/")["studies"])
 
 
 # --------------------------------------------------------------------------------------------------------------- study
@@ -150,6 +179,7 @@ def test_a_run_shows_numbers_config_difference_curves_provenance_and_examples(re
         "head", "numbers", "curves", "losses", "mistakes", "captions", "alignment", "settings", "provenance", "compare",
     ]  # fmt: skip
     assert "Top-1 accuracy 93.0 %" in words(found["numbers"])
+    assert words(found["head"]).startswith(f"ViTRM, batch_size=64, seed 0 done run {run_id(0, 0)} of made_up (paper)")
     assert "train.batch_size 128 64" in words(found["settings"])
     assert "0123abc" in found["provenance"]
     assert "a lung" in words(found["captions"])
@@ -195,7 +225,7 @@ def test_what_is_not_there_is_said(sources, path):
 def test_two_runs_beside_each_other(sources):
     found = parts(sources, "/compare", f"?a={run_id(0, 0)}&b={run_id(1, 1)}")
 
-    assert "Top-1 accuracy 93.0 93.3 +0.3 %" in words(found["numbers"])
+    assert "Top-1 accuracy (%) 93.0 93.3 +0.3" in words(found["numbers"])
     assert "train.batch_size 64 128" in words(found["settings"])
     assert "a: ViTRM, batch_size=64, seed 0" in found["curves"]
 
@@ -207,9 +237,33 @@ def test_two_studies_beside_each_other(results):
     assert "ViTRM, batch_size=64 93.1 ±0.2 (n=3) 93.0 (n=1)" in words(found["studies"])
 
 
-def test_a_run_and_a_study_do_not_compare(sources):
-    with pytest.raises(ConfigError, match="give two run ids, or two studies as NAME/PRESET"):
-        page(sources, address("/compare", f"?a={run_id(0, 0)}&b=made_up/paper"))
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (run_id(0, 0), "made_up/paper", "is a run and 'made_up/paper' a study. Give two run ids, or two studies"),
+        ("made_op/paper", "made_up/paper", "no study 'made_op' with the preset 'paper': there are made_up (paper)"),
+        (run_id(0, 0), "nothing", "no run 'nothing' in this folder"),
+    ],
+)
+def test_what_does_not_compare_is_said_under_the_form_with_the_choice(sources, a, b, said):
+    found = parts(sources, "/compare", f"?a={a}&b={b}")
+
+    assert said in html.unescape(found["problem"])
+    assert [value for value in (a, b) if f'value="{value}" list="known"' in found["form"]] == [a, b]
+
+
+def test_a_form_to_compare_a_run_proposes_the_runs_of_its_study(sources):
+    asked = parts(sources, f"/run/{run_id(0, 0)}")["compare"]
+
+    assert f'<option value="{run_id(3, 1)}">ViT-Small, batch_size=128, seed 1</option>' in asked
+
+
+def test_what_two_studies_change_from_is_compared_and_not_their_first_variants(results):
+    other = plan(study="other", seeds=[0], base=plan()["base"] | {"seed": 7})
+    write_json(results.study("other", "quick") / "plan.json", other | {"variants": other["variants"][1:], "runs": []})
+    found = parts(looked(results.root), "/compare", "?a=made_up/paper&b=other/quick")
+
+    assert words(found["base"]) == "field a b seed 0 7"
 
 
 # -------------------------------------------------------------------------------------------------------------- escape

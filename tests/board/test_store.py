@@ -1,0 +1,91 @@
+"""Results on an object store: a real server of Amazon's protocol, written to as studies do."""
+
+import time
+from pathlib import Path
+
+import pytest
+from boards import uploaded
+from made_up import result, run_id
+from objects import ObjectStore, serving
+
+from recstudy.board.markup import Address
+from recstudy.board.overview import overview
+from recstudy.board.rows import Kept
+from recstudy.board.sources import Sources
+from recstudy.board.store import Follower
+from recstudy.board.watch import Watch
+from recstudy.leases import leased
+from recstudy.records import Results
+
+NEW = run_id(3, 1)
+
+
+@pytest.fixture
+def writer(object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
+    """The made-up study on a store, as the machine has it that writes it; this one has nothing of it yet."""
+    written = uploaded(object_store.uri(f"board-{time.time_ns()}"), tmp_path, monkeypatch)
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "reader"))
+    return written
+
+
+def test_what_comes_to_the_store_is_fetched_while_somebody_looks(writer, monkeypatch):
+    monkeypatch.setattr("recstudy.board.store.EVERY_S", 0.1)
+    looks: list[bool] = []
+    follower = Follower(Results(writer.store), lambda: bool(looks))
+    watch = Watch(follower.results.root, follower.beats)
+    follower.start()
+    try:
+        with writer.changing(writer.run(NEW).result):
+            writer.run(NEW).finish(result(97.77))
+        time.sleep(1)
+        watch.look()
+        unseen = watch.columns(NEW)["status"]
+        looks.append(True)
+        end = time.monotonic() + 30
+        while watch.columns(NEW).get("top1_accuracy") != 97.77 and time.monotonic() < end:
+            time.sleep(0.1)
+            watch.look()
+    finally:
+        follower.stop()
+
+    assert watch.columns(run_id(0, 0))["top1_accuracy"] == 93.0
+    assert unseen == "not run"
+    assert watch.columns(NEW)["top1_accuracy"] == 97.77
+
+
+def test_a_run_runs_as_long_as_its_worker_holds_the_lease(writer):
+    """An epoch may take an hour, in which nothing else comes to the store."""
+    folder = writer.run(NEW)
+    folder.path.mkdir()
+    folder.config.write_text("{}")
+    writer.send(folder.config)
+    follower = Follower(Results(writer.store), lambda: True)
+    watch, seen = Watch(follower.results.root, follower.beats), []
+    for held in (True, False):
+        if held:
+            with leased(writer.mirror, folder.path, "a worker"):
+                follower.fetch()
+        else:
+            follower.fetch()
+        watch.look()
+        seen.append(NEW in watch.running)
+
+    assert seen == [True, False]
+
+
+@pytest.mark.slow  # a store is given 40 s to come back
+def test_a_store_that_is_gone_costs_no_board(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("recstudy.board.store.EVERY_S", 0.1)
+    with serving() as store:
+        follower = Follower(Results(uploaded(store.uri("board"), tmp_path, monkeypatch).store), lambda: True)
+    follower.start()
+    end = time.monotonic() + 120
+    while "cannot fetch" not in caplog.text and time.monotonic() < end:
+        time.sleep(0.1)
+    follower.stop()
+    watch = Watch(follower.results.root)
+    watch.look()
+    head = overview(Sources(watch, Kept(watch), store=follower), Address()).recipes[0].make()
+
+    assert "This is older than the store, which cannot be read" in head
+    assert watch.columns(run_id(0, 0))["top1_accuracy"] == 93.0
