@@ -20,6 +20,9 @@ export RAY_AUTH_MODE=token
 RAY_AUTH_TOKEN=$(python -c "import secrets; print(secrets.token_hex(32))")
 export RAY_AUTH_TOKEN
 
+# The Metrics tab of the Ray dashboard then shows our panels where Prometheus and Grafana run: dashboards/prometheus.yml.
+export RAY_GRAFANA_DATA_DASHBOARD_UID=recstudy
+
 # Several jobs on one node must not meet: the port and the folder are this job's own.
 PORT=$((20000 + SLURM_JOB_ID % 10000))
 HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)

@@ -13,11 +13,13 @@ run        `/run/ID`
 compare    `/compare?a=ID&b=ID`, or two studies
 pages      which page an address asks for
 desk       makes the parts of the pages that somebody looks at, behind their back
-look       style sheet and script
-elements   HTML as Dash components
+store      results on an object store, fetched again while somebody looks
+elements   HTML as nodes that the script builds
+look       style sheet
+script     what runs in the browser
 guard      who may read: tokens, host names, headers
 app        the Dash application
 serve      its address and its server
 
-All before `look` are functions from records to text, which need no Dash.
+All before `guard` need no Dash: those before `store` are functions from records to text.
 """

@@ -5,7 +5,7 @@ import pandas as pd
 from recstudy.analysis.figures.learning import COLUMNS, learning_figure
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.names import DASH, axis_title, metric, number
-from recstudy.analysis.page import figure_box, words_table
+from recstudy.analysis.page import figure_box, warning_lines, words_table
 from recstudy.analysis.spec import LearningCurves
 from recstudy.analysis.tables.cells import cell_of
 from recstudy.analysis.tables.render import cell_text
@@ -14,6 +14,7 @@ from recstudy.board.overview import compare_form
 from recstudy.board.run import difference, measured, run_records
 from recstudy.board.runlist import first_metric
 from recstudy.board.sources import Sources
+from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.records import read_lines
 
@@ -21,18 +22,23 @@ SIDES = ("a", "b")
 
 
 def compare_page(sources: Sources, address: Address) -> Page:
-    """Two of the same kind, as the address names them; a form where it does not.
-
-    Raises:
-        ConfigError: there is no such run or study, or one is a run and the other a study.
-    """
+    """A form, and under it two of the same kind, as the address names them, or why there is nothing to compare."""
     a, b = (address.get(side).strip() for side in SIDES)
     asked = Recipe("form", "", (a, b, tuple(sources.watch.studies)), lambda: f"<h1>Compare</h1>{compare_form(sources, a, b)}")
     if not (a and b):
         return Page("Compare", [asked])
+    try:
+        return Page("Compare", [asked, *_beside(sources, a, b, address)])
+    except ConfigError as error:
+        problem = warning_lines([str(error)])
+        return Page("Compare", [asked, Recipe("problem", "", problem, lambda: problem)])
+
+
+def _beside(sources: Sources, a: str, b: str, address: Address) -> list[Recipe]:
     if ("/" in a) != ("/" in b):
-        raise ConfigError(f"{a!r} and {b!r}: give two run ids, or two studies as NAME/PRESET")
-    return Page("Compare", [asked, *(_studies(sources, a, b, address) if "/" in a else _runs(sources, a, b))])
+        run, study = (b, a) if "/" in a else (a, b)
+        raise ConfigError(f"{run!r} is a run and {study!r} a study. Give two run ids, or two studies as NAME/PRESET.")
+    return _studies(sources, a, b, address) if "/" in a else _runs(sources, a, b)
 
 
 # ----------------------------------------------------------------------------------------------------------------- runs
@@ -65,9 +71,15 @@ def _numbers(sides: list[StudyRecords]) -> str:
     for name in dict.fromkeys([*one, *other]):
         values = [side.get(name) for side in (one, other)]
         shown = [DASH if value is None else number(name, value) for value in values]
-        apart = f"{values[1] - values[0]:+.4g}" if None not in values else ""  # type: ignore[operator]
-        rows.append((metric(name).title, *shown, apart, metric(name).unit))
-    return words_table("Numbers", ("what", "a", "b", "b minus a", "unit"), rows) if rows else "<p>Neither has finished.</p>"
+        rows.append([text(words) for words in (metric(name).heading, *shown, _apart(name, values[0], values[1]))])
+    return table("Numbers", ("what", "a", "b", "b minus a"), rows) if rows else "<p>Neither has finished.</p>"
+
+
+def _apart(name: str, one: float | None, other: float | None) -> str:
+    """With its sign, and as many decimals as both have."""
+    if one is None or other is None:
+        return ""
+    return "+" * (other > one) + number(name, other - one)
 
 
 def _curves(sides: list[StudyRecords]) -> str:
@@ -100,16 +112,12 @@ def _provenance(sides: list[StudyRecords]) -> str:
 def _studies(sources: Sources, a: str, b: str, address: Address) -> list[Recipe]:
     studies = [(name.partition("/")[0], name.partition("/")[2]) for name in (a, b)]
     sides = [sources.kept.records(study) for study in studies]
-    needs = tuple(map(Same, sides))
+    needs, bases = tuple(map(Same, sides)), [flatten(side.plan["base"]) for side in sides]
     links = Html(", ".join(f"{side}: {study_link(*study)}" for side, study in zip(SIDES, studies, strict=True)))
     return [
         Recipe("studies", "The studies", needs, lambda: f"<p>{links}</p>{_scores(sides, address)}"),
-        Recipe("base", "Base settings", needs, lambda: difference(_base(sides[0]), _base(sides[1]), SIDES)),
+        Recipe("base", "Base settings", needs, lambda: difference(bases[0], bases[1], SIDES)),
     ]
-
-
-def _base(records: StudyRecords) -> dict[str, object]:
-    return records.configs[0] if records.configs else {}
 
 
 def _scores(sides: list[StudyRecords], address: Address) -> str:

@@ -87,7 +87,7 @@ class Desk:
         while not self._ended.is_set():
             if self._step():
                 continue
-            if time.monotonic() - self._looked > max(LOOK_S, min(REST * self._busy, MOST_REST_S)) and self._wanted():
+            if time.monotonic() - self._looked > max(LOOK_S, min(REST * self._busy, MOST_REST_S)) and self.wanted():
                 self._look()
             else:
                 self._wake.wait(LOOK_S / 4)
@@ -105,7 +105,7 @@ class Desk:
             for shown in self._shown.values():
                 shown.recipes = None
 
-    def _wanted(self) -> bool:
+    def wanted(self) -> bool:
         """Whether anybody looks; a page that nobody asks for any more is forgotten."""
         since = time.monotonic() - FORGET_S
         with self._lock:

@@ -1,14 +1,18 @@
-"""The board's style sheet and script: the report's own, and what only a live page has."""
+"""The board's style sheet: the report's own, and what only a live page has; and the page that everything is shown in."""
 
-from recstudy.analysis.figures.style import CSS, SCRIPT
+from recstudy.analysis.figures.style import CSS
 
 BOARD = """
 .skip { position: absolute; left: -999em; background: var(--paper); padding: 8px; z-index: 9; }
 .skip:focus { left: 8px; top: 8px; }
 .top { display: flex; flex-wrap: wrap; gap: 4px 18px; padding: 10px 20px; background: var(--panel);
-  border-bottom: 1px solid var(--line); }
+  border-bottom: 1px solid var(--line); position: sticky; top: 0; z-index: 5; }
 .top a { font-weight: 600; }
-main { padding-top: 20px; } main:focus, h1:focus, h2:focus { outline: none; }
+.lost { background: var(--warn-paper); color: var(--warn); padding: 8px 20px; margin: 0; font-weight: 600;
+  position: sticky; top: 44px; z-index: 4; }
+.lost:empty, section:empty, body:not(:has(#contents)) .top [href="#contents"] { display: none; }
+main { padding-top: 20px; } main:focus, h1:focus, h2:focus, nav:focus { outline: none; }
+html { scroll-padding-top: 52px; }  /* what is sought, or has the focus, is not under the bar */
 .pages { display: flex; flex-wrap: wrap; gap: 4px 12px; margin: 10px 0; align-items: baseline; }
 .pages a, .pages b { min-width: 1.6em; text-align: center; }
 .bar { display: inline-flex; gap: 8px; align-items: center; white-space: nowrap; }
@@ -18,47 +22,34 @@ progress { width: 7em; height: .6em; accent-color: var(--accent); }
 .state.running { color: var(--accent); border-color: currentColor; font-weight: 600; }
 form { display: flex; flex-wrap: wrap; gap: 8px 14px; align-items: end; margin: 10px 0; }
 label { display: grid; gap: 2px; font-size: .85rem; color: var(--soft); flex: 1 1 14em; max-width: 26em; }
-input[type=text], button { font: inherit; color: var(--ink); background: var(--paper); border: 1px solid var(--line);
-  border-radius: 6px; padding: 6px 10px; width: 100%; height: auto; }
-button { width: auto; cursor: pointer; background: var(--panel); font-weight: 600; }
-input:focus-visible, button:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+input, button { font: inherit; font-size: 1rem; line-height: 1.5; color: var(--ink); background: var(--paper);
+  border: 1px solid var(--line); border-radius: 6px; padding: 6px 10px; }
+input { width: 100%; } button { cursor: pointer; background: var(--panel); font-weight: 600; }
+input:focus-visible, button:focus-visible, pre:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 tbody th small { color: var(--soft); font-weight: 400; }
-.lost { background: var(--warn-paper); color: var(--warn); padding: 8px 20px; font-weight: 600; }
-@media (max-width: 640px) { main { padding: 14px 12px 60px; } .top { padding: 8px 12px; } tbody th { min-width: 12em; }
-  progress { display: none; } }
-"""
-STYLE = CSS + BOARD
-# Draws the figures that come in or change, as the report's script does those that are there when it opens. The drawing library
-# is loaded with the first of them: a page of tables is there in half the time without it.
-FIGURES = (
-    SCRIPT
-    + """
-let library = null;
-const drawNew = () => document.querySelectorAll(".figure").forEach(box => {
-  const text = box.nextElementSibling.textContent;
-  if (box.drawn === text) return;
-  if (window.Plotly) { box.drawn = text; draw(box); return; }
-  if (library) return;
-  library = Object.assign(document.createElement("script"), {src: "/_board/plotly.js", onload: drawNew});
-  document.head.append(library);
-});
-new MutationObserver(drawNew).observe(document.body, {childList: true, subtree: true, characterData: true});
-"""
-)
-# After another page is shown: its title, and the keyboard's focus where a click on a link would have left it without one.
-ARRIVE = """
-page => {
-  document.title = page.title;
-  if (window.arrivedAt !== undefined && window.arrivedAt !== page.at) {
-    const part = location.hash && document.getElementById(location.hash.slice(1));
-    const target = part || document.querySelector("h1");
-    if (part) part.scrollIntoView();
-    if (target) { target.tabIndex = -1; target.focus({preventScroll: true}); }
-  }
-  window.arrivedAt = page.at;
-  return window.dash_clientside.no_update;
+/* A box that scrolls within the page is for long tables only; a wide one keeps its first column in sight. */
+.scroll { max-height: none; } .scroll:has(tbody tr:nth-child(31)) { max-height: 85vh; }
+.cards { max-height: 85vh; overflow: auto; }
+table { border-collapse: separate; border-spacing: 0; }
+.scroll th:first-child { position: sticky; left: 0; z-index: 1; background: var(--paper); }
+.scroll thead th:first-child { z-index: 2; background: var(--panel); } tbody tr:hover th:first-child { background: var(--panel); }
+@media (min-width: 641px) { .stack tbody th { min-width: 20em; } }
+@media (max-width: 640px) {
+  main { padding: 14px 12px 60px; } .top { padding: 8px 12px; gap: 4px 14px; font-size: .92rem; } .lost { top: 39px; }
+  label { flex-basis: 100%; max-width: none; } label:only-of-type { flex-basis: 12em; }
+  th, td { padding: 6px 8px; } tbody th { min-width: 10.5em; max-width: 11em; } thead th { min-width: 5em; }
+  table.words td { min-width: 5em; }
+  .cards { display: flex; overflow-x: auto; max-height: none; scroll-snap-type: x proximity; }
+  .card { flex: 0 0 88%; scroll-snap-align: start; }
+  /* Tables of the board itself become a list: a row's name, and under it each value with its heading. */
+  .stack thead { position: absolute; left: -999em; } .stack tr { display: block; padding: 6px 8px; }
+  .stack tr:not(:last-child) { border-bottom: 1px solid var(--line); }
+  .stack tbody th, .stack td { display: block; border: 0; padding: 2px 0; max-width: none; white-space: normal; }
+  .stack td { display: inline-block; margin-right: 14px; min-width: 0; text-align: left; } .stack td:empty { display: none; }
+  .stack td::before { content: attr(data-head) " "; color: var(--soft); font-size: .85rem; }
 }
 """
+STYLE = CSS + BOARD
 INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -71,12 +62,17 @@ INDEX = """<!DOCTYPE html>
 <body>
 <a class="skip" href="#page">To the page</a>
 <noscript><p class="warning">The board needs JavaScript; the tables of `recstudy report FOLDER` do without.</p></noscript>
+<nav class="top" aria-label="Board">
+<a href="/">Studies and runs</a> <a href="/compare">Compare</a> <a href="#contents">On this page</a>
+</nav>
+<p class="lost" id="lost" role="status"></p>
+<main id="page" tabindex="-1"></main>
 {%app_entry%}
 <footer>
 {%config%}
 {%scripts%}
 {%renderer%}
-<script src="/_board/figures.js"></script>
+<script src="/_board/board.js"></script>
 </footer>
 </body>
 </html>"""

@@ -44,6 +44,14 @@ class Address:
         return href(*self.path, **query) + (f"#{part}" if part else "")
 
 
+def contents(parts: Sequence[Part]) -> Part:
+    """Links to the parts of a page, where there are several."""
+    items = [f"<li>{link('#' + part.key, part.title)}</li>" for part in parts if part.title]
+    if len(items) < 2:
+        return Part("contents", "", "")
+    return Part("contents", "", f'<nav id="contents" tabindex="-1" aria-label="On this page"><ul>{"".join(items)}</ul></nav>')
+
+
 def href(*path: str, **query: str) -> str:
     return "/" + "/".join(quote(word, safe="") for word in path) + (f"?{urlencode(query)}" if query else "")
 
@@ -75,18 +83,25 @@ def bar(done: float, whole: float, words: str) -> Html:
     return Html(f'<span class="bar">{share}{escape(words)}</span>')
 
 
-def table(label: str, heads: Sequence[str], rows: Iterable[Sequence[Html]], words: Iterable[int] = ()) -> Html:
-    """A table in a box that scrolls on its own; numbers to the right, but for the first column and those of `words`."""
+def table(
+    label: str, heads: Sequence[str], rows: Iterable[Sequence[Html]], words: Iterable[int] = (), stack: bool = False
+) -> Html:
+    """A table in a box that scrolls on its own; numbers to the right, but for the first column and those of `words`.
+
+    Where a narrow screen is to show its rows as a list, `stack` it.
+    """
     left = [' class="prose"' if at in set(words) else "" for at in range(len(heads))]
     top = "".join(f'<th scope="col"{side}>{escape(head)}</th>' for head, side in zip(heads, left, strict=True))
+    marks = [f'{side} data-head="{escape(head)}"' if stack else side for head, side in zip(heads, left, strict=True)]
     lines = "".join(
         f'<tr><th scope="row">{row[0]}</th>'
-        + "".join(f"<td{side}>{cell}</td>" for cell, side in zip(row[1:], left[1:], strict=True))
+        + "".join(f"<td{mark}>{cell}</td>" for cell, mark in zip(row[1:], marks[1:], strict=True))
         + "</tr>"
         for row in rows
     )
     box = f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
-    return Html(f"{box}<table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>")
+    kind = ' class="stack"' if stack else ""
+    return Html(f"{box}<table{kind}><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>")
 
 
 def page_of(address: Address, part: str, count: int, size: int = ROWS) -> tuple[slice, Html]:
@@ -110,7 +125,7 @@ def form(
     button: str,
     fields: Mapping[str, tuple[str, str]],
     hidden: Mapping[str, str] | None = None,
-    known: Sequence[str] = (),
+    known: Sequence[tuple[str, str]] = (),
 ) -> Html:
     """A form that asks for another address.
 
@@ -119,7 +134,7 @@ def form(
         button: what sends it.
         fields: name in the query -> what it is called and its value.
         hidden: the rest of the query.
-        known: values that are proposed.
+        known: values that are proposed, each with what it is.
     """
     kept = "".join(
         f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in (hidden or {}).items()
@@ -128,7 +143,7 @@ def form(
         f'<label>{escape(words)} <input type="text" name="{escape(name)}" value="{escape(value)}" list="known"></label>'
         for name, (words, value) in fields.items()
     )
-    options = "".join(f'<option value="{escape(name)}"></option>' for name in known)
+    options = "".join(f'<option value="{escape(value)}">{escape(words)}</option>' for value, words in known)
     proposed = f'<datalist id="known">{options}</datalist>' if known else ""
     send = f'<button type="submit">{escape(button)}</button>'
     return Html(f'<form action="{escape(action)}" method="get">{kept}{asked}{send}{proposed}</form>')

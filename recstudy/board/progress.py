@@ -14,6 +14,7 @@ from recstudy.records import Json
 from recstudy.terminal import duration
 
 LINES = 12  # runs in the figure of those under way
+TODO = ("not run", "unfinished", "failed")  # what the study's command runs
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,16 @@ class Under:
         return max(self.lines) + 1 if self.lines else 0
 
     @property
+    def spent(self) -> float:
+        """Seconds of its epochs."""
+        return float(sum(line["seconds"] for line in self.lines.values() if isinstance(line.get("seconds"), int | float)))
+
+    @property
+    def left(self) -> float:
+        """Seconds of the epochs that are still to do; 0 where none has told yet how long one takes."""
+        return self.spent / self.done * max(0, self.epochs - self.done) if self.done else 0.0
+
+    @property
     def score(self) -> tuple[str, float] | None:
         """The last epoch's score on the selection split."""
         names = [name for name in self.last if name.startswith("selection_") and name != "selection_loss"]
@@ -52,6 +63,7 @@ class Progress:
     paid: float  # seconds of finished runs
     spent: float  # and of those under way
     left: float | None  # seconds of work, None where no run says how long one takes
+    at_once: int  # runs, of late
 
     @property
     def words(self) -> str:
@@ -60,8 +72,10 @@ class Progress:
             return f"{plural(self.todo, 'run')} to do; none has told yet how long one takes" if self.todo else ""
         if not self.left:
             return ""
+        if not self.running and self.todo == self.counts["failed"]:
+            return f"about {duration(self.left)} to try {plural(self.todo, 'failed run')} again; nothing runs now"
         if self.running:
-            return f"about {duration(self.left / len(self.running))} left, {plural(len(self.running), 'run')} at a time"
+            return f"about {duration(self.left / self.at_once)} left, {plural(self.at_once, 'run')} at a time"
         return f"about {duration(self.left)} of work left; nothing runs now"
 
     @property
@@ -79,10 +93,16 @@ def progress(watch: Watch, planned: Planned) -> Progress:
             seconds.setdefault(planned.named[run_id][0], []).append(found["seconds"])
     counts = Counter(found["status"] for found in columns.values())
     stopped = counts["stopped"] if "search" in planned.plan else 0
-    left = _left(planned, columns, running, seconds)
+    todo = sum(found["status"] in TODO for found in columns.values())
     return Progress(
-        len(columns) - stopped, counts, running, sum(map(sum, seconds.values())), sum(map(_spent, running)), left
-    )  # fmt: skip
+        planned=len(columns) - stopped,
+        counts=counts,
+        running=running,
+        paid=sum(map(sum, seconds.values())),
+        spent=sum(run.spent for run in running),
+        left=_left(planned, columns, running, seconds),
+        at_once=max(1, min(todo, max((len(planned.named.keys() & ids) for ids in watch.lately.values()), default=0))),
+    )
 
 
 def under(planned: Planned, run_id: str, seen: Seen) -> Under:
@@ -105,15 +125,11 @@ def curves(running: list[Under]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _spent(run: Under) -> float:
-    return float(sum(line["seconds"] for line in run.lines.values() if isinstance(line.get("seconds"), int | float)))
-
-
 def _left(planned: Planned, columns: dict[str, Json], running: list[Under], seconds: dict[int, list[float]]) -> float | None:
     """Work that is left: a run takes as long as others of its variant, or as the study's runs on average."""
     known = [value for values in seconds.values() for value in values]
-    known = known or [_spent(run) / run.done * run.epochs for run in running if run.done]
-    todo = [run_id for run_id, found in columns.items() if found["status"] in ("not run", "unfinished", "failed")]
+    known = known or [run.spent + run.left for run in running if run.done]
+    todo = [run_id for run_id, found in columns.items() if found["status"] in TODO]
     if not todo:
         return 0.0
     if not known:

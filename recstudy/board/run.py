@@ -17,7 +17,7 @@ from recstudy.analysis.spec import (
     Mistakes,
 )
 from recstudy.analysis.traces import TRACE
-from recstudy.board.markup import Address, Html, Page, Recipe, Same, study_link, text
+from recstudy.board.markup import Address, Html, Page, Recipe, Same, state, study_link, text
 from recstudy.board.overview import compare_form
 from recstudy.board.rows import one_run
 from recstudy.board.sources import Sources
@@ -41,7 +41,7 @@ def run_page(sources: Sources, address: Address) -> Page:
     row, seen = records.rows[0], sources.watch.runs.get(run_id)
     needs = Same(seen)
     live = (seen.log.offset if seen is not None and seen.log else 0, run_id in sources.watch.running)
-    names = _curves(sources, run_id)
+    names = _measured(sources, run_id)
     body = [
         Recipe("head", "", (needs, live), lambda: _head(sources, records, live[1])),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(row)),
@@ -123,28 +123,25 @@ def _there(records: StudyRecords, row: Json) -> dict[str, bool]:
 def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
     row = records.rows[0]
     named = [study_link(*study) for study in sources.studies_of(row["id"])]
-    status = "running" if running else row["status"]
+    status = state("running" if running else row["status"])
     selected = {key.partition(".")[2]: value for key, value in row.items() if key.startswith("selected.")}
     pairs = [
-        ("Status", status),
-        ("Seed", plain(row["seed"])),
-        ("Run id", row["id"]),
         ("Model", records.variants[0]["model"]),
         ("Data", records.variants[0]["data"]),
         ("Attempts", plain(row["attempts"]) if row.get("attempts") else ""),
         ("Selected epoch", f"{selected['epoch']} by the {selected.get('split')} split" if "epoch" in selected else ""),
     ]
     synthetic = ["synthetic data: drawn by a program, no measure of the real task"] if row.get("provenance.synthetic") else []
-    of = f"<p>Of {', '.join(named)}</p>" if named else ""
-    return (
-        f"<h1>{text(row['label'])}</h1>{of}{warning_lines(synthetic)}{facts([(name, value) for name, value in pairs if value])}"
-    )
+    of = f" of {', '.join(named)}" if named else ""
+    where = f"<p>{status} run <code>{text(row['id'])}</code>{of}</p>"
+    shown = facts([(name, value) for name, value in pairs if value])
+    return f"<h1>{text(row['label'])}, seed {text(row['seed'])}</h1>{where}{warning_lines(synthetic)}{shown}"
 
 
 def _numbers(row: Json) -> str:
-    rows = [(metric(name).title, number(name, value), metric(name).unit) for name, value in measured(row).items()]
-    why = [(metric(name).title, "not available", reason) for name, reason in row.get("unavailable", {}).items()]
-    return words_table("Numbers", ("what", "value", "unit"), rows + why)
+    rows = [(metric(name).title, f"{number(name, value)} {metric(name).unit}") for name, value in measured(row).items()]
+    why = [(metric(name).title, f"not available: {reason}") for name, reason in row.get("unavailable", {}).items()]
+    return words_table("Numbers", ("what", "value"), rows + why)
 
 
 def _settings(config: Json, baseline: Json | None) -> str:
@@ -163,9 +160,11 @@ def _last(words: str, lines: int = 12) -> str:
     return "\n".join(words.strip().splitlines()[-lines:])
 
 
-def _curves(sources: Sources, run_id: str) -> tuple[str, ...]:
-    """What its epochs measure, the loss and the score first."""
-    lines: list[dict[str, Any]] = read_lines(sources.watch.results.run(run_id).epochs)[:1]
-    names = [name for line in lines for name, value in line.items() if isinstance(value, int | float) and name not in UNDRAWN]
-    order = sorted(names, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))
+def _measured(sources: Sources, run_id: str) -> tuple[str, ...]:
+    """What its epochs measure, the loss and the score first; other numbers only where they change."""
+    lines: list[dict[str, Any]] = read_lines(sources.watch.results.run(run_id).epochs)
+    numbers = [name for name, value in (lines[0] if lines else {}).items() if isinstance(value, int | float)]
+    judged = {name for name in numbers if name == "train_loss" or name.startswith("selection_")}
+    changing = {name for name in numbers if name not in UNDRAWN and len({line.get(name) for line in lines}) > 1}
+    order = sorted(judged | changing, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))
     return tuple(order[:CURVES]) or ("train_loss",)

@@ -17,11 +17,11 @@ def run_list(records: StudyRecords, address: Address, live: set[str]) -> str:
     asked, words = address.get("state"), address.get("find").strip()
     chosen = [row for row in records.rows if _asked(row, asked, words.lower(), live)]
     shown, pages = page_of(address, "runs", len(chosen))
-    search = form(address.but(), "Find", {"find": ("label or run id has", words)}, {"state": asked} if asked else {})
+    search = form(address.but("runs"), "Find", {"find": ("find by label or run id", words)}, {"state": asked} if asked else {})
     score = first_metric(records)
     heads = (*RUNS[:2], metric(score).heading, *RUNS[2:])
     rows = [_run(row, live, score) for row in chosen[shown]]
-    told = table("Runs", heads, rows, words=(1,)) if chosen else "<p>No run is like this.</p>"
+    told = table("Runs", heads, rows, words=(1,), stack=True) if chosen else "<p>No run is like this.</p>"
     return _states(records, address, live) + search + told + pages
 
 

@@ -15,9 +15,11 @@ from recstudy.board.guard import check, guard
 from recstudy.board.pages import page
 from recstudy.board.rows import Kept
 from recstudy.board.sources import LINKS, Sources
+from recstudy.board.store import Follower
 from recstudy.board.watch import Watch
 from recstudy.errors import ConfigError
 from recstudy.files import MARKER
+from recstudy.records import Results
 
 SWITCH_S = 0.0005  # an answer waits for the desk's thread at each read and write: by Python's 5 ms that adds up to 0.1 s
 
@@ -26,21 +28,24 @@ class Board:
     """A board that listens, from when it is made until `stop`.
 
     Args:
-        root: the results folder.
+        place: the results folder, or the URI of one on an object store, of which this machine then keeps a copy (mirror.py).
         host, port: where to listen; port 0 takes a free one.
         token: what readers must have; needed where others than this machine reach `host`.
         links: name -> address of programs to point to, beside `LINKS` or in their place.
 
     Raises:
         ConfigError: no results folder, an address that cannot be had, or one that needs a token.
+        StorageError: the store does not answer.
     """
 
-    def __init__(self, root: Path, host: str, port: int, token: str = "", links: Mapping[str, str] | None = None) -> None:
+    def __init__(self, place: Path | str, host: str, port: int, token: str = "", links: Mapping[str, str] | None = None) -> None:
         check(host, token)
-        if not (root / MARKER).is_file():
-            raise ConfigError(f"{root} is no results folder ({MARKER} is missing). Give the folder that --results was given.")
-        watch = Watch(root)
-        self._desk = Desk(Sources(watch, Kept(watch), tuple(_checked({**LINKS, **(links or {})}).items())), page, content)
+        results, shown = Results(place), tuple(_checked({**LINKS, **(links or {})}).items())
+        self._store = Follower(results, lambda: self._desk.wanted()) if results.store else None
+        if not (results.root / MARKER).is_file():
+            raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
+        watch = Watch(results.root, self._store.beats if self._store else {})
+        self._desk = Desk(Sources(watch, Kept(watch), shown, self._store), page, content)
         app = make_app(self._desk)
         self._server = _listen(host, port, app.server)
         taken = int(self._server.socket.getsockname()[1])
@@ -50,12 +55,16 @@ class Board:
     def run(self) -> None:
         """Answer until stopped, by `stop` from another thread or by a signal."""
         self._desk.start()
+        if self._store:
+            self._store.start()
         sys.setswitchinterval(SWITCH_S)
         try:
             self._server.serve_forever(poll_interval=0.2)
         finally:
             self._server.server_close()
             self._desk.stop()
+            if self._store:
+                self._store.stop()
 
     def stop(self) -> None:
         self._server.shutdown()

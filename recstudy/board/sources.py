@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from recstudy.board.plans import Planned, Study
 from recstudy.board.progress import Under, under
 from recstudy.board.rows import Kept
+from recstudy.board.store import Follower
 from recstudy.board.watch import Watch
 
 LINKS = {
@@ -16,11 +17,12 @@ LINKS = {
 
 @dataclass(frozen=True)
 class Sources:
-    """`links`: name and address of the programs that the board points to."""
+    """`links`: name and address of the programs that the board points to. `store`: where the folder is a copy of one."""
 
     watch: Watch
     kept: Kept
     links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
+    store: Follower | None = None
 
     def studies_of(self, run_id: str) -> list[Study]:
         """The studies that name this run."""

@@ -68,7 +68,7 @@ def study_page(sources: Sources, address: Address) -> Page:
         Recipe("again", "Finish or repeat", needs, lambda: again(records)),
         Recipe("compare", "Compare", tuple(sources.watch.studies), lambda: compare_form(sources, f"{name}/{preset}")),
     ]
-    there = {"failures": _any_failed(records), "underway": bool(now.running)}
+    there = {"now": bool(now.running or now.left != 0), "failures": _any_failed(records), "underway": bool(now.running)}
     return Page(f"{name} ({preset})", [one for one in body if there.get(one.key, True)])
 
 
@@ -99,7 +99,6 @@ def table_html(whole: Printed, address: Address, key: str) -> str:
         whole,
         heads=whole.heads[:COLUMNS],
         lines=[line[:COLUMNS] for line in whole.lines[shown]],
-        run_ids=whole.run_ids[shown],
         notes=(*whole.notes, *cut),
     )
     return html_table(page) + pages
@@ -119,10 +118,10 @@ def _now(now: Progress) -> str:
     pairs = [
         ("Running", f"{len(now.running):,}"),
         ("Spent on runs under way", duration(now.spent) if now.running else ""),
-        ("Left", now.words or "nothing: every run has ended"),
+        ("Left", now.words),
     ]
     shown = facts([(name, value) for name, value in pairs if value])
-    return shown + (running_table(now.running[:MOST], len(now.running)) if now.running else "")
+    return shown + (running_table(now.running[:MOST], len(now.running), {}) if now.running else "")
 
 
 def _curves(now: Progress) -> str:

@@ -8,9 +8,11 @@ Links are never followed: a run or a study with one in its folder is shown as re
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR
+from types import MappingProxyType
 
 from recstudy.analysis.frame import run_columns
 from recstudy.board.logs import Log
@@ -19,6 +21,7 @@ from recstudy.locks import PATIENCE
 from recstudy.records import Json, Results, RunFolder
 
 FRESH_NS = 2_000_000_000  # a folder that changed this short ago may change again within the same tick of its clock
+LATELY_S = 30.0  # between one run's end and the next one's beginning fewer run at once than there is room for
 SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
 NOT_RUN: Json = {"status": "not run"}
 
@@ -55,13 +58,15 @@ class Watch:
 
     Args:
         root: the results folder.
+        beats: other signs of life than those in it: the time of the last one by run id.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
+    def __init__(self, root: Path, beats: Mapping[str, float] = MappingProxyType({})) -> None:
+        self.root, self.beats = root.resolve(), beats
         self.runs: dict[str, Seen] = {}
         self.studies: dict[Study, Planned] = {}
         self.running: dict[str, Seen] = {}
+        self.lately: dict[float, frozenset[str]] = {}  # by the time of a look: the runs that were under way then
         self.version = 0
         self.expected = 0  # runs in the folder, for a first look that takes its time
         self.complete = False  # whether there was a whole look
@@ -80,6 +85,8 @@ class Watch:
             new = True
         since = time.time() - PATIENCE
         self.running = {run_id: seen for run_id, seen in self.runs.items() if seen.alive(since)}
+        now = time.monotonic()
+        self.lately = {at: ids for at, ids in self.lately.items() if now - at < LATELY_S} | {now: frozenset(self.running)}
         self.version += new
         self.complete = True
 
@@ -95,7 +102,8 @@ class Watch:
             self.runs[folder.name] = self._read(folder, found, version, seen)
         seen = self.runs[folder.name]
         if seen.log is not None:
-            seen.beat = max(seen.log.look(), *(_changed(Path(folder.path, file)) for file in ("lock", "attempts.jsonl")))
+            files = (_changed(Path(folder.path, file)) for file in ("lock", "attempts.jsonl"))
+            seen.beat = max(seen.log.look(), self.beats.get(folder.name, 0.0), *files)
         return seen.version == version
 
     def _read(self, folder: os.DirEntry[str], found: os.stat_result, version: int, before: Seen | None) -> Seen:

@@ -1,0 +1,144 @@
+"""What runs in the browser: makes the page what the board says it is, and draws its figures.
+
+Dash's own components would be made anew with every update, and with them would go a reader's place in the page, what is typed
+and unfolded, and the zoom of a figure. So a page's parts come as nodes (elements.py), and what is there already is kept.
+"""
+
+from recstudy.analysis.figures.style import SCRIPT
+
+FIT = """
+const page = document.getElementById("page");
+const OWN = ["open", "style"];  // attributes that the reader and the drawing library set
+const figure = element => (typeof element === "string" ? false : element[1].class === "figure");
+const like = (node, element) => typeof element === "string" ? node.nodeType === Node.TEXT_NODE
+  : node.localName === element[0] && node.classList.contains("figure") === figure(element);
+const make = element => typeof element === "string" ? document.createTextNode(element)
+  : fit(document.createElement(element[0]), element);
+const fit = (node, element) => {
+  if (typeof element === "string") { if (node.data !== element) node.data = element; return node; }
+  const [, attributes, children] = element, drawn = node.classList.contains("figure");
+  for (const name of node.getAttributeNames())
+    if (!(name in attributes) && !OWN.includes(name)) node.removeAttribute(name);
+  for (const [name, value] of Object.entries(attributes))
+    if (node.getAttribute(name) !== value && !(drawn && name === "class")) node.setAttribute(name, value);
+  if (!drawn) fill(node, children);
+  return node;
+};
+const fill = (node, elements) => {
+  elements.forEach((element, at) => {
+    const old = node.childNodes[at];
+    if (!old) node.append(make(element));
+    else if (like(old, element)) fit(old, element);
+    else old.replaceWith(make(element));
+  });
+  while (node.childNodes.length > elements.length) node.lastChild.remove();
+};
+"""
+# The sections by their keys; a page's title; where a reader begins on another page, and where one was who comes back to it.
+SHOW = """
+let shown = {}, back = false;
+const left = {};
+history.scrollRestoration = "manual";
+addEventListener("popstate", () => { back = true; });
+const show = ({path, search, title, order, parts}) => {
+  const at = path + search, other = shown.path !== path, moved = shown.at !== at;
+  if (moved) left[shown.at] = place();
+  if (other) clear();
+  const sections = Object.fromEntries([...page.children].map(section => [section.dataset.key, section]));
+  Object.keys(sections).filter(key => !order.includes(key)).forEach(key => sections[key].remove());
+  order.forEach((key, at) => {
+    const section = sections[key] || Object.assign(document.createElement("section"), {className: "part"});
+    section.dataset.key = key;
+    if (page.children[at] !== section) page.insertBefore(section, page.children[at] || null);
+    if (key in parts) fill(section, JSON.parse(parts[key]));
+  });
+  document.title = title;
+  lookForFigures();
+  if (shown.at ? moved : location.hash) arrive(at, other);
+  shown = {path, at};
+  back = false;
+};
+const place = () => {  // the section in sight, and where its top is: figures above it that are yet to be drawn do not count
+  const section = [...page.children].find(section => section.getBoundingClientRect().bottom > 0);
+  return section && {key: section.dataset.key, top: section.getBoundingClientRect().top};
+};
+const returnTo = at => {
+  const section = left[at] && [...page.children].find(section => section.dataset.key === left[at].key);
+  scrollTo(0, section ? scrollY + section.getBoundingClientRect().top - left[at].top : 0);
+};
+const clear = () => {
+  near.disconnect();
+  page.querySelectorAll(".js-plotly-plot").forEach(box => Plotly.purge(box));
+  page.replaceChildren();
+};
+const arrive = (at, other) => {
+  const part = location.hash && document.getElementById(location.hash.slice(1)), target = part || page.querySelector("h1");
+  if (back) returnTo(at);
+  else if (part) part.scrollIntoView();
+  else if (other) scrollTo(0, 0);
+  if (target && (other || part) && !back) { target.tabIndex = -1; target.focus({preventScroll: true}); }
+};
+window.dash_clientside = Object.assign(window.dash_clientside || {}, {board: {show: update => {
+  if (update) show(update);
+  return window.dash_clientside.no_update;
+}}});
+"""
+# A link and a form within the board lead to another page of it without loading the board again.
+GO = """
+const go = ({pathname, search, hash}) => {
+  back = false;
+  window.dash_clientside.set_props("at", {pathname, search, hash});
+};
+addEventListener("click", event => {
+  const link = event.target.closest && event.target.closest("a[href]");
+  if (!link || link.target || link.origin !== location.origin || event.defaultPrevented || event.button) return;
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  if (link.pathname + link.search === location.pathname + location.search) return;  // a part of this page
+  event.preventDefault();
+  go(link);
+});
+addEventListener("submit", event => {
+  const url = new URL(event.target.action);
+  url.search = new URLSearchParams(new FormData(event.target));
+  event.preventDefault();
+  go(url);
+});
+"""
+# A figure is drawn when a reader comes near it, and again when its numbers change. The drawing library is loaded with the first
+# one: a page of tables is there in half the time without it.
+DRAW = """
+let library = null;
+const near = new IntersectionObserver(entries => entries.filter(entry => entry.isIntersecting).forEach(({target}) => {
+  if (!window.Plotly) return;
+  near.unobserve(target);
+  target.drawn = target.nextElementSibling.textContent;
+  draw(target);
+  target.style.minHeight = "";
+}), {rootMargin: "600px 0px"});
+const lookForFigures = () => page.querySelectorAll(".figure").forEach(box => {
+  const text = box.nextElementSibling.textContent;
+  if (box.drawn === text) return;
+  if (!box.drawn) box.style.minHeight = 300 * (/"panels":([\\d.]+)/.exec(text) || [0, 1])[1] + 90 + "px";
+  near.unobserve(box);
+  near.observe(box);
+  if (library || window.Plotly) return;
+  library = Object.assign(document.createElement("script"), {src: PLOTLY, onload: lookForFigures});
+  document.head.append(library);
+});
+"""
+# Where nobody answers, the page says so: what it shows would otherwise pass for the present.
+LOST = """
+const ask = window.fetch, lost = document.getElementById("lost");
+const heard = there => {
+  const time = new Date().toLocaleTimeString();
+  if (there) lost.textContent = "";
+  else if (!lost.textContent) lost.textContent = `The board does not answer. This is as of ${time}, and goes on when it is back.`;
+};
+window.fetch = (...given) => ask(...given).then(
+  answer => { heard(answer.ok); return answer; }, error => { heard(false); throw error; });
+"""
+
+
+def script(plotly: str) -> str:
+    """The script, which loads the drawing library from this address."""
+    return f'{SCRIPT}const PLOTLY = "{plotly}";\n{FIT}{DRAW}{SHOW}{GO}{LOST}'
