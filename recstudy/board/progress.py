@@ -86,7 +86,7 @@ class Progress:
 def progress(watch: Watch, planned: Planned) -> Progress:
     """Of a study, without building its rows: they are not needed to count."""
     columns = {run_id: watch.columns(run_id) for run_id in planned.named}
-    running = [under(planned, run_id, seen) for run_id, seen in watch.running.items() if run_id in planned.named]
+    running = [under(planned, run_id, watch.running[run_id]) for run_id in planned.named if run_id in watch.running]
     seconds: dict[int, list[float]] = {}
     for run_id, found in columns.items():
         if isinstance(found.get("seconds"), int | float):

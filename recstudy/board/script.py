@@ -19,8 +19,11 @@ const fit = (node, element) => {
   const [, attributes, children] = element, drawn = node.classList.contains("figure");
   for (const name of node.getAttributeNames())
     if (!(name in attributes) && !OWN.includes(name)) node.removeAttribute(name);
-  for (const [name, value] of Object.entries(attributes))
-    if (node.getAttribute(name) !== value && !(drawn && name === "class")) node.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (node.getAttribute(name) === value || (drawn && name === "class")) continue;
+    node.setAttribute(name, value);
+    if (name === "value") node.value = value;  // of another address: what was typed is over
+  }
   if (!drawn) fill(node, children);
   return node;
 };

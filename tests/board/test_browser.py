@@ -252,6 +252,9 @@ def test_a_choice_that_does_not_compare_is_mended_where_it_is(tab):
 
     tab.has("b minus a")
     assert page.input_value("input[name=a]") == run_id(0, 0)
+    page.go_back()
+    tab.has("is a run and 'made_up/paper' a study")
+    assert page.input_value("input[name=b]") == "made_up/paper"  # and not what was typed over it
 
 
 def test_pages_fit_a_narrow_screen(narrow):

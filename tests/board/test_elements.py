@@ -29,6 +29,8 @@ def test_links_to_other_programs_open_beside_the_board():
         ('<p onclick="x">a</p>', "no 'onclick'"),
         ('<a href="javascript:x">a</a>', "points to 'javascript:x'"),
         ('<a href="//evil.example">a</a>', "points to '//evil.example'"),
+        ('<a href="/\\evil.example">a</a>', "points to"),
+        ('<a href="/\t/evil.example">a</a>', "points to"),
         ('<img src="http://evil.example/x.png">', "points to 'http://evil.example/x.png'"),
         ('<form action="//evil.example"></form>', "points to '//evil.example'"),
         ('<p style="x">a</p>', "no 'style'"),
