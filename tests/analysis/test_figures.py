@@ -91,6 +91,16 @@ def test_powers_of_two_ask_for_a_log_axis(levels, log):
     assert powers_of_two(levels) is log
 
 
+@pytest.mark.parametrize(("most", "labelled"), [(24, True), (25, False)])
+def test_levels_are_labelled_while_there_is_room(records, most, labelled):
+    row = curve_data(records, SPEC).query("not published").iloc[:1]
+    data = pd.concat([row.assign(x=level) for level in range(1, most + 1)])
+
+    axis = curve_figure(data, SPEC).layout.xaxis
+
+    assert (axis.tickmode == "array") is labelled
+
+
 def test_the_y_axis_follows_the_points_not_the_widest_band():
     data = pd.DataFrame({"value": [90.0, 94.0, None], "low": [60.0, 93.0, None], "high": [120.0, 95.0, None]})
 

@@ -24,6 +24,7 @@ from recstudy.analysis.tables.cells import Cell, cell
 from recstudy.analysis.targets import place
 
 DEPTH, DEPTH_TITLE = "eval.depth", "supervision steps at test"  # changed without retraining
+MOST_TICKS = 24  # labelled levels of an axis; where there are more, Plotly chooses
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
 COLUMNS += ["synthetic"]
 
@@ -193,8 +194,10 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     if len(levels) < data["x"].nunique() or not levels:
         figure.update_xaxes(type="category")
     elif spec.x not in METRICS:
-        scale = {"type": "log"} if powers_of_two(levels) else {}
-        figure.update_xaxes(tickmode="array", tickvals=levels, ticktext=[f"{level:g}" for level in levels], **scale)
+        if powers_of_two(levels):
+            figure.update_xaxes(type="log")
+        if len(levels) <= MOST_TICKS:
+            figure.update_xaxes(tickmode="array", tickvals=levels, ticktext=[f"{level:g}" for level in levels])
 
 
 def powers_of_two(levels: Sequence[float]) -> bool:

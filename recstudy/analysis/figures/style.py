@@ -96,7 +96,8 @@ const slices = (figure, width) => {
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const draw = box => {
   const text = box.nextElementSibling.textContent;  // the palette's blue is too dark on a dark page
-  const figure = JSON.parse(dark.matches ? text.replaceAll("#0072B2", "#4DA6DB") : text);
+  const light = () => text.replaceAll("#0072B2", "#4DA6DB").replaceAll("rgba(0,114,178,", "rgba(77,166,219,");
+  const figure = JSON.parse(dark.matches ? light() : text);
   const layout = figure.layout, width = box.clientWidth;
   const names = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => trace.name.length);
   const across = Math.max(1, Math.floor((width - 80) / (Math.max(0, ...names) * 8 + 60)));
