@@ -17,6 +17,7 @@ from recstudy.board.serve import Board
 
 PICTURES = Path(__file__).parent / "pictures"
 RESULTS = Path("results")
+VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under the bar that stays in sight
 
 
 class Picture(NamedTuple):
@@ -43,7 +44,7 @@ def main() -> int:
         return 2
     missing = 0
     with sync_playwright() as playwright, board() as address:
-        page = playwright.chromium.launch(executable_path=browser).new_page(viewport={"width": 1000, "height": 700})
+        page = playwright.chromium.launch(executable_path=browser).new_page(viewport=VIEW)
         for picture in WANTED:
             report = RESULTS / f"studies/{picture.study}/quick/report/report.html"
             if not report.exists():
