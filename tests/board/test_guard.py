@@ -124,7 +124,14 @@ def test_a_link_must_be_an_address(results):
 def start(*arguments: str) -> subprocess.Popen[str]:
     program = "from recstudy.command import main; main()"
     command = [sys.executable, "-c", program, "board", *arguments]
-    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ})
+    return subprocess.Popen(
+        command,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores Ctrl-C
+    )
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
