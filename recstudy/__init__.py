@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from recstudy.cli import main
 from recstudy.config import Augment, Place, RunConfig, TrainConfig
+from recstudy.config.tunable import Tunable
 from recstudy.papers import published
 from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.study.search import Search
 from recstudy.study.study import Study
-from recstudy.tunable import Tunable
 
 if TYPE_CHECKING:
     from recstudy.analysis.loaded import Loaded

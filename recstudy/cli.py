@@ -2,31 +2,36 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
 import recstudy.data
 import recstudy.models  # noqa: F401  both fill the registries
+from recstudy.cluster.token import present_token
 from recstudy.config import RunConfig
 from recstudy.errors import FAILURES, ConfigError, StorageError
+from recstudy.plugins import bundle, refuse_while_loading, study_file
 from recstudy.records import Results
-from recstudy.study.hints import hints
+from recstudy.records.locks import Held
+from recstudy.report.names import plural
+from recstudy.study.advice import hints
+from recstudy.study.repository import code_version
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, select
-from recstudy.study.token import present_token
 from recstudy.terminal import console, finish
 
 if TYPE_CHECKING:
-    from recstudy.study.sweep import Where
-    from recstudy.study.view import View
+    from recstudy.cluster.sweep import Where
+    from recstudy.cluster.view import View
+    from recstudy.study.rerun import Outdated
 
+S = TypeVar("S", bound=Study | Search)
 GONE = 3 + list(FAILURES).index("storage")
 Format = Literal["pdf", "svg", "png"]
 Columns = Literal[1, 2]
@@ -48,7 +53,7 @@ class Options:
     json: bool = False
     """With --dry-run: as a JSON list."""
     address: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
-    """The Ray cluster: auto, HOST:PORT or ray://HOST:PORT. Default: start one on this machine."""
+    """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
     download: bool = False
@@ -67,6 +72,9 @@ class Options:
     """GPUs a worker gets; a fraction shares one."""
     workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N|LEAST-MOST")] = None
     """Workers that share each batch of one run; 1-4 takes what there is."""
+    rerun: Annotated[str, tyro.conf.arg(metavar="changed|all|GLOB")] = ""
+    """Run finished runs again: those of other code or data than now, all of them, or those whose label matches. Their records
+    so far are kept."""
     trainer: Literal["auto", "inline", "train"] | None = None
     """Train inside Tune's process (inline) or on Ray Train workers (train)."""
     log: tuple[Logger, ...] = ()
@@ -78,7 +86,7 @@ class StudyOptions(Options):
     """How a study is run."""
 
     seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing."""
+    """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="GLOB")] = ()
     """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
 
@@ -90,13 +98,13 @@ class SearchOptions(Options):
     family: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
     """Model family to search; several times for one search over several. Default: the preset's first."""
     budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
-    """What the search may spend in all: 24 runs, 90min, 2h or 40gpuh. A larger one goes on where it stopped."""
+    """What the search may spend in all: 24 runs, 90min, 2h or 40gpuh, up to half of it for --seeds. A larger one goes on."""
     sampler: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
     """tpe, gp, cmaes, nsgaii, qmc or random."""
     stopping: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
     """none, asha or median: whether runs that look poor are stopped early."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Fresh seeds for the best settings, after the search; 0 for none."""
+    """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
     optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""
     """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""
 
@@ -107,6 +115,8 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     Exits with 0 when every run has its numbers, 2 on bad input and 130 when stopped. Where runs have no numbers: 3 diverged,
     4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost node; 1 where the reasons differ, or runs are left.
     """
+    refuse_while_loading()
+    study = _asking(study)
     description = f"{study.question}\n\nPresets: {', '.join(study.presets)}."
     if isinstance(study, Search):
         chosen = tyro.cli(SearchOptions, description=description, args=arguments)
@@ -116,28 +126,38 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
         finish(lambda: _study(study, options))
 
 
+def _asking(study: S) -> S:
+    """The study with its question: by default the docstring of the file that is run, where that is the study's."""
+    main, file = sys.modules["__main__"], study_file()
+    ours = file is not None and (not file.installed or any(value is study for value in vars(main).values()))
+    return study if study.question else replace(study, question=cleandoc((main.__doc__ if ours else "") or study.name))
+
+
 def _study(study: Study, options: StudyOptions) -> int:
+    bundle()  # refuses what no worker could load
     plan = make_plan(study, options.preset, _changes(options), options.seeds, options.smoke)
     runs = select(plan, options.only)
     results = Results(options.results).pull()
+    known = _outdated(runs, results, options)
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
-        print_plan(plan, runs, results, as_json=options.json)
+        print_plan(plan, runs, known, as_json=options.json)
         return 0
-    if not _all_finished(plan, runs, results):
+    _tell(known.notices)
+    if not _all_finished(plan, runs, results, known, data_folder(options.data)):
         _hint([run.config for run in runs], plan.smoke)
         where = _where(options)
-        from recstudy.study.driver import run_study
-        from recstudy.study.remote import run_at
+        from recstudy.cluster.driver import run_study
 
         with _view() as view:
-            run_at(partial(run_study, plan, runs, results), results, where, view)
+            run_study(plan, runs, results, where, view, again=known.again)
     drawn = _report(results, study.name, plan.folder, options)
     return exit_code(runs, results) if drawn else GONE
 
 
 def _search(study: Search, options: SearchOptions) -> int:
+    bundle()  # refuses what no worker could load
     plan = make_search(
         study,
         options.preset,
@@ -150,78 +170,106 @@ def _search(study: Search, options: SearchOptions) -> int:
         options.smoke,
     )
     results = Results(options.results).pull()
+    from recstudy.study.trials import TrialLog
+
+    log = TrialLog(plan, results)
+    known = _outdated([*log.runs, *log.confirmations], results, options)
     if options.dry_run or options.json:
         from recstudy.study.dry_search import print_search
 
-        print_search(plan, results, as_json=options.json)
+        print_search(plan, results, known.notices, as_json=options.json)
         return 0
-    runs = _settled(plan, results, options.optuna_storage)
+    _tell(known.notices)
+    runs = [] if known.again else _settled(plan, results, options.optuna_storage, data_folder(options.data))
     if not runs:
         _hint(plan.bases.values(), plan.smoke)
         where = _where(options)
-        from recstudy.study.remote import run_at
-        from recstudy.study.searching import run_search
+        from recstudy.cluster.searching import run_search
 
         with _view() as view:
-            runs = run_at(partial(run_search, plan, results, storage=options.optuna_storage), results, where, view)
+            runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again)
     if not _report(results, study.name, plan.folder, options):
         return GONE
     found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
-    return 0 if found else exit_code(runs, results)
+    return 0 if found else exit_code(runs, results) or 1
 
 
 def exit_code(runs: Iterable[Run], results: Results) -> int:
-    """0 where every run has its numbers; the code of the one reason why some have none; 1 where the reasons differ."""
+    """0 where every run has its numbers; the code of the one reason why some have none; 1 where the reasons differ.
+
+    Runs that were not tried, as a sweep stopped at the failures of others, are no reason of their own.
+    """
     kinds = list(FAILURES)
     why = {reason for run in runs if (reason := results.run(run.id).reason)}
-    return 0 if not why else 3 + kinds.index(why.pop()) if len(why) == 1 and why <= set(kinds) else 1
+    tried = why - {"not run"}
+    return 0 if not why else 3 + kinds.index(tried.pop()) if len(tried) == 1 and tried <= set(kinds) else 1
+
+
+def _outdated(runs: Sequence[Run], results: Results, options: Options) -> "Outdated":
+    from recstudy.study.rerun import outdated
+
+    return outdated(runs, results, data_folder(options.data), options.rerun)
 
 
 def _hint(configs: Iterable[RunConfig], smoke: bool) -> None:
-    for hint in hints(configs) if not smoke else ():
-        console().print(hint, soft_wrap=True)
+    _tell(hints(configs) if not smoke else ())
+
+
+def _tell(lines: Iterable[str]) -> None:
+    for line in lines:
+        console().print(line, soft_wrap=True)
 
 
 def _where(options: Options) -> "Where":
     if options.address:
         present_token()  # before Ray is imported
-    from recstudy.study.sweep import Where
+    from recstudy.cluster.sweep import Where
 
-    return Where(options.address, data_folder(options.data), options.download, *_commit(), options.log)
+    return Where(options.address, data_folder(options.data), options.download, *code_version(), options.log)
 
 
 def _view() -> "View":
-    from recstudy.study.view import View
+    from recstudy.cluster.view import View
 
     return View(console())
 
 
-def _all_finished(plan: Plan, runs: Sequence[Run], results: Results) -> bool:
+def _all_finished(plan: Plan, runs: Sequence[Run], results: Results, known: "Outdated", data: Path) -> bool:
     """Nothing to run: say so and record the plan, without loading torch or Ray."""
-    from recstudy.study.plan import record_plan
-
-    states = results.create().states()
-    if any(states.get(run.id) != "done" for run in runs):
+    results.create()
+    if known.again or any(run.id not in known.finished for run in runs):
         return False
-    record_plan(plan, results)
-    print(f"{len(runs)} runs: all finished before")
+    _record(plan, results, data)
+    print(f"{plural(len(runs), 'run')}: all finished before")
     return True
 
 
-def _settled(plan: SearchPlan, results: Results, storage: str) -> list[Run]:
+def _record(plan: Plan | SearchPlan, results: Results, data: Path) -> None:
+    """Write the plan, unless the driver that runs this study now has written one that names all its runs: that one stands."""
+    from recstudy.study.plan import record_plan, recorded
+
+    try:
+        with results.holding(plan.study.name, plan.folder, wait=False):
+            record_plan(plan, results, data)
+    except Held:
+        if not recorded(plan, results):
+            with _view() as view, results.holding(plan.study.name, plan.folder, on_wait=view.waits):
+                record_plan(plan, results, data)
+
+
+def _settled(plan: SearchPlan, results: Results, storage: str, data: Path) -> list[Run]:
     """All runs of a search of which nothing is left to do, and say so, without loading torch or Ray; none otherwise."""
-    from recstudy.study.plan import record_plan
     from recstudy.study.trials import TrialLog
 
     log = TrialLog(plan, results.create())
     if not log.params or not log.settled():
         return []
-    record_plan(plan, results)
+    _record(plan, results, data)
     if storage:
         from recstudy.study.space import Optimizer
 
         Optimizer(plan, log.tried(), storage)  # writes there what it lacks
-    print(f"Budget: {plan.budget}; {len(log.params)} settings tried before: nothing is left to run")
+    print(f"Budget: {plan.budget} in all; {log.made} runs made before, {len(log.fresh)} with fresh seeds: nothing is left to run")
     return [*log.runs, *log.confirmations]
 
 
@@ -256,20 +304,6 @@ def _value(text: str) -> Any:
 
 def data_folder(given: Path | None) -> Path:
     return given or Path(os.environ.get("RECSTUDY_DATA", "data"))
-
-
-def _commit() -> tuple[str | None, bool]:
-    """The commit of the code that runs, and whether it was changed since; None outside a git checkout."""
-    here = Path(__file__).parent
-
-    def git(*words: str) -> str | None:
-        try:
-            done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=False, timeout=10)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    return git("rev-parse", "HEAD"), bool(git("status", "--porcelain"))
 
 
 def _report(results: Results, study: str, preset: str, options: Options) -> bool:

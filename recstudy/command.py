@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from recstudy.analysis.names import plural
 from recstudy.cli import Columns, Format, data_folder, settings
 from recstudy.config import DATASETS, DataConfig, configure
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, StorageError
 from recstudy.models.vq import VQ
+from recstudy.plugins import file_bundle, use
 from recstudy.records import Results
-from recstudy.stores import is_uri
+from recstudy.records.stores import is_uri
+from recstudy.report.names import plural
 from recstudy.terminal import console, finish
 
 if TYPE_CHECKING:
@@ -94,6 +95,21 @@ class Explain:
 
 
 @dataclass(frozen=True)
+class Evaluate:
+    """Compute metrics of finished runs that their results do not have, without training: such as one that was defined since.
+
+    From the answers that runs keep, or, where those do not suffice, from their weights, which takes the data and torch.
+    """
+
+    path: tyro.conf.Positional[str]
+    """A study's folder (results/studies/NAME/PRESET), a results folder, or the URI that --results was given."""
+    metric: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
+    """Compute this one, anew where it was computed later too. May be given more than once. Default: all that lack."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+
+
+@dataclass(frozen=True)
 class Tokenizer:
     """Train the stand-in image tokenizer on a data set's training images, as a run that needs one does by itself.
 
@@ -111,15 +127,30 @@ class Tokenizer:
     """Passes over the training images."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
     """A field of the data set or of the tokenizer, such as data.size=64 or tokenizer.codes=16. May be given more than once."""
+    plugin: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """A study's file, or a module, that defines the data set."""
 
 
-Command = Report | Status | Audit | Explain | Clean | Board | Tokenizer
+@dataclass(frozen=True)
+class Contract:
+    """Check what a file of your own registers: a model family's shapes, gradients, purity, counts, every switch, going on after
+    a stop, and first losses; that an optimiser, a loss or an augmentation trains."""
+
+    file: tyro.conf.Positional[Path]
+    """A study's file, or a module."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where the data sets of examples lie. Default: RECSTUDY_DATA, else ./data."""
+    write: bool = False
+    """Keep each family's first losses as they are now, beside the file; without, they are held against those that were kept."""
+
+
+Command = Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | Tokenizer
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
     commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
-    commands |= {"clean": Clean, "board": Board, "tokenizer": Tokenizer}
+    commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": Tokenizer, "contract": Contract}
     command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="recstudy")
     finish(lambda: _done(command))
 
@@ -127,7 +158,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _done(command: Command) -> int:
     if isinstance(command, Board):
         return _board(command)
+    if isinstance(command, Contract):
+        from recstudy.contract.command import check_file  # it loads torch
+
+        return check_file(command.file, data_folder(command.data), command.write, console())
+    if isinstance(command, Evaluate):
+        return _evaluate(command)
     return _train(command) if isinstance(command, Tokenizer) else _read(command)
+
+
+def _evaluate(command: Evaluate) -> int:
+    from recstudy.analysis.frame import studies
+    from recstudy.analysis.report import studies_at
+    from recstudy.train.later import evaluate
+
+    out, stored = console(), is_uri(command.path)
+    folder = _folder(command.path)
+    results = Results(command.path) if stored else None  # a folder is a place of its own, a copy is sent back
+    found = [(results, *study) for study in studies(results)] if results else studies_at(folder)
+    told = [evaluate(*study, command.metric, data_folder(command.data), out) for study in found]
+    out.print(f"Draw them with: recstudy report {command.path}", markup=False, soft_wrap=True)
+    return 0 if all(told) else 1
 
 
 def _board(command: Board) -> int:
@@ -144,6 +195,8 @@ def _board(command: Board) -> int:
 
 def _train(command: Tokenizer) -> int:
     try:
+        if command.plugin is not None:
+            use(file_bundle(command.plugin))
         _tokenizer(command, *_configs(command))
     except KeyboardInterrupt:
         print("Stopped. Nothing was written.", file=sys.stderr)
@@ -204,7 +257,7 @@ def _check_free(file: Path) -> None:
 
 def _read(command: Report | Status | Audit | Explain | Clean) -> int:
     from recstudy.analysis.report import show_report, show_status, studies_at
-    from recstudy.clean import show_clean
+    from recstudy.records.clean import show_clean
 
     out = console()
     if isinstance(command, Clean):
@@ -215,7 +268,7 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
         return 0
     found = studies_at(_folder(command.path))
     if isinstance(command, Audit):
-        from recstudy.analysis.audit.words import show_audits
+        from recstudy.analysis.audit.printed import show_audits
 
         show_audits(found, command.json, out)
         return 0
@@ -224,8 +277,14 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
 
         show_cell(found, command.cell, out)
         return 0
+    damaged = []
     for results, study, preset in found:
-        show_report(results, study, preset, command.export, out, command.columns)
+        try:
+            show_report(results, study, preset, command.export, out, command.columns)
+        except StorageError as damage:  # of one study; the others are drawn
+            damaged.append(str(damage))
+    if damaged:
+        raise StorageError(" ".join(damaged))
     return 0
 
 

@@ -4,8 +4,10 @@ A message names the thing, the place, the choices and the fix. Anything else tha
 and keeps its traceback.
 """
 
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 # Why a run has no numbers: the classes of failure, in the order of a table that counts them.
 FAILURES = {
@@ -49,3 +51,10 @@ def choices(known: Iterable[str], most: int = 30) -> str:
     """The known words in one line, cut after `most` of them."""
     words = list(known)
     return ", ".join(words[:most]) + (f", ... ({len(words)} in all)" if len(words) > most else "")
+
+
+def raised_at(error: BaseException) -> str:
+    """The last line of code outside of packages that raised it, and the error, in one line."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "-packages" not in frame.filename]
+    at = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
+    return f"{at}{type(error).__name__}: {' '.join(str(error).split())}"

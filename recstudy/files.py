@@ -1,170 +1,85 @@
-"""Files that are whole or absent, logs that lose at most a torn last line, and storage that fails for a while.
+"""Files and folders that are whole or absent, and the machine's cache folder.
 
-A file is written under a temporary name, flushed to the disk and renamed, so that a reader sees the old one or the new
-one. A log is appended to line by line; a torn last line is dropped by readers and cut off by the next writer. What may
-pass by itself - a full disk, a mount that went away or turned read-only - is tried again for ten seconds, then a
-StorageError says what to do.
+A file or a folder is written under a temporary name, flushed to the disk and renamed, so that a reader sees the old one or
+the new one.
 """
 
-import errno
-import json
 import os
+import secrets
 import shutil
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
 
-from recstudy.errors import StorageError
-
-Json = dict[str, Any]
-T = TypeVar("T")
-
-PAUSES = (0.5, 1.5, 3.0, 5.0)  # seconds between five tries: as long as a server takes to come back, or a user to free space
-FULL = (errno.ENOSPC, errno.EDQUOT)
-BARRED = (errno.EROFS, errno.EACCES)  # a network mount turns read-only while its server restarts
-GONE = (errno.EIO, errno.ESTALE, errno.ENOENT, errno.ENOTCONN, errno.ETIMEDOUT)  # unplugged, unmounted, server away
-PASSING = (*FULL, *BARRED, *GONE)
-MARKER = "recstudy.json"  # in the root of every results folder
+from recstudy.errors import DataError, StorageError
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole, or as it was before.
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to make a file or a folder, which is then flushed and takes `path`'s place; nothing of it stays where that fails.
 
-    Raises:
-        StorageError: it could not be written, several times where that may pass.
+    Two writers at once, on whatever nodes, do not meet; but of a folder that is there, its writer holds a lock.
     """
-    values = content.encode() if isinstance(content, str) else content
-
-    def write() -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_and_rename(path, values)
-
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        persistently(write, path)
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}. Use a folder that can be written.") from None
-
-
-def write_json(path: Path, values: Any) -> None:
-    write_whole(path, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def read_json(path: Path) -> Json | None:
-    """The file's content, or None where there is none. A damaged file is an error that names it."""
-    try:
-        content: Json = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        raise StorageError(f"{path} is damaged: it is not JSON. Remove it and run the study again.") from None
-    return content
-
-
-def append_line(path: Path, values: Json) -> None:
-    """Append one line, after cutting off a torn one. Raises StorageError as `write_whole` does."""
-    line = (json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-    def append() -> None:
-        with open(path, "ab+") as file:
-            file.truncate(_whole_length(file))
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-
-    persistently(append, path)
-
-
-def read_lines(path: Path) -> list[Json]:
-    """Every whole line up to the first that is damaged; none where there is no file."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    lines: list[Json] = []
-    for line in content[: content.rfind(b"\n") + 1].splitlines():
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            break
-    return lines
-
-
-def persistently(write: Callable[[], T], path: Path) -> T:
-    """What `write` gives, called until it works, with growing pauses, as long as what fails may pass.
-
-    Raises:
-        StorageError: it failed to the last. The message says what to free or to mend.
-        OSError: what does not pass by itself, such as a folder in the file's place.
-    """
-    for pause in PAUSES:
-        try:
-            return write()
-        except OSError as error:
-            if error.errno not in PASSING:
-                raise
-        time.sleep(pause)
-    try:
-        return write()
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}. {_remedy(path, error)}") from None
-
-
-def megabytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"
-
-
-def _remedy(path: Path, error: OSError) -> str:
-    if error.errno in BARRED:
-        return "Make it writable again, or give another folder with --results."
-    if error.errno in GONE:
-        return "Bring its file system back; the same command then goes on from what was kept."
-    with suppress(OSError):
-        free = shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free
-        return f"{megabytes(free)} are free there. {_clean(path)}Free some space; the same command then goes on."
-    return "Free some space; the same command then goes on."
-
-
-def _clean(path: Path) -> str:
-    """What checkpoints take of the results folder that `path` lies in; counted only when something has failed."""
-    root = next((folder for folder in path.parents if (folder / MARKER).exists()), None)
-    if root is None:
-        return ""
-    taken = sum(file.stat().st_size for file in root.glob("runs/*/checkpoint-*.pt"))
-    return f"Checkpoints of unfinished runs take {megabytes(taken)}; `recstudy clean {root}` shows what can go. "
-
-
-def _write_and_rename(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
+        for file in (*temporary.rglob("*"), temporary):
+            _flush(file)
+        if temporary.is_dir() and path.is_dir():
+            shutil.rmtree(path)  # a folder takes no other's place
         os.replace(temporary, path)
     finally:
+        remove(temporary)
+    _flush(path.parent)
+
+
+def sweep(path: Path) -> None:
+    """Remove what killed writers left of `path`, whose lock we hold."""
+    for leftover in path.parent.glob(f".{path.name}.*tmp"):
+        remove(leftover)
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder whose lock, which lies in it, we hold: it is gone at once, and who waits for the lock makes it anew.
+
+    Links in it are not followed. A kill leaves it under a name of its own, with a dot before it.
+    """
+    away = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+    folder.rename(away)
+    remove(away)
+
+
+def remove(path: Path) -> None:
+    """A file, a link or a folder, as far as it goes; a link is not followed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    _flush_folder(path.parent)
+            path.unlink(missing_ok=True)
 
 
-def _whole_length(file: Any) -> int:
-    """Length up to and including the last newline."""
-    length = file.seek(0, os.SEEK_END)
-    while length:
-        start = max(0, length - 4096)
-        file.seek(start)
-        newline = file.read(length - start).rfind(b"\n")
-        if newline >= 0:
-            return int(start + newline + 1)
-        length = start
-    return 0
+def cache_folder() -> Path:
+    """What is decoded, computed, trained or unpacked once, by one process, and then read by all."""
+    return Path(os.environ.get("RECSTUDY_CACHE") or "~/.cache/recstudy").expanduser()
 
 
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
+@contextmanager
+def caching(what: str, folder: Path) -> Iterator[None]:
+    """What fails in the block because the cache folder cannot be written, says so (DataError)."""
     try:
-        os.fsync(folder)
+        yield
+    except (OSError, StorageError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        why = cause.strerror or cause  # NumPy's own has no number
+        raise DataError(f"cannot keep {what} in {folder}: {why}. Set RECSTUDY_CACHE to a folder that can be written.") from None
+
+
+def _flush(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
     finally:
-        os.close(folder)
+        os.close(file)

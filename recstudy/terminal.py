@@ -3,6 +3,7 @@
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
@@ -45,3 +46,8 @@ def finish(work: Callable[[], int]) -> NoReturn:
     except KeyboardInterrupt:
         print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
         sys.exit(130)
+
+
+def shortest(path: Path) -> str:
+    """Relative to the working directory, where it is below that."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -13,9 +13,9 @@ Cost: quick, 3 minutes on 2 cores; standard (MedPix 2.0), minutes of a GPU; pape
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Alignment, LearningCurves, Table
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseLIP
+from recstudy.report import Alignment, LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=25, batch_size=64, learning_rate=1e-3, schedule="update", warmup=0.1, weight_decay=0.5, beta2=0.98, ema_decay=0.0,

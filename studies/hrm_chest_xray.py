@@ -18,9 +18,9 @@ GPU; paper (224x224 pixels, each a token), 11 days of an H200 a run at 40 % of i
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Arithmetic, Curve, LearningCurves, Table
 from recstudy.data import ChestXray14, PhantomXray
 from recstudy.models import HRM, DenseNet, ResNet, parameter_growth
+from recstudy.report import Arithmetic, Curve, LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=14, batch_size=16, supervision_steps=2, evaluation_steps=2, halt_threshold=1.0, halt_weight=0.5, learning_rate=1e-3,

@@ -14,9 +14,9 @@ Cost: quick (digits), 2 minutes on 2 cores; standard (MNIST), 2 hours on 2 cores
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Curve, LearningCurves, LossTrace, Mistakes, Table
 from recstudy.data import Cifar10, Cifar100, Digits, Mnist
 from recstudy.models import CNN, HRMImage
+from recstudy.report import Curve, LearningCurves, LossTrace, Mistakes, Table
 
 PUBLISHED = (
     *published("004_author_repo_curves", only=("test_accuracy_final", "params", "seconds_per_epoch")),

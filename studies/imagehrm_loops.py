@@ -13,9 +13,9 @@ Cost: quick, about 5 minutes on 2 cores; standard (MedPix 2.0), an hour of a GPU
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Captions, Curve, LearningCurves, Table
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageHRM, ImageLSTM
+from recstudy.report import Captions, Curve, LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=9, batch_size=32, supervision_steps=2, evaluation_steps=2, halt_threshold=1.0, halt_weight=0.5, learning_rate=3e-3,

@@ -13,9 +13,9 @@ Cost: quick, about 4 minutes on 2 cores; cpu (MedPix 2.0, small), 10 minutes; st
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Captions, LearningCurves, Table
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageLSTM, ImageTRM
+from recstudy.report import Captions, LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=12, batch_size=32, halt_weight=0.5, learning_rate=3e-3, schedule="update", warmup=0.1, weight_decay=0.1, beta2=0.95,

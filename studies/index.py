@@ -12,22 +12,18 @@ import json
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from recstudy import Search, Study
-from recstudy.analysis import Alignment, Arithmetic, Best, Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.parts import table_words
-from recstudy.analysis.spec import REPORT, Tabular
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.arithmetic import arithmetic_data
-from recstudy.analysis.tables.best import best_data
-from recstudy.analysis.tables.cells import table_data
 from recstudy.records import Results, write_whole
+from recstudy.report import Alignment, Arithmetic, Best, FigurePart, Table
 from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 from recstudy.terminal import finish
@@ -69,7 +65,8 @@ def main(options: Options) -> int:
 
 def load_studies() -> list[Study | Search]:
     """Every study and search file beside this one."""
-    return [load(path).study for path in sorted(HERE.glob("*.py")) if "\nstudy = " in path.read_text()]
+    modules = [load(path) for path in sorted(HERE.glob("*.py")) if "\nstudy = " in path.read_text()]
+    return [replace(module.study, question=module.__doc__) for module in modules]
 
 
 def load(path: Path) -> Any:
@@ -84,24 +81,24 @@ def load(path: Path) -> Any:
 def take(results: Results, name: str, preset: str) -> None:
     """Copy a study's tables, its verdicts and where they come from into `studies/tables/`."""
     records = load_study(results, name, preset)
-    done = [row for row in records.rows if row["status"] == "done"]
-    parts = REPORT.validate_python(records.plan["report"])
-    measured = {spec.name: table_data(records, spec) for spec in parts if isinstance(spec, Table)}
-    measured |= {spec.name: best_data(records, spec) for spec in parts if isinstance(spec, Best)}
-    counted = {spec.name: arithmetic_data(spec) for spec in parts if isinstance(spec, Arithmetic)}
+    done = [row for row in records.rows if row.done]
+    measured = {part.name: part.cells(records) for part in records.parts if isinstance(part, Table | Best)}
+    counted = {part.name: arithmetic_data(part) for part in records.parts if isinstance(part, Arithmetic)}
     verdicts = Counter(cell.verdict for table in measured.values() for row in table.rows for cell in row.cells if cell.placed)
     verdicts += Counter(claim.verdict for data in counted.values() for claim in data.claims)
-    verdicts += Counter("not comparable" for spec in parts if isinstance(spec, Alignment) for _ in spec.targets)  # other images
-    texts = {spec.name: markup.markdown(table_words(records, spec)[0]) for spec in parts if isinstance(spec, Tabular)}
-    first = done[0]
+    alike = [part for part in records.parts if isinstance(part, Alignment)]  # whose published pairs are of other images
+    verdicts += Counter("not comparable" for part in alike for _ in part.targets)
+    shown = {part.name: part.shown(records).printed for part in records.parts if not isinstance(part, FigurePart)}
+    texts = {name: markup.markdown(page) for name, page in shown.items() if page}
+    first, machine = done[0].provenance, done[0].provenance.hardware
     content = {
-        "command": records.plan["command"],
+        "command": records.plan.command,
         "runs": f"{len(done)} of {len(records.rows)}",
-        "date": max(row["provenance.finished"] for row in done)[:10],
-        "machine": f"{first['provenance.cpu']}, {first['provenance.cores']} cores, {first['provenance.gpu'] or 'no GPU'}",
-        "commit": str(first["provenance.commit"])[:10],
-        "uncommitted changes": any(row["provenance.dirty"] for row in done),
-        "minutes": round(sum(row["seconds"] for row in done) / 60, 1),
+        "date": max(row.provenance.finished for row in done)[:10],
+        "machine": f"{machine.cpu}, {machine.cores} cores, {machine.gpu or 'no GPU'}",
+        "commit": (first.made_by or "None")[:10],
+        "uncommitted changes": any(row.provenance.dirty for row in done),
+        "minutes": round(sum(row.number("seconds") for row in done) / 60, 1),
         "verdicts": dict(sorted(verdicts.items())),
         "tables": texts,
     }

@@ -15,9 +15,9 @@ Cost: quick, 8 minutes on 2 cores; standard (MedPix 2.0), hours of a GPU; paper 
 from dataclasses import replace
 
 from recstudy import Place, RunConfig, Study, TrainConfig, Variant, leave_one_out, main, published
-from recstudy.analysis import Differences, LearningCurves, Table
 from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
 from recstudy.models import MicarVLMoE
+from recstudy.report import Differences, LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",

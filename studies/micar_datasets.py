@@ -12,9 +12,9 @@ Cost: quick, 2 minutes on 2 cores; cpu (MedPix 2.0, the small models), 15 minute
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, Variant, grid, main, published
-from recstudy.analysis import Captions, LearningCurves, Pareto, Table
 from recstudy.data import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, PhantomCaptions, Roco
 from recstudy.models import CaptionTransformer, MicarVLMoE, R2Gen, ShowAttendTell, ShowTell
+from recstudy.report import Captions, LearningCurves, Pareto, Table
 
 TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",

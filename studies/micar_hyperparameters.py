@@ -11,9 +11,9 @@ Cost: quick, 6 minutes on 2 cores; standard (MedPix 2.0), hours of a GPU; paper 
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, Variant, grid, main
-from recstudy.analysis import Curve, Interactions, Table
 from recstudy.data import CovCtr, MedPix, PhantomCaptions
 from recstudy.models import MicarVLMoE
+from recstudy.report import Curve, Interactions, Table
 
 TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",

@@ -11,9 +11,9 @@ Cost: quick, 3 minutes on 2 cores; standard (MedPix 2.0), an hour of a GPU; pape
 """
 
 from recstudy import Place, RunConfig, Study, TrainConfig, leave_one_out, main
-from recstudy.analysis import AttentionMaps, Captions, ExpertLoad, ExpertPath, LearningCurves, Table
 from recstudy.data import CovCtr, MedPix, PhantomCaptions
 from recstudy.models import MicarVLMoE
+from recstudy.report import AttentionMaps, Captions, ExpertLoad, ExpertPath, LearningCurves, Table
 
 TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",

@@ -4,7 +4,8 @@ A search by TPE over what all recursive models share: latent steps, cycles (of e
 steps and the batch size; one family at a time, or several that read the same data in one search (--family vitrm --family trm).
 Papers state single points of this space (002: n = 3, N_sup = 1; 004: N = 2, T = 3; TRM: n = 6, T = 3), which are tried first.
 The score is the one on the held-out split: top-1 accuracy; of ImageHRM, which writes captions, the share of tokens it gets right.
-The best ten are run again with fresh seeds, because the best of many is lucky. Quick's captions are drawn (synthetic).
+The best ten are run again with fresh seeds, because the best of many is lucky; the budget pays for these too.
+Quick's captions are drawn (synthetic).
 Read with it: one learning rate for all batch sizes; add train.learning_rate to `vary` where the budget allows.
 Cost: quick, 5 minutes on 2 cores; standard (MNIST, MedPix), hours of a GPU; paper (CIFAR-10, ROCOv2), as --budget says.
 
@@ -14,9 +15,9 @@ Cost: quick, 5 minutes on 2 cores; standard (MNIST, MedPix), hours of a GPU; pap
 """
 
 from recstudy import Place, RunConfig, Search, TrainConfig, Tunable, main
-from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 from recstudy.data import Cifar10, Digits, MedPix, Mnist, PhantomCaptions, RocoV2
 from recstudy.models import HRM, TRM, HRMImage, ImageHRM, ViTRM
+from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 
 QUICK = TrainConfig(epochs=12, batch_size=32, learning_rate=4e-3, warmup=0.1, ema_decay=0.9)
 STANDARD = TrainConfig(epochs=10, learning_rate=1e-3, warmup=0.05)
@@ -70,7 +71,7 @@ study = Search(
         },
     },
     first={"quick": (), "standard": (), "paper": ({"family": "vitrm", "train.supervision_steps": 16},)},
-    budget={"quick": "24 runs", "standard": "60 runs", "paper": "100 runs"},
+    budget={"quick": "44 runs", "standard": "90 runs", "paper": "130 runs"},
     confirm=10,
     seeds={"quick": 2, "standard": 3, "paper": 3},
     report=[

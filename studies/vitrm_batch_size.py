@@ -11,9 +11,9 @@ Cost: quick, about 4 minutes on 2 cores; standard, an hour or two on one GPU; pa
 """
 
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Curve, LearningCurves, Table
 from recstudy.data import Cifar10, Cifar100, Digits
 from recstudy.models import ResNet, ViT, ViTRM
+from recstudy.report import Curve, LearningCurves, Table
 
 TABLE1, TABLE2 = published("002_table1_cifar10"), published("002_table2_cifar100")
 

@@ -9,9 +9,9 @@ Cost: quick, about 3 minutes on 2 cores; standard, a few GPU hours; paper, some 
 """
 
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Curve, HeatMap, LearningCurves, Table
 from recstudy.data import Cifar10, Digits
 from recstudy.models import ViTRM
+from recstudy.report import Curve, HeatMap, LearningCurves, Table
 
 FIGURES = published("002_ablation_fig2_fig3")
 AUGMENT = Augment(crop=4, flip=True, randaugment_ops=2, randaugment_magnitude=9, mixup=0.2, cutmix=1.0)

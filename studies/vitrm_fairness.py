@@ -15,10 +15,9 @@ Cost: quick, about 4 minutes on 2 cores; standard, 4 GPU hours; paper, about 100
 """
 
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, grid, main, published
-from recstudy.analysis import Curve, Differences, LearningCurves, Pareto, Table, Tuned
-from recstudy.analysis.spec import AnyPart
 from recstudy.data import Cifar10, Digits
 from recstudy.models import ResNet, ViTRM
+from recstudy.report import Curve, Differences, LearningCurves, Pareto, Part, Table, Tuned
 
 TABLE1 = published("002_table1_cifar10")
 SMALL = ViTRM(width=64, heads=4, layers=1, latent_tokens=8, patch=2, dropout=0.0)
@@ -41,7 +40,7 @@ def models(vitrm: ViTRM, epochs: int, times: dict[int, float]) -> dict[str, dict
     return made
 
 
-def report(batch: int, rate: float) -> list[AnyPart]:
+def report(batch: int, rate: float) -> list[Part]:
     """The tuned table first; then all of it; `batch` and `rate` are those of a closer look, seed by seed."""
     there = {"batch_size": batch, "learning_rate": rate}
     return [

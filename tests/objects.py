@@ -21,13 +21,16 @@ class ObjectStore:
 
     Args:
         port: of its server.
+        make: the bucket, which is not there yet.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, make: bool = True) -> None:
+        self.port = port
         endpoint = f"127.0.0.1:{port}"
         self.query = f"?scheme=http&endpoint_override={endpoint.replace(':', '%3A')}&region=us-east-1"
         self.fs = S3FileSystem(scheme="http", endpoint_override=endpoint, region="us-east-1", allow_bucket_creation=True)
-        self.fs.create_dir(BUCKET)
+        if make:
+            self.fs.create_dir(BUCKET)
 
     def uri(self, folder: str, bucket: str = BUCKET) -> str:
         return f"s3://{bucket}/{folder}{self.query}"

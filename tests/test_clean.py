@@ -1,12 +1,30 @@
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from recstudy.clean import reclaimable
 from recstudy.command import main
-from recstudy.records import Results, append_line, locked, write_json
+from recstudy.records import (
+    Failure,
+    PlanRecord,
+    Result,
+    Results,
+    RunFolder,
+    append_record,
+    clean,
+    locked,
+    write_json,
+    write_record,
+)
+from recstudy.records.clean import reclaimable
+from recstudy.records.schema import PlannedRun, TrialLine, VariantRecord
 
 
 @pytest.fixture
@@ -15,23 +33,33 @@ def results(tmp_path) -> Results:
     results = Results(tmp_path / "results").create()
     study = results.study("depths", "quick")
     names = ["done", "failed", "stopped", "cut", "busy"]
-    write_json(study / "plan.json", {"runs": [[0, seed, name] for seed, name in enumerate(names)]})
-    append_line(study / "trials-abc.jsonl", {"number": 0, "id": "trial"})
+    planned(study, *names)
+    trial = TrialLine(number=0, params={}, variant=VariantRecord(label="trial"), seed=0, id="trial")
+    append_record(study / "trials-abc.jsonl", trial)
     for name in (*names, "trial", "orphan"):
         folder = results.run(name)
         folder.path.mkdir(parents=True)
         folder.config.write_text("{}")
         (folder.path / "checkpoint-000001.pt").write_bytes(b"x" * 1000)
         (folder.path / ".epochs.jsonl.7.tmp").write_bytes(b"x" * 10)
-    results.run("done").finish({"status": "done"})
-    results.run("done").weights.write_bytes(b"w")
-    results.run("failed").fail({"class": "code"})
+    results.run("done").finish(Result(status="done", metrics={}))
+    for kept in (results.run("done").weights, results.run("done").answers, results.run("done").measured):
+        kept.write_bytes(b"kept")
+    results.run("failed").fail(Failure(error_class="code"))
     results.run("failed").hang_log(0).write_text("stack")
     write_json(results.run("stopped").stopped, {"epoch": 1})
     (results.root / "recstudy-4u1b").mkdir()
     (results.root / "recstudy-4u1b/state").write_bytes(b"x" * 100)
     (study / ".plan.json.7.tmp").write_bytes(b"x")
     return results
+
+
+def planned(study: Path, *names: str) -> None:
+    """A study of one variant, with a seed a run."""
+    runs = tuple(PlannedRun(0, seed, name) for seed, name in enumerate(names))
+    variants = (VariantRecord(label="all"),)
+    record = PlanRecord(study="depths", preset="quick", base={}, variants=variants, seeds=(0,), runs=runs, report=())
+    write_record(study / "plan.json", record)
 
 
 def found(results: Results, orphans: bool = False) -> dict[str, tuple[int, str]]:
@@ -88,18 +116,176 @@ def test_the_command_shows_first_and_removes_with_yes(results, capsys):
     assert found(results) == {"runs/busy/.epochs.jsonl.7.tmp": TEMPORARY}  # no longer busy
     assert results.states() == {"done": "done", "failed": "failed", "stopped": "stopped"}
     assert results.run("done").weights.exists()
-    assert sorted(os.listdir(results.root / "runs/cut")) == ["checkpoint-000001.pt", "config.json"]
+    assert sorted(os.listdir(results.root / "runs/cut")) == ["checkpoint-000001.pt", "config.json", "lock"]
     assert not results.run("orphan").path.exists()
+
+
+WORK = """
+import pathlib, sys
+from recstudy.records import Result, RunFolder, locked
+run = RunFolder(pathlib.Path(sys.argv[1]))
+with locked(run.lock, "a worker", wait=True):
+    for file in (run.config, run.weights):
+        file.write_text("of the worker")
+    print("holds it", flush=True)
+    sys.stdin.readline()
+    assert run.weights.read_text() == "of the worker"
+    run.finish(Result(status="done", metrics={}))
+"""
+
+
+@pytest.fixture
+def worker():
+    """A real process that begins a run, and ends it when it is told to."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def begin(run: RunFolder) -> Callable[[], int]:
+        command = [sys.executable, "-c", WORK, str(run.path)]
+        begun.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        assert begun[-1].stdout is not None
+        assert begun[-1].stdout.readline() == "holds it\n"
+        return lambda: begun[-1].communicate("\n") and begun[-1].returncode
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def remove_orphans(results: Results, capsys, code: str = "0") -> str:
+    with pytest.raises(SystemExit, match=code):
+        main(["clean", str(results.root), "--orphans", "--yes"])
+    told = capsys.readouterr()
+    return told.out + told.err
+
+
+def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, monkeypatch):
+    """After the plans were read and before all is listed, or the other way round."""
+    named = clean._named
+
+    def late(given: Results) -> set[str]:
+        plan("before")
+        names = named(given)
+        plan("after")
+        return names
+
+    def plan(name: str) -> None:
+        results.run(name).path.mkdir()
+        results.run(name).finish(Result(status="done", metrics={}))
+        planned(results.study(name, "quick"), name)
+
+    monkeypatch.setattr(clean, "_named", late)
+    remove_orphans(results, capsys)
+
+    assert {"before", "after"} <= results.states().keys()
+    assert not results.run("orphan").path.exists()
+
+
+def test_no_orphan_is_removed_while_a_driver_holds_a_study(results, capsys):
+    """It may have taken the orphan for finished, and has not written its plan yet."""
+    with results.holding("another", "quick"):
+        assert "another/quick is in use, and its runs may be named at any moment" in remove_orphans(results, capsys, "2")
+    assert results.run("orphan").path.exists()
+
+
+def test_a_driver_that_begins_while_runs_are_removed_waits_and_does_not_count_on_them(results):
+    seen: list[bool] = []
+
+    def drive() -> None:
+        with results.holding("another", "quick"):
+            seen.append(results.run("orphan").path.exists())
+
+    driver = threading.Thread(target=drive)
+    with results.cleaning():
+        driver.start()
+        while not (results.study("another", "quick") / "lock").exists():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        shutil.rmtree(results.run("orphan").path)
+        assert seen == []
+    driver.join()
+
+    assert seen == [False]
+
+
+def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, capsys, monkeypatch, worker):
+    """It comes when the first file is about to go."""
+    rmtree, ends = shutil.rmtree, []
+
+    def slow(path, *args, **kwargs):
+        if "orphan" in str(path):
+            ends.append(worker(results.run("orphan")))
+        rmtree(path, *args, **kwargs)
+
+    monkeypatch.setattr(shutil, "rmtree", slow)
+    remove_orphans(results, capsys)
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+
+    assert [end() for end in ends] == [0]
+    assert results.states()["orphan"] == "done"
+    assert results.run("orphan").weights.read_text() == "of the worker"
+    assert not (results.run("orphan").path / "checkpoint-000001.pt").exists()
+
+
+def test_a_checkpoint_that_a_run_goes_on_from_by_now_stays(results):
+    """The failed run was begun again after it had been listed, and interrupted."""
+    run = results.run("failed")
+    found = clean.reclaimable(results)
+    run.failure.unlink()
+
+    (checkpoint,) = (item for item in found if item.path == run.path / "checkpoint-000001.pt")
+    assert not clean._removed(results, checkpoint)
+    assert checkpoint.path.exists()
+
+
+def test_a_link_is_never_followed(results, capsys, tmp_path):
+    """A run that is a link, and one of its files: what they lead to belongs to somebody else."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "checkpoint-000001.pt").write_text("theirs")
+    (outside / "result.json").write_text('{"status": "done"}')
+    for linked in ("runs/linked", "runs/.linked", "recstudy-linked", "runs/orphan/linked"):
+        (results.root / linked).symlink_to(outside)
+
+    remove_orphans(results, capsys)
+
+    assert sorted(os.listdir(outside)) == ["checkpoint-000001.pt", "result.json"]
+    assert (results.root / "runs/linked").is_symlink()
+    assert not results.run("orphan").path.exists()
+
+
+def test_what_a_killed_cleaning_left_goes_with_the_next(results, capsys):
+    code = (
+        "import os, shutil, signal, sys\nfrom recstudy.command import main\n"
+        "shutil.rmtree = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "main(['clean', sys.argv[1], '--orphans', '--yes'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(results.root)], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = results.root.glob("runs/.orphan.*.tmp")
+    assert found(results)[str(left.relative_to(results.root))][1] == "left half-removed by a killed process"
+
+    remove_orphans(results, capsys)
+
+    assert not list(results.root.glob("runs/.*"))
 
 
 def test_the_runs_of_a_damaged_plan_are_not_taken_for_orphans(results, capsys):
     (results.study("depths", "quick") / "plan.json").write_text('{"runs": [[0')
 
     with pytest.raises(SystemExit, match="2"):
-        main(["clean", str(results.root), "--yes"])
+        main(["clean", str(results.root), "--orphans", "--yes"])
 
     assert "plan.json is damaged" in capsys.readouterr().err
     assert results.run("orphan").path.exists()
+
+
+def test_trials_after_a_damaged_line_are_not_taken_for_orphans(results, capsys):
+    log = results.study("depths", "quick") / "trials-abc.jsonl"
+    log.write_bytes(b'{"number": 0, "id\n' + log.read_bytes())
+
+    assert "line 1 of" in remove_orphans(results, capsys, "2")
+    assert results.run("trial").path.exists()
 
 
 def test_a_folder_that_is_no_results_folder_is_left_alone(tmp_path, capsys):

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recstudy.errors import StorageError
-from recstudy.files import append_line, read_json, read_lines, write_json, write_whole
+from recstudy.files import sweep, whole
+from recstudy.records.files import Log, append_line, read_json, read_lines, write_json, write_whole
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3), max_size=6), st.data())
@@ -57,7 +59,7 @@ def test_a_write_killed_half_way_leaves_the_old_file(tmp_path):
     path = tmp_path / "values.json"
     write_whole(path, "old")
     code = (
-        "import os, sys, signal, pathlib\nfrom recstudy import files\n"
+        "import os, sys, signal, pathlib\nfrom recstudy.records import files\n"
         "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"files.write_whole(pathlib.Path({str(path)!r}), 'new')"
     )
@@ -79,7 +81,7 @@ def test_a_log_is_read_up_to_its_first_damaged_line(tmp_path):
     assert read_lines(tmp_path / "log") == [{"epoch": 0}]
 
 
-PAUSES = "recstudy.files.PAUSES"
+PAUSES = "recstudy.records.files.PAUSES"
 
 
 @pytest.fixture
@@ -158,6 +160,80 @@ def test_what_does_not_pass_by_itself_fails_at_once(tmp_path, monkeypatch):
         append_line(tmp_path / "log", {"epoch": 0})
 
     assert time.monotonic() - started < 30
+
+
+def test_a_line_whose_flush_fails_stands_there_once(tmp_path, fast, monkeypatch):
+    """The write went well, and the disk says only then that it could not keep it: twice, and then it does."""
+    failing, flush = [errno.EIO, errno.EIO], os.fsync
+
+    def fsync(file: int) -> None:
+        if failing:
+            raise OSError(failing.pop(), "Input/output error")
+        flush(file)
+
+    log = tmp_path / "log"
+    append_line(log, {"epoch": 0})
+    monkeypatch.setattr(os, "fsync", fsync)
+    failing[:] = [errno.EIO, errno.EIO]
+
+    append_line(log, {"epoch": 1})
+    append_line(log, {"epoch": 2})
+
+    assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}, {"epoch": 2}]
+
+
+def test_a_log_is_read_on_from_where_the_last_look_ended(tmp_path):
+    log = Log(tmp_path / "log")
+    assert (log.read(), log.begun, log.changed) == ([], False, 0.0)
+    append_line(log.path, {"epoch": 0})
+    assert (log.read(), log.begun) == ([{"epoch": 0}], True)
+    with open(log.path, "a") as file:
+        file.write('{"epoch": 1}\n{"epoch"')
+    assert (log.read(), log.begun) == ([{"epoch": 1}], False)
+    with open(log.path, "a") as file:
+        file.write(": 2}\n")
+    assert log.read() == [{"epoch": 2}]
+    assert log.offset == log.path.stat().st_size
+    write_whole(log.path, '{"epoch": 5}\n')
+    assert (log.read(), log.begun) == ([{"epoch": 5}], True)
+    with open(log.path, "a") as file:
+        file.write('7\n{"epoch": 6}\n')
+    assert log.read() == log.read() == []  # a line that is no object is damaged, and ends what can be read
+
+
+def test_a_link_is_followed_only_where_that_is_wanted(tmp_path):
+    append_line(tmp_path / "outside", {"epoch": 0})
+    (tmp_path / "log").symlink_to(tmp_path / "outside")
+    assert read_lines(tmp_path / "log") == [{"epoch": 0}]
+    with pytest.raises(OSError, match="symbolic links"):
+        Log(tmp_path / "log", follow=False).read()
+
+
+def test_a_folder_is_there_whole_or_as_it_was(tmp_path):
+    """A real process, killed before the rename; the next one sweeps what it left, and takes the old one's place."""
+    path = tmp_path / "entry"
+    with whole(path) as folder:
+        folder.mkdir()
+        (folder / "old").write_text("old")
+    code = (
+        "import os, sys, signal, pathlib\nfrom recstudy import files\n"
+        "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"with files.whole(pathlib.Path({str(tmp_path / 'other')!r})) as folder:\n"
+        "    folder.mkdir()\n    (folder / 'half').write_text('new')"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert len(list(tmp_path.glob(".other.*.tmp/half"))) == 1
+    sweep(tmp_path / "other")
+
+    with pytest.raises(FileNotFoundError, match="No such file"), whole(path):
+        pass  # made nothing
+    assert os.listdir(path) == ["old"]
+    with whole(path) as folder:
+        folder.mkdir()
+        (folder / "new").write_text("new")
+
+    assert os.listdir(path) == ["new"]
+    assert os.listdir(tmp_path) == ["entry"]
 
 
 def append_line_below(path: Path, line: dict) -> None:

@@ -1,22 +1,26 @@
 import errno
 import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from recstudy import locks
 from recstudy.errors import StorageError
-from recstudy.locks import held, locked
+from recstudy.files import discard
+from recstudy.records import locks
+from recstudy.records.locks import held, locked
 
 HOLD = """
 import fcntl, pathlib, sys, time
-from recstudy import locks
+from recstudy.records import locks
+from recstudy.files import discard
 locks.BEAT = 0.1
 with locks.locked(pathlib.Path(sys.argv[1]), "process 7 on moon"):
     print("held", flush=True)
@@ -109,3 +113,90 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
     with pytest.raises(StorageError, match=r"its file system has no locks. Mount it with locks"), locked(tmp_path / "lock", "me"):
         pass
+
+
+TURN = """
+import os, pathlib, shutil, sys, time
+from recstudy.records.locks import locked
+lock = pathlib.Path(sys.argv[1])
+print("asks", flush=True)
+with locked(lock, "process", wait=True):
+    (lock.parent / "mine").write_text(str(os.getpid()))
+    print("held", flush=True)
+    sys.stdin.readline()
+    print(sorted(os.listdir(lock.parent)), flush=True)
+"""
+
+
+def turn(lock: Path) -> subprocess.Popen[str]:
+    """Another process that asks for the lock, holds it until it is told to end, and then says what lies beside it."""
+    command = [sys.executable, "-c", TURN, str(lock)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "asks\n"
+    return process
+
+
+def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
+    """The holder removes the folder, as cleaning does; who waited makes it anew, and whoever comes next waits for it."""
+    lock = tmp_path / "run/lock"
+    with locked(lock, "who removes it"):
+        second = turn(lock)
+        time.sleep(1)  # it has the file open by now, and waits
+        discard(lock.parent)
+    with second:
+        assert second.stdout.readline() == "held\n"
+        assert held(lock)
+        with pytest.raises(StorageError, match="in use by process"), locked(lock, "me"):
+            pass
+        assert second.communicate("\n")[0] == "['lock', 'mine']\n"
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_file_that_is_removed_between_opening_and_locking_is_nobodys(tmp_path, monkeypatch):
+    """The holder removes the folder and ends in just that moment; a third one then finds the second's lock."""
+    lock, holder, flock = tmp_path / "run/lock", ExitStack(), fcntl.flock
+    holder.enter_context(locked(lock, "who removes it"))
+
+    def late(file: int, how: int) -> None:
+        monkeypatch.setattr(locks.fcntl, "flock", flock)
+        discard(lock.parent)
+        holder.close()
+        flock(file, how)
+
+    monkeypatch.setattr(locks.fcntl, "flock", late)
+    with locked(lock, "second", wait=True):
+        assert json.loads(lock.read_text())["holder"] == "second"
+        assert held(lock)
+        with pytest.raises(StorageError, match="in use by second"), locked(lock, "third"):
+            pass
+
+
+def test_one_of_many_that_make_and_remove_it_holds_it(tmp_path):
+    """Eight threads, each with its own file: a folder is never removed under one that holds its lock."""
+    folder, missed = tmp_path / "run", []
+
+    def work(name: str) -> None:
+        for _ in range(20):
+            with locked(folder / "lock", name, wait=True):
+                (folder / "name").write_text(name)
+                time.sleep(0.001)
+                if (folder / "name").read_text() != name:
+                    missed.append(name)
+                discard(folder)
+
+    threads = [threading.Thread(target=work, args=(str(at),)) for at in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert missed == []
+    assert not folder.exists()
+
+
+def test_asking_whether_a_lock_is_held_disturbs_nobody_who_asks(tmp_path):
+    (tmp_path / "lock").touch()
+    with open(tmp_path / "lock") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        assert not held(tmp_path / "lock")

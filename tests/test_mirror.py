@@ -2,15 +2,15 @@ import pickle
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from recstudy import mirror, stores
 from recstudy.errors import ConfigError, StorageError
-from recstudy.files import append_line, write_json
-from recstudy.mirror import Mirror, scratch
-from recstudy.records import Results
+from recstudy.records import Result, Results, mirror, stores
+from recstudy.records.files import append_line, write_json
+from recstudy.records.mirror import Mirror, scratch
 
 
 @pytest.fixture(params=["s3", "folder", "fsspec"])
@@ -50,6 +50,20 @@ def test_what_one_machine_sends_another_fetches(two, tmp_path):
     other = Mirror(there.uri, tmp_path / "c")
     other.pull()
     assert set(files(other.root)) == {"runs/x/result.json", "runs/x/epochs.jsonl"}
+
+
+def test_answers_are_fetched_when_they_are_asked_for(uri, tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "scratch"))
+    sender = Mirror(uri, tmp_path / "sender")
+    fill(sender.root, result_json="{}", answers_npz="four megabytes", mistakes_npz="few")
+    sender.push(sender.root)
+
+    results = Results(uri).pull()
+
+    assert set(files(results.root / "runs/x")) == {"result.json", "mistakes.npz"}
+    assert results.fetched(results.run("x").answers).read_text() == "four megabytes"
+    assert "answers.npz" in files(results.pull().root / "runs/x")
+    assert not results.fetched(results.run("y").answers).exists()
 
 
 def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
@@ -95,6 +109,55 @@ def test_another_process_here_fetches_only_what_is_not_the_same(object_store, tm
     after.pull()
 
     assert (kept.stat().st_ino, torn.read_text()) == (inode, "{}")  # a file that is fetched is a new one
+
+
+def twice_within_a_second(store: Mirror, key: str, between: Callable[[], None]) -> bool:
+    """Whether an object was written two times with something between, all within one second."""
+    time.sleep(1 - time.time() % 1)
+    store.write(key, b"old")
+    before = store.fs.get_file_info(key).mtime_ns
+    between()
+    store.write(key, b"new")
+    return bool(before == store.fs.get_file_info(key).mtime_ns)
+
+
+def test_what_changes_within_the_second_in_which_it_was_fetched_is_fetched_again(object_store, tmp_path):
+    """A store's times are whole seconds, and both have the same size."""
+    here, there = (Mirror(object_store.uri(tmp_path.name), tmp_path / name) for name in "ab")
+    key = here.key(here.root / "runs/x/config.json")
+
+    assert any(twice_within_a_second(here, key, there.pull) for _ in range(20))
+    there.pull()
+
+    assert (there.root / "runs/x/config.json").read_text() == "new"
+
+
+def test_what_is_sent_again_has_another_time(object_store, tmp_path, monkeypatch):
+    """So that a reader sees it whose clock is ahead of the store's, and who takes for settled what is not."""
+    monkeypatch.setattr(mirror, "YOUNG_S", -60.0)
+    here, there = (Mirror(object_store.uri(tmp_path.name), tmp_path / name) for name in "ab")
+    fill(here.root, config_json="old")
+    here.push(here.root)
+    there.pull()
+    fill(here.root, config_json="new")
+    here.push(here.root)
+    there.pull()
+
+    assert (there.root / "runs/x/config.json").read_text() == "new"
+
+
+def test_what_was_fetched_long_after_its_time_is_not_fetched_again(object_store, tmp_path, monkeypatch):
+    monkeypatch.setattr(mirror, "YOUNG_S", 0.5)
+    here, there = (Mirror(object_store.uri(tmp_path.name), tmp_path / name) for name in "ab")
+    fill(here.root, config_json="c")
+    here.push(here.root)
+    time.sleep(2)
+    there.pull()
+    inode = (there.root / "runs/x/config.json").stat().st_ino
+
+    Mirror(there.uri, there.root).pull()
+
+    assert (there.root / "runs/x/config.json").stat().st_ino == inode
 
 
 def test_a_result_is_never_there_without_its_files(tmp_path, monkeypatch):
@@ -194,7 +257,7 @@ def test_results_on_a_store_are_the_same_wherever_they_travel(object_store, tmp_
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "here"))
     results = Results(uri).create()
     with results.changing(results.run("x").result):
-        write_json(results.run("x").result, {"status": "done"})
+        results.run("x").finish(Result(status="done", metrics={}))
     packed = pickle.dumps(results)
 
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "there"))

@@ -7,8 +7,8 @@ import pytest
 
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.clean import reclaimable
 from recstudy.records import Results
+from recstudy.records.clean import reclaimable
 
 SAMPLES = sorted(path.parent for path in Path(__file__).parent.glob("records/*/recstudy.json"))
 
@@ -22,10 +22,10 @@ def test_a_study_of_an_older_version_is_read(results):
     study = load_study(results, "sample", "quick")
 
     done, failed = study.rows
-    assert (done["status"], failed["status"]) == ("done", "failed")
-    assert 0 <= done["top1_accuracy"] <= 100
-    assert done["params"] == 905
-    assert (failed["error_class"], failed["attempts"]) == ("code", 1)
+    assert (done.status, failed.status) == ("done", "failed")
+    assert 0 <= done.value("top1_accuracy") <= 100
+    assert done.value("params") == 905
+    assert (failed.error_class, failed.attempts) == ("code", 1)
     assert list(study.epochs([0])["epoch"]) == [0, 1, 2]
 
 

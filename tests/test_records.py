@@ -1,10 +1,24 @@
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from recstudy.errors import StorageError
-from recstudy.records import Results, RunFolder, append_line, read_json, read_lines, write_json, write_whole
+from recstudy.records import (
+    Attempt,
+    EpochLine,
+    Failure,
+    Result,
+    Results,
+    RunFolder,
+    append_line,
+    read_json,
+    read_lines,
+    read_log,
+    write_json,
+    write_whole,
+)
 
 
 def test_epochs_from_a_resumed_one_on_are_dropped(tmp_path):
@@ -21,7 +35,7 @@ def test_a_result_ends_a_failure(tmp_path):
     folder = RunFolder(tmp_path)
     write_json(folder.failure, {"class": "code"})
 
-    folder.finish({"status": "done"})
+    folder.finish(Result(status="done", metrics={}))
 
     assert folder.finished
     assert not folder.failure.exists()
@@ -29,8 +43,8 @@ def test_a_result_ends_a_failure(tmp_path):
 
 def test_states_tell_finished_from_failed_and_stopped(tmp_path):
     results = Results(tmp_path / "results").create()
-    results.run("a").finish({"status": "done"})
-    results.run("b").fail({"class": "code"})
+    results.run("a").finish(Result(status="done", metrics={}))
+    results.run("b").fail(Failure(error_class="code"))
     (results.root / "runs/c").mkdir()
     write_json(results.run("d").stopped, {"epoch": 3})
 
@@ -38,7 +52,10 @@ def test_states_tell_finished_from_failed_and_stopped(tmp_path):
 
 
 def test_what_was_stopped_is_no_longer_so_once_it_is_begun_again_or_ends(tmp_path):
-    for ends in (lambda folder: folder.begin({"started": "now"}), lambda folder: folder.finish({"status": "done"})):
+    for ends in (
+        lambda folder: folder.begin(Attempt(started="now")),
+        lambda folder: folder.finish(Result(status="done", metrics={})),
+    ):
         folder = RunFolder(tmp_path)
         write_json(folder.stopped, {"epoch": 3})
 
@@ -50,20 +67,20 @@ def test_what_was_stopped_is_no_longer_so_once_it_is_begun_again_or_ends(tmp_pat
 def test_an_attempt_that_left_a_drained_node_and_its_successor_are_one(tmp_path):
     folder = RunFolder(tmp_path)
     for commit in ("b", "a", "b", None):
-        folder.begin({"started": "2026-01-01T00:00:00+00:00", "commit": commit})
-    folder.drained({"ended": "2020-01-01T00:00:00+00:00"})  # by a clock that is wrong
+        folder.begin(Attempt(started="2026-01-01T00:00:00+00:00", commit=commit))
+    folder.drained("2020-01-01T00:00:00+00:00")  # by a clock that is wrong
 
     assert folder.tries == 3
-    assert folder.commits == ["b", "a"]
+    assert folder.told("commit") == ["b", "a"]
 
 
 def test_a_failure_says_its_format_and_how_often_it_was_tried(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.begin({"started": "now"})
+    folder.begin(Attempt(started="now"))
 
-    folder.fail({"class": "code", "error": "it broke"})
+    folder.fail(Failure(error_class="code", error="it broke"))
 
-    assert read_json(folder.failure) == {"format": 1, "class": "code", "error": "it broke", "attempts": 1}
+    assert read_json(folder.failure) == {"format": 1, "class": "code", "error": "it broke", "traceback": "", "attempts": 1}
 
 
 @pytest.mark.parametrize("content", ['{"status": "do', "{}", "[]", ""])
@@ -74,6 +91,26 @@ def test_a_damaged_result_is_no_result(tmp_path, content):
 
     assert not folder.finished
     assert results.states() == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("3", "it must be an object"),
+        ("[]", "it must be an object"),
+        ('{"format": "x"}', "format must be a whole number"),
+        ("{", "JSON"),
+    ],
+)
+def test_a_damaged_marker_is_named_and_how_to_mend_it(tmp_path, content, words):
+    """Removed, as other damaged records are, it would leave a folder of another program."""
+    (tmp_path / "recstudy.json").write_text(content)
+
+    with pytest.raises(StorageError, match=rf'recstudy\.json is damaged: .*{words}.*Write {{"format": 1}} into it'):
+        Results(tmp_path).create()
+
+    (tmp_path / "recstudy.json").write_text('{"format": 1}')
+    Results(tmp_path).create()
 
 
 def test_records_of_a_newer_version_are_left_alone(tmp_path):
@@ -94,7 +131,7 @@ def test_what_a_killed_worker_left_is_swept(tmp_path):
     folder.sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000002.pt"]
 
-    folder.finish({"status": "done"})
+    folder.finish(Result(status="done", metrics={}))
     folder.sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
@@ -117,6 +154,62 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
 
 def test_records_are_json_that_other_programs_read(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.finish({"status": "done", "metrics": {"top1_accuracy": 93.1}})
+    folder.finish(Result(status="done", metrics={"top1_accuracy": 93.1}))
 
     assert json.loads(folder.result.read_text())["format"] == 1
+
+
+def filled(folder: RunFolder) -> dict[str, str]:
+    """Put a finished run's files there; their contents by name."""
+    contents = {
+        name: f"of {name}" for name in ("config.json", "epochs.jsonl", "result.json", "weights.safetensors", "answers.npz")
+    }
+    for name, content in contents.items():
+        write_whole(folder.path / name, content)
+    (folder.path / "lock").touch()
+    return contents
+
+
+def test_a_run_that_is_to_be_run_again_keeps_all_its_records(tmp_path):
+    folder = RunFolder(tmp_path)
+    for number in (1, 2):
+        contents = filled(folder)
+
+        folder.set_aside()
+
+        assert {file.name: file.read_text() for file in (tmp_path / f"attempt-{number}").iterdir()} == contents
+        assert folder.earlier == number
+        assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"lock"}
+
+
+@pytest.mark.parametrize("moves", range(6))
+def test_a_process_that_dies_while_it_sets_a_run_aside_loses_nothing(tmp_path, monkeypatch, moves):
+    """After each number of moves: the run is finished as before, or it is not and the next worker moves what is left."""
+    folder, done, rename = RunFolder(tmp_path), [], Path.rename
+    contents = filled(folder)
+
+    def dying(path: Path, target: Path) -> Path:
+        if len(done) == moves:
+            raise KeyboardInterrupt("here")
+        done.append(path)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", dying)
+    with pytest.raises(KeyboardInterrupt, match="here"):
+        folder.set_aside()
+    monkeypatch.undo()
+
+    assert folder.result.exists() == (moves == 0)
+    folder.sweep()
+    assert {file.name: file.read_text() for file in (tmp_path / "attempt-1").iterdir()} == contents
+    assert (folder.earlier, folder.result.exists()) == (1, False)
+
+
+@pytest.mark.parametrize("line", ['{"train_loss": 1.0}', "[]", '{"epoch": "1"}', '{"epoch": null}'])
+def test_a_run_goes_on_past_a_damaged_line_of_its_epochs(tmp_path, line):
+    folder = RunFolder(tmp_path)
+    folder.epochs.write_text(f'{{"epoch": 0}}\n{line}\n{{"epoch": 1}}\n{{"epoch": 2}}\n')
+
+    folder.keep_epochs(below=2)
+
+    assert [line.epoch for line in read_log(folder.epochs, EpochLine)] == [0, 1]

@@ -1,7 +1,7 @@
 import pytest
 
 from recstudy.errors import ConfigError
-from recstudy.registry import Registry
+from recstudy.plugins import Registry
 
 
 def test_an_unknown_name_lists_the_known_and_the_nearest():

@@ -17,6 +17,7 @@ from recstudy.models.networks.vq_file import load_tokenizer
 from recstudy.models.vq import VQ
 from recstudy.train.prepared import image_codes, image_tokenizer
 
+MIXER = Path(__file__).parent / "plugins/mixer/mixer_study.py"
 MAIN = "from recstudy.command import main; main()"
 SMALL = {"codes": 4, "codebook": 16, "width": 16, "layers": 1, "heads": 2}
 FIELDS = [f"--set=tokenizer.{name}={value}" for name, value in SMALL.items()]
@@ -106,6 +107,11 @@ def test_what_is_stopped_leaves_nothing(home):
     [
         (["medpx", "a"], "ConfigError: no data set 'medpx': there are captions, "),
         (["digits", "a"], "ConfigError: standin-vq needs images of 3x8x8, but those of Digits are 1x8x8\n"),
+        (["scans", "a", "--plugin", str(MIXER)], "ConfigError: standin-vq needs images of 3x8x8, but those of Scans are 1x8x8\n"),
+        (
+            ["scans", "a", "--plugin", "nowhere.py"],
+            "ConfigError: nowhere.py is not there. Give the file of a study, or a module, ",
+        ),
         (["cifar10", "a", "--set=tokenizer.size=64"], "standin-vq needs images of 3x64x64, but those of CIFAR-10 are 3x32x32"),
         (["medpix", "a", "--set=data.sise=64"], "ConfigError: no field 'data.sise': MedPix has allow_missing, "),
         (["medpix", "a", "--set=tokenizer.patch=9"], "tokenizer: patch must divide the image's 224x224 pixels, but got 9"),

@@ -1,51 +1,31 @@
-"""The reading half: folders of records in, tables and figures out. Loads neither torch nor Ray."""
+"""The reading half: folders of records in, tables and figures out. Loads neither torch nor Ray.
 
-from recstudy.analysis.spec import (
-    Alignment,
-    Arithmetic,
-    AttentionMaps,
-    Best,
-    Captions,
-    Curve,
-    Differences,
-    Effects,
-    ExpertLoad,
-    ExpertPath,
-    HeatMap,
-    History,
-    Importance,
-    Interactions,
-    LearningCurves,
-    LossTrace,
-    Mistakes,
-    ParallelCoordinates,
-    Pareto,
-    Slices,
-    Table,
-    Tuned,
-)
+The parts of a report are here as in `recstudy.report`, and what a kind of your own is made from.
+"""
 
-__all__ = [
-    "Alignment",
-    "Arithmetic",
-    "AttentionMaps",
-    "Best",
-    "Captions",
-    "Curve",
-    "Differences",
-    "Effects",
-    "ExpertLoad",
-    "ExpertPath",
-    "HeatMap",
-    "History",
-    "Importance",
-    "Interactions",
-    "LearningCurves",
-    "LossTrace",
-    "Mistakes",
-    "ParallelCoordinates",
-    "Pareto",
-    "Slices",
-    "Table",
-    "Tuned",
-]
+from typing import TYPE_CHECKING, Any
+
+from recstudy.plugins import named
+from recstudy.report import *  # noqa: F403
+from recstudy.report import __all__ as PARTS_OF_REPORTS
+
+if TYPE_CHECKING:
+    from recstudy.analysis.answers import answers_of
+    from recstudy.analysis.cells import Cell, TableData, TableRow, cell_of_values
+    from recstudy.analysis.figures.drawn import Drawn
+    from recstudy.analysis.frame import StudyRecords
+
+PLACES = {  # these load pandas or Plotly, which a study's file does without
+    **dict.fromkeys(("Cell", "TableData", "TableRow", "cell_of_values"), "recstudy.analysis.cells"),
+    "Drawn": "recstudy.analysis.figures.drawn",
+    "answers_of": "recstudy.analysis.answers",
+    "StudyRecords": "recstudy.analysis.frame",
+}
+
+__all__ = [*PARTS_OF_REPORTS, "Cell", "Drawn", "StudyRecords", "TableData", "TableRow", "answers_of", "cell_of_values"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PLACES:
+        raise AttributeError(f"module 'recstudy.analysis' has no attribute {name!r}")
+    return named(f"{PLACES[name]}:{name}")

@@ -12,16 +12,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from recstudy.analysis.captions import made_notes
-from recstudy.analysis.examples import IMAGES, Images, damaged, finished, gather, read_kept
+from recstudy.analysis.caveats import made_notes
+from recstudy.analysis.examples import Images, damaged, kept_entries, read_kept
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import DASH
-from recstudy.analysis.spec import Alignment
 from recstudy.analysis.stats import mean_interval
-from recstudy.errors import StorageError
 from recstudy.papers import Target
 from recstudy.records import Json
+from recstudy.report import Alignment
+from recstudy.report.names import DASH
 
 MOST = 6  # variants: more violins do not fit side by side
 PAIRS = "alignment.json"
@@ -53,26 +52,16 @@ class Aligned:
 
 def alignment_data(records: StudyRecords, spec: Alignment, most: int = MOST) -> Aligned:
     """The pairs of the first finished seed of each of the `most` best variants, and those that the paper prints."""
-    found, notes = finished(records, spec.where, PAIRS, most)
-    rows: list[Json] = []
-    images: Images = {}
-    for index, run in found.items():
-        data, folder = records.variants[index]["data"], records.results.run(run["id"]).path
-        try:
-            pairs = read_pairs(folder / PAIRS)
-        except StorageError as damage:
-            notes.append(f"{run['label']}: {damage}")
-            continue
-        rows += [{"data": data, "variant": index, "seed": run["seed"], **pair} for pair in pairs]
-        notes += gather(images, data, folder / IMAGES, run["label"])
-    if not rows:
-        return Aligned(pd.DataFrame(columns=COLUMNS), {}, tuple(notes), ())
-    ours = labelled(records, pd.DataFrame(rows)).assign(published=False, source="")
+    kept = kept_entries(records, spec.where, PAIRS, most, read_pairs)
+    if not kept.rows:
+        return Aligned(pd.DataFrame(columns=COLUMNS), {}, kept.notes, ())
+    ours = labelled(records, pd.DataFrame(kept.rows)).assign(published=False, source="")
     theirs = pd.DataFrame(printed_pairs(spec.targets), columns=COLUMNS)
-    notes += [] if theirs.empty else ["the published pairs are of other images and other weights: not comparable"]
+    other = () if theirs.empty else ("the published pairs are of other images and other weights: not comparable",)
     frame = pd.concat([ours, theirs], ignore_index=True)[COLUMNS]
     frame = frame.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published have none
-    return Aligned(frame, images, tuple(notes), (RATIO, *made_notes(records, list(found), ("text", "image"))))
+    told = made_notes(records, kept.variants, ("text", "image"))
+    return Aligned(frame, kept.images, (*kept.notes, *other), (RATIO, *told))
 
 
 def read_pairs(path: Path) -> list[Json]:

@@ -1,4 +1,4 @@
-"""How far a moving average of the weights looks back: said of plans before they run (`study/hints.py`), and by the audit."""
+"""How far a moving average of the weights looks back: said of plans before they run (`study/advice.py`), and by the audit."""
 
 
 def averaged_steps(decay: float) -> float:

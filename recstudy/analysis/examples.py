@@ -7,21 +7,22 @@ captions.npz     `images` (n, C, H, W) of 0-255 and their `rows` in the test set
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from recstudy.analysis.captions import made_notes, warnings
+from recstudy.analysis.caveats import made_notes, warnings
 from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
 from recstudy.analysis.figures.mosaic import Pixels
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spec import Captions
+from recstudy.analysis.rows import Row
 from recstudy.errors import StorageError
 from recstudy.records import Json, read_json
+from recstudy.report import Captions
 
 MOST = 6  # variants: more do not fit on a page
 TEXTS, IMAGES = "captions.json", "captions.npz"
@@ -29,6 +30,16 @@ COLUMNS = ["data", "row", "variant", "label", "seed", "references", "hypothesis"
 WORD = re.compile(r"\w+")
 
 Images = dict[tuple[str, int], Pixels]  # by the data set's title and the row in its test split
+T = TypeVar("T")
+
+
+class Kept(NamedTuple):
+    """What runs kept of captions: entries with their `data`, `variant` and `seed`, images, what to say first, the variants."""
+
+    rows: list[Json]
+    images: Images
+    notes: tuple[str, ...]
+    variants: list[int]
 
 
 @dataclass(frozen=True)
@@ -46,23 +57,28 @@ class Examples:
 
 def captions_data(records: StudyRecords, spec: Captions, most: int = MOST) -> Examples:
     """The first `spec.most` images of each data set, by the first finished seed of each of the `most` best variants."""
-    found, notes = finished(records, spec.where, TEXTS, most)
+    kept = kept_entries(records, spec.where, TEXTS, most, lambda path: list(map(_counted, read_captions(path)[: spec.most])))
+    frame = labelled(records, pd.DataFrame(kept.rows))[COLUMNS] if kept.rows else pd.DataFrame(columns=COLUMNS)
+    return Examples(frame, kept.images, kept.notes, made_notes(records, kept.variants, ("decode", "text", "image")))
+
+
+def kept_entries(records: StudyRecords, where: Json, file: str, most: int, read: Callable[[Path], Sequence[Json]]) -> Kept:
+    """What `read` gives of this file of each of the runs that `finished` chooses, with the runs' images."""
+    found, notes = finished(records, where, file, most)
     rows: list[Json] = []
     images: Images = {}
     for index, run in found.items():
-        data, folder = records.variants[index]["data"], records.results.run(run["id"]).path
+        data, folder = records.variants[index].data, records.results.run(run.id).path
         try:
-            kept = read_captions(folder / TEXTS)[: spec.most]
+            rows += [{"data": data, "variant": index, "seed": run.seed, **entry} for entry in read(folder / file)]
         except StorageError as damage:
-            notes.append(f"{run['label']}: {damage}")
+            notes.append(f"{run.label}: {damage}")
             continue
-        rows += [{"data": data, "variant": index, "seed": run["seed"], **_counted(example)} for example in kept]
-        notes += gather(images, data, folder / IMAGES, run["label"])
-    frame = labelled(records, pd.DataFrame(rows))[COLUMNS] if rows else pd.DataFrame(columns=COLUMNS)
-    return Examples(frame, images, tuple(notes), made_notes(records, list(found), ("decode", "text", "image")))
+        notes += _gather(images, data, folder / IMAGES, run.label)
+    return Kept(rows, images, tuple(notes), list(found))
 
 
-def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[dict[int, Json], list[str]]:
+def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[dict[int, Row], list[str]]:
     """The first finished run with this file of each of the `most` best variants, and what must be said before them."""
     runs = {index: records.first_run(index, file, ("done",)) for index in records.chosen(where)}
     found = {index: run for index, run in runs.items() if run is not None}
@@ -70,7 +86,7 @@ def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[
     return chosen, [*warnings(records), *cut_note(records, len(found), most)]
 
 
-def gather(images: Images, data: str, path: Path, label: str) -> list[str]:
+def _gather(images: Images, data: str, path: Path, label: str) -> list[str]:
     """Add a run's images; a note where they cannot be read."""
     try:
         images |= {(data, row): image for row, image in read_images(path).items() if (data, row) not in images}
@@ -110,20 +126,28 @@ def read_images(path: Path) -> dict[int, Pixels]:
     Raises:
         StorageError: the file is damaged. The message names it.
     """
+
+    def images(archive: Mapping[str, Any]) -> dict[int, Pixels]:
+        return dict(zip(map(int, archive["rows"]), pictures(archive["images"], archive["rows"]), strict=True))
+
+    return read_archive(path, images)
+
+
+def read_archive(path: Path, take: Callable[[Mapping[str, Any]], T]) -> T:
+    """What `take` gives of a run's arrays; where it cannot, they are damaged (StorageError)."""
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:  # of a path it may leave the file open
-            rows, images = archive["rows"], archive["images"]
-        if (
-            images.ndim != 4
-            or images.shape[1] not in (1, 3)
-            or images.dtype != np.uint8
-            or len(rows) != len(images)
-            or 0 in images.shape[1:]
-        ):
-            raise ValueError(f"{len(rows)} rows with images {images.dtype} {images.shape}")
-        return {int(row): image.transpose(1, 2, 0) for row, image in zip(rows, images, strict=True)}
+            return take(archive)
     except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good
         raise damaged(path, f"{type(error).__name__}: {error}".partition("\n")[0]) from None
+
+
+def pictures(images: Any, *beside: Any) -> list[Pixels]:
+    """Kept images (n, C, H, W) as (H, W, C) each; ValueError where they are none, or not as many as what is `beside` them."""
+    fit = images.ndim == 4 and images.shape[1] in (1, 3) and images.dtype == np.uint8 and 0 not in images.shape[1:]
+    if not fit or any(len(one) != len(images) for one in beside):
+        raise ValueError(f"{len(beside[0])} rows with images {images.dtype} {images.shape}")
+    return [image.transpose(1, 2, 0) for image in images]
 
 
 def damaged(path: Path, reason: str) -> StorageError:

@@ -3,41 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 
-from recstudy.analysis.cards import captions_html
-from recstudy.analysis.examples import captions_data
-from recstudy.analysis.facts import summary
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.page import facts, words_table
-from recstudy.analysis.parts import draw, table_words, title
 from recstudy.analysis.report import studies_at
-from recstudy.analysis.spec import REPORT, AnyPart, Captions, Tabular
-from recstudy.analysis.tables import markup
-from recstudy.analysis.tables.latex import latex
+from recstudy.analysis.shown import heading
+from recstudy.analysis.summary import summary
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.plugins import reading
+from recstudy.report import Part
+from recstudy.report.parts import Undrawable
 
-OURS = ("undefined", "measured", "unavailable", "tokenizers", "variant")  # of the reading half, not of the run
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A part that a notebook shows: `frame` has its numbers in full precision, `markdown` and `latex` print it."""
-
-    frame: pd.DataFrame
-    html: str
-    markdown: str = ""
-    latex: str = ""
-
-    def _repr_html_(self) -> str:
-        return self.html
-
-    def __repr__(self) -> str:
-        return self.markdown or repr(self.frame)
+OURS = ("undefined", "measured", "unavailable", "tokenizers", "answers", "later", "variant")  # of reading, not of the run
 
 
 @dataclass(frozen=True)
@@ -57,41 +38,39 @@ class Loaded:
         frame = self.records.epochs(range(len(self.records.variants)))
         if frame.empty:
             return pd.DataFrame(columns=["label", "seed", "id", "epoch"])
-        labels = frame["variant"].map([variant["label"] for variant in self.records.variants].__getitem__)
+        labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
         frame.insert(0, "label", labels)
         return frame.drop(columns="variant")
 
     @cached_property
-    def parts(self) -> dict[str, AnyPart]:
+    def parts(self) -> dict[str, Part]:
         """The parts of the report by name."""
-        return {spec.name: spec for spec in REPORT.validate_python(self.records.plan["report"])}
+        return {part.name: part for part in self.records.parts}
 
-    def __getitem__(self, name: str) -> Shown | go.Figure:
+    def __getitem__(self, name: str) -> Any:
         if name not in self.parts:
             raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
         return self.show(self.parts[name])
 
-    def show(self, part: AnyPart) -> Shown | go.Figure:
+    def show(self, part: Part) -> Any:
         """Any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
 
+        A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by `markdown` and
+        `latex`.
+
         Raises:
-            ConfigError: it names what the study does not have.
+            ConfigError: it names what the study does not have, or cannot be drawn here.
         """
-        if isinstance(part, Tabular):
-            page, numbers = table_words(self.records, part)
-            return Shown(pd.read_csv(StringIO(numbers)), markup.html_table(page), markup.markdown(page), latex(page))
-        if isinstance(part, Captions):
-            data = captions_data(self.records, part)
-            return Shown(data.frame, captions_html(data))
-        return draw(self.records, part).figure
+        with reading(self.records.plugins):
+            return part.shown(self.records).in_notebook
 
     def _repr_html_(self) -> str:
-        rows = [(name, type(spec).__name__, title(spec)) for name, spec in self.parts.items()]
+        rows = [(name, *_described(part)) for name, part in self.parts.items()]
         return facts(summary(self.records)) + words_table("Parts of the report", ("name", "kind", "title"), rows)
 
     def __repr__(self) -> str:
         plan = self.records.plan
-        return f"{plan['study']} ({plan['preset']}): {len(self.records.rows):,} runs; {', '.join(self.parts)}"
+        return f"{plan.study} ({plan.preset}): {len(self.records.rows):,} runs; {', '.join(self.parts)}"
 
 
 def load(path: str | Path) -> Loaded:
@@ -105,3 +84,7 @@ def load(path: str | Path) -> Loaded:
         known: Sequence[str] = [f"studies/{name}/{preset}" for _, name, preset in found]
         raise ConfigError(f"{path} has {len(found)} studies: give one of {choices(known)} in {found[0][0].root}")
     return Loaded(load_study(*found[0]))
+
+
+def _described(part: Part) -> tuple[str, str]:
+    return ("not drawable", part.reason) if isinstance(part, Undrawable) else (type(part).__name__, heading(part))

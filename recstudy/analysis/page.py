@@ -1,7 +1,8 @@
 """The report as one HTML page. Every word that comes from a study or a record is escaped here, and only here."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NewType
 
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
@@ -9,9 +10,11 @@ from plotly.offline import get_plotlyjs
 
 from recstudy.analysis.figures.style import CSS, SCRIPT
 
+Html = NewType("Html", str)  # markup: all that it says is escaped
 
-def escape(text: object) -> str:
-    return html.escape(str(text))
+
+def escape(text: object) -> Html:
+    return Html(html.escape(str(text)))
 
 
 def page(title: str, head: Sequence[str], sections: Sequence[tuple[str, str]]) -> str:
@@ -34,7 +37,11 @@ def page(title: str, head: Sequence[str], sections: Sequence[tuple[str, str]]) -
 
 
 def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:
-    """A place for a figure and its data beside it; `to_json_plotly` writes `<` and `/` as escapes."""
+    """A place for a figure and its data beside it; `to_json_plotly` writes `<` and `/` as escapes.
+
+    What a reader zoomed into stays where new numbers come in.
+    """
+    figure.update_layout(uirevision="kept")
     words = '<noscript><p class="note">This figure needs JavaScript; its numbers are in the CSV file.</p></noscript>'
     data = f'<script type="application/json">{to_json_plotly(figure.to_plotly_json())}</script>'
     below = f'<p class="caption">{escape(caption)}</p>' if caption else ""
@@ -54,17 +61,44 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def words_table(label: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of words, left-aligned, in a box that scrolls on its own."""
-    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
-    lines = "\n".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(value)}</td>" for value in row[1:]) + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}"><table class="words">'
-        f"<thead><tr>{top}</tr></thead>\n<tbody>{lines}</tbody></table></div>\n"
-    )
+def table(
+    label: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Html | tuple[Html, str]]],
+    classes: Mapping[int, str] | None = None,
+    kind: str = "",
+) -> Html:
+    """A table in a box that scrolls on its own. The first of a row is its head; where it is alone, of the rows below it.
+
+    Args:
+        label: what it shows, for screen readers.
+        heads: of the columns.
+        rows: markup, or markup and the words of a tooltip.
+        classes: how a column is set: `prose` and `setting` stand on the left, numbers on the right.
+        kind: how the whole is set: `words`, all on the left; `stack`, rows as lists where the screen is narrow; `pairs`.
+    """
+    sides = [f' class="{side}"' if (side := (classes or {}).get(at)) else "" for at in range(len(heads))]
+    top = "".join(f'<th scope="col"{side}>{escape(head)}</th>' for head, side in zip(heads, sides, strict=True))
+    if kind == "stack":
+        sides = [f'{side} data-head="{escape(head)}"' for head, side in zip(heads, sides, strict=True)]
+    body = "\n".join(f"<tr>{_entries(row, sides)}</tr>" for row in rows)
+    box = f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
+    start = f'<table class="{kind}">' if kind else "<table>"
+    return Html(f"{box}{start}<thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n")
+
+
+def words_table(label: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
+    """A table of words."""
+    return table(label, heads, [[escape(value) for value in row] for row in rows], kind="words")
+
+
+def _entries(row: Sequence[Html | tuple[Html, str]], sides: Sequence[str]) -> str:
+    (head, _), *others = [(entry, "") if isinstance(entry, str) else entry for entry in row]
+    if not others:
+        return f'<th scope="rowgroup" colspan="{len(sides)}">{head}</th>'
+    hints = [f' title="{escape(hint)}"' if hint else "" for _, hint in others]
+    entries = zip(others, hints, sides[1:], strict=True)
+    return f'<th scope="row">{head}</th>' + "".join(f"<td{hint}{side}>{words}</td>" for (words, _), hint, side in entries)
 
 
 def links(folder: str, file: str, endings: Sequence[str]) -> str:

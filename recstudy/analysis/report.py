@@ -11,16 +11,17 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from recstudy.analysis.audit.printed import TITLE, audit_html
 from recstudy.analysis.audit.rules import audit
-from recstudy.analysis.audit.words import TITLE, audit_html
-from recstudy.analysis.facts import again, failures, header, provenance, settings
 from recstudy.analysis.figures.export import check_export
 from recstudy.analysis.frame import StudyRecords, load_study, status, studies
 from recstudy.analysis.page import page
-from recstudy.analysis.parts import in_terminal, section
-from recstudy.analysis.spec import REPORT
+from recstudy.analysis.shown import in_terminal, section
+from recstudy.analysis.summary import again, failures, header, lacking, provenance, settings
 from recstudy.errors import ConfigError
+from recstudy.plugins import reading
 from recstudy.records import Results, write_whole
+from recstudy.terminal import shortest
 
 
 def write_report(results: Results, name: str, preset: str, export: Sequence[str] = (), columns: int = 2) -> Path:
@@ -39,17 +40,22 @@ def write_report(results: Results, name: str, preset: str, export: Sequence[str]
     Raises:
         ConfigError: no such study, preset, export format or width.
     """
-    return _write(load_study(results, name, preset), results.study(name, preset), export, columns)
+    records = load_study(results, name, preset)
+    with reading(records.plugins):
+        return _write(records, results.study(name, preset), export, columns)
 
 
 def show_report(results: Results, name: str, preset: str, export: Sequence[str], out: Console, columns: int = 2) -> Path:
     """Write the report, print its tables and say where the page is. Returns and raises as `write_report`."""
     records = load_study(results, name, preset)
-    page = _write(records, results.study(name, preset), export, columns)
-    for spec in REPORT.validate_python(records.plan["report"]):
-        table = in_terminal(records, spec)
-        if table is not None:
-            out.print(table)
+    with reading(records.plugins):
+        page = _write(records, results.study(name, preset), export, columns)
+        for part in records.parts:
+            table = in_terminal(records, part)
+            if table is not None:
+                out.print(table)
+        for line in lacking(records):
+            out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
     out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
     return page
 
@@ -60,11 +66,13 @@ def show_status(results: Results, out: Console) -> None:
     heads = ("study", "preset", "done", "stopped", "failed", "planned")
     shown = RichTable(*heads)
     for row in rows:
-        shown.add_row(*(Text(str(row[key])) for key in heads))
+        shown.add_row(*(Text(str(getattr(row, head))) for head in heads))
     out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
     for row in rows:
-        if row["done"] + row["stopped"] < row["planned"]:
-            out.print(Text(f"Finish {row['study']} ({row['preset']}) with: {row['command']}"), soft_wrap=True)
+        if row.problem:
+            out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
+        if row.done + row.stopped < row.planned:
+            out.print(Text(f"Finish {row.study} ({row.preset}) with: {row.command}"), soft_wrap=True)
 
 
 def studies_at(path: Path) -> list[tuple[Results, str, str]]:
@@ -83,18 +91,12 @@ def studies_at(path: Path) -> list[tuple[Results, str, str]]:
     raise ConfigError(f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its studies/NAME/PRESET.")
 
 
-def shortest(path: Path) -> str:
-    """Relative to the working directory, where it is below that."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
 def _write(records: StudyRecords, study: Path, export: Sequence[str], columns: int) -> Path:
     """Everything, the page last."""
     check_export(export, columns)
     folder = study / "report"
-    specs = REPORT.validate_python(records.plan["report"])
-    files = file_names([spec.name for spec in specs])
-    sections = [section(records, spec, folder, file, export, columns) for spec, file in zip(specs, files, strict=True)]
+    files = file_names([part.name for part in records.parts])
+    sections = [section(records, part, folder, file, export, columns) for part, file in zip(records.parts, files, strict=True)]
     _forget_others(folder, files)
     failed = failures(records)
     sections += [("What failed", failed)] if failed else []

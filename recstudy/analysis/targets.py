@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recstudy.analysis.captions import LEAK
+from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.frame import StudyRecords, same, varied_fields
-from recstudy.analysis.names import in_own_unit, metric, number, plain, plural
 from recstudy.analysis.stats import more_seeds, verdict
 from recstudy.config import KINDS, flatten
 from recstudy.papers import Target
 from recstudy.records import Json
+from recstudy.report.names import in_own_unit, metric, number, plain, plural
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
     """Give every target its variants."""
     placed: dict[tuple[int, str], tuple[Placed, ...]] = {}
     homeless: list[tuple[Target, str]] = []
-    changed = dict.fromkeys(path for variant in records.variants for path in variant["changes"])
+    changed = dict.fromkeys(path for variant in records.variants for path in variant.changes)
     varied = {"model", *varied_fields(records.configs)}
-    preset = flatten(records.plan["base"])
+    preset = flatten(records.plan.base)
     for target in targets:
         stated = _counting(target)
         blank = [path for path, value in stated.items() if value is None]
@@ -127,7 +127,7 @@ def _belongs(records: StudyRecords, index: int, stated: Json, changed: Sequence[
 
 def _else_as_preset(records: StudyRecords, index: int, part: str, unsaid: Json) -> bool:
     """Whether a part (`model`) has the preset's values where the target says nothing; one of another kind has its own."""
-    config, preset = records.configs[index], records.plan["base"].get(part)
+    config, preset = records.configs[index], records.plan.base.get(part)
     if not isinstance(preset, dict) or any(config.get(f"{part}.{kind}") != preset.get(kind) for kind in KINDS):
         return True
     own = {path: value for path, value in unsaid.items() if path.startswith(f"{part}.") and path in config}
@@ -136,20 +136,20 @@ def _else_as_preset(records: StudyRecords, index: int, part: str, unsaid: Json) 
 
 def _agrees(records: StudyRecords, index: int, name: str, value: Any) -> bool:
     variant = records.variants[index]
-    levels = [variant["levels"].get(axis) for axis, path in records.plan["axes"].items() if path == name]
+    levels = [variant.levels.get(axis) for axis, path in records.plan.axes.items() if path == name]
     return same(_setting(records, index, name), value) or (name == "model" and value in levels)
 
 
 def _as_preset(records: StudyRecords, index: int, path: str) -> bool:
-    default: Any = records.plan["base"]
+    default: Any = records.plan.base
     for part in path.split("."):
         default = default.get(part) if isinstance(default, dict) else None
-    return same(records.variants[index]["changes"].get(path, default), default)
+    return same(records.variants[index].changes.get(path, default), default)
 
 
 def _setting(records: StudyRecords, index: int, name: str) -> Any:
     """A variant's value of a stated setting; `model` is the model's title."""
-    return records.variants[index]["model"] if name == "model" else records.configs[index].get(name)
+    return records.variants[index].model if name == "model" else records.configs[index].get(name)
 
 
 def _reasons(records: StudyRecords, index: int, stated: Json, name: str) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ def _reasons(records: StudyRecords, index: int, stated: Json, name: str) -> tupl
     reasons += ["another machine"] if metric(name).timed else []
     limit = records.configs[index].get("data.limit")
     reasons += [f"only {limit} images of each split"] if limit is not None else []
-    return tuple(reasons + (["smoke run"] if records.plan.get("smoke") else []))
+    return tuple(reasons + (["smoke run"] if records.plan.smoke else []))
 
 
 def _no_place(target: Target, blank: Sequence[str], metrics: Sequence[str]) -> str:

@@ -3,8 +3,8 @@
 Shapes: n captions, L layers, H heads, T tokens, P places of the image, E experts, k experts a token.
 """
 
-import io
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recstudy.analysis.captions import is_synthetic, warnings
-from recstudy.analysis.examples import IMAGES, damaged, read_images
+from recstudy.analysis.caveats import is_synthetic, some, warnings
+from recstudy.analysis.examples import IMAGES, read_archive, read_images
 from recstudy.analysis.figures.mosaic import Pixels
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import plural
+from recstudy.analysis.rows import Row
 from recstudy.errors import StorageError
 from recstudy.records import Json
+from recstudy.report.names import plural
 
 TRACE = "trace.npz"
-SOME = 3  # labels that a note names
 Numbers = npt.NDArray[np.float64]
 
 
@@ -43,20 +43,20 @@ class Inside:
 
     label: str
     data: str
-    run: Json
+    run: Row
     trace: Trace
     image: Pixels | None
     synthetic: bool
 
     @property
     def named(self) -> str:
-        return f"{self.label}, seed {self.run['seed']}, {self.data} test image {self.trace.row}"
+        return f"{self.label}, seed {self.run.seed}, {self.data} test image {self.trace.row}"
 
     @property
     def columns(self) -> Json:
         """What every row of a figure's numbers says of the run."""
-        own = {"label": self.label, "seed": self.run["seed"], "data": self.data, "row": self.trace.row}
-        return {"variant": self.run["variant"], **own, "synthetic": self.synthetic}
+        own = {"label": self.label, "seed": self.run.seed, "data": self.data, "row": self.trace.row}
+        return {"variant": self.run.variant, **own, "synthetic": self.synthetic}
 
 
 def first_inside(records: StudyRecords, where: Json, example: int, experts: bool) -> tuple[Inside | None, tuple[str, ...]]:
@@ -72,15 +72,15 @@ def first_inside(records: StudyRecords, where: Json, example: int, experts: bool
     for index in records.chosen(where):
         variant, run = records.variants[index], records.first_run(index, TRACE, ("done",))
         try:
-            trace = None if run is None else read_trace(records.results.run(run["id"]).path / TRACE, example)
+            trace = None if run is None else read_trace(records.results.run(run.id).path / TRACE, example)
         except StorageError as damage:
-            notes.append(f"{variant['label']}: {damage}")
+            notes.append(f"{variant.label}: {damage}")
             continue
         if run is None or trace is None or (experts and trace.router is None):
-            lacking.append(variant["label"])
+            lacking.append(variant.label)
             continue
-        image = _image(records.results.run(run["id"]).path / IMAGES, trace.row)
-        return Inside(variant["label"], variant["data"], run, trace, image, is_synthetic(records, [index])), tuple(notes)
+        image = _image(records.results.run(run.id).path / IMAGES, trace.row)
+        return Inside(variant.label, variant.data, run, trace, image, is_synthetic(records, [index])), tuple(notes)
     what = "the experts of a caption" if experts else "the attention of a caption"
     return None, (*notes, *([f"no finished run has kept {what}{_nth(example)}: {some(lacking)}"] if lacking else []))
 
@@ -91,9 +91,9 @@ def read_trace(path: Path, example: int) -> Trace | None:
     Raises:
         StorageError: the file is damaged. The message names it.
     """
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:  # of a path it may leave the file open
-            kept = {name: archive[name] for name in archive.files}
+
+    def caption(archive: Mapping[str, Any]) -> Trace | None:
+        kept = dict(archive)
         if example >= len(kept["rows"]):
             return None
         length = int(kept["lengths"][example])
@@ -104,13 +104,8 @@ def read_trace(path: Path, example: int) -> Trace | None:
         chosen = None if router is None else kept["chosen"][example][:, :length].astype(np.int64)
         own = None if own is None else own[..., :length]
         return _checked(Trace(int(kept["rows"][example]), words, cross, own, router, chosen))
-    except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good
-        raise damaged(path, f"{type(error).__name__}: {error}".partition("\n")[0]) from None
 
-
-def some(labels: list[str]) -> str:
-    """Three of them, and how many more there are."""
-    return " / ".join([*labels[:SOME], *([f"{len(labels) - SOME} more"] if labels[SOME:] else [])])
+    return read_archive(path, caption)
 
 
 def _cut(part: Any, example: int, length: int) -> Numbers | None:

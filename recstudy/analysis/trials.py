@@ -6,45 +6,45 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from recstudy.analysis.captions import is_synthetic
+from recstudy.analysis.caveats import is_synthetic
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import METRICS, metric, number
-from recstudy.analysis.search import FAMILY, objective
 from recstudy.errors import ConfigError
-from recstudy.records import Json
+from recstudy.records.plans import FAMILY
+from recstudy.records.schema import SearchRecord
+from recstudy.report.names import metric, number, registered
 
 TRIAL = ["trial", "label", "family", "state", "seed", "id", "synthetic", "variant"]
 MORE_IS_BETTER = ("images_per_second",)  # among the costs, which have no better direction as a measure of quality
 
 
-def search_of(records: StudyRecords, part: str) -> Json:
+def search_of(records: StudyRecords, part: str) -> SearchRecord:
     """The plan's search, for the part of a report of this name.
 
     Raises:
         ConfigError: the study is none.
     """
-    if "search" not in records.plan:
+    if records.plan.search is None:
         raise ConfigError(
-            f"{part!r} shows a search, but {records.plan['study']} is a study of given variants. Take it out of `report`, "
+            f"{part!r} shows a search, but {records.plan.study} is a study of given variants. Take it out of `report`, "
             "or make the study a Search."
         )
-    return records.plan["search"]
+    return records.plan.search
 
 
-def trial_table(records: StudyRecords, search: Json) -> pd.DataFrame:
+def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
     """One row a trial, by number: what `TRIAL` names, and each objective; `family` is empty where there is only one.
 
     An objective has a value only of a finished trial: a score at an early stop cannot be compared with those.
     """
     rows = []
-    for trial in sorted(search["trials"], key=lambda trial: trial["number"]):
-        row = records.by_variant[trial["variant"]][0]  # the search's own run; fresh seeds come after it
-        known = {"trial": trial["number"], "family": trial["params"].get(FAMILY, ""), "state": row["status"]}
-        known |= {key: row[key] for key in ("label", "seed", "id", "variant")}
-        values = {name: objective(row, name) if row["status"] == "done" else None for name in search["objectives"]}
-        rows.append(known | {"synthetic": is_synthetic(records, [trial["variant"]])} | values)
-    table = pd.DataFrame(rows, columns=[*TRIAL, *search["objectives"]])
-    return table.astype(dict.fromkeys(search["objectives"], float))
+    for trial in sorted(search.trials, key=lambda trial: trial.number):
+        row = records.by_variant[trial.variant][0]  # the search's own run; fresh seeds come after it
+        known = {"trial": trial.number, "family": trial.params.get(FAMILY, ""), "state": row.status}
+        known |= {"label": row.label, "seed": row.seed, "id": row.id, "variant": row.variant}
+        values = {name: row.objective(name) if row.done else None for name in search.objectives}
+        rows.append(known | {"synthetic": is_synthetic(records, [trial.variant])} | values)
+    table = pd.DataFrame(rows, columns=[*TRIAL, *search.objectives])
+    return table.astype(dict.fromkeys(search.objectives, float))
 
 
 def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
@@ -78,7 +78,7 @@ def direction_of(name: str, objectives: Mapping[str, str]) -> str:
     better = metric(name).better
     if name in objectives or better:
         return objectives.get(name) or ("max" if better == "higher" else "min")
-    return "min" if name in METRICS and name not in MORE_IS_BETTER else "max"
+    return "min" if registered(name) and name not in MORE_IS_BETTER else "max"
 
 
 def scored(name: str, value: float) -> str:

@@ -12,10 +12,10 @@ study      `/study/NAME/PRESET`: the report's own tables and figures, filling up
 run        `/run/ID`
 compare    `/compare?a=ID&b=ID`, or two studies
 pages      which page an address asks for
-desk       makes the parts of the pages that somebody looks at, behind their back
+renderer   makes the parts of the pages that somebody looks at, behind their back
 store      results on an object store, fetched again while somebody looks
 elements   HTML as nodes that the script builds
-look       style sheet
+stylesheet what it looks like
 script     what runs in the browser
 guard      who may read: tokens, host names, headers
 app        the Dash application

@@ -12,12 +12,12 @@ from flask import Flask, Response, request
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from werkzeug.wrappers import Response as Answer
 
-from recstudy.board.desk import Desk
 from recstudy.board.elements import elements
-from recstudy.board.look import INDEX, STYLE
 from recstudy.board.markup import Part, contents
 from recstudy.board.pages import address
+from recstudy.board.renderer import Desk
 from recstudy.board.script import script
+from recstudy.board.stylesheet import INDEX, STYLE
 
 META = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
 TICK_MS = 2000

@@ -2,21 +2,22 @@
 
 import pandas as pd
 
+from recstudy.analysis.cells import cell_of
 from recstudy.analysis.figures.learning import COLUMNS, learning_figure
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import DASH, axis_title, metric, number
-from recstudy.analysis.page import figure_box, warning_lines, words_table
-from recstudy.analysis.spec import LearningCurves
-from recstudy.analysis.tables.cells import cell_of
+from recstudy.analysis.page import Html, figure_box, table, warning_lines, words_table
+from recstudy.analysis.rows import origin
 from recstudy.analysis.tables.render import cell_text
-from recstudy.board.markup import Address, Html, Page, Recipe, Same, page_of, run_link, study_link, table, text
+from recstudy.board.markup import Address, Page, Recipe, Same, page_of, run_link, study_link, text
 from recstudy.board.overview import compare_form
 from recstudy.board.run import difference, measured, run_records
 from recstudy.board.runlist import first_metric
 from recstudy.board.sources import Sources
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
-from recstudy.records import read_lines
+from recstudy.records import EpochLine, read_log
+from recstudy.report import LearningCurves
+from recstudy.report.names import DASH, axis_title, metric, number
 
 SIDES = ("a", "b")
 
@@ -58,11 +59,11 @@ def _runs(sources: Sources, a: str, b: str) -> list[Recipe]:
 
 def _which(sides: list[StudyRecords]) -> str:
     rows = [
-        [text(side), run_link(run["id"], run["label"]), text(run["seed"]), text(run["status"])]
+        [text(side), run_link(run.id, run.label), text(run.seed), text(run.status)]
         for side, records in zip(SIDES, sides, strict=True)
         for run in records.rows
     ]
-    return table("The runs", ("", "run", "seed", "status"), rows, words=(1,))
+    return table("The runs", ("", "run", "seed", "status"), rows, {1: "prose"})
 
 
 def _numbers(sides: list[StudyRecords]) -> str:
@@ -87,21 +88,22 @@ def _curves(sides: list[StudyRecords]) -> str:
     rows = []
     for at, (side, records) in enumerate(zip(SIDES, sides, strict=True)):
         run = records.rows[0]
-        label = f"{side}: {run['label']}, seed {run['seed']}"
-        for line in {line["epoch"]: line for line in read_lines(records.results.run(run["id"]).epochs)}.values():
-            named = {"variant": at, "label": label, "epoch": line["epoch"], "n": 1, "synthetic": False}
-            drawn = [name for name in line if name == "train_loss" or name.startswith("selection_")]
-            rows += [named | {"metric": name} | dict.fromkeys(("mean", "low", "high"), line[name]) for name in drawn]
+        label = f"{side}: {run.label}, seed {run.seed}"
+        for line in {line.epoch: line for line in read_log(records.results.run(run.id).epochs, EpochLine)}.values():
+            named = {"variant": at, "label": label, "epoch": line.epoch, "n": 1, "synthetic": False}
+            drawn = [name for name in line.values if name == "train_loss" or name.startswith("selection_")]
+            rows += [named | {"metric": name} | dict.fromkeys(("mean", "low", "high"), line.values[name]) for name in drawn]
     data = pd.DataFrame(rows, columns=COLUMNS)
     if data.empty:
         return "<p>Neither has finished an epoch.</p>"
     spec = LearningCurves(title="Both runs", metrics=tuple(dict.fromkeys(data["metric"])))
-    return figure_box(learning_figure(data, spec).update_layout(uirevision="kept"), "Curves of both runs")
+    return figure_box(learning_figure(data, spec), "Curves of both runs")
 
 
 def _provenance(sides: list[StudyRecords]) -> str:
-    names = dict.fromkeys(name for records in sides for name in records.rows[0] if name.startswith("provenance."))
-    rows = [(axis_title(name), *(str(records.rows[0].get(name, "")) for records in sides)) for name in names]
+    made = [origin(records.rows[0].provenance) if records.rows[0].result else {} for records in sides]
+    names = dict.fromkeys(name for one in made for name in one)
+    rows = [(axis_title(f"provenance.{name}"), *(str(one.get(name, "")) for one in made)) for name in names]
     apart = [row for row in rows if row[1] != row[2]]
     return words_table("Provenance that differs", ("what", "a", "b"), apart) if apart else "<p>Nothing differs.</p>"
 
@@ -112,7 +114,7 @@ def _provenance(sides: list[StudyRecords]) -> str:
 def _studies(sources: Sources, a: str, b: str, address: Address) -> list[Recipe]:
     studies = [(name.partition("/")[0], name.partition("/")[2]) for name in (a, b)]
     sides = [sources.kept.records(study) for study in studies]
-    needs, bases = tuple(map(Same, sides)), [flatten(side.plan["base"]) for side in sides]
+    needs, bases = tuple(map(Same, sides)), [flatten(side.plan.base) for side in sides]
     links = Html(", ".join(f"{side}: {study_link(*study)}" for side, study in zip(SIDES, studies, strict=True)))
     return [
         Recipe("studies", "The studies", needs, lambda: f"<p>{links}</p>{_scores(sides, address)}"),
@@ -123,9 +125,9 @@ def _studies(sources: Sources, a: str, b: str, address: Address) -> list[Recipe]
 def _scores(sides: list[StudyRecords], address: Address) -> str:
     """A row a label that either has, a column a study: mean, interval and n of the first metric of its first table."""
     names = [first_metric(records) for records in sides]
-    labels = list(dict.fromkeys(variant["label"] for records in sides for variant in records.variants))
+    labels = list(dict.fromkeys(variant.label for records in sides for variant in records.variants))
     shown, pages = page_of(address, "rows", len(labels))
-    at: list[dict[str, int]] = [{variant["label"]: index for index, variant in enumerate(side.variants)} for side in sides]
+    at: list[dict[str, int]] = [{variant.label: index for index, variant in enumerate(side.variants)} for side in sides]
     columns = list(zip(sides, at, names, strict=True))
     rows = [[text(label), *(_cell(side, where.get(label), name) for side, where, name in columns)] for label in labels[shown]]
     heads = ("variant", *(f"{side}: {metric(name).heading}" for side, name in zip(SIDES, names, strict=True)))

@@ -1,16 +1,14 @@
-"""Links, tables, pages of rows and forms as HTML. Every word is escaped here or in `analysis.page`.
+"""Links, pages of rows and forms as HTML. Every word is escaped here or in `analysis.page`.
 
 What takes or gives `Html` is markup already; all other words are text.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NewType
 from urllib.parse import quote, urlencode
 
-from recstudy.analysis.page import escape
+from recstudy.analysis.page import Html, escape
 
-Html = NewType("Html", str)
 ROWS = 50  # of a table on one page
 
 
@@ -57,7 +55,7 @@ def href(*path: str, **query: str) -> str:
 
 
 def text(words: object) -> Html:
-    return Html(escape(words))
+    return escape(words)
 
 
 def link(target: str, words: object) -> Html:
@@ -81,27 +79,6 @@ def bar(done: float, whole: float, words: str) -> Html:
     """Progress as words, and as a bar."""
     share = f'<progress value="{min(done, whole):g}" max="{whole:g}" aria-hidden="true"></progress>' if whole else ""
     return Html(f'<span class="bar">{share}{escape(words)}</span>')
-
-
-def table(
-    label: str, heads: Sequence[str], rows: Iterable[Sequence[Html]], words: Iterable[int] = (), stack: bool = False
-) -> Html:
-    """A table in a box that scrolls on its own; numbers to the right, but for the first column and those of `words`.
-
-    Where a narrow screen is to show its rows as a list, `stack` it.
-    """
-    left = [' class="prose"' if at in set(words) else "" for at in range(len(heads))]
-    top = "".join(f'<th scope="col"{side}>{escape(head)}</th>' for head, side in zip(heads, left, strict=True))
-    marks = [f'{side} data-head="{escape(head)}"' if stack else side for head, side in zip(heads, left, strict=True)]
-    lines = "".join(
-        f'<tr><th scope="row">{row[0]}</th>'
-        + "".join(f"<td{mark}>{cell}</td>" for cell, mark in zip(row[1:], marks[1:], strict=True))
-        + "</tr>"
-        for row in rows
-    )
-    box = f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
-    kind = ' class="stack"' if stack else ""
-    return Html(f"{box}<table{kind}><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>")
 
 
 def page_of(address: Address, part: str, count: int, size: int = ROWS) -> tuple[slice, Html]:

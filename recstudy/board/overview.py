@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
 
-from recstudy.analysis.names import metric, number
-from recstudy.analysis.page import code, facts, warning_lines
-from recstudy.board.markup import Address, Html, Page, Recipe, bar, form, link, page_of, run_link, state, study_link, table, text
+from recstudy.analysis.page import Html, code, facts, table, warning_lines
+from recstudy.board.markup import Address, Page, Recipe, bar, form, link, page_of, run_link, state, study_link, text
 from recstudy.board.plans import Planned, Study
 from recstudy.board.progress import Progress, Under, progress
 from recstudy.board.sources import Sources
+from recstudy.report.names import metric, number
 from recstudy.terminal import duration
 
 LOST = ("failed", "diverged")
@@ -49,17 +49,17 @@ def running_table(running: list[Under], whole: int, of: Mapping[str, str]) -> st
     more = f'<p class="note">The first {len(running)} of {whole:,}.</p>' if whole > len(running) else ""
     scores = {run.score[0] for run in running if run.score}
     heads = [metric(min(scores)).heading if head == "score" and len(scores) == 1 else head for head in RUNNING]
-    return table("Running now", heads, [_running(run, of.get(run.run_id, "")) for run in running], stack=True) + more
+    return table("Running now", heads, [_running(run, of.get(run.run_id, "")) for run in running], kind="stack") + more
 
 
 def compare_form(sources: Sources, a: str = "", b: str = "") -> str:
     """Asks for two runs or two studies; proposes the studies, and of a run's study the runs."""
     watch = sources.watch
-    known = [(f"{name}/{preset}", str(planned.plan.get("question", ""))) for (name, preset), planned in watch.studies.items()]
+    known = [(f"{name}/{preset}", planned.plan.question) for (name, preset), planned in watch.studies.items()]
     for study in sources.studies_of(a)[:1]:
         planned = watch.studies[study]
         named = islice(planned.named.items(), PROPOSED)
-        known = [(run_id, f"{planned.plan['variants'][at]['label']}, seed {seed}") for run_id, (at, seed) in named]
+        known = [(run_id, f"{planned.plan.variants[at].label}, seed {seed}") for run_id, (at, seed) in named]
     asked = form("/compare", "Compare", {"a": ("this run or study", a), "b": ("with this", b)}, known=known)
     return asked + '<p class="note">Give two run ids, or two studies as NAME/PRESET. Each field proposes what there is.</p>'
 
@@ -67,9 +67,9 @@ def compare_form(sources: Sources, a: str = "", b: str = "") -> str:
 def _head(sources: Sources, found: dict[Study, Progress]) -> str:
     watch, store = sources.watch, sources.store
     named = {run_id for planned in watch.studies.values() for run_id in planned.named}
-    counts = Counter(watch.columns(run_id)["status"] for run_id in named)
+    counts = Counter(watch.outcome(run_id).status for run_id in named)
     done, loose = counts["done"] + counts["diverged"], len(watch.runs.keys() - named)
-    paid = sum(seen.columns["seconds"] for seen in watch.runs.values() if isinstance(seen.columns.get("seconds"), int | float))
+    paid = float(sum(seen.outcome.value("seconds") or 0.0 for seen in watch.runs.values()))
     paid += sum(run.spent for run in sources.under_way())
     pairs = [
         ("Studies", f"{len(watch.studies):,}"),
@@ -89,15 +89,15 @@ def _studies(sources: Sources, found: dict[Study, Progress], address: Address) -
         return f"<p>No study here yet. One is there as soon as it starts:</p>{code('python studies/vitrm_depth_sweep.py')}"
     shown, pages = page_of(address, "studies", len(found))
     rows = [_study(study, sources.watch.studies[study], one) for study, one in list(found.items())[shown]]
-    return table("Studies", STUDIES, rows, words=(5,), stack=True) + pages
+    return table("Studies", STUDIES, rows, {5: "prose"}, "stack") + pages
 
 
 def _study(study: Study, planned: Planned, one: Progress) -> list[Html]:
     done = one.counts["done"] + one.counts["diverged"]
     lost = {word: f"{one.counts[word]:,}{' diverged' * (word == 'diverged')}" for word in LOST if one.counts[word]}
     links = [link(Address(("study", *study)).but("runs", state=word), words) for word, words in lost.items()]
-    smoke = Html(" " + state("smoke")) if planned.plan.get("smoke") else Html("")
-    question = Html(f"<br><small>{text(planned.plan.get('question', ''))}</small>")
+    smoke = Html(" " + state("smoke")) if planned.plan.smoke else Html("")
+    question = Html(f"<br><small>{text(planned.plan.question)}</small>")
     return [
         Html(study_link(*study) + smoke + question),
         bar(done, one.planned, f"{done:,} of {one.planned:,}"),
@@ -114,7 +114,7 @@ def _running(run: Under, of: str) -> list[Html]:
     return [
         Html(run_link(run.run_id, f"{run.label}, seed {run.seed}") + studies),
         bar(run.done, run.epochs, f"{run.done} of {run.epochs}"),
-        text(f"{loss:.3f}" if isinstance(loss, int | float) else ""),
+        text(f"{loss:.3f}" if loss is not None else ""),
         text(number(*run.score) if run.score else ""),
         text(duration(run.left) if run.left else ""),
     ]

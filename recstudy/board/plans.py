@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recstudy.analysis.search import read_plan
 from recstudy.errors import StorageError
-from recstudy.records import Json
+from recstudy.records import PlanRecord
+from recstudy.records.plans import read_plan
 
 REFUSED = "holds a link, or is one. The board follows none, because it reads nothing outside the results folder."
+NO_PLAN = PlanRecord(study="", preset="", base={}, variants=(), seeds=(), runs=(), report=())
 Study = tuple[str, str]
 
 
@@ -19,7 +20,7 @@ class Planned:
 
     version: int
     stamp: tuple[tuple[str, int, int], ...]
-    plan: Json = field(default_factory=dict, repr=False)
+    plan: PlanRecord = field(default=NO_PLAN, repr=False)
     error: str = ""
     named: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
 
@@ -54,18 +55,10 @@ def _planned(folder: os.DirEntry[str], before: Planned | None, version: int) -> 
         return Planned(version, stamp, error=f"{'/'.join(Path(folder.path).parts[-3:])} {REFUSED}")
     try:
         plan = read_plan(Path(folder.path))
-        return None if plan is None else Planned(version, stamp, plan, named=_named(plan))
-    except Exception as error:  # a damaged plan raises nearly anything, and the other studies are still good
-        said = str(error) if isinstance(error, StorageError) else f"its plan.json is damaged ({type(error).__name__}: {error})"
-        return Planned(version, stamp, error=said)
+    except StorageError as damage:
+        return Planned(version, stamp, error=str(damage))
+    return None if plan is None else Planned(version, stamp, plan, named=_named(plan))
 
 
-def _named(plan: Json) -> dict[str, tuple[int, int]]:
-    if "/" in str(plan.get("definition")):
-        raise ValueError("the definition is no name")
-    named: dict[str, tuple[int, int]] = {}
-    for variant, seed, run_id in plan["runs"]:
-        if not 0 <= variant < len(plan["variants"]) or not isinstance(run_id, str):
-            raise ValueError("a run names no variant")
-        named.setdefault(run_id, (variant, seed))
-    return named
+def _named(plan: PlanRecord) -> dict[str, tuple[int, int]]:
+    return {run.id: (run.variant, run.seed) for run in reversed(plan.runs)}

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from recstudy.analysis.figures.learning import COLUMNS
-from recstudy.analysis.names import plural
+from recstudy.analysis.rows import Outcome
 from recstudy.board.plans import Planned
 from recstudy.board.watch import Seen, Watch
 from recstudy.config import flatten
-from recstudy.records import Json
+from recstudy.records import EpochLine, score_name
+from recstudy.records.schema import Values
+from recstudy.report.names import plural
 from recstudy.terminal import duration
 
 LINES = 12  # runs in the figure of those under way
@@ -25,11 +27,11 @@ class Under:
     label: str
     seed: int
     epochs: int
-    lines: dict[int, Json]
+    lines: dict[int, EpochLine]
 
     @property
-    def last(self) -> Json:
-        return self.lines[max(self.lines)] if self.lines else {}
+    def last(self) -> Values:
+        return self.lines[max(self.lines)].values if self.lines else {}
 
     @property
     def done(self) -> int:
@@ -38,7 +40,7 @@ class Under:
     @property
     def spent(self) -> float:
         """Seconds of its epochs."""
-        return float(sum(line["seconds"] for line in self.lines.values() if isinstance(line.get("seconds"), int | float)))
+        return float(sum(line.values.get("seconds") or 0.0 for line in self.lines.values()))
 
     @property
     def left(self) -> float:
@@ -48,9 +50,9 @@ class Under:
     @property
     def score(self) -> tuple[str, float] | None:
         """The last epoch's score on the selection split."""
-        names = [name for name in self.last if name.startswith("selection_") and name != "selection_loss"]
-        known = [(name, self.last[name]) for name in names if isinstance(self.last[name], int | float)]
-        return known[0] if known else None
+        name = score_name(self.last)
+        value = self.last.get(name)
+        return None if value is None else (name, value)
 
 
 @dataclass(frozen=True)
@@ -85,51 +87,51 @@ class Progress:
 
 def progress(watch: Watch, planned: Planned) -> Progress:
     """Of a study, without building its rows: they are not needed to count."""
-    columns = {run_id: watch.columns(run_id) for run_id in planned.named}
+    outcomes = {run_id: watch.outcome(run_id) for run_id in planned.named}
     running = [under(planned, run_id, watch.running[run_id]) for run_id in planned.named if run_id in watch.running]
     seconds: dict[int, list[float]] = {}
-    for run_id, found in columns.items():
-        if isinstance(found.get("seconds"), int | float):
-            seconds.setdefault(planned.named[run_id][0], []).append(found["seconds"])
-    counts = Counter(found["status"] for found in columns.values())
-    stopped = counts["stopped"] if "search" in planned.plan else 0
-    todo = sum(found["status"] in TODO for found in columns.values())
+    for run_id, found in outcomes.items():
+        if (paid := found.value("seconds")) is not None:
+            seconds.setdefault(planned.named[run_id][0], []).append(paid)
+    counts = Counter(found.status for found in outcomes.values())
+    stopped = counts["stopped"] if planned.plan.search is not None else 0
+    todo = sum(found.status in TODO for found in outcomes.values())
     return Progress(
-        planned=len(columns) - stopped,
+        planned=len(outcomes) - stopped,
         counts=counts,
         running=running,
         paid=sum(map(sum, seconds.values())),
         spent=sum(run.spent for run in running),
-        left=_left(planned, columns, running, seconds),
+        left=_left(planned, outcomes, running, seconds),
         at_once=max(1, min(todo, max((len(planned.named.keys() & ids) for ids in watch.lately.values()), default=0))),
     )
 
 
 def under(planned: Planned, run_id: str, seen: Seen) -> Under:
     variant, seed = planned.named[run_id]
-    chosen = planned.plan["variants"][variant]
-    epochs = chosen["changes"].get("train.epochs") or flatten(planned.plan["base"]).get("train.epochs") or 0
-    return Under(run_id, str(chosen["label"]), seed, int(epochs), dict(seen.log.lines) if seen.log else {})
+    chosen = planned.plan.variants[variant]
+    epochs = chosen.changes.get("train.epochs") or flatten(planned.plan.base).get("train.epochs") or 0
+    return Under(run_id, chosen.label, seed, int(epochs), dict(seen.log.lines) if seen.log else {})
 
 
 def curves(running: list[Under]) -> pd.DataFrame:
     """The epochs so far of the first `LINES` runs under way, a line a run, as `learning_figure` draws them."""
     rows = [
         {"variant": at, "label": f"{run.label}, seed {run.seed}", "metric": name, "epoch": epoch, "n": 1, "synthetic": False}
-        | dict.fromkeys(("mean", "low", "high"), float(line[name]))
+        | dict.fromkeys(("mean", "low", "high"), float(value))
         for at, run in enumerate(running[:LINES])
         for epoch, line in sorted(run.lines.items())
         for name in ("train_loss", *(run.score or ())[:1])
-        if isinstance(line.get(name), int | float)
+        if (value := line.values.get(name)) is not None
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _left(planned: Planned, columns: dict[str, Json], running: list[Under], seconds: dict[int, list[float]]) -> float | None:
+def _left(planned: Planned, outcomes: dict[str, Outcome], running: list[Under], seconds: dict[int, list[float]]) -> float | None:
     """Work that is left: a run takes as long as others of its variant, or as the study's runs on average."""
     known = [value for values in seconds.values() for value in values]
     known = known or [run.spent + run.left for run in running if run.done]
-    todo = [run_id for run_id, found in columns.items() if found["status"] in TODO]
+    todo = [run_id for run_id, found in outcomes.items() if found.status in TODO]
     if not todo:
         return 0.0
     if not known:

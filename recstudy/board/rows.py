@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from recstudy.analysis.frame import StudyRecords, variant_columns
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.rows import Row
 from recstudy.board.plans import Planned, Study
 from recstudy.board.watch import Watch
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.records import Json
+from recstudy.records.schema import PlannedRun, PlanRecord
 
 
 class Kept:
@@ -19,7 +20,6 @@ class Kept:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self._kept: dict[Study, tuple[Planned, int, StudyRecords]] = {}
-        self._shared: dict[Study, list[Json]] = {}
 
     def records(self, study: Study) -> StudyRecords:
         """The study as of the last look: the same object until something in it changes.
@@ -47,38 +47,41 @@ class Kept:
         return planned
 
     def _new(self, study: Study, planned: Planned) -> StudyRecords:
-        bare = StudyRecords(self.watch.results, planned.plan, [])
-        self._shared[study] = variant_columns(bare)
-        rows = [self._row(study, index, seed, run_id) for index, seed, run_id in planned.plan["runs"]]
-        return replace(bare, rows=rows)
+        return StudyRecords(self.watch.results, planned.plan, [self._row(planned.plan, run) for run in planned.plan.runs])
 
     def _again(self, study: Study, records: StudyRecords, version: int) -> StudyRecords:
         """The same object, or one with new rows for the runs that changed since this version."""
         runs = self.watch.runs
         new = {
-            at: self._row(study, row["variant"], row["seed"], row["id"])
+            at: self._row(records.plan, PlannedRun(row.variant, row.seed, row.id))
             for at, row in enumerate(records.rows)
-            if (seen := runs.get(row["id"])) is None or seen.version > version
+            if (seen := runs.get(row.id)) is None or seen.version > version
         }
         if all(records.rows[at] == row for at, row in new.items()):
             return records
         return replace(records, rows=[new.get(at, row) for at, row in enumerate(records.rows)])
 
-    def _row(self, study: Study, index: int, seed: int, run_id: str) -> Json:
-        return {**self._shared[study][index], "seed": seed, "id": run_id, **self.watch.columns(run_id)}
+    def _row(self, plan: PlanRecord, run: PlannedRun) -> Row:
+        return Row.of(self.watch.outcome(run.id), run.variant, plan.variants[run.variant], run.seed, run.id)
 
 
 def one_run(records: StudyRecords, variant: int, run_id: str) -> StudyRecords:
     """The study as if it were of this run alone, for the report's functions."""
-    rows = [row | {"variant": 0} for row in records.by_variant[variant] if row["id"] == run_id][:1]
-    plan = records.plan | {"variants": [records.variants[variant]], "seeds": [row["seed"] for row in rows]}
-    plan |= {"runs": [[0, row["seed"], run_id] for row in rows]}
-    return StudyRecords(records.results, plan, rows)
+    rows = [replace(row, variant=0) for row in records.by_variant[variant] if row.id == run_id][:1]
+    return _only(records, [variant], rows)
 
 
 def some_variants(records: StudyRecords, chosen: list[int]) -> StudyRecords:
     """The study as if it had these variants alone."""
     at = {index: new for new, index in enumerate(chosen)}
-    rows = [row | {"variant": new} for index, new in at.items() for row in records.by_variant[index]]
-    plan = records.plan | {"variants": [records.variants[index] for index in chosen]}
-    return StudyRecords(records.results, plan | {"runs": [[row["variant"], row["seed"], row["id"]] for row in rows]}, rows)
+    return _only(records, chosen, [replace(row, variant=new) for index, new in at.items() for row in records.by_variant[index]])
+
+
+def _only(records: StudyRecords, chosen: list[int], rows: list[Row]) -> StudyRecords:
+    plan = replace(
+        records.plan,
+        variants=tuple(records.variants[index] for index in chosen),
+        seeds=tuple(dict.fromkeys(row.seed for row in rows)),
+        runs=tuple(PlannedRun(row.variant, row.seed, row.id) for row in rows),
+    )
+    return StudyRecords(records.results, plan, rows)

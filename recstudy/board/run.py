@@ -1,30 +1,25 @@
 """`/run/ID`: one run's numbers, what sets it apart from the study's baseline, its curves, examples and provenance."""
 
-from typing import Any
+from dataclasses import replace
 
-from recstudy.analysis.facts import failures, provenance
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, number, plain
-from recstudy.analysis.page import code, facts, fold, warning_lines, words_table
-from recstudy.analysis.spec import (
-    Alignment,
-    AttentionMaps,
-    Captions,
-    ExpertLoad,
-    ExpertPath,
-    LearningCurves,
-    LossTrace,
-    Mistakes,
-)
+from recstudy.analysis.page import Html, code, facts, fold, warning_lines, words_table
+from recstudy.analysis.rows import Row
+from recstudy.analysis.summary import failures, provenance
 from recstudy.analysis.traces import TRACE
-from recstudy.board.markup import Address, Html, Page, Recipe, Same, state, study_link, text
+from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
 from recstudy.board.overview import compare_form
+from recstudy.board.plans import NO_PLAN
 from recstudy.board.rows import one_run
 from recstudy.board.sources import Sources
-from recstudy.board.study import drawn, examples
+from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
-from recstudy.records import Json, read_json, read_lines
+from recstudy.records import EpochLine, Json, read_log, read_record
+from recstudy.records.reading import dumped
+from recstudy.records.schema import PlannedRun, Settings, VariantRecord
+from recstudy.report import Alignment, AttentionMaps, Captions, ExpertLoad, ExpertPath, LearningCurves, LossTrace, Mistakes
+from recstudy.report.names import metric, number, plain
 
 UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows
 CURVES = 6
@@ -46,19 +41,19 @@ def run_page(sources: Sources, address: Address) -> Page:
         Recipe("head", "", (needs, live), lambda: _head(sources, records, live[1])),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(row)),
         Recipe("failure", "What failed", needs, lambda: failures(records) + _hang(records)),
-        Recipe("curves", "Curves", (needs, live), lambda: drawn(records, LearningCurves(title="By epoch", metrics=names))),
-        Recipe("losses", "Training loss, update by update", (needs, live), lambda: drawn(records, LossTrace())),
-        Recipe("mistakes", "Misclassified test images", needs, lambda: drawn(records, Mistakes())),
-        Recipe("captions", "Captions", needs, lambda: examples(records, Captions())),
-        Recipe("alignment", "Alignment", needs, lambda: examples(records, Alignment(targets=()))),
-        Recipe("attention", "Attention", needs, lambda: drawn(records, AttentionMaps())),
-        Recipe("experts", "Experts", needs, lambda: drawn(records, ExpertLoad()) + drawn(records, ExpertPath())),
+        Recipe("curves", "Curves", (needs, live), lambda: part_html(records, LearningCurves(title="By epoch", metrics=names))),
+        Recipe("losses", "Training loss, update by update", (needs, live), lambda: part_html(records, LossTrace())),
+        Recipe("mistakes", "Misclassified test images", needs, lambda: part_html(records, Mistakes())),
+        Recipe("captions", "Captions", needs, lambda: part_html(records, Captions())),
+        Recipe("alignment", "Alignment", needs, lambda: part_html(records, Alignment(targets=()))),
+        Recipe("attention", "Attention", needs, lambda: part_html(records, AttentionMaps())),
+        Recipe("experts", "Experts", needs, lambda: part_html(records, ExpertLoad()) + part_html(records, ExpertPath())),
         Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline)),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
         Recipe("compare", "Compare", tuple(sources.watch.studies), lambda: compare_form(sources, run_id)),
     ]
     left_out = {key for key, there in _there(records, row).items() if not there}
-    return Page(f"{row['label']}, seed {row['seed']}", [part for part in body if part.key not in left_out])
+    return Page(f"{row.label}, seed {row.seed}", [part for part in body if part.key not in left_out])
 
 
 def run_records(sources: Sources, run_id: str) -> tuple[StudyRecords, Json | None]:
@@ -70,7 +65,7 @@ def run_records(sources: Sources, run_id: str) -> tuple[StudyRecords, Json | Non
     for study in sources.studies_of(run_id):
         records = sources.kept.records(study)
         variant, _ = sources.watch.studies[study].named[run_id]
-        return one_run(records, variant, run_id), flatten(records.plan["base"])
+        return one_run(records, variant, run_id), flatten(records.plan.base)
     if run_id not in sources.watch.runs:
         raise ConfigError(f"no run {run_id!r} in this folder")
     return loose_run(sources, run_id), None
@@ -79,13 +74,13 @@ def run_records(sources: Sources, run_id: str) -> tuple[StudyRecords, Json | Non
 def loose_run(sources: Sources, run_id: str) -> StudyRecords:
     """A run that no study names: a study of its own, made of its config."""
     results = sources.watch.results
-    config = read_json(results.run(run_id).config) or {}
-    model, data = (str((config.get(part) or {}).get(name, "")) for part, name in (("model", "family"), ("data", "name")))
-    variant = {"label": "a run of no study", "levels": {}, "changes": {}, "model": model, "data": data}
-    seed = config.get("seed", 0)
-    plan = {"study": "", "preset": "", "base": config, "axes": {}, "variants": [variant], "seeds": [seed], "report": []}
-    row = {"variant": 0, "label": variant["label"], "seed": seed, "id": run_id, **sources.watch.columns(run_id)}
-    return StudyRecords(results, plan | {"runs": [[0, seed, run_id]], "command": ""}, [row])
+    config = read_record(results.run(run_id).config, Settings) or Settings()
+    model, data = str(config.model.get("family", "")), str(config.data.get("name", ""))
+    variant = VariantRecord(label="a run of no study", model=model, data=data)
+    run = PlannedRun(0, config.seed, run_id)
+    base = dumped(config)
+    plan = replace(NO_PLAN, base=base, variants=(variant,), seeds=(config.seed,), runs=(run,))
+    return StudyRecords(results, plan, [Row.of(sources.watch.outcome(run_id), 0, variant, config.seed, run_id)])
 
 
 def difference(one: Json, other: Json, heads: tuple[str, str]) -> str:
@@ -97,21 +92,21 @@ def difference(one: Json, other: Json, heads: tuple[str, str]) -> str:
     return words_table("Settings that differ", ("field", *heads), rows)
 
 
-def measured(row: Json) -> dict[str, float]:
+def measured(row: Row) -> dict[str, float]:
     """The metrics and costs of a run that are numbers."""
-    return {name: row[name] for name in row.get("measured", ()) if isinstance(row[name], int | float)}
+    return {name: value for name in row.measured if (value := row.value(name)) is not None}
 
 
-def _there(records: StudyRecords, row: Json) -> dict[str, bool]:
+def _there(records: StudyRecords, row: Row) -> dict[str, bool]:
     """Which parts this run has something for."""
-    folder = records.results.run(row["id"]).path
+    folder = records.results.run(row.id).path
     kept = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
-    done = row["status"] == "done"
+    done = row.done
     return {
         "numbers": bool(measured(row)),
-        "failure": row["status"] in ("failed", "diverged"),
+        "failure": row.status in ("failed", "diverged"),
         "curves": "epochs.jsonl" in kept,
-        "losses": "losses.jsonl" in kept and row["status"] in ("done", "unfinished"),
+        "losses": "losses.jsonl" in kept and row.status in ("done", "unfinished"),
         "mistakes": done and "mistakes.npz" in kept,
         "captions": done and "captions.json" in kept,
         "alignment": done and "alignment.json" in kept,
@@ -122,25 +117,25 @@ def _there(records: StudyRecords, row: Json) -> dict[str, bool]:
 
 def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
     row = records.rows[0]
-    named = [study_link(*study) for study in sources.studies_of(row["id"])]
-    status = state("running" if running else row["status"])
-    selected = {key.partition(".")[2]: value for key, value in row.items() if key.startswith("selected.")}
+    named = [study_link(*study) for study in sources.studies_of(row.id)]
+    status = state("running" if running else row.status)
+    selected = row.selected
     pairs = [
-        ("Model", records.variants[0]["model"]),
-        ("Data", records.variants[0]["data"]),
-        ("Attempts", plain(row["attempts"]) if row.get("attempts") else ""),
-        ("Selected epoch", f"{selected['epoch']} by the {selected.get('split')} split" if "epoch" in selected else ""),
+        ("Model", records.variants[0].model),
+        ("Data", records.variants[0].data),
+        ("Attempts", plain(row.attempts) if row.attempts else ""),
+        ("Selected epoch", f"{selected.epoch} by the {selected.split} split" if selected.epoch is not None else ""),
     ]
-    synthetic = ["synthetic data: drawn by a program, no measure of the real task"] if row.get("provenance.synthetic") else []
+    synthetic = ["synthetic data: drawn by a program, no measure of the real task"] if row.provenance.synthetic else []
     of = f" of {', '.join(named)}" if named else ""
-    where = f"<p>{status} run <code>{text(row['id'])}</code>{of}</p>"
+    where = f"<p>{status} run <code>{text(row.id)}</code>{of}</p>"
     shown = facts([(name, value) for name, value in pairs if value])
-    return f"<h1>{text(row['label'])}, seed {text(row['seed'])}</h1>{where}{warning_lines(synthetic)}{shown}"
+    return f"<h1>{text(row.label)}, seed {text(row.seed)}</h1>{where}{warning_lines(synthetic)}{shown}"
 
 
-def _numbers(row: Json) -> str:
+def _numbers(row: Row) -> str:
     rows = [(metric(name).title, f"{number(name, value)} {metric(name).unit}") for name, value in measured(row).items()]
-    why = [(metric(name).title, f"not available: {reason}") for name, reason in row.get("unavailable", {}).items()]
+    why = [(metric(name).title, f"not available: {reason}") for name, reason in row.unavailable.items()]
     return words_table("Numbers", ("what", "value"), rows + why)
 
 
@@ -152,7 +147,7 @@ def _settings(config: Json, baseline: Json | None) -> str:
 
 def _hang(records: StudyRecords) -> Html:
     """The last lines that a watchdog wrote of a worker that hung."""
-    logs = sorted(records.results.run(records.rows[0]["id"]).path.glob("hang-*.log"))
+    logs = sorted(records.results.run(records.rows[0].id).path.glob("hang-*.log"))
     return Html("".join(f"<h3>{text(log.name)}</h3>{code(_last(log.read_text(errors='replace')))}" for log in logs))
 
 
@@ -162,8 +157,8 @@ def _last(words: str, lines: int = 12) -> str:
 
 def _measured(sources: Sources, run_id: str) -> tuple[str, ...]:
     """What its epochs measure, the loss and the score first; other numbers only where they change."""
-    lines: list[dict[str, Any]] = read_lines(sources.watch.results.run(run_id).epochs)
-    numbers = [name for name, value in (lines[0] if lines else {}).items() if isinstance(value, int | float)]
+    lines = [line.values for line in read_log(sources.watch.results.run(run_id).epochs, EpochLine)]
+    numbers = [name for name, value in (lines[0] if lines else {}).items() if value is not None]
     judged = {name for name in numbers if name == "train_loss" or name.startswith("selection_")}
     changing = {name for name in numbers if name not in UNDRAWN and len({line.get(name) for line in lines}) > 1}
     order = sorted(judged | changing, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from recstudy.analysis.frame import STATUSES, StudyRecords
-from recstudy.analysis.names import metric, number, plain
-from recstudy.analysis.spec import REPORT, Best, Table
-from recstudy.board.markup import Address, Html, form, link, page_of, run_link, state, table, text
-from recstudy.records import Json
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import Html, table
+from recstudy.analysis.rows import STATUSES, Row
+from recstudy.board.markup import Address, form, link, page_of, run_link, state, text
+from recstudy.report import TablePart
+from recstudy.report.names import metric, number, plain
 from recstudy.terminal import duration
 
 RUNS = ("run", "status", "seed", "attempts", "wall time")
@@ -21,18 +22,18 @@ def run_list(records: StudyRecords, address: Address, live: set[str]) -> str:
     score = first_metric(records)
     heads = (*RUNS[:2], metric(score).heading, *RUNS[2:])
     rows = [_run(row, live, score) for row in chosen[shown]]
-    told = table("Runs", heads, rows, words=(1,), stack=True) if chosen else "<p>No run is like this.</p>"
+    told = table("Runs", heads, rows, {1: "prose"}, "stack") if chosen else "<p>No run is like this.</p>"
     return _states(records, address, live) + search + told + pages
 
 
-def _asked(row: Json, asked: str, words: str, live: set[str]) -> bool:
-    status = "running" if row["id"] in live else row["status"]
-    return (not asked or status == asked) and (not words or words in row["label"].lower() or words in row["id"])
+def _asked(row: Row, asked: str, words: str, live: set[str]) -> bool:
+    status = "running" if row.id in live else row.status
+    return (not asked or status == asked) and (not words or words in row.label.lower() or words in row.id)
 
 
 def _states(records: StudyRecords, address: Address, live: set[str]) -> Html:
     """A link a status, with its count; the one that is shown is marked."""
-    found = ["running" if row["id"] in live else row["status"] for row in records.rows]
+    found = ["running" if row.id in live else row.status for row in records.rows]
     asked = address.get("state")
     links = [("all", "", len(found)), *((word, word, found.count(word)) for word in ("running", *STATUSES) if word in found)]
     items = [
@@ -44,17 +45,16 @@ def _states(records: StudyRecords, address: Address, live: set[str]) -> Html:
 
 def first_metric(records: StudyRecords) -> str:
     """By which the study is judged: the first metric of its first table."""
-    tables = [spec for spec in REPORT.validate_python(records.plan["report"]) if isinstance(spec, Table | Best)]
-    return tables[0].metrics[0] if tables and tables[0].metrics else "top1_accuracy"
+    return next((part.shows[0] for part in records.parts if isinstance(part, TablePart) and part.shows), "top1_accuracy")
 
 
-def _run(row: Json, live: set[str], score: str) -> Sequence[Html]:
-    seconds = row.get("seconds")
+def _run(row: Row, live: set[str], score: str) -> Sequence[Html]:
+    seconds, reached = row.value("seconds"), row.value(score)
     return [
-        run_link(row["id"], row["label"]),
-        state("running" if row["id"] in live else row["status"]),
-        text(number(score, row[score]) if isinstance(row.get(score), int | float) else ""),
-        text(row["seed"]),
-        text(plain(row["attempts"]) if row.get("attempts") else ""),
-        text(duration(seconds) if isinstance(seconds, int | float) else ""),
+        run_link(row.id, row.label),
+        state("running" if row.id in live else row.status),
+        text(number(score, reached) if reached is not None else ""),
+        text(row.seed),
+        text(plain(row.attempts) if row.attempts else ""),
+        text(duration(seconds) if seconds is not None else ""),
     ]

@@ -10,16 +10,16 @@ from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from recstudy.board.app import content, make_app
-from recstudy.board.desk import Desk
 from recstudy.board.guard import check, guard
 from recstudy.board.pages import page
+from recstudy.board.renderer import Desk
 from recstudy.board.rows import Kept
 from recstudy.board.sources import LINKS, Sources
 from recstudy.board.store import Follower
 from recstudy.board.watch import Watch
 from recstudy.errors import ConfigError
-from recstudy.files import MARKER
 from recstudy.records import Results
+from recstudy.records.files import MARKER
 
 SWITCH_S = 0.0005  # an answer waits for the desk's thread at each read and write: by Python's 5 ms that adds up to 0.1 s
 

@@ -1,12 +1,16 @@
 """What pages are made from: the folder as of the last look, the records of its studies, and where other programs are."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from recstudy.board.markup import Address
 from recstudy.board.plans import Planned, Study
 from recstudy.board.progress import Under, under
 from recstudy.board.rows import Kept
 from recstudy.board.store import Follower
 from recstudy.board.watch import Watch
+from recstudy.plugins import reading
 
 LINKS = {
     "Ray dashboard": "http://127.0.0.1:8265",
@@ -27,6 +31,25 @@ class Sources:
     def studies_of(self, run_id: str) -> list[Study]:
         """The studies that name this run."""
         return [study for study, planned in self.watch.studies.items() if run_id in planned.named]
+
+    @contextmanager
+    def plugins(self, address: Address) -> Iterator[list[str]]:
+        """What the studies of a page define themselves, as long as the block runs; gives digests of it."""
+        studies = [self.watch.studies[study] for study in self._studies(address) if study in self.watch.studies]
+        with ExitStack() as kept:
+            yield [kept.enter_context(reading(planned.plan.plugins)) for planned in studies]
+
+    def _studies(self, address: Address) -> list[Study]:
+        match address.path:
+            case ("study", name, preset):
+                return [(name, preset)]
+            case ("run", run_id):
+                return self.studies_of(run_id)[:1]
+            case ("compare",):
+                sides = address.get("a").strip(), address.get("b").strip()
+                named = [(name, preset) for name, slash, preset in (side.partition("/") for side in sides) if slash]
+                return named or [study for side in sides for study in self.studies_of(side)[:1]]
+        return []
 
     def live(self, planned: Planned | None = None) -> tuple[tuple[str, int], ...]:
         """The runs under way, of all studies or of one, and how far their logs were read: other where one has gone on."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from recstudy.records import Results
+from recstudy.records.leases import last_beat
 
 EVERY_S = 5.0
 REST = 3.0  # or this often as long as the last fetch took: a store lists 1,000 objects at a time
@@ -37,9 +38,8 @@ class Follower:
         self.results.pull()
         mirror, runs = self.results.mirror, self.results.root / "runs"
         begun = [folder for folder in runs.iterdir() if not (folder / "result.json").exists()] if runs.exists() else []
-        leases = mirror.fs.get_file_info([mirror.key(folder / "lease") for folder in begun])
-        for folder, lease in zip(begun, leases, strict=True):
-            self.beats[folder.name] = (lease.mtime_ns or 0) / 1e9
+        for folder in begun:
+            self.beats[folder.name] = last_beat(mirror, folder)
 
     def start(self) -> None:
         self._thread.start()

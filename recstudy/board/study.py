@@ -5,29 +5,13 @@ A table that is too large for one page is shown a page at a time, its best value
 
 from dataclasses import replace
 
-from recstudy.analysis import parts
-from recstudy.analysis.alignment import alignment_caption, alignment_data
+from recstudy.analysis.audit.printed import TITLE, audit_html
 from recstudy.analysis.audit.rules import audit
-from recstudy.analysis.audit.words import TITLE, audit_html
-from recstudy.analysis.cards import captions_html
-from recstudy.analysis.examples import captions_data
-from recstudy.analysis.facts import again, failures, header, provenance, settings
 from recstudy.analysis.figures.learning import learning_figure
-from recstudy.analysis.figures.violins import alignment_figure
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import facts, figure_box, warning_lines
-from recstudy.analysis.pairs import alignment_html
-from recstudy.analysis.parts import table_words
-from recstudy.analysis.spec import (
-    REPORT,
-    Alignment,
-    AnyPart,
-    Captions,
-    Drawing,
-    LearningCurves,
-    LossTrace,
-    Tabular,
-)
+from recstudy.analysis.shown import heading, problem
+from recstudy.analysis.summary import again, failures, header, provenance, settings
 from recstudy.analysis.tables.markup import Printed, html_table
 from recstudy.board.markup import Address, Page, Recipe, Same, page_of
 from recstudy.board.overview import MOST, compare_form, running_table
@@ -35,6 +19,7 @@ from recstudy.board.progress import LINES, Progress, curves, progress
 from recstudy.board.rows import some_variants
 from recstudy.board.runlist import run_list
 from recstudy.board.sources import Sources
+from recstudy.report import LearningCurves, Part
 from recstudy.terminal import duration
 
 COLUMNS = 30  # of a table on one page
@@ -52,8 +37,7 @@ def study_page(sources: Sources, address: Address) -> Page:
     planned = sources.watch.studies[name, preset]
     live, now = sources.live(planned), progress(sources.watch, planned)
     needs = Same(records)
-    specs = REPORT.validate_python(records.plan["report"])
-    report = [_part(records, spec, f"part{at}", address, live) for at, spec in enumerate(specs, 1)]
+    report = [_part(records, part, f"part{at}", address, live) for at, part in enumerate(records.parts, 1)]
     body = [
         Recipe("head", "", needs, lambda: "".join(header(records))),
         Recipe("now", "Now", (needs, live), lambda: _now(now)),
@@ -72,23 +56,13 @@ def study_page(sources: Sources, address: Address) -> Page:
     return Page(f"{name} ({preset})", [one for one in body if there.get(one.key, True)])
 
 
-def drawn(records: StudyRecords, spec: Drawing) -> str:
-    """A figure as the report draws it; what a reader zoomed into stays where new numbers come in."""
-    found = parts.draw(records, spec)
-    if found.data.empty:
-        return warning_lines(found.notes) + parts.NOTHING
-    found.figure.update_layout(uirevision="kept")
-    return figure_box(found.figure, found.label, found.notes, found.caption)
-
-
-def examples(records: StudyRecords, spec: Captions | Alignment) -> str:
-    if isinstance(spec, Captions):
-        return captions_html(captions_data(records, spec))
-    data = alignment_data(records, spec)
-    if data.frame.empty:
-        return warning_lines(data.notes) + parts.NOTHING
-    box = figure_box(alignment_figure(data, spec), parts.title(spec), data.notes, alignment_caption(data))
-    return box + alignment_html(data, spec)
+def part_html(records: StudyRecords, part: Part, key: str = "", address: Address | None = None) -> str:
+    """A part as the report shows it, or why it cannot be drawn; of a long table, the page that the address asks for."""
+    try:
+        shown = part.shown(records)
+        return table_html(shown.printed, address, key) if address and shown.printed else shown.html
+    except Exception as error:
+        return warning_lines([problem(part, error)])
 
 
 def table_html(whole: Printed, address: Address, key: str) -> str:
@@ -104,14 +78,9 @@ def table_html(whole: Printed, address: Address, key: str) -> str:
     return html_table(page) + pages
 
 
-def _part(records: StudyRecords, spec: AnyPart, key: str, address: Address, live: object) -> Recipe:
-    title, needs = parts.title(spec), Same(records)
-    if isinstance(spec, Tabular):
-        return Recipe(key, title, (needs, address), lambda: table_html(table_words(records, spec)[0], address, key))
-    if isinstance(spec, Captions | Alignment):
-        return Recipe(key, title, needs, lambda: examples(records, spec))
-    follows = live if isinstance(spec, LearningCurves | LossTrace) else ()
-    return Recipe(key, title, (needs, follows), lambda: drawn(records, spec))
+def _part(records: StudyRecords, part: Part, key: str, address: Address, live: object) -> Recipe:
+    needs = (Same(records), address, live if part.live else ())
+    return Recipe(key, heading(part), needs, lambda: part_html(records, part, key, address))
 
 
 def _now(now: Progress) -> str:
@@ -130,15 +99,15 @@ def _curves(now: Progress) -> str:
     spec = LearningCurves(title="Runs under way", metrics=tuple(dict.fromkeys(data["metric"])))
     if data.empty:
         return "<p>None has finished an epoch yet.</p>"
-    return figure_box(learning_figure(data, spec).update_layout(uirevision="kept"), "Runs under way", cut)
+    return figure_box(learning_figure(data, spec), "Runs under way", cut)
 
 
 def _any_failed(records: StudyRecords) -> bool:
-    return any(row["status"] in ("failed", "diverged") for row in records.rows)
+    return any(row.status in ("failed", "diverged") for row in records.rows)
 
 
 def _failures(records: StudyRecords) -> str:
-    lost = [row for row in records.rows if row["status"] in ("failed", "diverged")]
+    lost = [row for row in records.rows if row.status in ("failed", "diverged")]
     more = f'<p class="note">The first {FAILED} of {len(lost):,}.</p>' if len(lost) > FAILED else ""
     return failures(replace(records, rows=lost[:FAILED])) + more
 

@@ -14,26 +14,27 @@ from pathlib import Path
 from stat import S_ISDIR
 from types import MappingProxyType
 
-from recstudy.analysis.frame import run_columns
-from recstudy.board.logs import Log
+from recstudy.analysis.rows import Outcome, outcome_of
+from recstudy.board.logs import Epochs
 from recstudy.board.plans import REFUSED, Planned, Study, folders, plans
-from recstudy.locks import PATIENCE
-from recstudy.records import Json, Results, RunFolder
+from recstudy.records import Failure, Results, RunFolder
+from recstudy.records.files import Log
+from recstudy.records.locks import PATIENCE
 
 FRESH_NS = 2_000_000_000  # a folder that changed this short ago may change again within the same tick of its clock
 LATELY_S = 30.0  # between one run's end and the next one's beginning fewer run at once than there is room for
 SLACK_S = 2.0  # a worker that gives up lets go of its lock a moment later
-NOT_RUN: Json = {"status": "not run"}
+NOT_RUN = Outcome()
 
 
 @dataclass
 class Seen:
-    """A run's folder: the columns of its row, and the log and the last sign of life of one that is not finished."""
+    """A run's folder: what it says, and the log and the last sign of life of one that is not finished."""
 
-    columns: Json
+    outcome: Outcome
     version: int  # of the look that read it
     stamp: int = -1
-    log: Log | None = None
+    log: Epochs | None = None
     beat: float = 0.0
     ended: float = 0.0  # when its last attempt was given up
 
@@ -90,9 +91,9 @@ class Watch:
         self.version += new
         self.complete = True
 
-    def columns(self, run_id: str) -> Json:
+    def outcome(self, run_id: str) -> Outcome:
         seen = self.runs.get(run_id)
-        return NOT_RUN if seen is None else seen.columns
+        return NOT_RUN if seen is None else seen.outcome
 
     def _run(self, folder: os.DirEntry[str], version: int) -> bool:
         """Whether the run's row has changed."""
@@ -109,27 +110,20 @@ class Watch:
     def _read(self, folder: os.DirEntry[str], found: os.stat_result, version: int, before: Seen | None) -> Seen:
         path = Path(folder.path)
         if not S_ISDIR(found.st_mode) or _links(path):
-            columns = {"status": "failed", "error_class": "refused", "error": f"runs/{folder.name} {REFUSED}"}
-            return self._dated(Seen(columns, version), before)
+            failure = Failure(error_class="refused", error=f"runs/{folder.name} {REFUSED}")
+            return self._dated(Seen(Outcome(status="failed", failure=failure), version), before)
         self.runs.setdefault(folder.name, Seen(NOT_RUN, version)).stamp = found.st_mtime_ns  # now `results` opens it
-        log = None if (path / "result.json").exists() else before.log if before and before.log else Log(path / "epochs.jsonl")
+        log = before.log if before and before.log else Epochs(Log(path / "epochs.jsonl", follow=False))
         ended = max(_changed(path / file) for file in ("failure.json", "stopped.json"))
-        columns = _columns(self.results, folder.name)
-        return self._dated(Seen(columns, version, found.st_mtime_ns, log, ended=ended), before)
+        outcome = outcome_of(self.results, folder.name)
+        going = None if (path / "result.json").exists() else log
+        return self._dated(Seen(outcome, version, found.st_mtime_ns, going, ended=ended), before)
 
     def _dated(self, seen: Seen, before: Seen | None) -> Seen:
         """One that says the same as before is as old as it."""
-        if before is not None and before.columns == seen.columns:
+        if before is not None and before.outcome == seen.outcome:
             seen.version = before.version
         return seen
-
-
-def _columns(results: Results, run_id: str) -> Json:
-    try:
-        return run_columns(results, run_id)
-    except Exception as error:  # a damaged result raises nearly anything
-        reason = f"runs/{run_id} is damaged ({type(error).__name__}: {error}). Its run will be run again."
-        return {"status": "failed", "error_class": "damaged record", "error": reason}
 
 
 def _links(folder: Path) -> bool:

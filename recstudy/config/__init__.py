@@ -1,28 +1,34 @@
 """What decides a run: frozen, checked, documented field by field.
 
 A run config has four parts that decide its numbers (`data`, `model`, `train`, `seed`) and one that does not (`place`).
-The run id is a digest of the first four, so the same run has the same id in every study, on every machine.
+The run id is a digest of the first four (ids.py), so the same run has the same id in every study, on every machine.
 Field descriptions use the papers' letters; bounds are checked when the config is read, not after an hour.
 """
 
-from recstudy.config.base import Config, canonical, configure, flatten
-from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, SCORES, UNKNOWN, DataConfig, ModelConfig, Shape, Task
+from recstudy.config.base import Config, canonical, configure, digest, flatten
+from recstudy.config.functions import LOSSES, OPTIMIZERS, OneOf, Options
+from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
 from recstudy.config.place import Place
 from recstudy.config.run import RunConfig
-from recstudy.config.train import YOUNGER, Augment, TrainConfig
+from recstudy.config.train import AUGMENTATIONS, Augment, TrainConfig
+from recstudy.metrics import UNKNOWN, Task
 
 __all__ = [
+    "AUGMENTATIONS",
     "DATASETS",
     "FAMILIES",
     "KINDS",
+    "LOSSES",
+    "OPTIMIZERS",
     "PAD",
-    "SCORES",
     "UNKNOWN",
-    "YOUNGER",
     "Augment",
     "Config",
     "DataConfig",
     "ModelConfig",
+    "Moments",
+    "OneOf",
+    "Options",
     "Place",
     "RunConfig",
     "Shape",
@@ -30,5 +36,6 @@ __all__ = [
     "TrainConfig",
     "canonical",
     "configure",
+    "digest",
     "flatten",
 ]

@@ -1,8 +1,9 @@
 """What every config is: frozen, strict about names; a refusal names the field, what must hold and what was given."""
 
+import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -14,12 +15,22 @@ ConfigT = TypeVar("ConfigT", bound="Config")
 class Config(BaseModel):
     """Frozen, and strict about names."""
 
+    revision: ClassVar[int] = 1  # raised where what it computes has changed: its runs then have new ids (ids.py)
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def canonical(values: Any) -> str:
     """JSON that is the same whatever the order of the fields."""
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(values)
+
+
+def digest(values: Any, digits: int) -> str:
+    """Hex digits of a sha256 over canonical JSON."""
+    return hashlib.sha256(canonical(values).encode()).hexdigest()[:digits]
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,32 +1,36 @@
 """What a model family and a data set can be asked; each of them is a class of its own, known by its name."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from recstudy.config.base import Config
 from recstudy.errors import ConfigError
-from recstudy.registry import Registry
+from recstudy.metrics import Task
+from recstudy.plugins import Registry, named
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from recstudy.data.reader import Reader
+
 Shape = tuple[int, int, int]  # channels, height, width of an image
-Task = Literal["multiclass", "multilabel", "caption"]
+Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and deviation a channel, on a scale of 0 to 1
 PAD = 0  # the token behind a caption's last, of every tokenizer
-UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
-# The metric that selects epochs, is drawn against depth and shown while a run trains; a percentage, higher is better.
-SCORES: dict[Task, str] = {"multiclass": "top1_accuracy", "multilabel": "auroc", "caption": "token_accuracy"}
 
 
 class ModelConfig(Config):
     """One model family: what can be set. What is computed stands in `recstudy.models.networks`."""
 
+    network: ClassVar[str] = ""  # what computes it, as `module:Class`, called with this config, an image's shape and the classes
     recursive: ClassVar[bool] = False  # can take several supervision steps: its carry is not empty
     halts: ClassVar[bool] = False  # has a halting head: says of each answer whether it is right
     reads_captions: ClassVar[bool] = False  # is for images with captions, and for no others
     score: ClassVar[str] = ""  # what selects its epochs, where that is not its task's
     bootstraps: ClassVar[bool] = False  # its halting head also values going on, which is learned from the next step (HRM)
+    # A small run of it, part by part as in a run config, on which `recstudy contract` checks it: {"model": {"width": 16}}.
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     family: str
 
@@ -77,7 +81,9 @@ class ModelConfig(Config):
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
         """The network, with freshly drawn weights, for images of `shape` in `classes` classes."""
-        raise ConfigError(f"the family {self.family!r} has no network")
+        if not self.network:
+            raise ConfigError(f"the family {self.family!r} has no network. Name it: network = 'module:Class', or define build")
+        return named(self.network)(self, shape, classes)
 
 
 class DataConfig(Config):
@@ -129,6 +135,15 @@ class DataConfig(Config):
     def train_size(self) -> int | None:
         """Official training images; None where only the files tell."""
         return None
+
+    @property
+    def moments(self) -> Moments | None:
+        """What standardises the images; None: mean and deviation of the training images."""
+        return None
+
+    def reader(self) -> "Reader":
+        """What reads it from its files, or draws it."""
+        raise ConfigError(f"the data set {self.name!r} has no reader. Define `reader`, which gives a recstudy.data.Reader")
 
 
 KINDS = ("family", "name")  # the fields that tell model families and data sets apart

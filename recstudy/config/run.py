@@ -1,17 +1,18 @@
 """One run: its parts, whether they fit together, and its id."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from recstudy.config.base import Config, canonical, configure
-from recstudy.config.parts import DATASETS, FAMILIES, KINDS, SCORES, DataConfig, ModelConfig
+from recstudy.config.base import Config, configure, digest
+from recstudy.config.ids import deciding
+from recstudy.config.parts import DATASETS, FAMILIES, KINDS, DataConfig, ModelConfig
 from recstudy.config.place import Place
-from recstudy.config.train import YOUNGER, Augment, TrainConfig
+from recstudy.config.train import Augment, TrainConfig
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.registry import Registry
+from recstudy.metrics.registry import METRICS, selecting
+from recstudy.plugins import Registry
 
 
 def _from_registry(part: str, registry: Registry[Any], key: str) -> Any:
@@ -43,6 +44,7 @@ class RunConfig(Config):
             families = choices(name for name, kind in FAMILIES.items() if kind.reads_captions)
             raise ValueError(f"{model.title} judges images, but {self.data.title} has captions, which are for {families}")
         model.check(self.data)
+        self._check_score()
         for name in ("supervision_steps", "evaluation_steps"):
             if (steps := getattr(train, name)) > 1 and not model.recursive:
                 raise ValueError(f"train.{name} must be 1 for {model.title}, which has no state to refine, but got {steps}")
@@ -73,6 +75,21 @@ class RunConfig(Config):
             raise ValueError(f"train.loss {train.loss!r} is for one label an image; several have a binary cross-entropy each")
         return self
 
+    def _check_score(self) -> None:
+        name, own = self.train.score, self.model.score or selecting(self.data.task)
+        if name is None or name == own:
+            return
+        known = METRICS[name]
+        if self.model.score:
+            raise ValueError(
+                f"train.score must be left out for {self.model.title}, which is judged by {METRICS[own].title} alone"
+            )
+        if self.data.task not in known.tasks:
+            tasks = " and ".join(known.tasks) or "no"
+            raise ValueError(f"train.score {name!r} is for {tasks} data, but those of {self.data.title} are {self.data.task}")
+        if known.of is None:
+            raise ValueError(f"train.score {name!r} must follow from answers, which {known.title} does not")
+
     @property
     def values(self) -> dict[str, Any]:
         """The parts that decide the numbers, as plain JSON values."""
@@ -80,15 +97,13 @@ class RunConfig(Config):
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """`values` for digests, without fields at the defaults that they came with after ids had been given out."""
-        values = self.values
-        values["train"] = {name: value for name, value in values["train"].items() if (name, value) not in YOUNGER.items()}
-        return values
+        """Of `values`, those that digests are made of."""
+        return deciding(self, self.values)
 
     @property
     def score(self) -> str:
-        """The name of the metric that selects epochs: a percentage, higher is better."""
-        return self.model.score or SCORES[self.data.task]
+        """The name of the metric that selects epochs, is drawn against depth and shown while a run trains."""
+        return self.train.score or self.model.score or selecting(self.data.task)
 
     @property
     def updates_a_batch(self) -> int:
@@ -108,7 +123,7 @@ class RunConfig(Config):
     @property
     def run_id(self) -> str:
         """20 hex digits (80 bits: a clash among a billion runs is a one in a million event) over canonical JSON."""
-        return hashlib.sha256(canonical(self.deciding).encode()).hexdigest()[:20]
+        return digest(self.deciding, 20)
 
     def with_changes(self, changes: Mapping[str, Any]) -> "RunConfig":
         """This config with fields replaced, addressed as `model.latent_steps`; a whole part may be replaced too."""

@@ -1,11 +1,18 @@
 """How a model is trained: the settings of the one loop."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from recstudy.config.base import Config
-from recstudy.tunable import Tunable
+from recstudy.config.functions import LOSSES, OPTIMIZERS, OneOf, Options
+from recstudy.config.tunable import Tunable
+from recstudy.plugins import Registry
+
+# Each is called with images (B, C, H, W) uint8 on their device and a CPU generator that follows from the run's seed and the
+# epoch, and gives as many images of the same kind; what else is drawn would differ from run to run.
+AUGMENTATIONS: Registry[Callable[..., Any]] = Registry("augmentation")
 
 
 class Augment(Config):
@@ -17,6 +24,21 @@ class Augment(Config):
     randaugment_magnitude: int = Field(9, ge=0, le=30, description="their strength, of 31 levels")
     mixup: float = Field(0.0, ge=0, description="Mixup's alpha; 0 is off")
     cutmix: float = Field(0.0, ge=0, description="CutMix's alpha; 0 is off. With both on, each batch draws one of them")
+    more: tuple[str, ...] = Field(
+        (), description="further augmentations by name, in this order, between RandAugment and Mixup; as text with commas between"
+    )
+
+    @field_validator("more", mode="before")
+    @classmethod
+    def _split(cls, names: Any) -> Any:
+        return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
+
+    @field_validator("more")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            AUGMENTATIONS[name]  # a ConfigError lists those that there are
+        return names
 
 
 class TrainConfig(Config):
@@ -51,12 +73,14 @@ class TrainConfig(Config):
     detach_carry: bool = Field(
         True, description="an optimiser step each supervision step, no gradient between them; false: one step through all"
     )
-    loss: Literal["softmax", "stablemax"] = Field(
-        "softmax", description="probabilities of one-label-an-image data, of which the loss is the cross-entropy"
+    loss: Annotated[str, OneOf(LOSSES)] = Field(
+        "softmax", description="of one label an image or token: the cross-entropy of these probabilities, or a registered one"
     )
-    optimizer: Literal["adamw", "adam_atan2"] = Field(
-        "adamw", description="AdamW, or Adam whose step is an arctangent, without an epsilon (HRM, TRM)"
+    loss_options: Options = Field(Options(), description="what a registered loss lets be set")
+    optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
+        "adamw", description="AdamW, or Adam whose step is an arctangent, without an epsilon (HRM, TRM); or a registered one"
     )
+    optimizer_options: Options = Field(Options(), description="what a registered optimiser lets be set")
     amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (003)")
     learning_rate: Annotated[float, Tunable(1e-5, 1e-2, log=True)] = Field(3e-4, gt=0)
     backbone_learning_rate: float | None = Field(
@@ -88,6 +112,10 @@ class TrainConfig(Config):
         description="which epoch is reported: the best on the held-out validation split, the best on the test set "
         "(the protocol of 002, optimistic), or the last",
     )
+    score: str | None = Field(
+        None,
+        description="metric on the selection split that selects epochs, such as nll or one of your own; by default the task's",
+    )
     patience: int = Field(0, ge=0, description="stop after so many epochs without a better selection score; 0 never does")
     augment: Augment = Augment()
 
@@ -95,12 +123,12 @@ class TrainConfig(Config):
     def _fields_fit(self) -> Self:
         if self.patience and self.selection == "last":
             raise ValueError("patience must be 0 with selection 'last', which scores no epoch")
+        if self.score and self.selection == "last":
+            raise ValueError(f"score {self.score!r} selects epochs, but selection 'last' takes the last one")
         if self.halting == "sample" and not self.detach_carry:
             raise ValueError("detach_carry must be true with halting 'sample': a step's batch holds samples of several ages")
         if self.amsgrad and self.optimizer != "adamw":
             raise ValueError(f"amsgrad must be false with optimizer {self.optimizer!r}: it is a variant of AdamW")
+        self.loss_options.check(LOSSES, self.loss)
+        self.optimizer_options.check(OPTIMIZERS, self.optimizer)
         return self
-
-
-# Fields of `TrainConfig` that came after ids had been given out: with these values a run is what it was before.
-YOUNGER = {"amsgrad": False, "backbone_learning_rate": None}

@@ -1,16 +1,38 @@
 """Data sets by name. Importing this loads neither torch nor any image."""
 
-from recstudy.data.captions import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, PhantomCaptions, Roco, RocoV2
-from recstudy.data.sets import Cifar10, Cifar100, Digits, ImageFolder, Mnist
-from recstudy.data.xray import FINDINGS, ChestXray14, PhantomXray
+from recstudy.config import AUGMENTATIONS, DATASETS, DataConfig
+from recstudy.data import augmentations  # noqa: F401  it fills their registry
+from recstudy.data.captions import Captioned, CaptionFiles, CaptionFolder, CaptionReader, Row
+from recstudy.data.chest_xray14 import FINDINGS, ChestXray14
+from recstudy.data.cifar import Cifar10, Cifar100
+from recstudy.data.cov_ctr import CovCtr
+from recstudy.data.decoded import Decoded
+from recstudy.data.digits import Digits
+from recstudy.data.image_folder import ImageFolder
+from recstudy.data.medpix import MedPix
+from recstudy.data.mm_retinal import MmRetinal
+from recstudy.data.mnist import Mnist
+from recstudy.data.peir_gross import PeirGross
+from recstudy.data.phantom_captions import PhantomCaptions
+from recstudy.data.phantom_xray import PhantomXray
+from recstudy.data.reader import Reader
+from recstudy.data.roco import Roco
+from recstudy.data.roco_v2 import RocoV2
 
 __all__ = [
+    "AUGMENTATIONS",
+    "DATASETS",
     "FINDINGS",
+    "CaptionFiles",
     "CaptionFolder",
+    "CaptionReader",
+    "Captioned",
     "ChestXray14",
     "Cifar10",
     "Cifar100",
     "CovCtr",
+    "DataConfig",
+    "Decoded",
     "Digits",
     "ImageFolder",
     "MedPix",
@@ -19,6 +41,8 @@ __all__ = [
     "PeirGross",
     "PhantomCaptions",
     "PhantomXray",
+    "Reader",
     "Roco",
     "RocoV2",
+    "Row",
 ]

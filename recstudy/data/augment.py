@@ -2,6 +2,7 @@
 
     crop, flip     a random shift with zero padding; a mirror image for half of them (uint8 to uint8)
     randaugment    Cubuk et al. 2019 (1909.13719): 14 operations, 31 levels, each image draws its own (uint8 to uint8)
+    more           what a user has registered, by name, under the same contract (uint8 to uint8)
     mix            Mixup (1710.09412) or CutMix (1905.04899), one draw a batch (float images, class probabilities)
 
 torchvision augments image by image on the CPU; a GPU would wait for it. Here what is random is drawn on the CPU from the
@@ -12,6 +13,7 @@ Shapes: B images, C channels, H height, W width, P = H W pixels, K classes.
 """
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -20,7 +22,8 @@ from torch import Generator, Tensor
 from torch.nn.functional import pad
 from torchvision.transforms.v2 import functional as F
 
-from recstudy.config import Augment
+from recstudy.config import AUGMENTATIONS, Augment
+from recstudy.errors import ConfigError
 
 LEVELS = 31
 # In torchvision's order: one that keeps, those that move pixels, those that change their values.
@@ -35,14 +38,30 @@ HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 150 / 331, "TranslateY": 
 
 
 def augment(images: Tensor, settings: Augment, generator: Generator) -> Tensor:
-    """Crop, flip and RandAugment `images` (B, C, H, W) uint8 as far as `settings` has them on."""
-    if settings.crop:
-        images = crop(images, settings.crop, generator)
-    if settings.flip:
-        images = flip(images, generator)
-    for _ in range(settings.randaugment_ops):
-        images = randaugment(images, settings.randaugment_magnitude, generator)
+    """Crop, flip, RandAugment and more for `images` (B, C, H, W) uint8, as far as `settings` has them on.
+
+    Raises:
+        ConfigError: an augmentation gave other than uint8 images of the same shape.
+    """
+    for name, options in _steps(settings):
+        given = AUGMENTATIONS[name](images, generator, **options)
+        if given.shape != images.shape or given.dtype != images.dtype:
+            asked, got = (f"{tuple(some.shape)} {str(some.dtype).removeprefix('torch.')}" for some in (images, given))
+            raise ConfigError(f"the augmentation {name!r} must give images {asked}, as it gets them, but gave {got}")
+        images = given
     return images
+
+
+def _steps(settings: Augment) -> Iterator[tuple[str, dict[str, int]]]:
+    """Names of augmentations, and what each is told beside the images."""
+    if settings.crop:
+        yield "crop", {"padding": settings.crop}
+    if settings.flip:
+        yield "flip", {}
+    for _ in range(settings.randaugment_ops):
+        yield "randaugment", {"magnitude": settings.randaugment_magnitude}
+    for name in settings.more:
+        yield name, {}
 
 
 def crop(images: Tensor, padding: int, generator: Generator) -> Tensor:

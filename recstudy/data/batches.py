@@ -95,6 +95,10 @@ class Batches:
             images, labels, told = self._gather(rows[self._share(len(rows))])
             yield Batch(self._standardise(images), labels, None, len(rows), told)
 
+    def seen(self, batch_size: int) -> Tensor:
+        """The rows whose images `plain` gives, in its order."""
+        return torch.cat([rows[self._share(len(rows))] for rows in _pieces(self.rows, batch_size)])
+
     def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         groups = None if self.groups is None else send(self.groups[rows], self.device)
         images, labels = self._rows_of(self.images, rows), self._rows_of(self.labels, rows).long()

@@ -5,17 +5,16 @@
                                {train_captions,test_captions,tokenizer}.json       where the images have captions
                                meta.json     checksum, sizes, notes, mean and deviation of the training images
 
-The digest covers what decides the decoded bytes: the fields that are read, and the place, size and time of every source
-file. So a changed source is a new entry, and a warm one is opened without looking into a single image.
+The digest covers what decides the decoded bytes: the fields that are read, the place, size and time of every source file,
+and the reader's code. So a changed source or reader is a new entry, and a warm one is opened without looking into a single
+image.
 """
 
-import fcntl
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,16 +23,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recstudy.config import DataConfig, canonical
-from recstudy.data import readers
-from recstudy.data.images import Decoded, Labels, Pixels, Tokens
+from recstudy.config import DataConfig, canonical, digest
+from recstudy.data.cache_folder import alone, making
+from recstudy.data.decoded import Decoded
+from recstudy.data.images import Labels, Pixels, Tokens
+from recstudy.data.reader import Reader
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
 from recstudy.data.text import Tokenizer, restore
-from recstudy.errors import DataError
+from recstudy.errors import DataError, RecstudyError, raised_at
+from recstudy.files import cache_folder
+from recstudy.source import code_of
 
 FORMAT = 1  # of an entry; raise it when the same sources decode to other bytes
-CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in the code of 002
 
 
 class Captions(Sequence[list[str]]):
@@ -83,6 +85,10 @@ class DataSet:
     group_count: int = 0  # patients of the training and the test images together, who are numbered from 0
     tokenizer: Tokenizer | None = None  # what made the labels of the captions; None for sets without captions
 
+    def selection(self, by: str) -> Split:
+        """The split that selects epochs, by `train.selection`."""
+        return self.validation if by == "validation" else self.test
+
 
 def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: bool = True) -> DataSet:
     """The data set of `config`, from the cache or decoded from below `folder` into it.
@@ -97,7 +103,7 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
     meta = _meta(entry)
     train, test = (_split(entry, part, meta["checksum"]) for part in ("train", "test"))
     held, kept = held_out(train.labels, train.groups, _optional(entry, "train_held"), config, hold_out)
-    mean, std = _statistics(config, meta)
+    mean, std = config.moments or (tuple(meta["mean"]), tuple(meta["std"]))
     return DataSet(
         train=_take(train, kept),
         validation=_take(train, held),
@@ -107,73 +113,83 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
         checksum=meta["checksum"],
         classes=config.classes,
         notes=tuple(meta.get("notes", ())),
-        group_count=0 if test.groups is None else int(test.groups.max()) + 1,
+        group_count=0 if train.groups is None or test.groups is None else 1 + int(max(train.groups.max(), test.groups.max())),
         tokenizer=_tokenizer(entry),
     )
 
 
 def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
     """The folder of this set's entry, built first where it is missing or not whole."""
-    readers.check(config, folder, download)
-    root = cache_folder()
-    if readers.absent(config, folder):
-        with alone(root, config.name):
-            readers.fetch(config, folder)
-    entry = root / f"{config.name}-{_digest(config, folder)}"
+    reader, root = config.reader(), cache_folder()
+    if download and reader.missing(folder):
+        with alone(config.name):
+            if reader.missing(folder):  # another process may have fetched it while this one waited
+                reader.fetch(folder)
+    reader.check(folder)
+    entry = root / f"{config.name}-{_digest(reader, folder)}"
     if not _whole(entry):
-        with alone(root, config.name):
+        with alone(config.name):
             if not _whole(entry):  # another process may have built it while this one waited
-                _build(entry, readers.read(config, folder))
+                _build(entry, _read(reader, folder))
     return entry
 
 
-def _digest(config: DataConfig, folder: Path) -> str:
-    fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, "statistics"})
-    files = readers.sources(config, folder)
-    stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
-    place = [str(folder.resolve()), stats] if files else readers.program(config)
-    return hashlib.sha256(canonical([FORMAT, config.name, fields, place]).encode()).hexdigest()[:16]
-
-
-def cache_folder() -> Path:
-    return Path(os.environ.get("RECSTUDY_CACHE") or "~/.cache/recstudy").expanduser()
-
-
-@contextmanager
-def alone(root: Path, name: str) -> Iterator[None]:
-    """Wait until no other process fetches or builds this set. The system frees the lock of a process that died."""
-    with writing(root):
-        root.mkdir(parents=True, exist_ok=True)
-        lock = open(root / f".{name}.lock", "w")  # noqa: SIM115
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def writing(root: Path) -> Iterator[None]:
+def _read(reader: Reader, folder: Path) -> Decoded:
     try:
-        yield
-    except OSError as error:
+        return reader.read(folder)
+    except (RecstudyError, MemoryError):
+        raise
+    except Exception as error:  # of whatever kind: it may be a user's code, and a user's file
+        raise DataError(f"the reader of {reader.config.title} failed: {raised_at(error)}") from error
+
+
+def known_checksum(config: DataConfig, folder: Path) -> str:
+    """That of the set as it lies below `folder` now, if it was decoded before; nothing is read but the cache."""
+    with suppress(DataError, OSError):
+        entry = cache_folder() / f"{config.name}-{_digest(config.reader(), folder)}"
+        if _whole(entry):
+            return str(_meta(entry)["checksum"])
+    return ""
+
+
+def unread(config: DataConfig, folder: Path) -> bool:
+    """Whether the set's files lie below `folder` and have not been decoded here as they are now; nothing is decoded."""
+    reader = config.reader()
+    with suppress(DataError, OSError):
+        return not reader.missing(folder) and bool(reader.sources(folder)) and not known_checksum(config, folder)
+    return False
+
+
+def _digest(reader: Reader, folder: Path) -> str:
+    config, files, program = reader.config, reader.sources(folder), reader.program()
+    if not files and not program:
         raise DataError(
-            f"cannot keep decoded images in {root}: {error.strerror}. Set RECSTUDY_CACHE to a folder that can be written."
-        ) from None
+            f"the reader of {config.title} names no source file. Name them in `sources`, or in `program` what draws the images "
+            "and its version."
+        )
+    fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
+    stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
+    place = [str(folder.resolve()), stats] if files else []
+    decides = [FORMAT, config.name, config.revision, fields, place, program, _code(reader)]
+    return digest(decides, 16)
+
+
+def _code(reader: Reader) -> str:
+    """Digest of the code that reads; of what is defined at a prompt, nobody knows it, so another process reads anew."""
+    kinds = type(reader.config), type(reader)
+    code = code_of(*kinds, within=("recstudy.data",), without=("recstudy.data.checking",))
+    return code.digest or f"process {os.getpid()}, class {id(kinds[1])}"
 
 
 def _build(entry: Path, decoded: Decoded) -> None:
-    """Write the entry under a temporary name, then rename it, so that it is there whole or not at all."""
-    temporary = entry.with_name(f".{entry.name}.tmp")
-    with writing(entry.parent):
-        for leftover in (temporary, entry):
-            shutil.rmtree(leftover, ignore_errors=True)
-        temporary.mkdir()
+    with making(entry) as folder:
+        folder.mkdir()
         for name, array in _arrays(decoded):
-            np.save(temporary / f"{name}.npy", array)
+            np.save(folder / f"{name}.npy", array)
         for name, text in _texts(decoded):
-            (temporary / f"{name}.json").write_text(text)
-        sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}
-        (temporary / "meta.json").write_text(json.dumps({**_describe(decoded), "sizes": sizes}, indent=1) + "\n")
-        temporary.rename(entry)
+            (folder / f"{name}.json").write_text(text)
+        sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+        (folder / "meta.json").write_text(json.dumps({**_describe(decoded), "sizes": sizes}, indent=1) + "\n")
 
 
 def _arrays(decoded: Decoded) -> list[tuple[str, npt.NDArray[Any]]]:
@@ -187,16 +203,16 @@ def _texts(decoded: Decoded) -> list[tuple[str, str]]:
 
 
 def _describe(decoded: Decoded) -> dict[str, Any]:
-    digest = hashlib.sha256()
+    hashed = hashlib.sha256()
     for name, array in _arrays(decoded):
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(array.data)
+        hashed.update(f"{name} {array.dtype} {array.shape}".encode())
+        hashed.update(array.data)
     for name, text in _texts(decoded):
-        digest.update(f"{name} {text}".encode())
+        hashed.update(f"{name} {text}".encode())
     mean, std = _moments(decoded.train_images)
     counts = {"train": len(decoded.train_labels), "test": len(decoded.test_labels)}
     notes = {"notes": decoded.notes} if decoded.notes else {}
-    return {"checksum": digest.hexdigest(), "counts": counts, "mean": mean, "std": std, **notes}
+    return {"checksum": hashed.hexdigest(), "counts": counts, "mean": mean, "std": std, **notes}
 
 
 def _moments(images_NCHW: Pixels) -> tuple[list[float], list[float]]:
@@ -246,9 +262,3 @@ def _optional(entry: Path, name: str) -> npt.NDArray[Any] | None:
 
 def _take(split: Split, rows: Labels) -> Split:
     return replace(split, rows=rows)
-
-
-def _statistics(config: DataConfig, meta: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    if getattr(config, "statistics", "own") == "cifar10":
-        return CIFAR10_MEAN, CIFAR10_STD
-    return tuple(meta["mean"]), tuple(meta["std"])

@@ -1,21 +1,33 @@
-"""The sets of captioned images: what can be set about each. Reading stands in `caption_tables.py`,
-`caption_readers.py` and `caption_decoding.py`, drawing in `phantom_captions.py`, what a token is in `text.py`.
+"""Captioned images: what can be set about them, and any folder of them with a table.
+
+An official set is a module of its own, as `roco.py` is. Which images are read stands in `caption_choosing.py`, what a token
+is in `text.py`.
 """
 
-from typing import ClassVar, Literal, Self
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, PAD, DataConfig, Shape, Task
+from recstudy.data.decoded import Decoded
+from recstudy.data.reader import Reader
+from recstudy.data.tables import Rows
 
 SPECIALS = 4  # PAD, BOS, EOS and UNK are the first ids
 BYTES = 256
 CLIP_VOCABULARY = 49_408
 CLIP_BOS, CLIP_EOS = CLIP_VOCABULARY - 2, CLIP_VOCABULARY - 1  # its last ids
+GROUPS = ("group", "case_id", "patient_id")  # columns of captions.csv; the first that is there
 
 
 class Captioned(DataConfig):
     """Colour images with a text each. The labels are the tokens of an image's first caption: BOS, words, EOS, PAD."""
+
+    task: ClassVar[Task] = "caption"
 
     tokenizer: Literal["byte", "word", "bpe", "clip"] = Field(
         "byte",
@@ -43,10 +55,6 @@ class Captioned(DataConfig):
         return fixed.get(self.tokenizer, self.vocabulary)
 
     @property
-    def task(self) -> Task:
-        return "caption"
-
-    @property
     def tokens(self) -> int:
         return self.length
 
@@ -62,7 +70,7 @@ class Captioned(DataConfig):
 
 
 class CaptionFiles(Captioned):
-    """A set in files, in the official layout that its class states or in that of `CaptionFolder`, which comes first.
+    """A set in files, in the official layout that its reader states or in that of `CaptionFolder`, which comes first.
 
     Given splits are used, and then a validation split is the one that is given, whatever `validation` and `split_seed`
     say. Without them they are drawn by group, the same for every seed: 80 % of the images for training, 10 % for
@@ -73,6 +81,47 @@ class CaptionFiles(Captioned):
     allow_missing: bool = Field(
         False, description="leave out what the table names and the folder lacks, what is no image, and rows without a caption"
     )
+
+
+class Row(NamedTuple):
+    """One caption of one image."""
+
+    file: Path
+    where: str  # in the file, for messages
+    images: tuple[str, ...]  # paths below PATH where the image may be, the likeliest first, with or without an ending
+    caption: str
+    split: str | None = None  # train, val or test; None where none is given
+    group: str | None = None  # patient or case; None where it is unknown
+
+
+class CaptionReader(Reader):
+    """Reads captioned images in files. A layout is the tables it has, and how their rows are read."""
+
+    config: CaptionFiles
+    tables: ClassVar[tuple[str, ...]]  # all of them below PATH
+    several: ClassVar[bool] = False  # an image named again has several captions; elsewhere that is a mistake
+    shares: ClassVar[tuple[float, float]] = (0.1, 0.1)  # of validation and test, where the split is drawn
+
+    def __init__(self, config: CaptionFiles) -> None:
+        from recstudy.data import caption_choosing
+
+        super().__init__(config)
+        self._choose = lru_cache(maxsize=1)(partial(caption_choosing.choose, self))
+
+    @abstractmethod
+    def rows(self, place: Path) -> Iterator[Row]:
+        """All rows of the tables below `place`; a DataError names the file and line of what is wrong."""
+
+    def sources(self, folder: Path) -> Sequence[str]:
+        return self._choose(folder).sources
+
+    def check(self, folder: Path) -> None:
+        self._choose(folder)
+
+    def decode(self, folder: Path) -> Decoded:
+        from recstudy.data.caption_decoding import decode_chosen
+
+        return decode_chosen(self.config, folder, self._choose(folder))
 
 
 @DATASETS.add("captions")
@@ -90,129 +139,20 @@ class CaptionFolder(CaptionFiles):
     def title(self) -> str:
         return self.path
 
-
-@DATASETS.add("roco")
-class Roco(CaptionFiles):
-    """ROCO (Pelka et al. 2018), its radiology part: a checkout of github.com/razorx89/roco-dataset with fetched images.
-
-    PATH/data/{train,validation,test}/radiology/captions.txt          lines of ID, tab, caption
-    PATH/data/{train,validation,test}/radiology/dlinks.txt            lines of ID, tab, command with PMC*.tar.gz, tab, NAME
-    PATH/data/{train,validation,test}/radiology/images/PMC*_NAME      as its scripts/fetch.py names them; or ID.jpg
-    """
-
-    name: Literal["roco"] = "roco"
-    path: str = "roco-dataset"
-
-    @property
-    def title(self) -> str:
-        return "ROCO"
+    def reader(self) -> "CaptionFolderReader":
+        return CaptionFolderReader(self)
 
 
-@DATASETS.add("rocov2")
-class RocoV2(CaptionFiles):
-    """ROCOv2 (Rückert et al. 2024): 59,958 + 9,904 + 9,927 radiology images, zenodo.org/records/10821435 unpacked.
+class CaptionFolderReader(CaptionReader):
+    """Of one table."""
 
-    PATH/{train,valid,test}_captions.csv                columns `ID` and `Caption`
-    PATH/{train,valid,test}/ID.jpg                      or below {train,valid,test}_images/, or both
-    """
+    tables = ("captions.csv",)
 
-    name: Literal["rocov2"] = "rocov2"
-    path: str = "rocov2"
-
-    @property
-    def title(self) -> str:
-        return "ROCOv2"
-
-
-@DATASETS.add("cov_ctr")
-class CovCtr(CaptionFiles):
-    """COV-CTR (Li et al. 2022): lung CT with reports, github.com/mlii0117/COV-CTR, the archive with English reports unpacked.
-
-    PATH/reports_ZH_EN.csv      columns `image_id` and `reports_En`, among others; without a split
-    PATH/IMAGE                  or PATH/images/IMAGE
-
-    Six images have two reports: the first is trained on, both are references. Parts of one figure, which share a name up
-    to a `%`, are a group; 003 draws the split by image.
-    """
-
-    name: Literal["cov_ctr"] = "cov_ctr"
-    path: str = "COV-CTR"
-
-    @property
-    def title(self) -> str:
-        return "COV-CTR"
-
-
-@DATASETS.add("mm_retinal")
-class MmRetinal(CaptionFiles):
-    """MM-Retinal v1 (Wu et al. 2024): fundus images from books, github.com/lxirich/MM-Retinal.
-
-    PATH/{CFP,FFA,OCT}_translated_v1.csv      columns `Image_ID` and `en_caption`, among others; without a split
-    PATH/{CFP,FFA,OCT}/ID.*
-
-    The parts of a figure (01-01A, 01-01B), often of one patient, are a group; 003 draws the split by image and modality.
-    """
-
-    name: Literal["mm_retinal"] = "mm_retinal"
-    path: str = "MM_Retinal_dataset_v1"
-
-    @property
-    def title(self) -> str:
-        return "MM-Retinal"
-
-
-@DATASETS.add("peir_gross")
-class PeirGross(CaptionFiles):
-    """PEIR Gross: pathology photographs, as the script of github.com/wang-zhanyu/medical-reports-datasets stores them.
-
-    PATH/peir_gross_captions.json          image name to caption; without a split: drawn 7:1:2 as in 003
-    PATH/peir_gross_images/IMAGE           or PATH/images/IMAGE
-    """
-
-    name: Literal["peir_gross"] = "peir_gross"
-    path: str = "peir_gross"
-
-    @property
-    def title(self) -> str:
-        return "PEIR Gross"
-
-
-@DATASETS.add("medpix")
-class MedPix(CaptionFiles):
-    """MedPix 2.0 (Siragusa et al. 2025): 2,050 CT and MR images of 671 cases, the folder of github.com/CHILab1/MedPix-2.0.
-
-    PATH/splitted_dataset/descriptions_{train,dev,test}.jsonl      `image`, `U_id` (case) and `Description.Caption` a line
-    PATH/images/IMAGE.png
-    """
-
-    name: Literal["medpix"] = "medpix"
-    path: str = "medpix2"
-
-    @property
-    def title(self) -> str:
-        return "MedPix 2.0"
-
-
-@DATASETS.add("phantom_captions")
-class PhantomCaptions(Captioned):
-    """1,000 + 200 drawn images of shapes, with findings and an impression; synthetic: no result on them is a medical one.
-
-    An image shows none to three discs, rings or squares: large or small, bright or faint, left or right. Two or three
-    captions say so, each in words of its own. Cases have one to three images and are in one split only.
-    """
-
-    synthetic: ClassVar[bool] = True
-
-    name: Literal["phantom_captions"] = "phantom_captions"
-    tokenizer: Literal["byte", "word", "bpe", "clip"] = "word"
-    vocabulary: int = Field(64, ge=16, le=100_000)
-    length: int = Field(32, ge=4, le=4096)
-    size: int = Field(64, ge=16, le=256)
-
-    @property
-    def title(self) -> str:
-        return "Phantom captions (synthetic)"
-
-    @property
-    def train_size(self) -> int:
-        return 1000
+    def rows(self, place: Path) -> Iterator[Row]:
+        rows = Rows(place / "captions.csv")
+        images, captions = rows.keys("image"), rows.column("caption")
+        group = next((name for name in GROUPS if name in rows.header), None)
+        groups = (cell for _, cell in rows.column(group)) if group else iter([""] * len(rows.rows))
+        splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
+        for (line, image), (_, caption), split, patient in zip(images, captions, splits, groups, strict=True):
+            yield Row(rows.file, f"line {line}", (f"images/{image}", image), caption, split, patient or None)

@@ -6,21 +6,20 @@ none of these is refused with its line and column, because a label that is guess
 Shapes: N images, K findings.
 """
 
-import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from recstudy.config import UNKNOWN
+from recstudy.data.chest_xray14 import FINDINGS, NIH_FINDINGS
 from recstudy.data.images import Labels
-from recstudy.data.xray import FINDINGS, NIH_FINDINGS
+from recstudy.data.tables import Rows
 from recstudy.errors import DataError, choices, nearest
 
-SPLITS = ("train", "val", "test")
 LISTS = {"train_val_list.txt": "train", "test_list.txt": "test"}  # of the official layout
 VALUES = {"0": 0, "1": 1, "": -1, "0.0": 0, "1.0": 1}  # spreadsheets write 0.0 in a column with blanks
-UNKNOWN = -1
 
 
 class Table(NamedTuple):
@@ -32,43 +31,6 @@ class Table(NamedTuple):
     labels: Labels  # (N, K)
     splits: list[str] | None  # train, val or test; None where none are given
     split_files: str  # where the splits stand
-
-
-class Rows:
-    """The cells of a CSV file by column name; every error says where."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        try:
-            with open(file, newline="", encoding="utf-8-sig") as text:
-                lines = csv.reader(text, strict=True)
-                self.header = next(lines, [])
-                self.rows = [(lines.line_num, row) for row in lines if row]
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"{file} cannot be read as CSV ({error}). Write it as comma-separated UTF-8 text.") from None
-        if not self.rows:
-            raise DataError(f"{file} has no rows.")
-
-    def column(self, name: str) -> Iterator[tuple[int, str]]:
-        """Line number and cell of each row."""
-        if name not in self.header:
-            known = choices(self.header)[:300]
-            raise DataError(f"{self.file} has no column {name!r}: there are {known}.{nearest(name, self.header)}")
-        place = self.header.index(name)
-        for line, row in self.rows:
-            if place >= len(row):
-                raise DataError(f"{self.file}, line {line}: {len(row)} cells, but the header names {len(self.header)} columns.")
-            yield line, row[place].strip()
-
-    def keys(self, name: str) -> Iterator[tuple[int, str]]:
-        """As `column`, without blanks."""
-        for line, cell in self.column(name):
-            if not cell:
-                raise self.error(line, name, "must not be blank")
-            yield line, cell
-
-    def error(self, line: int, column: str, what: str, hint: str = "") -> DataError:
-        return DataError(f"{self.file}, line {line}, column {column!r} {what}.{hint}")
 
 
 def table_files(place: Path) -> list[Path]:
@@ -86,8 +48,7 @@ def _own(rows: Rows) -> Table:
     """One column a finding; those that are missing are unknown."""
     images = _unique(rows, "id", lambda name: name if name.lower().endswith(".png") else f"{name}.png")
     patients = [patient for _, patient in rows.keys("patient_id")]
-    splits = list(_splits(rows)) if "split" in rows.header else None
-    return Table(rows.file, images, patients, _columns(rows), splits if splits and any(splits) else None, rows.file.name)
+    return Table(rows.file, images, patients, _columns(rows), rows.splits(), rows.file.name)
 
 
 def _official(rows: Rows) -> Table:
@@ -110,15 +71,6 @@ def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> l
         if first.setdefault(name, line) != line:
             raise rows.error(line, column, f"names {name!r} again, which line {first[name]} has. Keep one of the two")
     return list(first)
-
-
-def _splits(rows: Rows) -> Iterator[str]:
-    """Blank everywhere is as good as no column."""
-    blank = all(not cell for _, cell in rows.column("split"))
-    for line, split in rows.column("split"):
-        if split not in SPLITS and not blank:
-            raise rows.error(line, "split", f"must be {', '.join(SPLITS)} or blank in all rows, but got {split!r}")
-        yield split
 
 
 def _columns(rows: Rows) -> Labels:

@@ -17,8 +17,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from recstudy.config import canonical
-from recstudy.data.cache import Split, alone, cache_folder, writing
+from recstudy.config import digest
+from recstudy.data.cache import Split
+from recstudy.data.cache_folder import alone, making
+from recstudy.files import cache_folder
 
 FORMAT = 1  # of a file; raise it when the same backbone gives other numbers
 BATCH = 64  # images; 224x224 pixels in float32 are 37 MiB
@@ -41,11 +43,9 @@ def features(
     Raises:
         DataError: a cache folder that cannot be written.
     """
-    root = cache_folder()
-    digest = hashlib.sha256(canonical([FORMAT, split.source, checksum(backbone)]).encode()).hexdigest()[:16]
-    file = root / f"features-{name}-{digest}.npy"
+    file = cache_folder() / f"features-{name}-{digest([FORMAT, split.source, checksum(backbone)], 16)}.npy"
     if not _whole(file, len(split.images)):
-        with alone(root, file.stem):
+        with alone(file.stem):
             if not _whole(file, len(split.images)):  # another process may have computed it while this one waited
                 _save(file, _computed(split, backbone, device, report), len(split.images))
     return np.asarray(np.load(file, mmap_mode="c"))
@@ -53,12 +53,12 @@ def features(
 
 def checksum(network: nn.Module) -> str:
     """20 hex digits over the names and bits of all weights and buffers."""
-    digest = hashlib.sha256()
+    hashed = hashlib.sha256()
     for name, value in network.state_dict().items():
         array = value.detach().cpu().contiguous().numpy()
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(array.data)
-    return digest.hexdigest()[:20]
+        hashed.update(f"{name} {array.dtype} {array.shape}".encode())
+        hashed.update(array.data)
+    return hashed.hexdigest()[:20]
 
 
 def _computed(split: Split, backbone: nn.Module, device: torch.device, report: Callable[[], None]) -> Iterator[Features]:
@@ -71,15 +71,12 @@ def _computed(split: Split, backbone: nn.Module, device: torch.device, report: C
 
 
 def _save(file: Path, parts: Iterator[Features], count: int) -> None:
-    temporary = file.with_name(f".{file.name}.tmp")
-    with writing(file.parent):
-        with open(temporary, "wb") as opened:
-            for part in parts:
-                if opened.tell() == 0:
-                    header = {"descr": part.dtype.str, "fortran_order": False, "shape": (count, *part.shape[1:])}
-                    np.lib.format.write_array_header_1_0(opened, header)
-                opened.write(part.data)
-        temporary.rename(file)
+    with making(file) as temporary, open(temporary, "wb") as opened:
+        for part in parts:
+            if opened.tell() == 0:
+                header = {"descr": part.dtype.str, "fortran_order": False, "shape": (count, *part.shape[1:])}
+                np.lib.format.write_array_header_1_0(opened, header)
+            opened.write(part.data)
 
 
 def _whole(file: Path, count: int) -> bool:

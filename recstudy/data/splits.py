@@ -4,14 +4,19 @@ Images of one patient look alike, so a split that divides a patient flatters the
 split takes whole ones. Rows are positions in one official split.
 """
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from recstudy.config import DataConfig
 from recstudy.data.images import Labels, Mask, Tokens
+from recstudy.data.tables import SPLITS
 from recstudy.errors import DataError
+
+Texts = npt.NDArray[np.str_]
 
 
 def hold_out(
@@ -74,7 +79,7 @@ def _at_most(rows: Labels, groups: Labels, most: int, seed: int) -> Labels:
     return rows if len(rows) <= most else rows[whole_groups(groups[rows], most, seed)][:most]
 
 
-def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> npt.NDArray[np.str_]:
+def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts:
     """`train`, `val` or `test` for each image (N,): whole groups, and the two shares of the images or nearly.
 
     The test images are drawn first, so that they do not depend on the other share.
@@ -84,6 +89,12 @@ def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> npt.N
         rest = np.flatnonzero(splits == "train")
         splits[rest[whole_groups(groups[rest], max(1, round(share * len(groups))), seed)]] = name
     return splits
+
+
+def numbered(names: Iterable[str]) -> Labels:
+    """Groups by number (N,), in the order in which they come."""
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
 
 
 def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
@@ -102,6 +113,31 @@ def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
     if not taken.any():
         taken[order[sizes[order].argmin()]] = True
     return np.asarray(taken[member])
+
+
+def check_whole(kind: str, names: Iterable[str | None], splits: Texts, where: str) -> None:
+    """Refuse (DataError) a patient or group, which `kind` says, whose images (N,) are in more than one split."""
+    seen: dict[str, set[str]] = {}
+    for name, split in zip(names, splits.tolist(), strict=True):
+        if name is not None:
+            seen.setdefault(name, set()).add(split)
+    divided = [name for name, parts in seen.items() if len(parts) > 1]
+    if divided:
+        parts = " and ".join(split for split in SPLITS if split in seen[divided[0]])
+        count = f"1 {kind} is" if len(divided) == 1 else f"{len(divided):,} {kind}s are"
+        raise DataError(
+            f"{where}{kind} {divided[0]} is in {parts}; {count} in more than one split. "
+            f"Give all images of a {kind} the same split, or give no splits to have them drawn."
+        )
+
+
+def check_filled(named: Texts, kept: Texts, place: Path, none: str) -> None:
+    """Refuse (DataError) a split without images: of those that are named, and always of train and test."""
+    for split in dict.fromkeys(["train", "test", *named.tolist()]):
+        if split not in kept:
+            count = np.count_nonzero(named == split)
+            why = f"none of its {count:,} images can be used" if count else none
+            raise DataError(f"{place} has no images for the split {split!r}: {why}. Give it some.")
 
 
 def stratified_order(labels: Labels | Tokens, seed: int, most: int | None = None) -> Labels:

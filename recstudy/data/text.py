@@ -7,14 +7,15 @@ Shapes: N captions, T tokens.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from recstudy.data.captions import Captioned
-from recstudy.data.images import Tokens
+from recstudy.data.decoded import Decoded
+from recstudy.data.images import Labels, Mask, Pixels, Tokens
 from recstudy.data.text_clip import ClipTokenizer, clip_files, read_clip
 from recstudy.data.text_tokenizers import BpeTokenizer, ByteTokenizer, Tokenizer, WordTokenizer
 
@@ -28,6 +29,7 @@ __all__ = [
     "restore",
     "tokenizer_of",
     "tokens",
+    "with_tokens",
 ]
 
 
@@ -72,3 +74,46 @@ def tokens(captions: Sequence[str], tokenizer: Tokenizer, length: int) -> tuple[
         ids = [tokenizer.bos, *ids[: length - 2], tokenizer.eos]
         row[: len(ids)] = ids
     return ids_NT, cut
+
+
+def with_tokens(
+    config: Captioned,
+    folder: Path,
+    images: Pixels,
+    captions: Sequence[list[str]],
+    train: int,
+    groups: Labels | None,
+    held: Mask | None = None,
+    notes: tuple[str, ...] = (),
+) -> Decoded:
+    """A decoded set of N images and their captions, of which the first `train` images are for training.
+
+    The tokenizer learns from the first captions of the training images that are not `held` out for validation.
+    """
+    firsts = [texts[0] for texts in captions]
+    learn = firsts[:train] if held is None else [first for first, out in zip(firsts, held, strict=False) if not out]
+    tokenizer = tokenizer_of(config, learn, folder)
+    labels, cut = tokens(firsts, tokenizer, config.length)
+    return Decoded(
+        train_images=images[:train],
+        train_labels=labels[:train],
+        test_images=images[train:],
+        test_labels=labels[train:],
+        train_groups=None if groups is None else groups[:train],
+        test_groups=None if groups is None else groups[train:],
+        train_held=held,
+        notes=(*notes, *_token_notes(config, tokenizer, firsts, cut)),
+        train_captions=list(captions[:train]),
+        test_captions=list(captions[train:]),
+        tokenizer=tokenizer.stored(),
+    )
+
+
+def _token_notes(config: Captioned, tokenizer: Tokenizer, captions: Iterable[str], cut: int) -> Iterator[str]:
+    if cut:
+        captions_are = "1 caption is" if cut == 1 else f"{cut:,} captions are"
+        yield f"{captions_are} longer than data.length ({config.length} tokens): cut"
+    if config.tokenizer == "word":
+        ids = [one for caption in captions for one in tokenizer.encode(caption)]
+        share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
+        yield f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of their own"

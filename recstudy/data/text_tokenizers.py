@@ -4,7 +4,6 @@ ids 0 to 3      PAD, BOS, EOS, UNK
 ids from 4      byte b is 4 + b; words and pieces of words in the order of their vocabulary
 """
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recstudy.config import canonical
+from recstudy.config import digest
 from recstudy.data.captions import BYTES, SPECIALS
 from recstudy.errors import DataError
 
@@ -56,7 +55,7 @@ class Tokenizer(ABC):
     @property
     def checksum(self) -> str:
         """20 hex digits, equal for equal tokenizers only."""
-        return hashlib.sha256(canonical(self.stored()).encode()).hexdigest()[:20]
+        return digest(self.stored(), 20)
 
     def _has_text(self, one: int) -> bool:
         return SPECIALS <= one < self.size

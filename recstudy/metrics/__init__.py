@@ -1,1 +1,11 @@
-"""What a run is judged by, and what it cost."""
+"""What a run is judged by, and what it cost: one registry, to which recstudy's own metrics are added as a user's are.
+
+Importing this loads neither numpy, torch, pandas nor scikit-learn: what computes is imported when it does.
+"""
+
+from recstudy.metrics import captions, classification, multilabel, quantities  # noqa: F401  each adds its own
+from recstudy.metrics.answers import UNKNOWN, Answers, Task
+from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics.registry import METRICS, Metric, Value, measured, metric
+
+__all__ = ["METRICS", "UNKNOWN", "Answers", "Metric", "NotAvailable", "Task", "Value", "measured", "metric"]

@@ -1,34 +1,38 @@
-"""How good class predictions are, from logits (N, K) and labels (N,)."""
+"""How good answers are where an image has one label."""
 
-import torch
-from torch import Tensor
+from recstudy.metrics.answers import Answers
+from recstudy.metrics.registry import METRICS, metric
 
 BINS = 15  # of the calibration error, as in Guo et al. 2017
+PERCENT = (0.0, 100.0)
 
 
-def classification(logits: Tensor, labels: Tensor) -> dict[str, float]:
-    """Top-1 accuracy, macro F1 and expected calibration error in percent, negative log-likelihood in nats."""
-    return {
-        "top1_accuracy": 100 * (logits.argmax(-1) == labels).double().mean().item(),
-        "macro_f1": 100 * macro_f1(logits.argmax(-1), labels, logits.shape[-1]),
-        "nll": torch.nn.functional.cross_entropy(logits.double(), labels).item(),
-        "ece": 100 * calibration_error(logits, labels),
-    }
+@METRICS.add("top1_accuracy")
+@metric("Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, selects=True, ranks=True)
+def top1_accuracy(answers: Answers) -> float:
+    return 100 * float((answers.predicted == answers.labels).mean())
 
 
-def macro_f1(predicted: Tensor, labels: Tensor, classes: int) -> float:
+@METRICS.add("macro_f1")
+@metric("Macro F1", unit="%", better="higher", form=".1f", bounds=PERCENT)
+def macro_f1(answers: Answers) -> float:
     """Unweighted mean over the classes present of 2 TP / (2 TP + FP + FN)."""
-    confusion = torch.zeros(classes, classes, dtype=torch.float64)
-    confusion.index_put_((labels, predicted), torch.ones(len(labels), dtype=torch.float64), accumulate=True)
-    right, wrong = confusion.diag(), confusion.sum(0) + confusion.sum(1)  # wrong counts each hit twice
-    present = wrong > 0
-    return (2 * right[present] / wrong[present]).mean().item()
+    import numpy as np
+
+    count = answers.logits.shape[1]
+    told, labels = np.bincount(answers.predicted, minlength=count), np.bincount(answers.labels, minlength=count)
+    hits = np.bincount(answers.labels[answers.predicted == answers.labels], minlength=count)
+    present = told + labels > 0  # the sum counts each hit twice
+    return 100 * float((2 * hits[present] / (told + labels)[present]).mean())
 
 
-def calibration_error(logits: Tensor, labels: Tensor) -> float:
+@METRICS.add("ece")
+@metric("ECE", unit="%", better="lower", form=".1f", bounds=PERCENT)
+def calibration_error(answers: Answers) -> float:
     """Mean distance of confidence and accuracy over equal-width bins of confidence, weighted by their size."""
-    confidence, predicted = logits.double().softmax(-1).max(-1)
-    correct = (predicted == labels).double()
-    bins = (confidence * BINS).long().clamp(max=BINS - 1)
-    gap = torch.zeros(BINS, dtype=torch.float64).index_add_(0, bins, correct - confidence)
-    return (gap.abs().sum() / len(labels)).item()
+    import numpy as np
+
+    confidence = answers.probabilities.max(1)
+    bins = (confidence * BINS).astype(np.int64).clip(max=BINS - 1)
+    gaps = np.bincount(bins, weights=(answers.predicted == answers.labels) - confidence, minlength=BINS)
+    return 100 * float(np.abs(gaps).sum() / len(confidence))

@@ -1,47 +1,53 @@
-"""How good predictions of several labels an image are, from logits (N, K) and labels (N, K) of 1, 0 and -1 (unknown)."""
+"""How good answers are where an image has several labels, and the likelihood, which those with one label have too.
 
-from collections.abc import Callable, Sequence
+AUROC and average precision are in percent of every class that has both a known positive and a known negative image.
+"""
 
-import numpy as np
-from torch import Tensor
-from torch.nn import functional as F
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from recstudy.config import UNKNOWN
+from recstudy.metrics.answers import UNKNOWN, Answers
+from recstudy.metrics.classification import PERCENT
+from recstudy.metrics.registry import METRICS, metric
 
-
-def multilabel(logits: Tensor, labels: Tensor, names: Sequence[str]) -> tuple[dict[str, float], list[str]]:
-    """AUROC and average precision in percent, mean and by name, with the mean NLL in nats a known label; and the undefined.
-
-    A class is undefined where it has no known positive or no known negative image: it is named and left out of the means.
-    """
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
-    each = {
-        "auroc": _by_class(roc_auc_score, logits, labels, names),
-        "average_precision": _by_class(average_precision_score, logits, labels, names),
-    }
-    known = labels != UNKNOWN
-    nll = F.binary_cross_entropy_with_logits(logits[known].double(), labels[known].double()).item() if known.any() else None
-    means = {metric: float(np.mean(list(values.values()))) for metric, values in each.items() if values}
-    named = {f"{metric}.{name}": value for metric, values in each.items() for name, value in values.items()}
-    undefined = [name for name in names if name not in each["auroc"]]
-    return {**means, **({} if nll is None else {"nll": nll}), **named}, undefined
+of_findings = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("multilabel",), by_finding=True)
 
 
-def auroc(logits: Tensor, labels: Tensor) -> float:
-    """The mean AUROC over the defined classes, in percent; not a number where none is defined."""
+@METRICS.add("auroc")
+@of_findings("AUROC", selects=True, ranks=True)
+def auroc(answers: Answers) -> dict[str, float]:
     from sklearn.metrics import roc_auc_score
 
-    values = _by_class(roc_auc_score, logits, labels, [str(at) for at in range(labels.shape[1])])
-    return float(np.mean(list(values.values()))) if values else float("nan")
+    return _by_class(roc_auc_score, answers)
 
 
-def _by_class(measure: Callable[..., float], logits: Tensor, labels: Tensor, names: Sequence[str]) -> dict[str, float]:
-    """`measure` in percent of every class that has both a known positive and a known negative image."""
-    scores, truth = logits.double().numpy(), labels.numpy()
+@METRICS.add("average_precision")
+@of_findings("Average precision")
+def average_precision(answers: Answers) -> dict[str, float]:
+    from sklearn.metrics import average_precision_score
+
+    return _by_class(average_precision_score, answers)
+
+
+@METRICS.add("nll")
+@metric("NLL", unit="nats", better="lower", form=".3f", tasks=("multiclass", "multilabel"))
+def nll(answers: Answers) -> float:
+    """The mean over the images; over the known labels where an image has several."""
+    import numpy as np
+
+    if answers.task == "multiclass":
+        return -float(answers.log_probabilities[np.arange(len(answers)), answers.labels].mean())
+    known = answers.labels != UNKNOWN
+    signed = np.where(answers.labels == 1, -answers.logits, answers.logits)[known]
+    return float(np.logaddexp(0, signed).mean()) if known.any() else np.nan
+
+
+def _by_class(measure: Callable[..., Any], answers: Answers) -> dict[str, float]:
     values = {}
-    for at, name in enumerate(names):
-        known = truth[:, at] != UNKNOWN
-        if len(np.unique(truth[known, at])) == 2:
-            values[name] = 100 * float(measure(truth[known, at], scores[known, at]))
+    for at, name in enumerate(answers.class_names):
+        known = answers.labels[:, at] != UNKNOWN
+        truth = answers.labels[known, at]
+        if (truth == 1).any() and (truth == 0).any():
+            values[name] = 100 * float(measure(truth, answers.logits[known, at]))
     return values

@@ -47,6 +47,28 @@ def given_models() -> RateModels:
     return RateModels(folder / "entities", folder / "meanings", folder / "weights.json")
 
 
+def mean_score(written: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """The mean over the images that have a reference, by the models that are given.
+
+    Raises:
+        NotAvailable: they are not, or no image has one.
+    """
+    scores = rate_scores(written, references, given_models())
+    if not scores:
+        raise NotAvailable("no image has a reference caption")
+    return sum(scores) / len(scores)
+
+
+def made_by() -> str:
+    """What must stand beside a score: the models that are given.
+
+    Raises:
+        NotAvailable: none are.
+    """
+    models = given_models()
+    return f"{models.entities} and {models.meanings}, weights {models.weights}; {NOTE}"
+
+
 def rate_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], models: RateModels) -> list[float]:
     """RaTEScore of each image that has a reference, a fraction: with several references the highest.
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.models.fuselip import FuseLIP
 from recstudy.models.vq import VQ
+from recstudy.plugins import named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,6 +23,7 @@ class Aligner(ModelConfig):
 
     score: ClassVar[str] = "recall_1"
     reads_captions: ClassVar[bool] = True
+    network: ClassVar[str] = "recstudy.models.networks.aligner:AlignerNetwork"
 
     family: Literal["fuselip"] = "fuselip"
     encoder: FuseLIP = Field(FuseLIP(), description="the one encoder of image and text")
@@ -37,23 +39,17 @@ class Aligner(ModelConfig):
     def title(self) -> str:
         return f"{self.encoder.title}, {self.tokenizer.name}"
 
-    @property
-    def reads_codes(self) -> bool:
-        return True
-
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
         return (self.tokenizer.codes,)
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        return named(self.network)(self)
 
     def check(self, data: DataConfig) -> None:
         if data.task != "caption":
             raise ValueError(f"{self.title} aligns images with captions, but {data.title} is {data.task}")
         fits(self.encoder, self.tokenizer, data)
         _check_files(self.files)
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.aligner import AlignerNetwork
-
-        return AlignerNetwork(self)
 
 
 def _check_files(files: str) -> None:

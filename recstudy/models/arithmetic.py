@@ -1,10 +1,10 @@
-"""What another input does to a sequence model's size: the arithmetic of 001, section 3, from the counts of our own models."""
+"""What another input does to HRM's size: the arithmetic of 001, section 3, from the counts of our own."""
 
 from recstudy.config import Shape
-from recstudy.models.sequence import SequenceModel
+from recstudy.models.hrm import HRM
 
 
-def parameter_growth(old: SequenceModel, new: SequenceModel, old_shape: Shape, new_shape: Shape) -> dict[str, float]:
+def parameter_growth(old: HRM, new: HRM, old_shape: Shape, new_shape: Shape) -> dict[str, float]:
     """The quantities of `001_parameter_arithmetic`, counted: parameters, tokens, and the growth in percent.
 
     The growth is over the old size in whole millions, as the paper has it (27 M). The puzzle table is left out of every

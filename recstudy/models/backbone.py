@@ -1,12 +1,15 @@
 """Models that write a caption (000): what they share in what can be set, and the backbones that see the image for them."""
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from recstudy.config import Config, DataConfig, ModelConfig, Shape
 from recstudy.models.aligner import Aligner, fits
-from recstudy.models.sequence import hidden_width
+from recstudy.plugins import named
+
+if TYPE_CHECKING:
+    from torch import nn
 
 LONGEST = 2048  # tokens of a caption: places that have a rotary angle
 
@@ -114,9 +117,8 @@ class CaptionModel(ModelConfig):
             return shape
         return (self.features,) if self.grid is None else (self.grid**2, self.features)
 
-    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Trained parameters by part, of which there is `backbone` here."""
-        return {"backbone": BACKBONES[self.backbone].params if self.tuned else 0}
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        return named(self.network)(self, classes)
 
     def check(self, data: DataConfig) -> None:
         backbone = BACKBONES[self.backbone]
@@ -181,21 +183,6 @@ class RecursiveCaptionModel(CaptionModel):
     @property
     def exact_halt(self) -> bool:
         return self.halt_target == "exact"
-
-    @property
-    def layer_params(self) -> int:
-        """Parameters of one layer."""
-        return 4 * self.width**2 + 3 * self.width * hidden_width(self.width, self.expansion)
-
-    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        fused = self.fuselip is not None and self.fuselip.mode != "image_only"
-        return {
-            "embedding": 0 if fused else classes * self.width,
-            "image": self.features * self.width,
-            "head": classes * self.width,
-            "q_head": 2 * self.width + 2,
-            **super().counts(shape, classes),
-        }
 
     def check(self, data: DataConfig) -> None:
         super().check(data)

@@ -3,15 +3,12 @@
 The plain transformer's network stands in `networks/caption_transformer.py`, that of R2Gen, with `r2gen.py`, in its own.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, DataConfig, Shape
+from recstudy.config import FAMILIES, DataConfig
 from recstudy.models.backbone import ReportModel
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class EncoderDecoderModel(ReportModel):
@@ -27,26 +24,10 @@ class EncoderDecoderModel(ReportModel):
     def grid(self) -> int:
         return 7
 
-    @property
-    def attention_params(self) -> int:
-        return 4 * self.width * (self.width + 1)
-
-    @property
-    def ffn_params(self) -> int:
-        return 2 * self.width * self.ffn_width + self.width + self.ffn_width
-
     def check(self, data: DataConfig) -> None:
         super().check(data)
         if self.width % self.heads:
             raise ValueError(f"model.width must be a multiple of model.heads, but got {self.width} and {self.heads}")
-
-    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        return {
-            "image": (self.features + 1) * self.width,
-            "embedding": classes * self.width,
-            "head": classes * (self.width + 1),
-            **super().counts(shape, classes),
-        }
 
 
 @FAMILIES.add("caption_transformer")
@@ -54,18 +35,6 @@ class CaptionTransformer(EncoderDecoderModel):
     """The transformer of Vaswani et al. Defaults: 003's, 24,143,336 parameters at 1,000 words without the backbone."""
 
     named: ClassVar[str] = "Transformer"
+    network: ClassVar[str] = "recstudy.models.networks.caption_transformer:CaptionTransformerNetwork"
 
     family: Literal["caption_transformer"] = "caption_transformer"
-
-    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Trained parameters by part."""
-        return {
-            "encoder": self.layers * (self.attention_params + self.ffn_params + 4 * self.width),
-            "decoder": self.layers * (2 * self.attention_params + self.ffn_params + 6 * self.width),
-            **super().counts(shape, classes),
-        }
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.caption_transformer import CaptionTransformerNetwork
-
-        return CaptionTransformerNetwork(self, classes)

@@ -1,18 +1,17 @@
 """The two-stage CNN, the baseline of 004: what can be set. The network stands in `networks/cnn.py`."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
-
-if TYPE_CHECKING:
-    from torch import nn
+from recstudy.config import FAMILIES, DataConfig, ModelConfig
 
 
 @FAMILIES.add("cnn")
 class CNN(ModelConfig):
     """Two stages of two convolutions each (261,824 parameters on CIFAR-10)."""
+
+    network: ClassVar[str] = "recstudy.models.networks.cnn:CNNNetwork"
 
     family: Literal["cnn"] = "cnn"
     width: int = Field(64, ge=1, description="channels of the first stage; the second has twice as many")
@@ -25,8 +24,3 @@ class CNN(ModelConfig):
         height, width = data.shape[1:]
         if min(height, width) < 4:
             raise ValueError(f"the two-stage CNN needs images of 4x4 pixels or more, but got {height}x{width}")
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.cnn import CNNNetwork
-
-        return CNNNetwork(self, shape, classes)

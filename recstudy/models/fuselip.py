@@ -57,16 +57,6 @@ class FuseLIP(Config):
         """All ids."""
         return self.first_code + (self.codebook or SIZES[self.size][3])
 
-    def counts(self) -> dict[str, int]:
-        """Parameters by part: `tower`, `mask_head` (its output is the embedding), `logits` (scale and bias)."""
-        width, _, layers = self.dimensions
-        blocks = layers * (12 * width**2 + 13 * width)
-        return {
-            "tower": (self.vocabulary + self.context) * width + blocks + 2 * width,
-            "mask_head": width**2 + 3 * width + self.vocabulary if self.mask_rate else 0,
-            "logits": 2,
-        }
-
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
         width, heads, _ = self.dimensions

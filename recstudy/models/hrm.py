@@ -3,16 +3,13 @@
 The recursion stands in `networks/hrm.py`, what goes in and out in `networks/sequence.py`.
 """
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.config import FAMILIES, Shape
+from recstudy.config.tunable import Tunable
 from recstudy.models.sequence import SequenceModel
-from recstudy.tunable import Tunable
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @FAMILIES.add("hrm")
@@ -20,6 +17,7 @@ class HRM(SequenceModel):
     """HRM v1. Defaults: the published net (27,262,976 parameters of the core) on 8-bit pixels (27,526,146)."""
 
     bootstraps: ClassVar[bool] = True
+    network: ClassVar[str] = "recstudy.models.networks.hrm:HRMCore"
 
     family: Literal["hrm"] = "hrm"
     high_layers: Annotated[int, Tunable(1, 6)] = Field(4, ge=1, le=48, description="layers of f_H")
@@ -31,12 +29,15 @@ class HRM(SequenceModel):
     )
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Parameters by part; `core` is both modules."""
+        """Parameters by part, as the arithmetic of 001 asks for them; `core` is both modules."""
         layer = 4 * self.width**2 + 3 * self.width * self.hidden_width
-        return {"core": (self.high_layers + self.low_layers) * layer, **super().counts(shape, classes)}
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.hrm import HRMCore
-        from recstudy.models.networks.sequence import SequenceNetwork
-
-        return SequenceNetwork(self, shape, classes, HRMCore(self, self.length(shape)))
+        inputs = self.vocabulary if self.tokens == "pixel" else shape[0] * self.patch**2
+        outputs = self.vocabulary if self.head == "single_token" else 1 if self.puzzle_emb == "pathology_query" else classes
+        return {
+            "core": (self.high_layers + self.low_layers) * layer,
+            "embedding": inputs * self.width,
+            "head": outputs * self.width,
+            "q_head": 2 * self.width + 2,
+            "puzzle": self.puzzles(classes) * self.width,
+            "positions": self.length(shape) * self.width if self.positions == "learned" else 0,
+        }

@@ -1,15 +1,12 @@
 """HRM for small images (004): what can be set. The equations stand in `networks/hrm_image.py`."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig
+from recstudy.config.tunable import Tunable
 from recstudy.models.checks import patches_and_heads
-from recstudy.tunable import Tunable
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @FAMILIES.add("hrm_image")
@@ -17,6 +14,7 @@ class HRMImage(ModelConfig):
     """Hierarchical reasoning model for small images. Defaults: the author's CIFAR net (3,552,576 parameters on CIFAR-10)."""
 
     recursive: ClassVar[bool] = True
+    network: ClassVar[str] = "recstudy.models.networks.hrm_image:HRMImageNetwork"
 
     family: Literal["hrm_image"] = "hrm_image"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
@@ -39,8 +37,3 @@ class HRMImage(ModelConfig):
         patches_and_heads(data.shape, self.patch, self.width, self.heads)
         if self.width // self.heads % 2:
             raise ValueError(f"model.width / model.heads must be even for rotary positions, but got {self.width // self.heads}")
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.hrm_image import HRMImageNetwork
-
-        return HRMImageNetwork(self, shape, classes)

@@ -3,16 +3,13 @@
 The recursion stands in `networks/image_hrm.py`, what goes in and out in `networks/caption.py`.
 """
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, Shape
+from recstudy.config import FAMILIES
+from recstudy.config.tunable import Tunable
 from recstudy.models.backbone import RecursiveCaptionModel
-from recstudy.tunable import Tunable
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @FAMILIES.add("image_hrm")
@@ -20,6 +17,7 @@ class ImageHRM(RecursiveCaptionModel):
     """ImageHRM. Defaults: the triple loop of 000 (a core of 20,447,232); `middle_cycles=0` is the dual one (13,631,488)."""
 
     bootstraps: ClassVar[bool] = True
+    network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_hrm"
 
     family: Literal["image_hrm"] = "image_hrm"
     high_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_H")
@@ -54,13 +52,3 @@ class ImageHRM(RecursiveCaptionModel):
             "high": (self.high_cycles, self.high_layers),
         }
         return {name: (cycles, layers) for name, (cycles, layers) in every.items() if cycles}
-
-    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Trained parameters by part; `core` is all modules."""
-        layers = sum(layers for _, layers in self.levels.values())
-        return {"core": layers * self.layer_params, **super().counts(shape, classes)}
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.image_hrm import image_hrm
-
-        return image_hrm(self, classes)

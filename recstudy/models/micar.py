@@ -4,16 +4,13 @@ The equations stand in `networks/msve.py` (the image), `mdla.py` (attention), `f
 mixture) and `micar.py` (the whole). Defaults are the published code's, apart from `combine`, which is the paper's.
 """
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, DataConfig, Shape
+from recstudy.config import FAMILIES, DataConfig
+from recstudy.config.tunable import Tunable
 from recstudy.models.backbone import ReportModel
-from recstudy.tunable import Tunable
-
-if TYPE_CHECKING:
-    from torch import nn
 
 EPS = 1e-6  # of every RMS norm
 GRID = 7  # places a side that the decoder attends to: s_i = 49
@@ -26,6 +23,7 @@ class MicarVLMoE(ReportModel):
     """MicarVLMoE. Defaults: COVCTR's (156,793,024 parameters with 1,000 words); the other data sets have 3 layers of each."""
 
     named: ClassVar[str] = "MicarVLMoE"
+    network: ClassVar[str] = "recstudy.models.networks.micar:MicarNetwork"
 
     family: Literal["micar"] = "micar"
     backbone: Literal["resnet101", "resnet18", "small"] = Field(
@@ -93,43 +91,6 @@ class MicarVLMoE(ReportModel):
         stages = STAGES[self.backbone]
         return {"pyramid": stages, "one_scale": stages[-1:], "off": ()}[self.msve]
 
-    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Trained parameters by part; `image` is what stands between the backbone and the encoder."""
-        d = self.width
-        return {
-            "image": self._pyramid_params + self.seen_width * (d + 1) + d,
-            "encoder": self.encoder_layers * (self._attention_params(3) + self._ffn_params + 2 * d),
-            "decoder": self.decoder_layers * (self._attention_params(3) + self._fusion_params + self._moe_params + 2 * d),
-            "embedding": classes * d,
-            "head": classes * d + d,
-            **super().counts(shape, classes),
-        }
-
-    @property
-    def _pyramid_params(self) -> int:
-        w = self.pyramid_width
-        return sum((channels + 3) * w for channels in self.scales) + (9 * w + 3) * w * bool(self.scales)
-
-    def _attention_params(self, *fused: int) -> int:
-        """Of an MDLA whose bottlenecks give so many of q, k and v each, where they are fused."""
-        parts = fused if self.projections == "fused" else (1, 1, 1)
-        bottlenecks = sum(n * self.narrow * (self.width + 1 + n * self.latent) for n in parts)
-        return bottlenecks + self.latent * self.width
-
-    @property
-    def _fusion_params(self) -> int:
-        d, attention = self.width, self._attention_params(1, 2)
-        return attention + (9 * d * d + 8 * d if self.fusion == "gated" else 2 * d)
-
-    @property
-    def _ffn_params(self) -> int:
-        return 3 * self.width * self.ffn_width
-
-    @property
-    def _moe_params(self) -> int:
-        router = self.width * self.experts if self.experts > 1 else 0
-        return self.experts * self._ffn_params + router
-
     def check(self, data: DataConfig) -> None:
         super().check(data)
         if self.msve != "off" and not self.tuned:
@@ -157,8 +118,3 @@ class MicarVLMoE(ReportModel):
                 f"model.width and model.ffn_width must be multiples of {ALIGNED}, which a GPU's grouped product needs, but got "
                 f"{self.width} and {self.ffn_width}"
             )
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.micar import MicarNetwork
-
-        return MicarNetwork(self, classes)

@@ -1,18 +1,17 @@
 """ResNet, the convolutional baseline of 002: what can be set. The network is torchvision's."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, ModelConfig, Shape
-
-if TYPE_CHECKING:
-    from torch import nn
+from recstudy.config import FAMILIES, ModelConfig
 
 
 @FAMILIES.add("resnet")
 class ResNet(ModelConfig):
     """torchvision's ResNet with one of two stems. 002 trains the ImageNet stem on 32x32 images (contradiction 002-9)."""
+
+    network: ClassVar[str] = "recstudy.models.networks.resnet:ResNetNetwork"
 
     family: Literal["resnet"] = "resnet"
     depth: Literal[18, 34, 50] = Field(18, description="layers")
@@ -24,8 +23,3 @@ class ResNet(ModelConfig):
     @property
     def title(self) -> str:
         return f"ResNet-{self.depth}" + ("" if self.stem == "imagenet" else " (CIFAR stem)")
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.resnet import ResNetNetwork
-
-        return ResNetNetwork(self, shape, classes)

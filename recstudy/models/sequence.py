@@ -1,11 +1,15 @@
 """Models that read an image as a sequence of tokens (HRM, TRM): what they share in what can be set."""
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.config import DataConfig, ModelConfig, Shape
 from recstudy.errors import ConfigError
+from recstudy.plugins import named
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class SequenceModel(ModelConfig):
@@ -50,6 +54,10 @@ class SequenceModel(ModelConfig):
     def silent_steps(self) -> int:
         return self.unseen_steps if self.half_loss == "last" else 0
 
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        core = named(self.network)(self, self.length(shape))
+        return named("recstudy.models.networks.sequence:SequenceNetwork")(self, shape, classes, core)
+
     def queries(self, classes: int) -> int:
         """Passes an image: one, or one a finding that is asked for."""
         return classes if self.puzzle_emb == "pathology_query" else 1
@@ -67,18 +75,6 @@ class SequenceModel(ModelConfig):
     @property
     def hidden_width(self) -> int:
         return hidden_width(self.width, self.expansion)
-
-    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Parameters outside the recursion: `embedding`, `head`, `q_head`, `puzzle`, `positions`."""
-        inputs = self.vocabulary if self.tokens == "pixel" else shape[0] * self.patch**2
-        outputs = self.vocabulary if self.head == "single_token" else 1 if self.puzzle_emb == "pathology_query" else classes
-        return {
-            "embedding": inputs * self.width,
-            "head": outputs * self.width,
-            "q_head": 2 * self.width + 2,
-            "puzzle": self.puzzles(classes) * self.width,
-            "positions": self.length(shape) * self.width if self.positions == "learned" else 0,
-        }
 
     def check(self, data: DataConfig) -> None:
         self._check_shapes(data.shape)

@@ -1,14 +1,11 @@
 """ViT, the transformer baseline of 002: what can be set. The network stands in `networks/vit.py`."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig
 from recstudy.models.checks import patches_and_heads
-
-if TYPE_CHECKING:
-    from torch import nn
 
 # size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give 002's counts to the digit.
 SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
@@ -17,6 +14,8 @@ SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024
 @FAMILIES.add("vit")
 class ViT(ModelConfig):
     """Vision transformer in the layout that gives the parameter counts of 002's Tables 1 and 2."""
+
+    network: ClassVar[str] = "recstudy.models.networks.vit:ViTNetwork"
 
     family: Literal["vit"] = "vit"
     size: Literal["small", "base", "large"] = Field("small", description="16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10")
@@ -41,8 +40,3 @@ class ViT(ModelConfig):
     def check(self, data: DataConfig) -> None:
         width, _, heads, _ = self.dimensions
         patches_and_heads(data.shape, self.patch, width, heads)
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.vit import ViTNetwork
-
-        return ViTNetwork(self, shape, classes)

@@ -1,15 +1,12 @@
 """ViTRM (002): what can be set. The equations stand in `networks/vitrm.py`."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig
+from recstudy.config.tunable import Tunable
 from recstudy.models.checks import patches_and_heads
-from recstudy.tunable import Tunable
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @FAMILIES.add("vitrm")
@@ -21,6 +18,7 @@ class ViTRM(ModelConfig):
 
     recursive: ClassVar[bool] = True
     halts: ClassVar[bool] = True
+    network: ClassVar[str] = "recstudy.models.networks.vitrm:ViTRMNetwork"
 
     family: Literal["vitrm"] = "vitrm"
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
@@ -58,8 +56,3 @@ class ViTRM(ModelConfig):
 
     def check(self, data: DataConfig) -> None:
         patches_and_heads(data.shape, self.patch, self.width, self.heads)
-
-    def build(self, shape: Shape, classes: int) -> "nn.Module":
-        from recstudy.models.networks.vitrm import ViTRMNetwork
-
-        return ViTRMNetwork(self, shape, classes)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from recstudy.errors import ConfigError
-from recstudy.records import append_line, read_lines
+from recstudy.records import append_record
+from recstudy.records.reading import read_trials
+from recstudy.records.schema import Clock, ClockLine
 
 WRITTEN_S = 60.0  # least time between two totals in the log
 UNITS = {"runs": "runs", "h": "hours", "gpuh": "GPU hours"}
@@ -18,7 +20,7 @@ BUDGET = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(runs?|min|h|gpuh)?\s*")
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a search may spend: runs, hours in which it searches, or hours of its GPUs.
+    """How much a search may spend, fresh seeds for its best included: runs, hours that it takes, or hours of its GPUs.
 
     >>> Budget.parse("40gpuh")
     Budget(amount=40.0, unit='gpuh')
@@ -40,7 +42,7 @@ class Budget:
         return cls(amount, "runs" if unit.startswith("run") else "h" if unit == "h" else "gpuh")
 
     def __str__(self) -> str:
-        return f"{self.amount:g} {UNITS[self.unit]}"
+        return f"{self.amount:g} {UNITS[self.unit]}" if self.amount != 1 else f"1 {UNITS[self.unit].removesuffix('s')}"
 
 
 class Meter:
@@ -57,8 +59,8 @@ class Meter:
     def __init__(self, path: Path, gpus: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.path, self.gpus, self.clock = path, gpus, clock
         self.session, self.began = datetime.now(UTC).isoformat(), clock()
-        totals = {line["clock"]["session"]: line["clock"] for line in read_lines(path) if "clock" in line}
-        self.before = {unit: sum(total[unit] for total in totals.values()) for unit in ("h", "gpuh")}
+        totals = {line.clock.session: line.clock for line in read_trials(path) if isinstance(line, ClockLine)}
+        self.before = {"h": sum(one.h for one in totals.values()), "gpuh": sum(one.gpuh for one in totals.values())}
         self.written = self.began
         self.held = 0.0  # GPU seconds of runs that have ended
         self.since: dict[str, float] = {}  # running run -> when it began
@@ -72,7 +74,7 @@ class Meter:
     def write(self) -> None:
         """The session's total so far, to the log."""
         self.written = self.clock()
-        append_line(self.path, {"clock": {"session": self.session, **self.now}})
+        append_record(self.path, ClockLine(clock=Clock(session=self.session, **self.now)))
 
     @property
     def now(self) -> dict[str, float]:
@@ -84,8 +86,3 @@ class Meter:
         if self.clock() - self.written >= WRITTEN_S:
             self.write()
         return self.before[unit] + self.now[unit]
-
-
-def used_up(budget: Budget, trials: int, meter: Meter) -> bool:
-    """Whether nothing more may be started."""
-    return (trials if budget.unit == "runs" else meter.spent(budget.unit)) >= budget.amount

@@ -8,9 +8,9 @@ from math import log2
 from operator import xor
 from typing import Any
 
-from recstudy.analysis.search import short_names
 from recstudy.config import Config
 from recstudy.errors import ConfigError
+from recstudy.records.plans import short_names
 
 Levels = Sequence[Any] | Mapping[str, Any]
 MOST_FACTORS = 8  # of a fraction: its generators are found by trying all, 0.1 s for eight

@@ -1,15 +1,15 @@
 """What a study would run and what it would cost, before anything is started."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.metrics.cost import cost, total_pflop
-from recstudy.metrics.memory import training_memory
-from recstudy.records import Results
+from recstudy.models.cost import cost, total_pflop
+from recstudy.models.memory import training_memory
+from recstudy.study.rerun import Outdated
 from recstudy.study.study import Plan, Run
 from recstudy.terminal import console
 
@@ -17,17 +17,18 @@ from recstudy.terminal import console
 CORE_FLOPS, GPU_FLOPS = 50e9, 250e12
 
 
-def print_plan(plan: Plan, runs: Sequence[Run], results: Results, as_json: bool) -> None:
+def print_plan(plan: Plan, runs: Sequence[Run], outdated: Outdated, as_json: bool) -> None:
     """Every run with its parameters, GFLOPs an image (forward; forward and backward), GB a worker and whether it is finished."""
-    states = results.states()
-    rows = [_row(run, cached=states.get(run.id) == "done") for run in runs]
+    rows = [_row(run, run.id in outdated.finished - outdated.again, outdated.kinds(run.id)) for run in runs]
     if as_json:
         print(json.dumps(rows, indent=1))
-    else:
-        _print_table(plan, runs, rows)
+        return
+    _print_table(plan, runs, rows, outdated.again)
+    for line in outdated.notices:
+        console().print(line, soft_wrap=True)
 
 
-def _row(run: Run, cached: bool) -> dict[str, Any]:
+def _row(run: Run, cached: bool, changed: Sequence[str]) -> dict[str, Any]:
     counted = cost(run.config)
     return {
         "label": run.label,
@@ -38,10 +39,11 @@ def _row(run: Run, cached: bool) -> dict[str, Any]:
         "train_gflops": counted.train_gflops,
         "memory_gb": training_memory(run.config) / 1e9,
         "cached": cached,
+        "changed": list(changed),  # since it was finished: code, data
     }
 
 
-def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> None:
+def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]], again: Collection[str]) -> None:
     table = Table(box=None)
     for name in ("run", "seed", "parameters", "GFLOPs", "training GFLOPs", "in all PFLOP", "memory GB", "state"):
         table.add_column(name, justify="left" if name in ("run", "state") else "right", no_wrap=True)
@@ -50,7 +52,7 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
         price = "?" if spend is None else f"{spend:.3g}"
         flops = _gflops(row["gflops"]), _gflops(row["train_gflops"])
         cells = row["label"], row["seed"], f"{row['params']:,}", *flops, price, f"{row['memory_gb']:.2g}"
-        table.add_row(*(Text(str(cell)) for cell in cells), "finished" if row["cached"] else "to run")
+        table.add_row(*(Text(str(cell)) for cell in (*cells, _state(row, again))))
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
     out.print(table)
@@ -64,6 +66,12 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
         f"A rough guess of the time: {cores:.2g} core hours at {CORE_FLOPS / 1e9:.0f} GFLOP/s, "
         f"or {gpus:.2g} GPU hours at {GPU_FLOPS / 1e12:.0f} TFLOP/s."
     )
+
+
+def _state(row: dict[str, Any], again: Collection[str]) -> str:
+    if not row["cached"]:
+        return "to run again" if row["id"] in again else "to run"
+    return "finished" + f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
 
 
 def _gflops(value: float) -> str:

@@ -1,31 +1,34 @@
 """What a search would try and what its settings cost, before anything is started."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.metrics.cost import cost
+from recstudy.models.cost import cost
 from recstudy.records import Results
 from recstudy.study.search import FAMILY, SearchPlan
 from recstudy.study.trials import TrialLog
 from recstudy.terminal import console
 
 
-def print_search(plan: SearchPlan, results: Results, as_json: bool) -> None:
-    """The ranges of each family, the settings that come first with their cost, and what was tried before."""
+def print_search(plan: SearchPlan, results: Results, told: Iterable[str], as_json: bool) -> None:
+    """The ranges of each family, the settings that come first with their cost, what was tried before and is `told` of it."""
     log = TrialLog(plan, results)
     if as_json:
         print(json.dumps(_record(plan, log), indent=1))
         return
     out = console()
-    out.print(f"{plan.study.name}, preset {plan.folder}: {plan.budget} by {plan.sampler}, stopping {plan.stopping}")
+    out.print(f"{plan.study.name}, preset {plan.folder}: by {plan.sampler}, stopping {plan.stopping}")
+    out.print(f"Budget: {plan.split}.", soft_wrap=True)
     out.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
     out.print(_ranges(plan))
     out.print(_first(plan))
-    again = f"; then the best {plan.confirm} again with {plan.seeds} fresh seeds each, on top of the budget" * bool(plan.confirm)
-    out.print(f"Tried before: {len(log.params)}{again}.", soft_wrap=True)
+    out.print(f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds.")
+    for line in told:
+        out.print(line, soft_wrap=True)
 
 
 def _ranges(plan: SearchPlan) -> Table:
@@ -50,10 +53,12 @@ def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
     return {
         "definition": plan.definition,
         "budget": str(plan.budget),
+        "kept for fresh seeds": plan.kept,
         "sampler": plan.sampler,
         "stopping": plan.stopping,
         "objectives": dict(plan.objectives),
         "space": {family: {path: range.record for path, range in fields.items()} for family, fields in plan.space.items()},
         "first": [{FAMILY: plan.base.model.family, **params} for params in plan.first],
         "tried": len(log.params),
+        "made": log.made,
     }

@@ -2,73 +2,78 @@
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recstudy.analysis.spec import REPORT, AnyPart, Best
-from recstudy.config import Config, RunConfig, flatten
-from recstudy.records import FORMAT, Json, Results, write_json
-from recstudy.stores import without_password
+from recstudy.config import Config, DataConfig, RunConfig, flatten
+from recstudy.config.tunable import Tunable
+from recstudy.data.cache import known_checksum, load
+from recstudy.errors import DataError, StorageError
+from recstudy.plugins import bundle
+from recstudy.records import Json, Results, read_record, write_record
+from recstudy.records.schema import CodeRecord, Confirm, PlannedRun, PlanRecord, Range, SearchRecord, VariantRecord
+from recstudy.records.stores import without_password
+from recstudy.report import dump_report
 from recstudy.study.design import Variant
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import Plan, Study
+from recstudy.train.code import codes, part_names
 
 LEAKY = "LEAKY"
 
 
-def plan_record(plan: Plan) -> Json:
-    """What `plan.json` holds; the reading half needs nothing else of the study file."""
-    return _head(plan.study, plan) | {
-        "base": {**plan.base.values, "place": plan.base.place.model_dump()},
-        "axes": dict(plan.variants[0].axes) if plan.variants else {},
-        "variants": [
-            variant_record(replace(variant, changes=effective(variant.changes, plan.changes)), config)
-            | _base(variant, plan.variants)
+def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
+    """What `plan.json` holds; the reading half needs nothing else of the study file. `folder`: where the data sets lie."""
+    known = checksums(plan.configs, folder)
+    return PlanRecord(
+        **_head(plan.study, plan),
+        axes=dict(plan.variants[0].axes) if plan.variants else {},
+        variants=tuple(
+            replace(
+                variant_record(replace(variant, changes=effective(variant.changes, plan.changes)), config),
+                base=_base(variant, plan.variants),
+                data_checksum=known.get(config.data, ""),
+            )
             for variant, config in zip(plan.variants, plan.configs, strict=True)
-        ],
-        "seeds": list(range(plan.seeds)),
-        "runs": [[run.variant, run.seed, run.id] for run in plan.runs],
-        "report": REPORT.dump_python(list(plan.study.by_preset(plan.study.report, plan.preset)), mode="json"),
-    }
+        ),
+        seeds=tuple(range(plan.seeds)),
+        runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
+        report=tuple(dump_report(plan.study.by_preset(plan.study.report, plan.preset))),
+    )
 
 
-def search_record(plan: SearchPlan) -> Json:
+def search_record(plan: SearchPlan) -> PlanRecord:
     """What a search's `plan.json` holds; its trials stand beside it."""
     search = plan.study
-    return _head(search, plan) | {
-        "base": {**plan.base.values, "place": plan.base.place.model_dump()},
-        "axes": {},
-        "variants": [],
-        "seeds": [0],
-        "runs": [],
-        "report": REPORT.dump_python(
-            [_scored(part, plan.base.score) for part in search.by_preset(search.report, plan.preset)], mode="json"
+    parts = [part.scored_by(plan.base.score) for part in search.by_preset(search.report, plan.preset)]
+    return PlanRecord(
+        **_head(search, plan),
+        variants=(),
+        seeds=(0,),
+        runs=(),
+        report=tuple(dump_report(parts)),
+        search=SearchRecord(
+            objectives=dict(plan.objectives),
+            sampler=plan.sampler,
+            stopping=plan.stopping,
+            budget=str(plan.budget),
+            space={family: {path: _range(stated) for path, stated in fields.items()} for family, fields in plan.space.items()},
+            confirm=Confirm(best=plan.confirm, seeds=tuple(range(1, plan.kept // max(1, plan.confirm) + 1))),
         ),
-        "search": {
-            "objectives": dict(plan.objectives),
-            "sampler": plan.sampler,
-            "stopping": plan.stopping,
-            "budget": str(plan.budget),
-            "space": {family: {path: range.record for path, range in fields.items()} for family, fields in plan.space.items()},
-            "confirm": {"best": plan.confirm, "seeds": list(range(1, plan.seeds + 1))},
-        },
-    }
+    )
 
 
-def _scored(part: AnyPart, score: str) -> AnyPart:
-    """A part of a report, with the name of the families' score for `score`."""
-    if not isinstance(part, Best):
-        return part
-    return replace(part, metrics=tuple(score if name == "score" else name for name in part.metrics))
+def _range(stated: Tunable) -> Range:
+    return Range(choices=stated.values) if stated.values else Range(low=stated.low, high=stated.high, log=stated.log)
 
 
 def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
-    question, _, description = study.question.partition("\n")
+    question, _, description = (study.question or study.name).partition("\n")
     return {
-        "format": FORMAT,
         "study": study.name,
         "preset": plan.preset,
         "question": question.strip(),
@@ -77,28 +82,55 @@ def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
         "command": command(),
         "smoke": plan.smoke,
         "definition": plan.definition,
+        "plugins": tuple(bundle().record),
+        "base": {**plan.base.values, "place": plan.base.place.model_dump()},
+        "code": code_records(plan.configs if isinstance(plan, Plan) else plan.bases.values()),
     }
 
 
-def variant_record(variant: Variant, config: RunConfig) -> Json:
-    """A variant as plain JSON values; the label of one that leaks says so."""
+def code_records(configs: Iterable[RunConfig]) -> dict[str, CodeRecord]:
+    """What computes these runs now, by its name."""
+    found: dict[str, CodeRecord] = {}
+    for config in configs:
+        names = part_names(config)
+        for part, code in codes(config).items() if not found.keys() >= set(names.values()) else ():
+            found[names[part]] = CodeRecord(digest=code.digest, files=dict(code.files))
+    return found
+
+
+def checksums(configs: Iterable[RunConfig], folder: Path | None) -> dict[DataConfig, str]:
+    """Of the data sets that this machine has decoded before."""
+    sets = {config.data for config in configs} if folder is not None else set()
+    return {data: known for data in sets if folder and (known := known_checksum(data, folder))}
+
+
+def decode_present(configs: Iterable[RunConfig], folder: Path) -> None:
+    """Decode the data sets that lie below `folder` as they are now, so that their checksums are known."""
+    for data in {config.data for config in configs}:
+        with suppress(DataError):  # one that is not here: nothing can be said of it
+            load(data, folder)
+
+
+def variant_record(variant: Variant, config: RunConfig) -> VariantRecord:
+    """A variant as the plan keeps it; the label of one that leaks says so."""
     leaks = config.model.leaks
     fields = flatten(config.values)  # where a variant leaves an axis alone, its level is the preset's own
     own = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
-    return {
-        "label": variant.label + f", {LEAKY}" * (leaks and LEAKY not in variant.label),
-        "levels": own | dict(variant.levels),
-        "changes": _plain(variant.changes),
-        "model": config.model.title,
-        "data": config.data.title,
-        "synthetic": config.data.synthetic,
-        "leaks": leaks,
-    }
+    return VariantRecord(
+        label=variant.label + f", {LEAKY}" * (leaks and LEAKY not in variant.label),
+        levels=own | dict(variant.levels),
+        changes=_plain(variant.changes),
+        model=config.model.title,
+        data=config.data.title,
+        synthetic=config.data.synthetic,
+        leaks=leaks,
+        code=part_names(config),
+    )
 
 
-def _base(variant: Variant, variants: Sequence[Variant]) -> Json:
+def _base(variant: Variant, variants: Sequence[Variant]) -> int | None:
     """Where the variant that it is compared with stands among all, if it is compared with one."""
-    return {"base": [other.label for other in variants].index(variant.base)} if variant.base else {}
+    return [other.label for other in variants].index(variant.base) if variant.base else None
 
 
 def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -112,11 +144,14 @@ def _plain(changes: Mapping[str, Any]) -> Json:
 
 
 def command() -> str:
-    """The command line that finishes the study: as it was typed, without the choice of some variants and without passwords."""
+    """The command line that finishes the study: as it was typed, without passwords, the choice of some variants and `--rerun`."""
     script = Path(sys.argv[0])
     shown = script.name if not script.exists() else _relative(script)
     arguments = sys.argv[1:]
-    kept = [word for at, word in enumerate(arguments) if not word.startswith("--only") and arguments[max(at - 1, 0)] != "--only"]
+    left_out = ("--only", "--rerun")
+    kept = [
+        word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out
+    ]
     return shlex.join(["python", shown, *map(without_password, kept)])
 
 
@@ -127,11 +162,51 @@ def _relative(path: Path) -> str:
         return path.name
 
 
-def record_plan(plan: Plan | SearchPlan, results: Results) -> None:
-    """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone."""
-    record = search_record(plan) if isinstance(plan, SearchPlan) else plan_record(plan)
-    folder = results.study(plan.study.name, plan.folder)
-    files = folder / f"plan-{plan.definition}.json", folder / "plan.json"
+def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = None) -> None:
+    """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone.
+
+    The caller holds the study (`Results.holding`). A plan of fewer seeds than the one before it keeps those others of which
+    a run has begun: what is run stays in the report, and no run loses the plan that names it.
+    """
+    files = _files(plan, results)
+    if isinstance(plan, SearchPlan):
+        record: PlanRecord = search_record(plan)
+    else:
+        record = _with_begun(plan_record(plan, data), _readable(files[0]), results)
     with results.changing(*files):
         for file in files:
-            write_json(file, record)
+            write_record(file, record)
+
+
+def recorded(plan: Plan | SearchPlan, results: Results) -> bool:
+    """Whether the plan on disk is of the same definition and names every run of this one."""
+    before = _readable(_files(plan, results)[1])
+    if before is None or before.definition != plan.definition:
+        return False
+    return isinstance(plan, SearchPlan) or {run.id for run in before.runs} >= {run.id for run in plan.runs}
+
+
+def _files(plan: Plan | SearchPlan, results: Results) -> tuple[Path, Path]:
+    folder = results.study(plan.study.name, plan.folder)
+    return folder / f"plan-{plan.definition}.json", folder / "plan.json"
+
+
+def _readable(file: Path) -> PlanRecord | None:
+    """A plan; None where there is none, or a damaged one, which is written anew."""
+    try:
+        return read_record(file, PlanRecord)
+    except StorageError:
+        return None
+
+
+def _with_begun(record: PlanRecord, before: PlanRecord | None, results: Results) -> PlanRecord:
+    left = [run for run in before.runs if run.seed not in record.seeds] if before else []
+    seeds = {run.seed for run in left if results.run(run.id).begun}
+    if before is None or not seeds:
+        return record
+    return replace(
+        record,
+        seeds=tuple(sorted({*record.seeds, *seeds})),
+        runs=(*record.runs, *(run for run in left if run.seed in seeds)),
+        command=before.command,  # which finishes them too
+    )

@@ -1,28 +1,28 @@
 """A search: a study whose variants a sampler proposes, within the ranges that stand beside the fields. Pure data."""
 
 import fnmatch
-import hashlib
-import inspect
 import itertools
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import log10
+from math import log10, prod
+from random import Random
 from typing import Any, Literal
 
-from recstudy.analysis.spec import ReportPart
-from recstudy.config import RunConfig, canonical, flatten
+from recstudy.config import RunConfig, digest, flatten
+from recstudy.config.tunable import DIGITS, Tunable, tunable
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.metrics import METRICS
+from recstudy.report import Part, check_report
 from recstudy.study.budget import Budget
 from recstudy.study.design import Variant
-from recstudy.study.study import Run, smaller
-from recstudy.tunable import DIGITS, Tunable, tunable
+from recstudy.study.study import SMOKED, Run, check_names, named_by_reports, smaller
 
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
 SAMPLERS = ("tpe", "gp", "cmaes", "nsgaii", "qmc", "random")
 STOPPING = ("none", "asha", "median")
 FAMILY = "family"
+MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisecond each
 COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the config
 
 
@@ -36,16 +36,18 @@ class Search:
         vary: fields to choose, by name or glob (`model.*_cycles`); each states its range where it is defined.
         ranges: other ranges for some of them, for every preset or by preset.
         objectives: what to make large or small: `score` (the families' own, such as the top-1 accuracy, on the selection
-            split), `gflops`, `params`, `train_gflops`. The first is the one that rankings use.
+            split; always the way in which that metric is better), `gflops`, `params`, `train_gflops`. The first is the one that
+            rankings use.
         first: settings to try first, such as a paper's, for every preset or by preset; the preset's own settings always come
             before them. Those with a `family` are for that family.
-        budget: what the search may spend (`24 runs`, `2h`, `40gpuh`), for every preset or by preset.
+        budget: what the search may spend in all (`24 runs`, `2h`, `40gpuh`), for every preset or by preset; no more than half
+            of it goes to `confirm`.
         sampler: one of `SAMPLERS`.
         stopping: `asha` or `median` stops runs early that look poor beside the others at the same epoch.
-        confirm: how many of the best are run again with fresh seeds, after the search.
+        confirm: how many of the best are run again with fresh seeds, as far as half of the budget allows.
         seeds: how many fresh seeds (1, 2, ...; the search itself uses 0), for every preset or by preset.
         report: tables and figures in their order, for every preset or by preset.
-        question: by default the docstring of the file that makes it.
+        question: by default the docstring of the file that is run.
     """
 
     name: str
@@ -59,13 +61,8 @@ class Search:
     stopping: str = "none"
     confirm: int = 10
     seeds: int | Mapping[str, int] = 3
-    report: Sequence[ReportPart] | Mapping[str, Sequence[ReportPart]] = ()
+    report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
     question: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.question:
-            asked = sys._getframe(2).f_globals.get("__doc__") or self.name  # 0: here, 1: __init__, 2: the study file
-            object.__setattr__(self, "question", inspect.cleandoc(asked))
 
     def by_preset(self, part: Any, preset: str) -> Any:
         """Budget, seeds, ranges or report: one for all presets, or this preset's own."""
@@ -95,23 +92,46 @@ class SearchPlan:
     @property
     def folder(self) -> str:
         """The preset's folder; a smoke run has its own, so that it never stands in for the real one."""
-        return f"{self.preset}-smoke" if self.smoke else self.preset
+        return f"{self.preset}{SMOKED}" if self.smoke else self.preset
 
     @property
     def objectives(self) -> Mapping[str, Literal["max", "min"]]:
         """By the names that results have: `selection_top1_accuracy` for `score`."""
-        return {f"selection_{self.base.score}" if name == "score" else name: way for name, way in self.study.objectives.items()}
+        best: Literal["max", "min"] = "min" if METRICS[self.base.score].better == "lower" else "max"
+        return {
+            f"selection_{self.base.score}" if name == "score" else name: best if name == "score" else way
+            for name, way in self.study.objectives.items()
+        }
+
+    @property
+    def kept(self) -> int:
+        """Runs that are kept for fresh seeds: all that the search wants, but no more than half of a budget in runs."""
+        wanted, half = self.study.confirm * self.seeds, int(self.budget.amount) // 2
+        if self.budget.unit != "runs" or wanted <= half:
+            return wanted
+        return half - half % self.seeds if half > self.seeds else half  # each of the best with all of its seeds
 
     @property
     def confirm(self) -> int:
-        return self.study.confirm if self.seeds else 0
+        """How many of the best are run again."""
+        return min(self.study.confirm, max(1, self.kept // self.seeds)) if self.kept else 0
+
+    @property
+    def split(self) -> str:
+        """What the budget is for, in words."""
+        if not self.kept:
+            return f"{self.budget} in all, without fresh seeds"
+        again = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
+        if self.budget.unit != "runs":
+            return f"{self.budget} in all, at most half of it for {self.kept} runs of {again}"
+        return f"{self.budget} in all: {int(self.budget.amount) - self.kept} to search, {self.kept} for {again}"
 
     @cached_property
     def definition(self) -> str:
         """Of what is searched, not of how: trials of another definition are kept apart."""
         space = {family: {path: range.record for path, range in fields.items()} for family, fields in self.space.items()}
         values = {family: config.deciding for family, config in self.bases.items()}
-        return hashlib.sha256(canonical([values, space, dict(self.objectives)]).encode()).hexdigest()[:12]
+        return digest([values, space, dict(self.objectives)], 12)
 
     def config(self, params: Params) -> RunConfig:
         """The run config at these settings.
@@ -137,9 +157,18 @@ class SearchPlan:
     def _family(self, params: Params) -> str:
         return str(params.get(FAMILY, next(iter(self.bases))))
 
+    def draws(self, seed: int) -> Iterator[Params]:
+        """Settings drawn evenly from the ranges, without end."""
+        random, families = Random(seed), list(self.space)
+        while True:
+            family = random.choice(families)
+            drawn = {path: readable(range.draw(random)) for path, range in self.space[family].items()}
+            yield ({FAMILY: family} if len(families) > 1 else {}) | drawn
+
     def combinations(self) -> Iterator[Params] | None:
-        """Every setting there is; None where some field takes real numbers."""
-        if not all(range.every for fields in self.space.values() for range in fields.values()):
+        """Every setting there is; None where some field takes real numbers, or where they are too many to go through."""
+        counts = [prod(len(range.every) for range in fields.values()) for fields in self.space.values()]
+        if not all(counts) or sum(counts) > MOST_COMBINATIONS:
             return None
         return itertools.chain.from_iterable(
             (
@@ -177,12 +206,16 @@ def make_search(
     """Lay out a search; what is empty is taken from `search`.
 
     Raises:
-        ConfigError: no such preset, family, field, sampler; a budget that says nothing; a field that no family has.
+        ConfigError: no such preset, family, field, sampler; a budget that says nothing; a field that no family has; a name
+            that cannot be used; a report that names what the search has not.
     """
+    check_names(search.name, search.presets)
     preset = preset or next(iter(search.presets))
     if preset not in search.presets:
         raise ConfigError(f"no preset {preset!r}: {search.name} has {choices(search.presets)}.{nearest(preset, search.presets)}")
     known = {config.model.family: config for config in search.presets[preset]}
+    if not known:
+        raise ConfigError(f"{search.name}, preset {preset}: there is no run config to search")
     chosen = list(families) or [next(iter(known))]
     for name, wanted, there in (
         *(("--family", family, tuple(known)) for family in chosen),
@@ -200,13 +233,15 @@ def make_search(
         if any(path in fields for fields in space.values()):
             raise ConfigError(f"{path!r} is searched by {search.name}: give it no value, or take it out of `vary`")
     _check_objectives(search, bases, stopping or search.stopping)
+    axes = ["family", *(path.rpartition(".")[2] for fields in space.values() for path in fields)]
+    check_report(search.by_preset(search.report, preset), [*axes, *named_by_reports((), bases.values())])
     plan = SearchPlan(
         search,
         preset,
         bases,
         space,
         _first(search, preset, bases, space),
-        Budget.parse("2" if smoke and not budget else budget or search.by_preset(search.budget, preset)),
+        Budget.parse("4" if smoke and not budget else budget or search.by_preset(search.budget, preset)),
         sampler or search.sampler,
         stopping or search.stopping,
         _seeds(search, preset, seeds, smoke),

@@ -20,11 +20,12 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from recstudy.config.tunable import Tunable
 from recstudy.errors import ConfigError, StorageError
-from recstudy.stores import first_line, without_password
+from recstudy.records.schema import Importance
+from recstudy.records.stores import first_line, without_password
 from recstudy.study.search import FAMILY, Params, SearchPlan, readable
 from recstudy.study.trials import State, Tried
-from recstudy.tunable import Tunable
 
 STATES: dict[State, TrialState] = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
@@ -110,6 +111,10 @@ class Optimizer:
         trial.set_user_attr("run", label)
         self._open[run_id] = trial
 
+    @property
+    def under_way(self) -> int:
+        return len(self._open)
+
     def epoch(self, run_id: str, epoch: int, score: float | None) -> None:
         """An epoch's score, for the pictures of optuna-dashboard."""
         if self.single and score is not None and run_id in self._open and epoch > self._reported.get(run_id, -1):
@@ -127,7 +132,7 @@ class Optimizer:
         whole = state == "done" and len(numbers) == len(self.plan.objectives)
         self.study.tell(trial, numbers if whole else None, state=STATES[state if whole or state != "done" else "failed"])
 
-    def importance(self) -> dict[str, Any]:
+    def importance(self) -> Importance:
         """Share of each field in the variance of each objective, as far as it can be computed."""
         done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         evaluators: dict[str, BaseImportanceEvaluator] = {
@@ -145,7 +150,7 @@ class Optimizer:
             if not found[objective].get(name):
                 missing.setdefault(name, f"{len(done)} finished trials are too few")
         settings = {tuple(sorted(trial.params.items())) for trial in done}  # a repeated proposal is one trial
-        return {"trials": len(settings), "importance": found, "missing": missing}
+        return Importance(trials=len(settings), importance=found, missing=missing)
 
     def _shares(self, evaluator: BaseImportanceEvaluator, objective: int, sign: int) -> dict[str, float]:
         with warnings.catch_warnings():

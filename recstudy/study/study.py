@@ -1,20 +1,20 @@
 """A study: labelled run configs, seeds, and the reports to make of them. Pure data; running it is the driver's."""
 
 import fnmatch
-import hashlib
-import inspect
-import sys
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any
 
-from recstudy.analysis.spec import ReportPart
-from recstudy.config import KINDS, RunConfig, canonical
+from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.report import Part, check_report
 from recstudy.study.design import Variant
 
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
+SMOKED = "-smoke"  # ends the name of a smoke run's folder
 SMOKE = {"train.epochs": 2, "data.limit": 32, "place.compile": "off"}
 
 
@@ -28,20 +28,15 @@ class Study:
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
         report: the tables and figures in their order, for every preset or by preset.
-        question: what the study asks and what an answer costs; by default the docstring of the file that makes it.
+        question: what the study asks and what an answer costs; by default the docstring of the file that is run.
     """
 
     name: str
     presets: Mapping[str, RunConfig]
     variants: Sequence[Variant] | Mapping[str, Sequence[Variant]]
     seeds: int | Mapping[str, int] = 1
-    report: Sequence[ReportPart] | Mapping[str, Sequence[ReportPart]] = ()
+    report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
     question: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.question:
-            asked = sys._getframe(2).f_globals.get("__doc__") or self.name  # 0: here, 1: __init__, 2: the study file
-            object.__setattr__(self, "question", inspect.cleandoc(asked))
 
     def by_preset(self, part: Any, preset: str) -> Any:
         """Variants, seeds or report: one for all presets, or this preset's own."""
@@ -88,12 +83,12 @@ class Plan:
     def definition(self) -> str:
         """A digest of what is compared, whatever the number of seeds; another one of the same name is kept apart."""
         cells = [[variant.label, config.deciding] for variant, config in zip(self.variants, self.configs, strict=True)]
-        return hashlib.sha256(canonical(cells).encode()).hexdigest()[:12]
+        return digest(cells, 12)
 
     @property
     def folder(self) -> str:
         """The preset's folder; a smoke run has its own, so that it never stands in for the real one."""
-        return f"{self.preset}-smoke" if self.smoke else self.preset
+        return f"{self.preset}{SMOKED}" if self.smoke else self.preset
 
 
 def make_plan(
@@ -102,23 +97,35 @@ def make_plan(
     """Lay out a study's runs.
 
     Raises:
-        ConfigError: no such preset or field, a value out of range, or a change to a field that the study sweeps.
+        ConfigError: no such preset or field, a value out of range, a change to a field that tells variants apart, a name or
+            label that cannot be used, a report that names what the study has not, or nothing to run.
     """
+    check_names(study.name, study.presets)
     preset = preset or next(iter(study.presets))
     if preset not in study.presets:
         raise ConfigError(f"no preset {preset!r}: {study.name} has {choices(study.presets)}.{nearest(preset, study.presets)}")
     variants = study.by_preset(study.variants, preset)
     changes = dict(changes or {})
-    for variant in variants:
-        _not_swept(changes, variant)
-        _has_base(variant, variants)
+    _check_labels(f"{study.name}, preset {preset}", variants)
+    _check_swept(changes, variants)
     base = study.presets[preset].with_changes(changes)
     changes |= smaller(changes) if smoke else {}
     configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
-    if seeds is not None and seeds < 1:
-        raise ConfigError(f"--seeds must be at least 1, but got {seeds}")
-    count = seeds or study.by_preset(study.seeds, preset)
+    check_report(study.by_preset(study.report, preset), named_by_reports(variants, configs))
+    count = study.by_preset(study.seeds, preset) if seeds is None else seeds
+    if count < 1:
+        raise ConfigError(f"{'the seeds of ' + study.name if seeds is None else '--seeds'} must be at least 1, but got {count}")
     return Plan(study, preset, base.with_changes(changes), variants, configs, 1 if smoke and not seeds else count, changes, smoke)
+
+
+def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:
+    """What a part of a report may name: the axes, the model and the data by their titles, every field of a config, and the
+    depth at which the test set is answered.
+    """
+    axes = [name for variant in variants for name in (*variant.axes, *variant.levels)]
+    kinds = {(type(config.model), type(config.data)): config for config in configs}
+    fields = [path for config in kinds.values() for path in flatten(config.values)]
+    return list(dict.fromkeys([*axes, "model", "data", *fields, "eval.depth"]))
 
 
 def smaller(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,28 +134,74 @@ def smaller(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in SMOKE.items() if field not in changes and field not in within}
 
 
-def _not_swept(changes: Mapping[str, Any], variant: Variant) -> None:
+def check_names(study: str, presets: Iterable[str]) -> None:
+    """Refuse names that cannot be folders of their own inside the results folder, on whatever file system.
+
+    Raises:
+        ConfigError: such a name, or none.
+    """
+    for what, name in (("study", study), *(("preset", preset) for preset in presets)):
+        if not NAME.fullmatch(name):
+            raise ConfigError(
+                f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter or digit first and last, "
+                f"but got {name!r}"
+            )
+    folders = Counter(folder.lower() for preset in presets for folder in (preset, f"{preset}{SMOKED}"))
+    for preset in presets:
+        if folders[preset.lower()] > 1:
+            raise ConfigError(f"{study}: the preset {preset!r} and another one would share a folder. Give it another name")
+    if not folders:
+        raise ConfigError(f"{study} has no presets")
+
+
+def _check_labels(study: str, variants: Sequence[Variant]) -> None:
+    labels = Counter(variant.label for variant in variants)
+    if not labels:
+        raise ConfigError(f"{study}: there are no variants to run")
+    for label, count in labels.items():
+        if count > 1:
+            raise ConfigError(f"{study}: {count} variants are called {label!r}. Give each a label of its own")
+    for variant in variants:
+        if variant.base and variant.base not in labels:
+            raise ConfigError(
+                f"{variant.label!r} is compared with {variant.base!r}, which is no variant: there are {choices(labels, most=6)}."
+                + nearest(variant.base, labels)
+            )
+
+
+def _check_swept(changes: Mapping[str, Any], variants: Sequence[Variant]) -> None:
+    """Refuse to set what tells variants apart, which would make their labels wrong."""
     if "seed" in changes:
         raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
-    for field, axis in product(changes, variant.axes.values()):
-        if field == axis:
+    axes = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
+    apart = {path: label for path, label in _apart(variants).items() if path not in axes}
+    for field in changes:
+        if field in axes:
+            raise ConfigError(f"{field!r} is swept by this study. Choose its levels with --only, such as --only '{axes[field]}'")
+        if field in apart:
             raise ConfigError(
-                f"{field!r} is swept by this study. Choose its levels with --only, such as --only '{variant.label}'"
+                f"{field!r} is what sets {apart[field]!r} apart in this study, whose label would not be true any more. "
+                "Choose variants with --only, or change its value in the study"
             )
-        if axis.startswith(f"{field}.") or field in (f"{axis}.{kind}" for kind in KINDS):
-            raise ConfigError(
-                f"{field!r} would replace {axis!r}, which is swept by this study. "
-                "Set other fields one by one, such as train.epochs=5"
-            )
+        for path in (*axes, *apart):
+            if path.startswith(f"{field}.") or field in (f"{path}.{kind}" for kind in KINDS):
+                raise ConfigError(
+                    f"{field!r} would replace {path!r}, which is swept by this study. "
+                    "Set other fields one by one, such as train.epochs=5"
+                )
 
 
-def _has_base(variant: Variant, variants: Sequence[Variant]) -> None:
-    labels = [other.label for other in variants]
-    if variant.base and variant.base not in labels:
-        raise ConfigError(
-            f"{variant.label!r} is compared with {variant.base!r}, which is no variant: there are {choices(labels, most=6)}."
-            + nearest(variant.base, labels)
-        )
+def _apart(variants: Sequence[Variant]) -> dict[str, str]:
+    """Field -> the label of a variant that sets it, of each field that not all of them set alike."""
+    values: dict[str, list[tuple[str, Any]]] = {}
+    for variant in variants:
+        for path, value in variant.changes.items():
+            values.setdefault(path, []).append((variant.label, value))
+    return {
+        path: labelled[0][0]
+        for path, labelled in values.items()
+        if len(labelled) < len(variants) or any(value != labelled[0][1] for _, value in labelled)
+    }
 
 
 def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:

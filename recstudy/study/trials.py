@@ -11,12 +11,13 @@ from typing import Any, Literal
 import pandas as pd
 
 from recstudy.analysis.trials import ranked
-from recstudy.records import Json, Results, append_line, read_lines, read_result
-from recstudy.study.budget import Meter, used_up
+from recstudy.records import Result, Results, append_record, read_log, read_record
+from recstudy.records.reading import read_trials
+from recstudy.records.schema import ConfirmLine, EpochLine, TrialLine
+from recstudy.study.budget import Meter
 from recstudy.study.plan import variant_record
 from recstudy.study.search import Params, SearchPlan
 from recstudy.study.study import Run
-from recstudy.study.view import score_name
 
 State = Literal["done", "stopped", "failed"]
 
@@ -43,17 +44,17 @@ class TrialLog:
     def __init__(self, plan: SearchPlan, results: Results) -> None:
         self.plan, self.results = plan, results
         self.path = results.study(plan.study.name, plan.folder) / f"trials-{plan.definition}.jsonl"
-        lines = read_lines(self.path)
-        self.params: dict[str, Params] = {line["id"]: line["params"] for line in lines if "number" in line}
-        again = (line for line in lines if "confirms" in line)
-        self.fresh: dict[str, tuple[int, int]] = {line["id"]: (line["confirms"], line["seed"]) for line in again}
+        lines = read_trials(self.path)
+        self.params: dict[str, Params] = {line.id: line.params for line in lines if isinstance(line, TrialLine)}
+        again = (line for line in lines if isinstance(line, ConfirmLine))
+        self.fresh: dict[str, tuple[int, int]] = {line.id: (line.confirms, line.seed) for line in again}
 
     def add(self, run: Run, params: Params) -> None:
         """A new trial, number `len(self.params)`."""
         variant = variant_record(self.plan.variant(params), run.config)
-        line = {"number": run.variant, "params": dict(params), "variant": variant, "seed": run.seed, "id": run.id}
+        line = TrialLine(number=run.variant, params=dict(params), variant=variant, seed=run.seed, id=run.id)
         with self.results.changing(self.path):
-            append_line(self.path, line)
+            append_record(self.path, line)
         self.params[run.id] = params
 
     @property
@@ -67,22 +68,55 @@ class TrialLog:
         return [self._tried(run_id, states[run_id]) for run_id in self.params if states.get(run_id) in ("done", "stopped")]
 
     def _tried(self, run_id: str, state: str) -> Tried:
-        result = result_of(self.results, run_id) or {}
+        result = result_of(self.results, run_id)
         values = [value for value in objective_values(self.plan.objectives, result) if value is not None]
-        whole = len(values) == len(self.plan.objectives) and result.get("status") == "done"
+        whole = len(values) == len(self.plan.objectives) and result is not None and result.status == "done"
         kind: State = "stopped" if state == "stopped" else "done" if whole else "failed"
-        lines = read_lines(self.results.run(run_id).epochs)
-        scores = {line["epoch"]: line[name] for line in lines if (name := score_name(line))}
+        lines = read_log(self.results.run(run_id).epochs, EpochLine)
+        scores = {line.epoch: line.score for line in lines if line.score is not None}
         return Tried(self.params[run_id], run_id, kind, values, scores)
 
     def best(self) -> list[Run]:
-        """Fresh seeds of the best finished trials, in seed blocks, the best first."""
+        """Fresh seeds of the best finished trials, in seed blocks, the best first, as far as a budget in runs pays for them."""
+        wanted = self._wanted()
+        new = [run.id for run in wanted if run.id not in self.fresh]
+        left = int(self.plan.budget.amount) - self.made if self.plan.budget.unit == "runs" else len(new)
+        unpaid = set(new[max(0, left) :])
+        return [run for run in wanted if run.id not in unpaid]
+
+    def _wanted(self) -> list[Run]:
         known, objectives = list(self.params), list(self.plan.objectives)
         rows = [[trial.run_id, *trial.values] for trial in self.tried() if trial.state == "done"]
         table = pd.DataFrame(rows, columns=["id", *objectives]).astype(dict.fromkeys(objectives, float))
         numbers = [known.index(run_id) for run_id in ranked(table, self.plan.objectives)["id"][: self.plan.confirm]]
         best = [(number, self.params[known[number]]) for number in numbers]
-        return [self.plan.run(number, params, seed) for seed in range(1, self.plan.seeds + 1) for number, params in best]
+        runs = [self.plan.run(number, params, seed) for seed in range(1, self.plan.seeds + 1) for number, params in best]
+        return runs[: self.plan.kept]
+
+    @property
+    def made(self) -> int:
+        """The runs that count: every trial, and every fresh seed that was decided on."""
+        return len(self.params) + len(self.fresh)
+
+    def room(self, meter: Meter, under_way: int = 0) -> bool:
+        """Whether the budget pays for one more setting, and then for the fresh seeds that it and the best may need.
+
+        Hours are kept for those by what a run has taken so far.
+
+        Args:
+            meter: the hours spent.
+            under_way: trials that have not ended.
+        """
+        budget, kept = self.plan.budget, self.plan.kept
+        if budget.unit == "runs":
+            left = int(budget.amount) - self.made - 1
+            if left >= kept:
+                return True
+            needed = sum(run.id not in self.fresh for run in self._wanted()) + self.plan.seeds * (under_way + 1)
+            return left >= min(kept, needed)
+        spent, ended = meter.spent(budget.unit), self.made - under_way
+        price = spent / ended if ended > 0 else 0.0
+        return spent + min(kept * price, budget.amount / 2) < budget.amount
 
     def confirm(self) -> list[Run]:
         """The runs of `best`; those that are new are written down."""
@@ -90,14 +124,14 @@ class TrialLog:
         with self.results.changing(self.path):
             for run in runs:
                 if run.id not in self.fresh:
-                    append_line(self.path, {"confirms": run.variant, "seed": run.seed, "id": run.id})
+                    append_record(self.path, ConfirmLine(confirms=run.variant, seed=run.seed, id=run.id))
                     self.fresh[run.id] = run.variant, run.seed
         return runs
 
     def settled(self) -> bool:
-        """Whether nothing is left to do: the budget is used, and every trial and every fresh seed has its numbers."""
+        """Whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed has its numbers."""
         states = self.results.states()
-        if not used_up(self.plan.budget, len(self.params), Meter(self.path, gpus=0)):
+        if self.room(Meter(self.path, gpus=0)):
             return False
         if any(states.get(run_id) not in ("done", "stopped") for run_id in self.params):
             return False
@@ -110,12 +144,14 @@ class TrialLog:
         return [self.plan.run(number, known[number], seed) for number, seed in self.fresh.values()]
 
 
-def objective_values(objectives: Mapping[str, Any], result: Json) -> list[float | None]:
+def objective_values(objectives: Mapping[str, Any], result: Result | None) -> list[float | None]:
     """A finished run's objectives; None where it has none."""
-    measured = {f"selection_{name}": value for name, value in (result.get("selected") or {}).items()} | (result.get("cost") or {})
+    if result is None:
+        return [None for _ in objectives]
+    measured = {f"selection_{name}": value for name, value in result.selected.scores.items()} | result.cost
     return [measured.get(name) for name in objectives]
 
 
-def result_of(results: Results, run_id: str) -> Json | None:
+def result_of(results: Results, run_id: str) -> Result | None:
     folder = results.run(run_id)
-    return read_result(folder.result) if folder.finished else None
+    return read_record(folder.result, Result) if folder.finished else None

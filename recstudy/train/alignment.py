@@ -15,6 +15,7 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet
+from recstudy.metrics import Answers, NotAvailable
 from recstudy.models.networks.aligner import AlignerNetwork
 from recstudy.models.networks.contract import Network, build
 from recstudy.models.networks.fuselip_loss import siglip_loss
@@ -30,7 +31,7 @@ RANKS = (1, 5, 10)
 
 
 @torch.no_grad()
-def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
+def selection_scores(network: Network, batches: Batches, config: RunConfig, data: DataSet) -> tuple[float, float]:
     """Contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
     images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, config))
     assert isinstance(network, AlignerNetwork)
@@ -68,6 +69,11 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
             shares.append((closer < k).double().mean().item())
         found[k] = 100 * sum(shares) / len(shares)
     return found
+
+
+def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
+    """Nothing (NotAvailable): an aligner tells neither classes nor captions."""
+    raise NotAvailable("it aligns images and captions, and answers nothing that a metric could be computed from")
 
 
 def findings(

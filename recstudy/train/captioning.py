@@ -16,17 +16,18 @@ from torch import Tensor
 
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batches
-from recstudy.data.cache import DataSet
+from recstudy.data.cache import DataSet, Split
 from recstudy.data.text import Tokenizer
-from recstudy.metrics.captions import CaptionScores, caption_scores
-from recstudy.metrics.missing import NotAvailable
-from recstudy.metrics.rate_score import NOTE, given_models, rate_scores
+from recstudy.metrics import METRICS, Answers, measured
+from recstudy.metrics.kept import packed
+from recstudy.metrics.rate_score import made_by
+from recstudy.metrics.registry import score
 from recstudy.models.backbone import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
 from recstudy.train.decode import decode
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
-from recstudy.train.losses import answer_loss, token_hits
+from recstudy.train.losses import answer_loss, loss_of, token_hits
 from recstudy.train.parallel import concatenated, rank_and_world, total
 from recstudy.train.routing import expert_use, kept
 from recstudy.train.watchdog import alive
@@ -34,7 +35,21 @@ from recstudy.train.watchdog import alive
 EXAMPLES = 36  # test images whose captions are kept to look at
 
 
-def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
+def writes_to_select(config: RunConfig) -> bool:
+    """Whether epochs are selected by captions that the model writes by itself."""
+    return config.data.task == "caption" and METRICS[config.score].of is not None
+
+
+def selection_scores(network: Network, batches: Batches, config: RunConfig, data: DataSet) -> tuple[float, float]:
+    """Nats a token and the score that selects epochs, over all workers; where that is of captions, `batches` are no share."""
+    loss, accuracy = taught(network, batches, config)
+    if not writes_to_select(config):
+        return loss, accuracy
+    split = data.selection(config.train.selection)
+    return loss, score(config.score, _written(captions(network, batches, config, data.tokenizer), split, data))
+
+
+def taught(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
     """Nats a token and token accuracy in percent, over all workers where `batches` are this one's share."""
     (sums,) = told(network, batches, config)
     loss, hits, tokens, captions = (total(sums) if batches.world > 1 else sums).tolist()  # at the end the others wait
@@ -58,7 +73,7 @@ def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence
             if step in depths:
                 logits, own = output.logits[:count].float(), tokens[:count]
                 hits, there = token_hits(logits, own)
-                loss = answer_loss(logits, own, config.train.loss).sum()
+                loss = answer_loss(logits, own, loss_of(config.train)).sum()
                 sums[list(depths).index(step)] += torch.stack([loss.double(), hits.sum(), there.sum(), there.new_tensor(count)])
     return sums
 
@@ -74,43 +89,49 @@ def findings(
     """
     assert isinstance(network, Captioner)
     assert data.tokenizer is not None
-    assert data.test.captions is not None
     ids = captions(network, test, config, data.tokenizer)  # first: the others write theirs at once
-    loss, accuracy = selection_scores(network, test, config)
+    loss, accuracy = taught(network, test, config)
     if not np.isfinite(loss):
         raise Diverged("the loss of the test set is not finite")
-    _, seen = selection_scores(network, train, config)
-    written = [data.tokenizer.decode(row) for row in ids]
-    references = [data.test.captions[row] for row in data.test.rows]
-    scores, rate = caption_scores(written, references), rated(written, references)
-    taught = {"token_accuracy": accuracy, "caption_loss": loss, "train_token_accuracy": seen}
+    _, seen = taught(network, train, config)
+    answers = _written(ids, data.test, data)
+    scores = measured(answers)
+    learned = {"token_accuracy": accuracy, "caption_loss": loss, "train_token_accuracy": seen}
     shared, routing = expert_use(network, test, config)
+    content, count = packed(answers)
     found = {
-        "metrics": scores.values | rate.values | taught | shared,
+        "metrics": scores.values | learned | shared,
         "depths": {"token_accuracy": by_depth(network, test, config)},
-        "unavailable": scores.missing | rate.missing,
-        "notes": list(scores.notes),
+        "unavailable": scores.unavailable,
+        "notes": list(answers.words.notes),
         "tokenizer": {
             "text": f"{data.tokenizer.name} ({data.classes:,})",
             "checksum": data.tokenizer.checksum,
-            "metrics": scores.tokenizer,
-            "rate": rate.tokenizer,
+            "metrics": answers.words.tokenizer,
+            "rate": made_by() if "rate_score" in scores.values else "",
         },
         "decode": described(config.model),
+        "answers": {"kept": count, "of": len(answers)},
         **({"routing": routing} if routing else {}),
     }
-    return found, examples(written, references, data) | kept(network, test, ids, config, data.tokenizer)
+    looked = examples(answers, data) | kept(network, test, ids, config, data.tokenizer)
+    return found, looked | {"answers.npz": content}
 
 
-def rated(written: Sequence[str], references: Sequence[Sequence[str]]) -> CaptionScores:
-    """RaTEScore where its models are given; they stand in the place of the tokenizer."""
-    try:
-        models = given_models()
-        scores = rate_scores(written, references, models)
-    except NotAvailable as reason:
-        return CaptionScores({}, {"rate_score": str(reason)}, "", ())
-    made = f"{models.entities} and {models.meanings}, weights {models.weights}; {NOTE}"
-    return CaptionScores({"rate_score": float(np.mean(scores))}, {}, made, ())
+def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
+    """What metrics of the test set are computed from: the captions that the model writes by itself."""
+    return _written(captions(network, test, config, data.tokenizer), data.test, data)
+
+
+def _written(ids: Sequence[Sequence[int]], split: Split, data: DataSet) -> Answers:
+    assert data.tokenizer is not None
+    assert split.captions is not None
+    return Answers(
+        "caption",
+        rows=split.rows,
+        written=[data.tokenizer.decode(row) for row in ids],
+        references=[split.captions[row] for row in split.rows],
+    )
 
 
 def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, float]:
@@ -173,14 +194,14 @@ def described(model: Any) -> str:
     return f"beam {model.beam}{power}" if model.decode == "beam" else model.decode.replace("_", " ")
 
 
-def examples(written: Sequence[str], references: Sequence[Sequence[str]], data: DataSet) -> dict[str, Any]:
+def examples(answers: Answers, data: DataSet) -> dict[str, Any]:
     """The first test images with what is said of them."""
-    rows = data.test.rows[:EXAMPLES]
     said = [
         {"row": int(row), "references": list(own), "hypothesis": text}
-        for row, own, text in zip(rows, references, written, strict=False)
+        for row, own, text in zip(answers.rows[:EXAMPLES], answers.references, answers.written, strict=False)
     ]
+    shown = data.test.rows[:EXAMPLES]
     return {
         "captions.json": {"format": 1, "examples": said},
-        "captions.npz": {"rows": rows, "images": np.asarray(data.test.images[rows])},
+        "captions.npz": {"rows": shown, "images": np.asarray(data.test.images[shown])},
     }

@@ -17,9 +17,11 @@ from torch import Tensor
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet, Split
-from recstudy.metrics.task import SCORES, measures, score
+from recstudy.metrics import Answers, measured
+from recstudy.metrics.kept import packed
+from recstudy.metrics.registry import score
 from recstudy.models.networks.contract import Network
-from recstudy.train.losses import answer_loss
+from recstudy.train.losses import answer_loss, loss_of
 from recstudy.train.parallel import concatenated, rank_and_world
 from recstudy.train.watchdog import alive
 
@@ -58,15 +60,29 @@ def predict(network: Network, batches: Batches, config: RunConfig, depths: Seque
     return [torch.cat(parts) for parts in logits.values()], torch.cat(labels)
 
 
-def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
-    """Loss in nats and the task's score on the selection split, over all workers.
+def selection_scores(network: Network, batches: Batches, config: RunConfig, data: DataSet) -> tuple[float, float]:
+    """Loss in nats and the score that selects epochs on the selection split, over all workers.
 
     The score is not a number where no class has both kinds of images.
     """
     (logits,), labels = predict(network, batches, config)
     logits, labels = concatenated(logits), concatenated(labels)
-    loss = answer_loss(logits, labels, config.train.loss).mean().item()
-    return loss, score(config.data.task, logits, labels)
+    loss = answer_loss(logits, labels, loss_of(config.train)).mean().item()
+    rows = concatenated(batches.seen(own_batch(config) * batches.world).to(logits.device))
+    return loss, score(config.score, answers(logits, labels, batches, config, rows))
+
+
+def answers(logits: Tensor, labels: Tensor, batches: Batches, config: RunConfig, rows: Tensor | None = None) -> Answers:
+    """What metrics look at: logits (N, K) and labels of the images in these rows, by default of all in their order."""
+    rows = batches.rows if rows is None else rows.cpu()
+    return Answers(
+        config.data.task,
+        logits.cpu().double().numpy(),
+        labels.cpu().numpy(),
+        config.data.class_names,
+        None if batches.groups is None else batches.groups[rows].numpy(),
+        rows.numpy(),
+    )
 
 
 def own_batch(config: RunConfig) -> int:
@@ -82,37 +98,51 @@ def findings(
     Raises:
         Diverged: a logit is not finite.
     """
+    tested = answered(network, test, config, data)
+    (seen,), known = predict(network, train, config)
+    task = config.data.task
+    told = measured(tested)
+    taught = defined({f"train_{config.score}": score(config.score, answers(seen, known, train, config))})
+    found: dict[str, Any] = {"metrics": told.values | taught, "depths": {config.score: by_depth(network, test, config)}}
+    found |= {"undefined": list(told.undefined)} if task == "multilabel" else {}
+    found |= {"unavailable": told.unavailable} if told.unavailable else {}
+    looked = {"mistakes.npz": mistakes(data.test, tested)} if task == "multiclass" else {}
+    content, count = packed(tested)
+    return {**found, "answers": {"kept": count, "of": len(tested)}}, {**looked, "answers.npz": content}
+
+
+def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
+    """What metrics of the test set are computed from.
+
+    Raises:
+        Diverged: a logit is not finite.
+    """
     (logits,), labels = predict(network, test, config)
     if not torch.isfinite(logits).all():
         raise Diverged("the logits of the test set are not finite")
-    (seen,), known = predict(network, train, config)
-    task = config.data.task
-    found = measures(task, logits, labels, config.data.class_names)
-    found["metrics"] |= defined({f"train_{SCORES[task]}": score(task, seen, known)})
-    kept = {"mistakes.npz": mistakes(data.test, logits, labels, config.data.class_names)} if task == "multiclass" else {}
-    return {**found, "depths": {SCORES[task]: by_depth(network, test, config)}}, kept
+    return answers(logits, labels, test, config)
 
 
 def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, float]:
-    """The task's score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
+    """The score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
     the whole image on; none without recursion."""
     depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
     if not config.model.recursive or not depths:
         return {}
-    scored, labels = predict(network, test, config, depths)
-    return defined({str(depth): score(config.data.task, logits, labels) for depth, logits in zip(depths, scored, strict=True)})
+    told, labels = predict(network, test, config, depths)
+    scores = (score(config.score, answers(logits, labels, test, config)) for logits in told)
+    return defined({str(depth): value for depth, value in zip(depths, scores, strict=True)})
 
 
-def mistakes(split: Split, logits: Tensor, labels: Tensor, class_names: Sequence[str]) -> dict[str, Any]:
+def mistakes(split: Split, tested: Answers) -> dict[str, Any]:
     """The first misclassified images, with what they are and what they were taken for."""
-    predicted = logits.argmax(-1)
-    at = (predicted != labels).nonzero()[:MISTAKES, 0].cpu().numpy()
-    rows, names = split.rows[at], [*class_names]
-    names += [f"token {at}" for at in range(len(names), logits.shape[1])]  # of a vocabulary larger than the classes
+    at = (tested.predicted != tested.labels).nonzero()[0][:MISTAKES]
+    rows, names = split.rows[at], [*tested.class_names]
+    names += [f"token {at}" for at in range(len(names), tested.logits.shape[1])]  # of a vocabulary larger than the classes
     return {
         "rows": rows,
-        "labels": labels.cpu().numpy()[at],
-        "predicted": predicted.cpu().numpy()[at],
+        "labels": tested.labels[at],
+        "predicted": tested.predicted[at],
         "images": np.asarray(split.images[rows]),
         "names": np.array(names),
     }

@@ -5,7 +5,7 @@ import errno
 import torch
 
 from recstudy.errors import DataError, StorageError
-from recstudy.leases import LeaseLost
+from recstudy.records.leases import LeaseLost
 
 STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 

@@ -27,6 +27,7 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet, Split
+from recstudy.metrics import METRICS
 from recstudy.models.networks.aligner import AlignerNetwork
 from recstudy.models.networks.contract import Carry, Network, Output, build
 from recstudy.train import alignment, captioning, evaluate
@@ -91,11 +92,15 @@ class Training:
         equip(network, config, data, self.facts, self._aligned)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
+        self._sign = METRICS[config.score].sign
+        self.state.best.score = -np.inf * self._sign
         self.trace: dict[str, Any] = {}  # the last epoch's losses, update by update
         self._extras: list[Tensor] = []  # what the network added to this epoch's losses
         self.kept: dict[str, Any] = {}  # what a person may look at, by file of the run's folder, after `finish`
+        self._judge = judge(config, network)
         self._forward = torch.compile(network, dynamic=False) if compile else network
-        self._train, self._selection = self._batches(data.train), self._batches(self._selection_split())
+        self._train = self._batches(data.train)
+        self._selection = self._batches(data.selection(config.train.selection), shared=not captioning.writes_to_select(config))
         self._read(data.test)  # what is computed of its images is, before training is watched; `finish` finds it
 
     def _aligned(self, config: RunConfig) -> dict[str, Tensor]:
@@ -107,19 +112,7 @@ class Training:
         return training.state.network.state_dict()
 
     def _batches(self, split: Split, shared: bool = True) -> Batches:
-        split = self._read(split)
-        rank, world = rank_and_world() if shared else (0, 1)
-        train, data = self.config.train, self.data
-        mean, std = data.mean, data.std
-        if self.config.model.reads_pixels:
-            mean, std = (0.0,) * len(mean), (1 / 255,) * len(std)
-        return Batches(
-            split, mean, std, data.classes, train.batch_size, train.augment,
-            draw(self.config.seed, "order"), self.device, rank=rank, world=world,
-        )  # fmt: skip
-
-    def _selection_split(self) -> Split:
-        return self.data.validation if self.config.train.selection == "validation" else self.data.test
+        return batches(self._read(split), self.config, self.data, self.device, *(rank_and_world() if shared else ()))
 
     # ------------------------------------------------------------------------------------------------ training
 
@@ -285,10 +278,10 @@ class Training:
     def select(self) -> dict[str, float]:
         """Evaluate on the selection split and keep the weights where they are the best so far."""
         self._share_buffers()
-        loss, reached = self._judge.selection_scores(self.state.evaluated, self._selection, config=self.config)
+        loss, reached = self._judge.selection_scores(self.state.evaluated, self._selection, self.config, self.data)
         if not np.isfinite(loss):
             raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch}")
-        if reached > self.state.best.score:  # never, where it is not a number
+        if self._sign * reached > self._sign * self.state.best.score:  # never, where it is not a number
             weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
             self.state.best = Best(self.state.epoch, reached, weights)
         return {"selection_loss": loss, **defined({f"selection_{self.config.score}": reached})}
@@ -318,12 +311,6 @@ class Training:
         }
         return {**found, "selected": selected}
 
-    @property
-    def _judge(self) -> ModuleType:
-        if self.config.data.task != "caption":
-            return evaluate
-        return alignment if isinstance(self.state.network, AlignerNetwork) else captioning
-
     def _share_buffers(self) -> None:
         """Batch norm's running statistics: the mean over the workers, and the same in the averaged network."""
         average_buffers(self.state.network)
@@ -333,6 +320,24 @@ class Training:
     def _out_of_patience(self) -> bool:
         patience = self.config.train.patience
         return bool(patience) and self.state.epoch - 1 - self.state.best.epoch >= patience
+
+
+def batches(split: Split, config: RunConfig, data: DataSet, device: torch.device, rank: int = 0, world: int = 1) -> Batches:
+    """Of a split as the network reads it (`inputs.reader`), for one of `world` workers."""
+    mean, std = data.mean, data.std
+    if config.model.reads_pixels:
+        mean, std = (0.0,) * len(mean), (1 / 255,) * len(std)
+    return Batches(
+        split, mean, std, data.classes, config.train.batch_size, config.train.augment, draw(config.seed, "order"), device,
+        rank=rank, world=world,
+    )  # fmt: skip
+
+
+def judge(config: RunConfig, network: Network) -> ModuleType:
+    """The module that looks at what the network has learned."""
+    if config.data.task != "caption":
+        return evaluate
+    return alignment if isinstance(network, AlignerNetwork) else captioning
 
 
 def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:

@@ -13,13 +13,18 @@ differentiated through.
 Shapes: B samples, K classes, V >= K logits (a token's vocabulary may be larger than the classes), T tokens.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recstudy.config import PAD, UNKNOWN, TrainConfig
+from recstudy.config import LOSSES, PAD, UNKNOWN, TrainConfig
 from recstudy.data.batches import Batch
+from recstudy.errors import ConfigError
 from recstudy.models.networks.contract import Output
+
+Loss = Callable[[Tensor, Tensor, float], Tensor]
 
 
 def step_loss(
@@ -30,7 +35,7 @@ def step_loss(
         return output.loss
     logits = output.logits.float()
     targets = batch.labels if batch.targets is None else F.pad(batch.targets, (0, logits.shape[-1] - batch.targets.shape[-1]))
-    loss = answer_loss(logits, targets, config.loss, config.label_smoothing)
+    loss = answer_loss(logits, targets, loss_of(config), config.label_smoothing)
     if output.halt is None or config.halt_weight == 0:
         return loss
     correct = right(logits.detach(), _halting_label(batch, config), exact).float()
@@ -40,18 +45,42 @@ def step_loss(
     return loss + config.halt_weight * halting
 
 
-def answer_loss(logits: Tensor, targets: Tensor, kind: str = "softmax", smoothing: float = 0.0) -> Tensor:
+def loss_of(config: TrainConfig) -> Loss:
+    """The registered loss that a config names, with its options; it is held to give a number a sample."""
+    loss, options = LOSSES[config.loss], config.loss_options.model_dump()
+
+    def each(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        found = loss(logits, targets, smoothing, **options)
+        if found.shape != logits.shape[:1]:
+            shape = tuple(found.shape)
+            raise ConfigError(f"the loss {config.loss!r} must give one number a sample, {len(logits)} in all, but gives {shape}")
+        return found
+
+    return each
+
+
+def softmax(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    return F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="none")
+
+
+def stablemax(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    return -(shares(logits, targets, smoothing) * log_stablemax(logits)).sum(-1).to(logits.dtype)
+
+
+def shares(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Labels (N,), or shares (N, V) of them, as smoothed shares (N, V) that sum to 1."""
+    given = targets if targets.is_floating_point() else F.one_hot(targets, logits.shape[-1])
+    return (1 - smoothing) * given + smoothing / logits.shape[-1]
+
+
+def answer_loss(logits: Tensor, targets: Tensor, loss: Loss = softmax, smoothing: float = 0.0) -> Tensor:
     """Equations (2)-(5), (B,): targets are labels (B,), shares that sum to 1 (B, V), several labels (B, K) of 0, 1, -1, or the
     tokens (B, T + 1) of which logits (B, T, V) give all but the first."""
     if logits.dim() == 3:
-        return _tokens(logits, targets, kind, smoothing)
+        return _tokens(logits, targets, loss, smoothing)
     if targets.dim() == 2 and not targets.is_floating_point():
         return _several(logits, targets, smoothing)
-    if kind == "softmax":
-        return F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="none")
-    shares = targets if targets.is_floating_point() else F.one_hot(targets, logits.shape[-1])
-    shares = (1 - smoothing) * shares + smoothing / logits.shape[-1]
-    return -(shares * log_stablemax(logits)).sum(-1).to(logits.dtype)
+    return loss(logits, targets, smoothing)
 
 
 def log_stablemax(logits: Tensor) -> Tensor:
@@ -78,10 +107,10 @@ def token_hits(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     return ((logits.argmax(-1) == following) & there).sum(-1), there.sum(-1).clamp(min=1)
 
 
-def _tokens(logits: Tensor, tokens: Tensor, kind: str, smoothing: float) -> Tensor:
+def _tokens(logits: Tensor, tokens: Tensor, loss: Loss, smoothing: float) -> Tensor:
     following = tokens[:, 1:]
     there = following != PAD
-    each = answer_loss(logits.flatten(0, 1), following.flatten(), kind, smoothing).view_as(following)
+    each = loss(logits.flatten(0, 1), following.flatten(), smoothing).view_as(following)
     return (each * there).sum(-1) / there.sum(-1).clamp(min=1)
 
 

@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from recstudy.config import TrainConfig
+from recstudy.config import OPTIMIZERS, TrainConfig
 from recstudy.models.networks.contract import Network, VisionEncoder
 
 
@@ -44,7 +44,8 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
     `peak`, which the one schedule scales.
     """
     sparse = [module.weight for module in network.modules() if is_table(module)]
-    optimizers: list[torch.optim.Optimizer] = [_adam(_groups(network, sparse, config), config)]
+    make, options = OPTIMIZERS[config.optimizer], config.optimizer_options.model_dump()
+    optimizers: list[torch.optim.Optimizer] = [make(_groups(network, sparse, config), config, **options)]
     if sparse:
         optimizers.append(SignSGD(sparse, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay))
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
@@ -69,11 +70,16 @@ def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
     return isinstance(module, nn.Embedding) and module.sparse
 
 
-def _adam(weights: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
-    rate, betas, decay = config.learning_rate, (config.beta1, config.beta2), config.weight_decay
-    if config.optimizer == "adam_atan2":
-        return AdamAtan2(weights, lr=rate, betas=betas, weight_decay=decay)
-    return torch.optim.AdamW(weights, lr=rate, betas=betas, weight_decay=decay, amsgrad=config.amsgrad, fused=True)
+def adamw(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(groups, **_rates(config), amsgrad=config.amsgrad, fused=True)
+
+
+def adam_atan2(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    return AdamAtan2(groups, **_rates(config))
+
+
+def _rates(config: TrainConfig) -> dict[str, Any]:
+    return {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "weight_decay": config.weight_decay}
 
 
 def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:

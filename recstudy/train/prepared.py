@@ -21,14 +21,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from recstudy.config import RunConfig, canonical
-from recstudy.data.cache import DataSet, Split, alone, cache_folder
+from recstudy.config import RunConfig, digest
+from recstudy.data.cache import DataSet, Split
+from recstudy.data.cache_folder import alone
 from recstudy.data.images import Tokens
 from recstudy.errors import DataError
-from recstudy.files import write_whole
+from recstudy.files import cache_folder, caching, sweep
 from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, unit
 from recstudy.models.networks.vq_file import load_tokenizer, save_tokenizer
 from recstudy.models.vq import VQ
+from recstudy.records.files import write_whole
 from recstudy.train.tokenizer import Progress, train_tokenizer
 from recstudy.train.watchdog import alive
 
@@ -39,13 +41,13 @@ T = TypeVar("T")
 
 def made(kind: str, ending: str, decides: Any, make: Callable[[Path], None], read: Callable[[Path], T]) -> T:
     """What `read` gives of the file of what `decides` stands for, which is made first where it is missing or damaged."""
-    digest = hashlib.sha256(canonical([kind, decides]).encode()).hexdigest()[:16]
-    file = cache_folder() / f"{kind}-{digest}.{ending}"
+    file = cache_folder() / f"{kind}-{digest([kind, decides], 16)}.{ending}"
     with suppress(*DAMAGED):
         return read(file)
-    with alone(cache_folder(), file.stem):
+    with alone(file.stem):
         with suppress(*DAMAGED):  # another process may have made it while this one waited
             return read(file)
+        sweep(file)
         make(file)
     return read(file)
 
@@ -63,7 +65,8 @@ def image_tokenizer(
     def train(file: Path) -> None:
         images = torch.from_numpy(np.asarray(data.train.images[np.sort(data.train.rows)]))
         network, facts = train_tokenizer(images, config, epochs, seed=0, report=report, device=device)
-        save_tokenizer(network, facts, title, file)
+        with caching("the image tokenizer", file.parent):
+            save_tokenizer(network, facts, title, file)
 
     decides = [data.train.source, _rows(data), config.model_dump(mode="json"), epochs]
     network, header = made("vq", "safetensors", decides, train, load_tokenizer)
@@ -82,7 +85,8 @@ def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, de
                 parts.append(tokenizer(unit(images)).ids.cpu())
         buffer = io.BytesIO()
         np.save(buffer, torch.cat(parts).to(torch.int32).numpy())
-        write_whole(file, buffer.getvalue())
+        with caching("the images' codes", file.parent):
+            write_whole(file, buffer.getvalue())
 
     def read(file: Path) -> Tokens:
         return np.asarray(np.load(file, mmap_mode="c"))
@@ -99,7 +103,9 @@ def encoder_weights(
     """
 
     def keep(file: Path) -> None:
-        write_whole(file, save({name: value.detach().cpu().contiguous() for name, value in train().items()}))
+        content = save({name: value.detach().cpu().contiguous() for name, value in train().items()})
+        with caching("the encoder", file.parent):
+            write_whole(file, content)
 
     decides = [data.checksum, _rows(data), tokenizer_hash, config.deciding]
     return made("fuselip", "safetensors", decides, keep, load_file)

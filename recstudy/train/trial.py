@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,19 @@ import torch
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import StorageError
-from recstudy.records import Json, RunFolder, append_line, read_lines, write_json, write_whole
+from recstudy.plugins import Bundle, use
+from recstudy.records import Attempt, Failure, Json, Result, RunFolder, append_line, read_log, write_json, write_whole
+from recstudy.records.reading import record_of, write_record
+from recstudy.records.schema import CodeRecord
 from recstudy.train.account import origin, spent
+from recstudy.train.code import codes
 from recstudy.train.evaluate import Diverged
 from recstudy.train.failures import failure_class
 from recstudy.train.loop import Training
 from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
+from recstudy.train.run_folder import beside, workplace
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.watchdog import watched
-from recstudy.train.workplace import beside, workplace
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -49,9 +53,11 @@ class Trial:
     data: str
     download: bool
     scratch: str  # for what Ray Train itself writes; thrown away
-    commit: str | None
+    commit: str | None  # of the study's repository
     dirty: bool
+    recstudy: str = ""  # its commit, where that is of another repository
     store: str = ""  # the URI of the results, where they are no folder
+    plugins: Json = field(default_factory=dict)  # a `Bundle` of what the study defines itself
 
     @property
     def title(self) -> str:
@@ -88,37 +94,45 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
         hung = "" if folder.finished else folder.take_hang()
         if not first_says(not folder.finished and not hung):  # another study, or an earlier driver, was faster
             return _hung(trial, folder, hung) if hung else {"status": "done"}
-        attempt = {"started": now(), "host": socket.gethostname(), "process": os.getpid()}
-        folder.begin(attempt | {"commit": trial.commit, "dirty": trial.dirty})
+        host, process = socket.gethostname(), os.getpid()
+        begun = Attempt(started=now(), host=host, process=process, commit=trial.commit, dirty=trial.dirty)
+        folder.begin(replace(begun, recstudy=trial.recstudy))
         write_json(folder.config, trial.config)
         folder.send()  # a worker that is killed early has tried, too
         return _fit(trial, folder, report, leave, write=True)
     except Exception as error:
         with suppress(StorageError):  # then the outcome alone tells
             if folder.path.exists():
-                folder.fail({**_failure(error), "traceback": traceback.format_exc()})
+                folder.fail(replace(_failure(error), traceback=traceback.format_exc()))
         return _ended(error)
 
 
-def _failure(error: Exception) -> Json:
-    return {"class": failure_class(error), "error": f"{type(error).__name__}: {error}"}
+def _failure(error: Exception) -> Failure:
+    return Failure(error_class=failure_class(error), error=f"{type(error).__name__}: {error}")
 
 
 def _ended(error: Exception) -> Json:
     if rank_and_world()[1] > 1:
         raise error  # the other workers wait for a message that will not come: let Train end the group
-    return {"status": "failed", **_failure(error)}
+    return failed(_failure(error))
 
 
 def _hung(trial: Trial, folder: RunFolder, stack: str) -> Json:
     minutes = trial.config["place"]["silent_minutes"]
-    failure = {"class": "hung", "error": f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"}
-    folder.fail({**failure, "traceback": stack})
-    return {"status": "failed", **failure}
+    told = f"no sign of life for {minutes:g} minutes (place.silent_minutes); it was stopped"
+    failure = Failure(error_class="hung", error=told, traceback=stack)
+    folder.fail(failure)
+    return failed(failure)
+
+
+def failed(failure: Failure) -> Json:
+    """The outcome of a run that failed."""
+    return {"status": "failed", "class": failure.error_class, "error": failure.error}
 
 
 def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:
     started = now()
+    use(Bundle(**trial.plugins))
     config = RunConfig.model_validate(trial.config)
     silence, log = 60 * config.place.silent_minutes, folder.hang_log(rank_and_world()[0])
     device = reset_process(config)
@@ -129,11 +143,20 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
         load_checkpoint(training, folder.path)
         if write:
             folder.keep_epochs(below=training.state.epoch)
+            _keep_code(training, folder)
         outcome = _outcome(training, folder, report, leave, write)
         if write:
             _record(training, trial, folder, outcome, started)
     wait_for_all()  # a worker that leaves early would end the group
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(config.score)}
+
+
+def _keep_code(training: Training, folder: RunFolder) -> None:
+    """Which code computes the run; where it goes on from a checkpoint of other code, both have made its numbers."""
+    before = folder.made_by if training.state.epoch else {}
+    now = {part: CodeRecord(digest=code.digest, files=dict(code.files)) for part, code in codes(training.config).items()}
+    both = {part: dict.fromkeys([*before.get(part, made).digest.split(), made.digest]) for part, made in now.items()}
+    write_record(folder.code, {part: replace(made, digest=" ".join(both[part])) for part, made in now.items()})
 
 
 def _outcome(training: Training, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:
@@ -166,18 +189,24 @@ def _train(training: Training, folder: RunFolder, report: Report, leave: Callabl
 def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, started: str) -> None:
     """What an ended run leaves; the result is last, so that there is all of it or none."""
     if outcome["status"] == "drained":
-        folder.drained({"ended": now()})
+        folder.drained(now())
         return
     folder.wait_until_there()
     for name, content in training.kept.items():
         path = folder.path / name
-        write_json(path, content) if path.suffix == ".json" else write_whole(path, _archive(content))
+        if path.suffix == ".json":
+            write_json(path, content)
+        else:
+            write_whole(path, content if isinstance(content, bytes) else _archive(content))
     if outcome["status"] == "done":
         save_weights(training.state.evaluated.state_dict(), folder.weights)  # finish() has loaded the selected ones
-    dirty = any(line.get("dirty") for line in read_lines(folder.attempts))
-    code = {"commit": trial.commit, "dirty": dirty, "commits": folder.commits}
-    made = {"provenance": {**code, **origin(training), "started": started, "finished": now()}}
-    folder.finish({**outcome, "cost": spent(training), "attempts": folder.tries, **made})
+    dirty = any(line.dirty for line in read_log(folder.attempts, Attempt))
+    commits = {"commit": trial.commit, "dirty": dirty, "commits": folder.told("commit")}
+    commits["recstudy"] = ", then ".join(folder.told("recstudy"))
+    code = {part: made.digest for part, made in folder.made_by.items()}
+    provenance = {**commits, "code": code, "earlier": folder.earlier, **origin(training), "started": started, "finished": now()}
+    told = {"cost": spent(training), "attempts": folder.tries, "provenance": provenance}
+    folder.finish(record_of(Result, {**outcome, **told}))
     folder.sweep()
 
 

@@ -21,7 +21,8 @@ from urllib.request import Request, urlopen
 from figure import Figure
 from scale import EPOCHS, SEEDS, STUDY, TIMES, VARIANTS, make_up, result
 
-from recstudy.records import Results
+from recstudy.records import Result, Results
+from recstudy.records.reading import record_of
 from recstudy.study.study import make_plan
 
 BOARD = "from recstudy.command import main; main()"
@@ -47,7 +48,7 @@ def measure(options: object) -> list[Figure]:
                 whole.append(timed(page.until_whole, "/") + first[-1])
                 pages.append(timed(page.open, "/study/many/quick"))
                 drawn.append(timed(page.until_whole, "/study/many/quick") + pages[-1])
-                results.run(last.id).finish(result(last))
+                results.run(last.id).finish(record_of(Result, result(last)))
                 slowest, seconds = page.until(f"{len(plan.runs) - TIMES + len(shown) + 1:,} of")
                 ticks.append(1e3 * slowest)
                 shown.append(seconds)

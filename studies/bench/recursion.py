@@ -1,7 +1,7 @@
 """How fast each family trains at its paper's size, HRM beside its published loop, and what depth costs in memory.
 
 One step is `forward + backward` of one supervision step, as in `throughput.py`. TFLOP/s count the model as its paper writes
-it (`recstudy.metrics.cost`). HRM is shown to be the same function as `naive_hrm.py` first, with the same weights: logits,
+it (`recstudy.models.cost`). HRM is shown to be the same function as `naive_hrm.py` first, with the same weights: logits,
 halting and the state to 1e-4. Then the two take turns, and the ratio is of neighbours. Memory stands in `memory.py`.
 
 CPU: float32 and every core by the clock; the comparison also on one core by processor time, which other work on the machine
@@ -22,8 +22,8 @@ from throughput import Clock, Step, backward_step, in_turns, of_peak, repeated, 
 
 from recstudy import RunConfig
 from recstudy.data import ChestXray14, Cifar10, ImageFolder, Mnist
-from recstudy.metrics.cost import cost
 from recstudy.models import CNN, HRM, TRM, HRMImage
+from recstudy.models.cost import cost
 from recstudy.models.networks.contract import Network, build
 from recstudy.models.networks.sequence import SequenceNetwork
 

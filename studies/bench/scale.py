@@ -24,7 +24,7 @@ VARIANTS, SEEDS, EPOCHS, TIMES = 2000, 5, 25, 3
 STUDY = f'''"""Does a study of many runs stay quick to handle?"""
 
 from recstudy import RunConfig, Study, TrainConfig, grid, main
-from recstudy.analysis import Curve, LearningCurves, Table
+from recstudy.report import Curve, LearningCurves, Table
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 
@@ -52,7 +52,7 @@ if __name__ == "__main__":
 UP_TO_THE_REPORT = """
 import runpy, sys
 import recstudy.cli
-recstudy.cli._report = lambda *what: None
+recstudy.cli._report = lambda *what: True
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

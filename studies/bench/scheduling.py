@@ -25,15 +25,15 @@ from ray.tune import TuneConfig, Tuner
 from rich.console import Console
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid
+from recstudy.cluster.driver import run_study
+from recstudy.cluster.sweep import Where
+from recstudy.cluster.view import View
 from recstudy.data import Digits
-from recstudy.files import append_line, write_json
-from recstudy.locks import locked
 from recstudy.models import ViTRM
-from recstudy.records import Results, RunFolder
-from recstudy.study.driver import run_study
+from recstudy.records import Result, Results, RunFolder
+from recstudy.records.files import append_line, write_json
+from recstudy.records.locks import locked
 from recstudy.study.study import Run, make_plan
-from recstudy.study.sweep import Where
-from recstudy.study.view import View
 from recstudy.train.trial import Trial, now
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3
@@ -105,7 +105,7 @@ def no_op(settings: dict[str, Trial]) -> None:
         write_json(folder.config, trial.config)
         folder.keep_epochs(below=0)
         append_line(folder.epochs, {"epoch": 0, "train_loss": 0.0})
-        folder.finish({"status": "done", "metrics": {"top1_accuracy": 0.0}, "cost": {}, "attempts": 1, "provenance": {}})
+        folder.finish(Result(status="done", metrics={"top1_accuracy": 0.0}, attempts=1))
     tune.report({"status": "done", "score": 0.0})
 
 

@@ -28,14 +28,15 @@ from rich.console import Console
 from scheduling import environment
 
 from recstudy import Place, RunConfig, Search, TrainConfig
+from recstudy.cluster.searching import run_search
+from recstudy.cluster.sweep import Where
+from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
-from recstudy.records import Results, RunFolder
+from recstudy.records import Result, Results, RunFolder
+from recstudy.records.schema import Selected
 from recstudy.study.search import make_search
-from recstudy.study.searching import run_search
 from recstudy.study.study import Run
-from recstudy.study.sweep import Where
-from recstudy.study.view import View
 from recstudy.train.trial import Trial
 
 TRIALS, ROUNDS, LONG = 100, 3, 1000
@@ -128,7 +129,7 @@ def no_op(settings: dict[str, Trial]) -> None:
     folder = RunFolder(Path(trial.folder))
     folder.path.mkdir(parents=True)
     score = -trial.config["train"]["learning_rate"]
-    folder.finish({"status": "done", "selected": {"top1_accuracy": score}, "metrics": {}, "cost": {}, "provenance": {}})
+    folder.finish(Result(status="done", metrics={}, selected=Selected(scores={"top1_accuracy": score})))
     tune.report({"status": "done", "score": score})
 
 

@@ -23,9 +23,12 @@ from recstudy.analysis import (
     Slices,
     Table,
 )
-from recstudy.analysis.spec import REPORT
+from recstudy.metrics import Answers
+from recstudy.metrics.kept import LIMIT, packed
 from recstudy.papers import published
-from recstudy.records import Results, append_line, write_json
+from recstudy.records import Failure, Result, Results, append_line, write_json
+from recstudy.records.reading import record_of
+from recstudy.report import dump_report
 
 SCORES: dict[tuple[int, int], float] = {(0, 0): 93.0, (0, 1): 93.1, (0, 2): 93.2, (1, 0): 92.9, (1, 1): 93.3, (2, 0): 94.1}
 VITRM = {"family": "vitrm", "width": 256, "latent_steps": 3}
@@ -82,7 +85,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "axes": {"model": "model", "batch_size": "train.batch_size"},
         "variants": variants(),
         "seeds": [0, 1, 2],
-        "report": REPORT.dump_python(specs(), mode="json"),
+        "report": dump_report(specs()),
     }
     made |= changes
     made["runs"] = [[index, seed, run_id(index, seed)] for seed in made["seeds"] for index in range(len(made["variants"]))]
@@ -123,6 +126,14 @@ def result(score: float | None, title: str = "ViTRM", status: str = "done", synt
     }
 
 
+def as_result(values: dict[str, Any]) -> Result:
+    return record_of(Result, values)
+
+
+def as_failure(values: dict[str, Any]) -> Failure:
+    return record_of(Failure, values)
+
+
 def failure() -> dict[str, Any]:
     trace = 'Traceback (most recent call last):\n  File "model.py", line 3, in forward\nValueError: heads must divide width'
     return {"class": "code", "error": "ValueError: heads must divide width", "traceback": trace, "attempts": 2}
@@ -160,7 +171,7 @@ def write_chest(root: Path, **changes: Any) -> Results:
     results = Results(root).create()
     write_json(results.study("made_up", "paper") / "plan.json", made)
     for variant, seed, auroc in ((0, 0, 80.0), (0, 1, 80.0), (1, 0, 84.0)):
-        results.run(run_id(variant, seed)).finish(findings(auroc, seed))
+        results.run(run_id(variant, seed)).finish(as_result(findings(auroc, seed)))
     return results
 
 
@@ -251,7 +262,7 @@ def write_caption_study(root: Path, **changes: Any) -> Results:
     write_json(results.study("made_up", "paper") / "plan.json", made)
     for index, (_, cider) in enumerate(CIDER.items()):
         for seed in made["seeds"]:
-            results.run(run_id(index, seed)).finish(captioned(cider + 0.01 * seed))
+            results.run(run_id(index, seed)).finish(as_result(captioned(cider + 0.01 * seed)))
     return results
 
 
@@ -262,10 +273,10 @@ def write_study(root: Path, **changes: Any) -> Results:
     write_json(results.study(made["study"], made["preset"]) / "plan.json", made)
     for (variant, seed), score in SCORES.items():
         folder = results.run(run_id(variant, seed))
-        folder.finish(result(score, made["variants"][variant]["model"]))
+        folder.finish(as_result(result(score, made["variants"][variant]["model"])))
         write_epochs(results, run_id(variant, seed), score + seed)
     write_json(results.run(run_id(1, 2)).failure, failure())
-    results.run(run_id(2, 1)).finish(result(None, "ViT-Small", status="diverged"))
+    results.run(run_id(2, 1)).finish(as_result(result(None, "ViT-Small", status="diverged")))
     write_json(results.run(run_id(3, 2)).config, {})
     append_line(results.run(run_id(3, 2)).attempts, {"attempt": 1})
     return results
@@ -291,6 +302,13 @@ TRIALS: dict[int, tuple[int, int, float, str, float | None, float]] = {
     8: (2, 16, 1e-3, "not run", None, 0.2),
 }
 FRESH: dict[int, dict[int, float | None]] = {4: {1: 88.0, 2: 86.0, 3: None}, 6: {1: 87.0}}  # trial -> seed -> test score
+
+
+def write_answers(results: Results, identity: str, logits: Any, labels: Any, limit: int = LIMIT) -> Answers:
+    """Of two classes, as a run keeps them."""
+    answers = Answers("multiclass", np.asarray(logits, float), np.asarray(labels), ("cat", "dog"), rows=np.arange(len(labels)))
+    results.run(identity).answers.write_bytes(packed(answers, limit)[0])
+    return answers
 
 
 def search_specs() -> list[Any]:
@@ -337,9 +355,9 @@ def end(results: Results, identity: str, how: str, score: float | None, gflops: 
     """Write the folder of a run that ended like this."""
     folder = results.run(identity)
     if how == "done":
-        folder.finish(searched(score or 0.0, gflops))
+        folder.finish(as_result(searched(score or 0.0, gflops)))
     elif how == "diverged":
-        folder.finish(result(None, status="diverged"))
+        folder.finish(as_result(result(None, status="diverged")))
     elif how == "stopped":
         write_json(folder.stopped, {"epoch": 5, "score": score, "by": "asha"})
     elif how == "failed":
@@ -351,7 +369,7 @@ def write_search(
 ) -> Results:
     """Records of the search above; `changes` replace parts of its plan."""
     results = Results(root).create()
-    report = REPORT.dump_python(search_specs(), mode="json")
+    report = dump_report(search_specs())
     made = plan(**{"variants": [], "axes": {}, "seeds": [0], "base": base(selection="validation"), "report": report, **changes})
     made |= {"definition": "3f2a9c0d1e4b", "search": search_plan(**(search or {}))}
     folder = results.study("made_up", "paper")
@@ -363,7 +381,7 @@ def write_search(
         for seed, score in seeds.items() if number in trials else ():
             append_line(folder / "trials-3f2a9c0d1e4b.jsonl", {"confirms": number, "seed": seed, "id": run_id(number, seed)})
             if score is not None:
-                results.run(run_id(number, seed)).finish(searched(0.0, trials[number][5], score))
+                results.run(run_id(number, seed)).finish(as_result(searched(0.0, trials[number][5], score)))
     return results
 
 

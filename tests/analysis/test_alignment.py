@@ -7,21 +7,21 @@ from made_up import run_id, write_alignment, write_caption_study
 
 from recstudy.analysis import Alignment
 from recstudy.analysis.alignment import alignment_data, printed_pairs, read_pairs, summary
+from recstudy.analysis.caption_cards import alignment_html
 from recstudy.analysis.figures.violins import alignment_figure
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.pairs import alignment_html
 from recstudy.analysis.report import write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.errors import StorageError
 from recstudy.papers import published
 from recstudy.records import write_json
+from recstudy.report import dump_report
 
 COSINES = [(0.0, 0.3), (-0.1, 0.4), (0.2, 0.1)]  # differences 0.3, 0.5, -0.1: mean 0.2333, half-width 0.7589
 
 
 @pytest.fixture
 def study(tmp_path):
-    results = write_caption_study(tmp_path / "r", report=REPORT.dump_python([Alignment()], mode="json"))
+    results = write_caption_study(tmp_path / "r", report=dump_report([Alignment()]))
     write_alignment(results, run_id(3, 0), COSINES, caption='<b>"film"</b>')
     return results
 
@@ -114,7 +114,7 @@ def test_damage_leaves_the_rest_of_the_report(study):
 
 
 def test_without_pairs_the_papers_points_stand_nowhere(tmp_path):
-    results = write_caption_study(tmp_path / "r", report=REPORT.dump_python([Alignment()], mode="json"))
+    results = write_caption_study(tmp_path / "r", report=dump_report([Alignment()]))
 
     page = write_report(results, "made_up", "paper").read_text()
 

@@ -7,12 +7,12 @@ from rich.console import Console
 
 from recstudy.analysis import Arithmetic
 from recstudy.analysis.report import show_report, write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.arithmetic import arithmetic_data, csv_text, printed
 from recstudy.analysis.tables.latex import latex
 from recstudy.errors import ConfigError
 from recstudy.papers import Target
+from recstudy.report import dump_report
 
 COUNTED = {
     "vocab_old": 12.0,
@@ -111,7 +111,7 @@ def test_a_count_without_a_claim_is_refused():
 
 
 def test_it_stands_in_the_report_and_in_the_terminal(tmp_path):
-    report = REPORT.dump_python([Arithmetic(counted=COUNTED)], mode="json")
+    report = dump_report([Arithmetic(counted=COUNTED)])
     results = write_study(tmp_path / "r", report=report)
 
     page = write_report(results, "made_up", "paper")

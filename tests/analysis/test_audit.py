@@ -4,22 +4,23 @@ import html
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import TABLE1, base, failure, result, run_id, search_plan, write_search
+from made_up import TABLE1, as_result, base, failure, result, run_id, search_plan, write_search
 from made_up import plan as made_plan
 
 from recstudy.analysis import Pareto, Table
 from recstudy.analysis.audit.contradictions import contradictions
 from recstudy.analysis.audit.findings import command
+from recstudy.analysis.audit.printed import TITLE, audit_html, audit_lines, audit_record
 from recstudy.analysis.audit.rules import RULES, audit
-from recstudy.analysis.audit.words import TITLE, audit_html, audit_lines, audit_record
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.records import Results, write_json
+from recstudy.report import dump_report
 
 HOSTILE = '</script><img src=x onerror=alert(1)> & [b]"'
 SHALLOW, DEEP = "latent_steps=3", "latent_steps=6"
@@ -34,7 +35,7 @@ CLEAN = [variant(SHALLOW), variant(DEEP, model__latent_steps=6)]
 
 
 def specs(*parts: Any) -> list[Any]:
-    return REPORT.dump_python(list(parts), mode="json")
+    return dump_report(list(parts))
 
 
 def study(root: Path, runs: Any = None, **changes: Any) -> Results:
@@ -46,7 +47,9 @@ def study(root: Path, runs: Any = None, **changes: Any) -> Results:
     for index, seed, identity in made["runs"]:
         told = runs(index, seed) if runs else {}
         if told is not None:
-            results.run(identity).finish(merged(result(93.0 + 0.1 * seed), {"selected": {"split": "validation"}}, told))
+            results.run(identity).finish(
+                as_result(merged(result(93.0 + 0.1 * seed), {"selected": {"split": "validation"}}, told))
+            )
     return results
 
 
@@ -311,6 +314,7 @@ def test_a_search_is_asked_for_fresh_seeds(tmp_path):
     confirmed = found(read(write_search(tmp_path / "c")))
 
     assert without["fresh seeds after a search"].severity == "question"
+    assert without["fresh seeds after a search"].command.endswith(" --seeds 3 --budget 48")
     assert waiting["fresh seeds after a search"].severity == "note"
     assert "fresh seeds after a search" not in confirmed
     assert not {"the number of seeds", "equal training FLOPs"} & {*without, *waiting, *confirmed}
@@ -329,12 +333,14 @@ def test_a_trial_of_a_search_may_diverge(tmp_path):
     assert finding.what == "1 run left out of every mean: code (1)"
 
 
+def typing(records, line: str):
+    return replace(records, plan=replace(records.plan, command=line))
+
+
 def test_the_command_takes_a_flag_in_place_of_the_one_it_has(records):
     for typed in ("python a.py --seeds 1 --preset paper", "python a.py --seeds=1 --preset paper", "python a.py --preset paper"):
-        records.plan["command"] = typed
-        assert command(records, "--seeds", "3") == "python a.py --preset paper --seeds 3"
-    records.plan["command"] = "python 'a study.py'"
-    assert command(records) == "python 'a study.py'"
+        assert command(typing(records, typed), "--seeds", "3") == "python a.py --preset paper --seeds 3"
+    assert command(typing(records, "python 'a study.py'")) == "python 'a study.py'"
 
 
 def test_three_variants_are_named_and_the_others_counted(tmp_path):

@@ -3,12 +3,13 @@
 import csv
 
 import pytest
-from made_up import caption_plan, captioned, run_id, write_caption_study
+from made_up import as_failure, as_result, caption_plan, captioned, run_id, write_caption_study
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.cells import table_data
-from recstudy.analysis.tables.render import cell_text, csv_text, markdown
+from recstudy.analysis.tables.render import cell_text, csv_text
+from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.table import table_data
 from recstudy.papers import published
 
 NO_JAVA = "not available (no Java on this machine)"
@@ -39,7 +40,7 @@ def test_a_metric_that_only_one_machine_had(tmp_path):
     results = write_caption_study(tmp_path / "r")
     made = captioned(0.4, unavailable={})
     made["metrics"]["meteor"] = 0.195
-    results.run(run_id(0, 1)).finish(made)
+    results.run(run_id(0, 1)).finish(as_result(made))
 
     assert cell_text(table(results, "meteor").rows[0].cells[0]) == "0.195 (n=1 of 2; 1 not available: no Java on this machine)"
 
@@ -47,7 +48,7 @@ def test_a_metric_that_only_one_machine_had(tmp_path):
 def test_a_failed_run_beside_a_metric_that_is_not_available(tmp_path):
     results = write_caption_study(tmp_path / "r")
     results.run(run_id(0, 1)).result.unlink()
-    results.run(run_id(0, 1)).fail({"class": "code", "error": "ValueError", "traceback": ""})
+    results.run(run_id(0, 1)).fail(as_failure({"class": "code", "error": "ValueError", "traceback": ""}))
 
     assert cell_text(table(results, "meteor").rows[0].cells[0]) == "not available (no Java on this machine; 1 failed: code)"
 
@@ -77,8 +78,10 @@ def test_the_models_of_ratescore_stand_beside_it_and_their_lack_in_its_place(tmp
         made = captioned(0.4)
         made["metrics"]["rate_score"] = 0.55
         made["tokenizer"]["rate"] = "/models/entities and /models/meanings, weights /models/weights.json; sentences end at ."
-        results.run(run_id(0, seed)).finish(made)
-        results.run(run_id(1, seed)).finish(captioned(0.4, unavailable={"rate_score": "RECSTUDY_RATESCORE names no folder"}))
+        results.run(run_id(0, seed)).finish(as_result(made))
+        results.run(run_id(1, seed)).finish(
+            as_result(captioned(0.4, unavailable={"rate_score": "RECSTUDY_RATESCORE names no folder"}))
+        )
 
     data = table(results, "rate_score")
 
@@ -94,7 +97,7 @@ def test_models_with_other_tokenizers_are_named_and_a_stand_in_is_called_so(tmp_
     results = write_caption_study(tmp_path / "r")
     cut = {"text": "CLIP BPE (49,408)", "image": "standin-vq (32 codes, PSNR 21.3 dB)"}
     for seed in range(2):
-        results.run(run_id(3, seed)).finish(captioned(0.4, tokenizer=cut))
+        results.run(run_id(3, seed)).finish(as_result(captioned(0.4, tokenizer=cut)))
 
     notes = table(results, "rouge_l").notes
 
@@ -113,7 +116,7 @@ def test_table_two_of_000_by_variant(tmp_path):
     assert cells["TRM"][1].reasons.startswith("the paper states no scale of its CIDEr (000-13); data phantom_captions")
     assert all(not cell.placed for label in ("LSTM", "HRM, two loops", "HRM, three loops") for cell in cells[label])
     assert len(data.homeless) == 6
-    assert "ImageTRM (FuseLIP) ROUGE-L 0.155 fraction" in markdown(data)
+    assert "ImageTRM (FuseLIP) ROUGE-L 0.155 fraction" in of_cells(data).markdown
 
 
 def test_on_the_papers_own_data_rouge_is_judged_and_cider_is_not(tmp_path):
@@ -154,7 +157,7 @@ def test_about_seven_million_is_a_count_without_decimals(tmp_path, count, said):
     for seed in range(2):
         made = captioned(0.4)
         made["cost"]["trained_params"] = count
-        results.run(run_id(3, seed)).finish(made)
+        results.run(run_id(3, seed)).finish(as_result(made))
 
     cell = table(results, "trained_params", targets=published("000_setup")).rows[3].cells[0]
 

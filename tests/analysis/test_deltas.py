@@ -3,18 +3,20 @@
 import csv
 
 import pytest
-from made_up import base, captioned, failure, plan, run_id
+from made_up import as_result, base, captioned, failure, plan, run_id
 from tex import compiled, needs_latex, packages
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.cell_names import find
-from recstudy.analysis.tables.cells import table_data
-from recstudy.analysis.tables.explain import behind, runs_behind
-from recstudy.analysis.tables.render import cell_text, csv_text, latex, markdown
+from recstudy.analysis.tables.explain import runs_behind
+from recstudy.analysis.tables.render import cell_text, csv_text
+from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
 from recstudy.papers import published
 from recstudy.records import Results, write_json
+from recstudy.records.reading import dumped
 
 SOTA = published("003_table1_sota")
 MODEL = {"weights": "pretrained", "tuned": True}
@@ -56,7 +58,7 @@ def study(root, scores=ONE, sets=(("COVCTR", COVCTR),), **changes):
             if score == "failed":
                 write_json(folder.failure, failure())
             elif score is not None:
-                folder.finish(captioned(0.4, metrics={"avg_bleu": score, "nll": 2 * score}))
+                folder.finish(as_result(captioned(0.4, metrics={"avg_bleu": score, "nll": 2 * score})))
     return results
 
 
@@ -93,7 +95,7 @@ def test_a_delta_names_both_runs_of_each_pair_in_csv_and_latex(tmp_path):
 
     assert (list(data.rows[0].cells[1].run_ids), list(data.rows[0].cells[1].against)) == tuple(ids)
     said = f"% Avg-BLEU delta (%): runs {' '.join(ids[0])} against {' '.join(ids[1])}; seeds 0, 1, 2; commit 0123abc"
-    assert said in latex(data).splitlines()
+    assert said in of_cells(data).latex.splitlines()
     assert list(csv.DictReader(csv_text(data).splitlines()))[1]["run_ids"].split() == ids[0] + ids[1]
 
 
@@ -117,13 +119,13 @@ def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
     assert homeless == {"SAT", "CoAtt", "ASGK", "AdaAtt", "Transformer", "R2Gen", "MDAK", "MDAKF", "MicarVLMoE"}
     assert not any(target.metric == "avg_bleu_delta" and target.model in ("SAT", "R2Gen") for target, _ in data.homeless
                    if target.where["data.name"] == "cov_ctr")  # fmt: skip
-    assert "1.11, reproduced" in markdown(data)
+    assert "1.11, reproduced" in of_cells(data).markdown
 
 
 def test_what_is_against_either_published_number_is_against_their_delta(tmp_path):
     """SAT as the paper trains it, MicarVLMoE for half its epochs; then both, which is said once."""
     results = study(tmp_path / "r")
-    made = plan(**load_study(results, "made_up", "paper").plan)
+    made = plan(**dumped(load_study(results, "made_up", "paper").plan))
     shorter = [*made["variants"][:2], made["variants"][2] | {"changes": made["variants"][2]["changes"] | {"train.epochs": 50}}]
     reasons = []
     for changes in ({"variants": shorter}, {"base": made["base"] | {"train": made["base"]["train"] | {"epochs": 50}}}):
@@ -162,7 +164,7 @@ def test_each_data_set_has_its_own_pair(tmp_path):
 
 def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_path):
     results = study(tmp_path / "r")
-    made = plan(**load_study(results, "made_up", "paper").plan)
+    made = plan(**dumped(load_study(results, "made_up", "paper").plan))
     made["variants"][0]["leaks"] = True
     write_json(results.study("made_up", "paper") / "plan.json", made)
 
@@ -192,7 +194,7 @@ def test_explain_shows_both_runs_of_each_pair_and_the_division(tmp_path):
     results = study(tmp_path / "r", report=[{"kind": "table", "name": "table1", **DELTA}])
     records = load_study(results, "made_up", "paper")
 
-    told = behind(records, find(records, "table1:1:Avg-BLEU delta"))
+    told = find(records, "table1:1:Avg-BLEU delta").behind(records)
 
     assert told.number == "Avg-BLEU delta (%) 8.78 ±25.39 (n=3)"
     rows = [(row[0], row[1], row[3]) for row in runs_behind(records, told)]
@@ -212,4 +214,4 @@ def test_explain_shows_both_runs_of_each_pair_and_the_division(tmp_path):
 def test_latex_compiles(tmp_path, siunitx):
     data = table(study(tmp_path / "r"), group="data", targets=SOTA)
 
-    assert compiled(latex(data), tmp_path, siunitx).exists()
+    assert compiled(of_cells(data).latex, tmp_path, siunitx).exists()

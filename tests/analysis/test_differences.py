@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import TABLE1, VIT, VITRM, base, failure, plan, result, run_id
+from made_up import TABLE1, VIT, VITRM, as_result, base, failure, plan, result, run_id
 from rich.console import Console
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
@@ -17,15 +17,16 @@ from recstudy import RunConfig, Study, TrainConfig, leave_one_out
 from recstudy.analysis import Differences
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report, write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.analysis.tables import markup
-from recstudy.analysis.tables.difference_words import csv_text, p_text, printed, signed
+from recstudy.analysis.tables.difference_table import csv_text, p_text, printed, signed
 from recstudy.analysis.tables.differences import differences_data
 from recstudy.analysis.tables.latex import latex
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
 from recstudy.records import Results, write_json
+from recstudy.records.reading import dumped
+from recstudy.report import dump_report
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
 
@@ -51,9 +52,7 @@ def ablation(root, scores=ABLATION, report=(), **changes):
         | ({"base": 0} if at else {})
         for at, label in enumerate(labels)
     ]
-    made = plan(
-        **{"variants": variants, "axes": {}, "seeds": [], "report": REPORT.dump_python(list(report), mode="json"), **changes}
-    )
+    made = plan(**{"variants": variants, "axes": {}, "seeds": [], "report": dump_report(list(report)), **changes})
     made["runs"] = [[at, seed, run_id(at, seed)] for at, label in enumerate(labels) for seed in range(len(scores[label]))]
     results = Results(root).create()
     write_json(results.study("made_up", "paper") / "plan.json", made)
@@ -67,9 +66,9 @@ def finish(results, identity, score):
     if score == "failed":
         write_json(results.run(identity).failure, failure())
     elif score == "diverged":
-        results.run(identity).finish(result(None, status="diverged"))
+        results.run(identity).finish(as_result(result(None, status="diverged")))
     elif score is not None:
-        results.run(identity).finish(result(score))
+        results.run(identity).finish(as_result(result(score)))
 
 
 def rows_of(tmp_path, spec=None, **changes):
@@ -140,7 +139,7 @@ def test_a_lower_loss_is_better_and_a_metric_without_direction_is_neither(tmp_pa
     for at, scores in enumerate((FULL, ABLATION["without MoE"])):
         for seed, score in enumerate(scores):
             made = result(score)
-            results.run(run_id(at, seed)).finish(made | {"metrics": {"nll": score, "halting_depth": score}})
+            results.run(run_id(at, seed)).finish(as_result(made | {"metrics": {"nll": score, "halting_depth": score}}))
     records = load_study(results, "made_up", "paper")
 
     verdicts = [differences_data(records, Differences(metric=name)).rows[0].verdict for name in ("nll", "halting_depth")]
@@ -152,7 +151,7 @@ def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
     """An ablation that changes nothing shares its run ids with the base."""
     results = ablation(tmp_path / "r", scores={"full": FULL, "b": FULL})
     file = results.study("made_up", "paper") / "plan.json"
-    made = plan(variants=load_study(results, "made_up", "paper").variants, axes={}, seeds=[], report=[])
+    made = plan(variants=[dumped(one) for one in load_study(results, "made_up", "paper").variants], axes={}, seeds=[], report=[])
     write_json(file, made | {"runs": [[variant, seed, run_id(0, seed)] for variant in (0, 1) for seed in range(5)]})
 
     (row,) = differences_data(load_study(results, "made_up", "paper"), Differences()).rows
@@ -170,7 +169,7 @@ def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
 )
 def test_what_cannot_be_compared_is_not(tmp_path, at, changes, said):
     scores = {"full": FULL, "b": ABLATION["without MoE"]}
-    variants = [dict(variant) for variant in load_study(ablation(tmp_path / "a", scores=scores), "made_up", "paper").variants]
+    variants = [dumped(variant) for variant in load_study(ablation(tmp_path / "a", scores=scores), "made_up", "paper").variants]
     variants[at] |= changes
 
     (row,) = rows_of(tmp_path, scores=scores, variants=variants).values()
@@ -314,7 +313,7 @@ def test_from_the_study_file_to_the_page(tmp_path):
     made, results = make_plan(study), Results(tmp_path / "r").create()
     record_plan(made, results)
     for run in made.runs:
-        results.run(run.id).finish(result(88.0 + 2 * run.seed if run.label == "without EMA" else 90.0 + run.seed))
+        results.run(run.id).finish(as_result(result(88.0 + 2 * run.seed if run.label == "without EMA" else 90.0 + run.seed)))
 
     page = write_report(results, "parts", "quick")
 

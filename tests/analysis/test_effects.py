@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from made_up import failure, plan, result, run_id
+from made_up import as_result, failure, plan, result, run_id
 from rich.console import Console
 
 from recstudy import factorial, grid
@@ -14,13 +14,13 @@ from recstudy.analysis import Effects, Interactions
 from recstudy.analysis.figures.interactions import interactions_data, interactions_figure, interactions_notes
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report, write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.analysis.tables import markup
-from recstudy.analysis.tables.effect_words import csv_text, printed
+from recstudy.analysis.tables.effect_table import csv_text, printed
 from recstudy.analysis.tables.effects import effects_data
 from recstudy.analysis.tables.latex import latex
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_json
+from recstudy.report import dump_report
 
 HOSTILE = "<script>alert(1)</script>"
 NOISE = np.random.default_rng(0).normal(0, 0.1, 5)  # of a seed, the same in all of its cells
@@ -37,7 +37,7 @@ def study(root, variants, score, seeds=3, report=(), **changes):
             "variants": made_variants,
             "axes": dict(variants[0].axes),
             "seeds": list(range(seeds)),
-            "report": REPORT.dump_python(list(report), mode="json"),
+            "report": dump_report(list(report)),
             **changes,
         }
     )
@@ -48,7 +48,7 @@ def study(root, variants, score, seeds=3, report=(), **changes):
         if value is None:
             write_json(results.run(identity).failure, failure())
         else:
-            results.run(identity).finish(result(value))
+            results.run(identity).finish(as_result(result(value)))
     return results
 
 
@@ -313,7 +313,7 @@ def test_every_effect_names_the_runs_of_its_halves(tmp_path):
 
     ids = [run_id(index, 0) for index in range(4)]
     halves = {
-        in_ascii(effect.title): [[run["id"] for run in data.half(effect, sign)] for sign in (1, -1)] for effect in data.effects
+        in_ascii(effect.title): [[run.id for run in data.half(effect, sign)] for sign in (1, -1)] for effect in data.effects
     }
     assert halves == {"a": [ids[2:], ids[:2]], "b": [ids[1::2], ids[::2]], "a x b": [[ids[0], ids[3]], ids[1:3]]}
     text = latex(printed(records, Effects(), data))

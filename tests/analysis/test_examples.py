@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import captioned, run_id, write_caption_study, write_captions
+from made_up import as_result, captioned, run_id, write_caption_study, write_captions
 
 from recstudy.analysis import Captions
-from recstudy.analysis.cards import FOLD, captions_html, folded, picture
+from recstudy.analysis.caption_cards import FOLD, captions_html, folded, picture
 from recstudy.analysis.examples import captions_data, read_captions, read_images, words_of
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.errors import StorageError
 from recstudy.records import write_json
+from recstudy.report import dump_report
 
 HOSTILE = '</p></article><script>alert("x")</script><img src=x onerror=alert(1)>'
 KINDS = {"div", "article", "img", "h3", "p", "ul", "li", "dl", "dt", "dd", "small", "details", "summary", "span", "mark"}
@@ -48,7 +48,7 @@ class Words(HTMLParser):
 @pytest.fixture
 def study(tmp_path):
     """The LSTM and the TRM have kept two examples, of seed 0 and of seed 1."""
-    results = write_caption_study(tmp_path / "r", report=REPORT.dump_python([Captions()], mode="json"))
+    results = write_caption_study(tmp_path / "r", report=dump_report([Captions()]))
     write_captions(results, run_id(0, 0), TEXTS)
     write_captions(results, run_id(3, 1), [(TEXTS[0][0], "a mass"), (TEXTS[1][0], "normal")])
     return results
@@ -94,9 +94,9 @@ def test_most_where_and_too_many_variants(study):
 
 
 def test_hostile_texts_add_no_tag(tmp_path):
-    results = write_caption_study(tmp_path / "r", report=REPORT.dump_python([Captions()], mode="json"))
+    results = write_caption_study(tmp_path / "r", report=dump_report([Captions()]))
     write_captions(results, run_id(0, 0), [([HOSTILE, HOSTILE * 9], HOSTILE), ([HOSTILE], HOSTILE * 9)])
-    results.run(run_id(0, 0)).finish(captioned(0.3, decode=HOSTILE))
+    results.run(run_id(0, 0)).finish(as_result(captioned(0.3, decode=HOSTILE)))
 
     page = Words(captions_html(found(results)))
 
@@ -177,6 +177,6 @@ def test_damage_leaves_the_rest_of_the_report(study):
 
 
 def test_without_captions_there_is_a_line(tmp_path):
-    results = write_caption_study(tmp_path / "r", report=REPORT.dump_python([Captions()], mode="json"))
+    results = write_caption_study(tmp_path / "r", report=dump_report([Captions()]))
 
     assert "No finished run has kept captions yet" in write_report(results, "made_up", "paper").read_text()

@@ -12,12 +12,12 @@ from test_effects import factors, study
 from recstudy import factorial
 from recstudy.analysis import Differences, Effects
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.spec import REPORT
 from recstudy.analysis.tables.cell_names import find
 from recstudy.analysis.tables.differences import differences_data
-from recstudy.analysis.tables.explain import behind, runs_behind
+from recstudy.analysis.tables.explain import runs_behind
 from recstudy.errors import ConfigError
 from recstudy.records import write_json
+from recstudy.report import dump_report
 
 HOSTILE = "[bold]a:b</td>: \\ & c"
 
@@ -73,7 +73,7 @@ def test_a_study_without_tables_says_so(tmp_path):
 
 def test_the_number_follows_from_its_runs_by_hand(records):
     """93.0, 93.1 and 93.2: mean 93.1, deviation 0.1, half-width 4.303 * 0.1 / sqrt(3) = 0.2484."""
-    told = behind(records, find(records, "table1:ViTRM:64"))
+    told = find(records, "table1:ViTRM:64").behind(records)
 
     assert told.number == "Top-1 accuracy (%) 93.1 ±0.2 (n=3)"
     runs = runs_behind(records, told)
@@ -95,16 +95,16 @@ def test_the_number_follows_from_its_runs_by_hand(records):
 def test_what_is_not_in_the_mean_is_named_with_its_reason(records):
     found = find(records, "table1:ViTRM:128")
 
-    lines = behind(records, found).lines
+    lines = found.behind(records).lines
 
     assert f"Not in it: run {run_id(1, 2)}, seed 2, ViTRM, batch_size=128: failed: code" in lines
     assert any(line.startswith("Verdict: undecided: the 95 % interval holds it") for line in lines)
 
 
 def test_one_run_a_count_and_nothing(records):
-    one = behind(records, find(records, "scores:3:1")).lines
-    count = behind(records, find(records, "scores:1:2")).lines
-    nothing = behind(records, find(records, "scores:4:1"))
+    one = find(records, "scores:3:1").behind(records).lines
+    count = find(records, "scores:1:2").behind(records).lines
+    nothing = find(records, "scores:4:1").behind(records)
 
     assert [*one[:2]] == ["Mean: (94.1) / 1 = 94.1", "95 % interval: none, of one run."]
     assert f"Not in it: run {run_id(2, 1)}, seed 1, ViT-Small, batch_size=64: diverged" in one
@@ -119,8 +119,8 @@ def test_one_run_a_count_and_nothing(records):
 def test_a_trial_is_explained_by_its_fresh_seeds(tmp_path):
     records = load_study(write_search(tmp_path), "made_up", "paper")
 
-    found = behind(records, find(records, "best:1:Top-1 accuracy"))
-    seen = behind(records, find(records, "best:1:1"))
+    found = find(records, "best:1:Top-1 accuracy").behind(records)
+    seen = find(records, "best:1:1").behind(records)
 
     assert [row[:2] for row in runs_behind(records, found)] == [(run_id(4, 1), "1"), (run_id(4, 2), "2")]
     assert any(line.startswith(f"Not in it: run {run_id(4, 0)}, seed 0") for line in found.lines)
@@ -131,7 +131,7 @@ def test_a_difference_follows_from_its_pairs_by_hand(tmp_path):
     """-0.9 -0.8 -1.1 -0.7 -1.0: deviation 0.1581, t = -0.9 / (0.1581 / sqrt(5)) = -12.73; three rows have a p."""
     records = load_study(ablation(tmp_path / "r", report=[Differences("components")]), "made_up", "paper")
 
-    told = behind(records, find(records, "components:without MoE:difference"))
+    told = find(records, "components:without MoE:difference").behind(records)
 
     assert told.number == "Top-1 accuracy (%) -0.90, without MoE minus full: worse"
     assert [row[:4] for row in runs_behind(records, told)][:3] == [
@@ -158,7 +158,7 @@ def test_a_difference_with_gaps_or_nothing_to_test_says_so(tmp_path):
     records = load_study(ablation(tmp_path / "r", report=[Differences("components")]), "made_up", "paper")
 
     def lines(name):
-        return behind(records, find(records, f"components:{name}")).lines
+        return find(records, f"components:{name}").behind(records).lines
 
     assert "Not in it: seed 1: failed: code" in lines("two experts:p")
     assert any("'without MoE' 0.0002195 * 3; 'two experts' 0.001039 * 2, at most 1: 0.002078" in line for line in lines("two:p"))
@@ -170,11 +170,11 @@ def test_a_difference_with_gaps_or_nothing_to_test_says_so(tmp_path):
 
 def test_a_published_difference_is_shown_with_both_numbers(tmp_path):
     spec = Differences("d", base="ViTRM, batch_size=128", targets=TABLE1)
-    records = load_study(write_study(tmp_path / "r", report=REPORT.dump_python([spec], mode="json")), "made_up", "paper")
+    records = load_study(write_study(tmp_path / "r", report=dump_report([spec])), "made_up", "paper")
 
-    same = behind(records, find(records, "d:ViTRM, batch_size=64:difference")).lines
-    other = behind(records, find(records, "d:ViT-Small, batch_size=64:published")).lines
-    base = behind(records, find(records, "d:ViTRM, batch_size=128:1")).lines
+    same = find(records, "d:ViTRM, batch_size=64:difference").behind(records).lines
+    other = find(records, "d:ViT-Small, batch_size=64:published").behind(records).lines
+    base = find(records, "d:ViTRM, batch_size=128:1").behind(records).lines
 
     sources = "002 Table 1 (002_table1_cifar10#2) minus 002 Table 1 (002_table1_cifar10#3)"
     assert same[-1] == f"Published: 92.6 - 93.1 = -0.5 %, of two numbers without seeds: {sources}"
@@ -190,8 +190,8 @@ def test_an_effect_follows_from_its_halves_by_hand(tmp_path):
     )  # fmt: skip
     records = load_study(made, "made_up", "paper")
 
-    told = behind(records, find(records, "effects:a:size"))
-    product = behind(records, find(records, "effects:3:size"))
+    told = find(records, "effects:a:size").behind(records)
+    product = find(records, "effects:3:size").behind(records)
 
     assert told.number == "Top-1 accuracy (%) +5.00 (a 0 to 1)"
     assert [run for run, _ in told.runs] == [run_id(at, seed) for half in ((2, 3), (0, 1)) for seed in range(3) for at in half]
@@ -218,7 +218,7 @@ def test_the_holm_steps_are_those_of_the_table(tmp_path):
     adjusted = {row.label: row.adjusted for row in differences_data(records, Differences()).rows if row.p is not None}
 
     for label, p in adjusted.items():
-        (holm,) = (line for line in behind(records, find(records, f"components:{label}:p")).lines if line.startswith("Holm"))
+        (holm,) = (line for line in find(records, f"components:{label}:p").behind(records).lines if line.startswith("Holm"))
         assert float(holm.rpartition(": ")[2]) == pytest.approx(p, rel=1e-3)
     assert len(adjusted) == 3
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ import tyro
 from made_up import (
     TABLE1,
     VITRM,
+    as_result,
     plan,
     result,
     run_id,
@@ -51,13 +52,13 @@ from recstudy.analysis import (
 )
 from recstudy.analysis.figures.export import write_figure
 from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.analysis.parts import draw
 from recstudy.analysis.report import write_report
-from recstudy.analysis.spec import REPORT, Drawing
 from recstudy.cli import StudyOptions, _report
 from recstudy.command import main
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_json
+from recstudy.report import PARTS as KINDS
+from recstudy.report import FigurePart, dump_report
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
@@ -68,7 +69,7 @@ TOKENS = 30
 
 
 def test_html_and_csv_are_always_written(records, tmp_path):
-    assert write_figure(draw(records, SPEC), tmp_path, "c") is None
+    assert write_figure(SPEC.drawn(records), tmp_path, "c") is None
 
     page = (tmp_path / "c.html").read_text()
     assert 'src="plotly.min.js"' in page
@@ -81,7 +82,7 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-browser"))
     (tmp_path / "c.png").write_text("of an older report")
 
-    problem = write_figure(draw(records, SPEC), tmp_path, "c", ["png"])
+    problem = write_figure(SPEC.drawn(records), tmp_path, "c", ["png"])
 
     assert "apt-get install chromium" in problem
     assert "BROWSER_PATH" in problem
@@ -90,7 +91,7 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
 
 def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
     with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
-        write_figure(draw(records, SPEC), tmp_path, "c", ["pgn"])
+        write_figure(SPEC.drawn(records), tmp_path, "c", ["pgn"])
     with pytest.raises(ConfigError, match=r"columns must be 1 or 2, but got 3"):
         write_report(results, "made_up", "paper", columns=3)
     with pytest.raises(SystemExit, match="2"):
@@ -102,7 +103,7 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
 @pytest.mark.parametrize("columns", [1, 2])
 def test_files_are_as_wide_as_columns_and_their_letters_legible(records, tmp_path, columns):
     """3.5 and 7 inches, of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
-    assert write_figure(draw(records, SPEC), tmp_path, "c", ["pdf", "svg", "png"], columns) is None
+    assert write_figure(SPEC.drawn(records), tmp_path, "c", ["pdf", "svg", "png"], columns) is None
 
     svg = (tmp_path / "c.svg").read_text()
     width, box = (float(re.search(pattern, svg)[1]) for pattern in (r'width="([\d.]+)"', r'viewBox="0 0 ([\d.]+)'))
@@ -133,7 +134,7 @@ def pdf_letters(pdf: bytes) -> Iterator[float]:
 
 @needs_browser
 def test_commands_pass_the_width_on_and_pages_are_the_same_for_both(tmp_path):
-    results = write_study(tmp_path / "r", report=REPORT.dump_python([SPEC], mode="json"))
+    results = write_study(tmp_path / "r", report=dump_report([SPEC]))
     folder = results.study("made_up", "paper") / "report"
 
     def of_study(*flags: str) -> None:
@@ -162,7 +163,7 @@ def others(folder: Path) -> dict[str, bytes]:
 def test_in_print_warnings_stay_and_the_title_goes_to_the_caption(tmp_path, columns):
     chosen = [variant | {"synthetic": True} for variant in variants()]
     records = load_study(write_study(tmp_path / "r", variants=chosen), "made_up", "paper")
-    drawn = draw(records, Curve("c", x="batch_size", y="top1_accuracy", by="model", drop=True, targets=TABLE1))
+    drawn = Curve("c", x="batch_size", y="top1_accuracy", by="model", drop=True, targets=TABLE1).drawn(records)
 
     words = drawn.printed(columns).layout.title.text.replace("<br>", " ")
 
@@ -192,7 +193,7 @@ def swept(root: Path) -> StudyRecords:
     write_json(results.study("made_up", "paper") / "plan.json", plan(variants=made, smoke=True, report=[]))
     for at in range(len(made)):
         for seed in range(3):
-            results.run(run_id(at, seed)).finish(result(80.0 + at % 7 + seed))
+            results.run(run_id(at, seed)).finish(as_result(result(80.0 + at % 7 + seed)))
             write_epochs(results, run_id(at, seed), 80.0)
     for at in (0, 9, 18, 27):
         write_losses(results, run_id(at, 0), [3.0 - step / 50 for step in range(100)])
@@ -269,14 +270,14 @@ TEXTS = """async text => {
 
 
 def test_every_kind_of_figure_is_looked_at():
-    assert {type(spec) for _, spec in PARTS} == set(get_args(Drawing))
+    assert {type(spec) for _, spec in PARTS} == {kind for kind in KINDS.values() if issubclass(kind, FigurePart)}
 
 
 @needs_browser
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize(("make", "spec"), PARTS, ids=[spec.name for _, spec in PARTS])
 def test_texts_are_legible_whole_and_apart(made, browser, make, spec, columns):
-    drawn = draw(made[make], spec)
+    drawn = spec.drawn(made[make])
     figure = drawn.printed(columns)
 
     texts = browser.evaluate(TEXTS, figure.to_json())

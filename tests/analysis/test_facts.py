@@ -1,14 +1,25 @@
-from made_up import result, run_id
+from made_up import as_result, result, run_id
 
-from recstudy.analysis.facts import flowing
 from recstudy.analysis.report import write_report
+from recstudy.analysis.summary import flowing
+
+
+def test_recstudys_own_commit_stands_beside_the_studys_where_it_is_another(results):
+    assert "own commit" not in write_report(results, "made_up", "paper").read_text()
+    made = result(93.0)
+    results.run(run_id(0, 0)).finish(as_result(made | {"provenance": made["provenance"] | {"recstudy": "4567def"}}))
+
+    page = write_report(results, "made_up", "paper").read_text()
+
+    assert '<th scope="row">recstudy&#x27;s own commit</th><td>4567def</td><td>1 run</td>' in page
+    assert '<th scope="row">commit</th><td>0123abc</td>' in page
 
 
 def test_data_notes_are_facts_and_provenance(results):
     made = result(93.0)
     for seed, notes in ((0, ["12 colour images converted to grey", "<3 left out>"]), (1, ["12 colour images converted to grey"])):
         provenance = made["provenance"] | {"data_notes": notes}
-        results.run(run_id(0, seed)).finish(made | {"provenance": provenance})
+        results.run(run_id(0, seed)).finish(as_result(made | {"provenance": provenance}))
 
     page = write_report(results, "made_up", "paper").read_text()
 

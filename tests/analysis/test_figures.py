@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
@@ -5,9 +7,10 @@ from made_up import base, run_id, specs, variants, write_chest, write_study
 
 from recstudy.analysis import Curve, LearningCurves
 from recstudy.analysis.figures.curve import curve_data, curve_figure, curve_notes, powers_of_two, y_range
-from recstudy.analysis.figures.learning import learning_data, learning_figure, learning_notes
+from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
 from recstudy.analysis.figures.theme import dress, style
 from recstudy.analysis.frame import load_study
+from recstudy.metrics import METRICS
 from recstudy.records import append_line
 
 SPEC = specs()[2]
@@ -181,6 +184,16 @@ def test_variants_are_ranked_by_auroc_where_there_is_no_accuracy(tmp_path):
 
     assert set(data["variant"]) == {1}
     assert learning_notes(records, LearningCurves(), data, most=1) == ("the 1 best of 2 variants by AUROC",)
+
+
+def test_a_metric_may_rank_variants_by_how_little_it_is(tmp_path, monkeypatch):
+    records = chest_with_epochs(tmp_path / "r")
+    monkeypatch.setitem(METRICS, "auroc", replace(METRICS["auroc"], better="lower"))
+    assert shown_variants(records, 1) == [0]
+
+    monkeypatch.setitem(METRICS, "auroc", replace(METRICS["auroc"], ranks=False))
+    monkeypatch.setitem(METRICS, "average_precision", replace(METRICS["average_precision"], ranks=True))
+    assert cut_note(records, 2, 1) == ("the 1 best of 2 variants by average precision",)
 
 
 def test_long_notes_are_wrapped_and_the_caption_is_gray():

@@ -1,7 +1,7 @@
 import pytest
 from made_up import base, run_id, variants, write_chest, write_losses, write_study
 
-from recstudy.analysis.frame import config_of, load_study, status
+from recstudy.analysis.frame import Standing, config_of, load_study, status
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 
@@ -33,13 +33,13 @@ def test_a_row_names_what_was_measured_apart_from_depths_and_provenance(records,
         *("params", "gflops", "train_pflop", "seconds", "images_per_second", "epoch_seconds"),
     ]
     chest = load_study(write_chest(tmp_path / "r"), "made_up", "paper").rows[0]
-    assert (chest["auroc.Effusion"], chest["auroc@1"], chest["undefined"]) == (88.04, 80.0, ("Hernia",))
+    assert (chest.value("auroc.Effusion"), chest.value("auroc@1"), chest.found.undefined) == (88.04, 80.0, ("Hernia",))
 
 
 def test_the_first_run_with_a_file(results, records):
     write_losses(results, run_id(0, 1), [1.0])
 
-    assert records.first_run(0, "losses.jsonl", ("done",))["seed"] == 1
+    assert records.first_run(0, "losses.jsonl", ("done",)).seed == 1
     assert records.first_run(0, "losses.jsonl", ("failed",)) is None
     assert records.first_run(1, "losses.jsonl", ("done",)) is None
 
@@ -63,8 +63,8 @@ def test_a_damaged_result_is_a_failed_row_that_names_the_file(results):
 
     row = load_study(results, "made_up", "paper").rows[0]
 
-    assert (row["status"], row["error_class"]) == ("failed", "damaged record")
-    assert "result.json is damaged" in row["error"]
+    assert (row.status, row.error_class) == ("failed", "damaged record")
+    assert "result.json is damaged" in row.error
 
 
 def test_epochs_are_read_for_the_asked_variants_and_a_torn_line_is_dropped(results, records):
@@ -90,16 +90,7 @@ def test_an_unknown_axis_names_the_nearest(records):
 
 def test_status_has_one_row_a_study(results):
     assert status(results) == [
-        {
-            "study": "made_up",
-            "preset": "paper",
-            "done": 7,
-            "stopped": 0,
-            "failed": 1,
-            "planned": 12,
-            "command": "python studies/made_up.py --preset paper",
-            "smoke": False,
-        }
+        Standing("made_up", "paper", done=7, failed=1, planned=12, command="python studies/made_up.py --preset paper")
     ]
 
 

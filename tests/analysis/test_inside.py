@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from made_up import captioned, run_id, write_caption_study, write_captions
+from made_up import as_result, captioned, run_id, write_caption_study, write_captions
 
 from recstudy.analysis import AttentionMaps, ExpertLoad, ExpertPath
 from recstudy.analysis.figures.attention import attention_caption, attention_data
@@ -17,10 +17,10 @@ from recstudy.analysis.figures.maps import attention_figure, tinted
 from recstudy.analysis.figures.theme import PALETTE
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.analysis.traces import read_trace
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import Results
+from recstudy.report import dump_report
 
 HOSTILE = "</script><b>"
 WORDS = ["[start]", HOSTILE, "[end]"]
@@ -55,7 +55,7 @@ def keep(results: Results, identity: str, **changes):
 @pytest.fixture
 def study(tmp_path):
     """The second seed of "HRM, three loops" has a trace and a load, the TRM's first seed a load on two experts."""
-    results = write_caption_study(tmp_path / "r", report=REPORT.dump_python(PARTS, mode="json"))
+    results = write_caption_study(tmp_path / "r", report=dump_report(PARTS))
     routed(results, run_id(2, 1), LOAD)
     routed(results, run_id(3, 0), LOAD | {"load": [[1, 3], [2, 2]]})
     keep(results, run_id(2, 1))
@@ -66,7 +66,7 @@ def study(tmp_path):
 def routed(results, identity, routing):
     made = captioned(0.4)
     made["metrics"] |= {"router_entropy": 0.875, "expert_load_peak": 75.0, "dropped_tokens": 0.0}
-    results.run(identity).finish(made | {"routing": routing})
+    results.run(identity).finish(as_result(made | {"routing": routing}))
 
 
 def records(results):
@@ -227,7 +227,7 @@ def test_a_variant_without_files_is_said_and_no_error(study):
 
 
 def empty(study, part):
-    return write_caption_study(study.root.parent / part.name, report=REPORT.dump_python([part], mode="json"))
+    return write_caption_study(study.root.parent / part.name, report=dump_report([part]))
 
 
 @pytest.mark.parametrize(

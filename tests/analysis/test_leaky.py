@@ -1,7 +1,7 @@
 """A model that is told the caption it is to write: shown with its name and its numbers, and compared with nothing."""
 
 import pytest
-from made_up import TABLE1, caption_plan, captioned, run_id, write_caption_study, write_study
+from made_up import TABLE1, as_result, caption_plan, captioned, run_id, write_caption_study, write_study
 from made_up import variants as models_by_batch
 
 from recstudy import RunConfig, Search, Study, TrainConfig, grid
@@ -10,8 +10,10 @@ from recstudy.analysis.figures.curve import curve_data, curve_notes
 from recstudy.analysis.figures.learning import shown_variants
 from recstudy.analysis.figures.pareto import pareto_data, pareto_notes
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.cells import table_data
-from recstudy.analysis.tables.render import csv_text, markdown
+from recstudy.analysis.tables.render import csv_text
+from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.table import table_data
+from recstudy.config.tunable import Tunable
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageTRM
@@ -19,7 +21,6 @@ from recstudy.papers import published
 from recstudy.study.plan import plan_record
 from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
-from recstudy.tunable import Tunable
 
 NEVER = "never compared, because it is told the caption it is to write: TRM, LEAKY"
 ENCODER = FuseLIP(width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=16, codebook=256, context=64)
@@ -42,7 +43,7 @@ def records(tmp_path):
     made[3] |= {"label": "TRM, LEAKY", "leaks": True}
     results = write_caption_study(tmp_path / "r", variants=made, data=ROCO)
     for seed in range(2):
-        results.run(run_id(3, seed)).finish(captioned(3.0 + 0.01 * seed, unavailable={}))
+        results.run(run_id(3, seed)).finish(as_result(captioned(3.0 + 0.01 * seed, unavailable={})))
     return load_study(results, "made_up", "paper")
 
 
@@ -54,21 +55,21 @@ def test_the_plan_says_who_leaks_and_its_label_does_too():
         question="?",
     )
 
-    made = plan_record(make_plan(study))["variants"]
+    made = plan_record(make_plan(study)).variants
 
-    assert [(variant["label"], variant["leaks"]) for variant in made] == [
+    assert [(variant.label, variant.leaks) for variant in made] == [
         ("mode=prefix_causal", False),
         ("mode=image_only", False),
         ("mode=leaky, LEAKY", True),
     ]
-    assert made[2]["model"] == "ImageTRM (FuseLIP on standin-vq, LEAKY)"
+    assert made[2].model == "ImageTRM (FuseLIP on standin-vq, LEAKY)"
 
 
 def test_a_label_that_says_so_already_stays():
     levels = {"TRM": {"model": captioner("prefix_causal")}, "TRM, LEAKY": {"model": captioner("leaky")}}
     study = Study("s", {"quick": config("prefix_causal")}, grid({"model": levels}), question="?")
 
-    assert [made["label"] for made in plan_record(make_plan(study))["variants"]] == ["model=TRM", "model=TRM, LEAKY"]
+    assert [made.label for made in plan_record(make_plan(study)).variants] == ["model=TRM", "model=TRM, LEAKY"]
 
 
 def test_its_row_is_shown_and_never_the_best(records):
@@ -77,7 +78,7 @@ def test_its_row_is_shown_and_never_the_best(records):
     assert [row.label for row in data.rows if row.cells[0].best] == ["HRM, three loops"]
     assert (data.rows[3].label, round(data.rows[3].cells[0].value, 3)) == ("TRM, LEAKY", 3.005)
     assert NEVER in data.warnings
-    assert NEVER in markdown(data)
+    assert NEVER in of_cells(data).markdown
 
 
 def test_where_metrics_stand_in_rows_neither(records):

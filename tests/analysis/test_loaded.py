@@ -13,9 +13,9 @@ from nbclient import NotebookClient
 
 import recstudy
 from recstudy.analysis import Captions, Curve, Table
-from recstudy.analysis.spec import REPORT
 from recstudy.errors import ConfigError
 from recstudy.records import write_json
+from recstudy.report import dump_report
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert(1)</script>"
@@ -65,7 +65,7 @@ def test_a_part_that_the_report_does_not_have(loaded):
 
 
 def test_captions_are_a_page(tmp_path):
-    results = write_study(tmp_path / "r", report=REPORT.dump_python([Captions()], mode="json"))
+    results = write_study(tmp_path / "r", report=dump_report([Captions()]))
     write_captions(results, run_id(0, 0), [(["a film"], "a film")])
 
     shown = recstudy.load(results.root)["captions"]
@@ -77,7 +77,7 @@ def test_captions_are_a_page(tmp_path):
 def test_hostile_names_are_text(tmp_path):
     named = variants()
     named[0]["label"] = named[0]["data"] = HOSTILE
-    found = recstudy.load(write_study(tmp_path / "r", variants=named, report=REPORT.dump_python([Table(HOSTILE)])).root)
+    found = recstudy.load(write_study(tmp_path / "r", variants=named, report=dump_report([Table(HOSTILE)])).root)
 
     assert HOSTILE not in found._repr_html_() + found[HOSTILE]._repr_html_()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import base, result, run_id, write_losses, write_study
+from made_up import as_result, base, result, run_id, write_losses, write_study
 
 from recstudy.analysis import LossTrace
 from recstudy.analysis.figures.losses import TRACE, loss_caption, loss_data, loss_figure, loss_notes, moving_average, thin
@@ -124,7 +124,7 @@ def test_thirty_long_traces_stay_below_three_megabytes(tmp_path):
     losses = np.random.default_rng(0).gamma(2, 1, 20_000).round(5).tolist()
     for at in range(30):
         if not results.run(run_id(at, 0)).finished:
-            results.run(run_id(at, 0)).finish(result(80.0))
+            results.run(run_id(at, 0)).finish(as_result(result(80.0)))
         write_losses(results, run_id(at, 0), losses)
 
     data = loss_data(loaded(results), SPEC)

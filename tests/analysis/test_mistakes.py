@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_up import result, run_id, variants, write_mistakes, write_study
+from made_up import as_result, result, run_id, variants, write_mistakes, write_study
 from PIL import Image
 
 from recstudy.analysis import Mistakes
@@ -14,8 +14,8 @@ from recstudy.analysis.figures.mistakes import in_words, mistakes_caption, mista
 from recstudy.analysis.figures.tiles import arrange, drawn, mistakes_figure, tile_labels
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.errors import StorageError
+from recstudy.report import dump_report
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
@@ -112,7 +112,7 @@ def test_any_damage_is_an_error_of_ours_or_still_readable(results, data):
 
 
 def test_a_damaged_archive_leaves_the_rest_of_the_report(results):
-    report = REPORT.dump_python([Mistakes()], mode="json")
+    report = dump_report([Mistakes()])
     results = write_study(results.root, report=report)
     write_mistakes(results, run_id(0, 0), GREY)
     results.run(run_id(1, 0)).mistakes.write_bytes(b"torn")
@@ -124,7 +124,7 @@ def test_a_damaged_archive_leaves_the_rest_of_the_report(results):
 
 
 def test_without_any_file_there_is_nothing_to_draw(results):
-    results = write_study(results.root, report=REPORT.dump_python([Mistakes()], mode="json"))
+    results = write_study(results.root, report=dump_report([Mistakes()]))
 
     assert "Nothing to draw yet" in write_report(results, "made_up", "paper").read_text()
 
@@ -185,7 +185,7 @@ def test_panels_stand_side_by_side_where_there_is_room(results):
 def test_hostile_class_names_are_text(tmp_path):
     named = variants()
     named[0]["label"] = HOSTILE
-    results = write_study(tmp_path / "r", variants=named, report=REPORT.dump_python([Mistakes()], mode="json"))
+    results = write_study(tmp_path / "r", variants=named, report=dump_report([Mistakes()]))
     write_mistakes(results, run_id(0, 0), GREY, names=np.array([HOSTILE, "<script>"]))
 
     data = found(results)
@@ -221,6 +221,6 @@ def test_export_for_real(results, tmp_path):
 
 
 def test_a_finished_run_without_the_file_is_absent(results):
-    results.run(run_id(3, 0)).finish(result(90.0))
+    results.run(run_id(3, 0)).finish(as_result(result(90.0)))
 
     assert found(results).frame.empty

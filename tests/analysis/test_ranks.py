@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
-from made_up import VIT, plan, result, run_id
+from made_up import VIT, as_result, plan, result, run_id
 from tex import compiled, needs_latex, packages
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.cells import table_data
-from recstudy.analysis.tables.groups import groups
-from recstudy.analysis.tables.render import csv_text, html_table, latex, markdown
+from recstudy.analysis.tables.labels import groups
+from recstudy.analysis.tables.render import csv_text
+from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_json
 
@@ -38,7 +39,7 @@ def study(root: Path, scores: dict[str, list[float | None]], params: list[int] |
         if score is not None:
             found = result(score)
             found["cost"]["params"] = params[at] if params else 1000
-            results.run(run_id(at, 0)).finish(found)
+            results.run(run_id(at, 0)).finish(as_result(found))
     return load_study(results, "made_up", "paper")
 
 
@@ -96,10 +97,10 @@ def test_groups_of_an_axis_have_headings_and_a_best_each(tmp_path):
 
     assert [row.label for row in table.rows] == ["COVCTR", "ST", "SAT", "R2Gen", "ROCO", "ST", "SAT", "R2Gen"]
     assert marks(table) == ["", "*", "_", "*", "", "_"]
-    assert "| *COVCTR* |  |  |\n| ST | 70.0 (n=1) | 1,000 |\n| SAT | **72.0 (n=1)** | 1,000 |" in markdown(table)
-    assert "| R2Gen | <ins>71.0 (n=1)</ins> | 1,000 |" in markdown(table)
-    assert '<tr><th scope="rowgroup" colspan="3">ROCO</th></tr>' in html_table(table)
-    assert "<u>32.0 (n=1)</u>" in html_table(table)
+    assert "| *COVCTR* |  |  |\n| ST | 70.0 (n=1) | 1,000 |\n| SAT | **72.0 (n=1)** | 1,000 |" in of_cells(table).markdown
+    assert "| R2Gen | <ins>71.0 (n=1)</ins> | 1,000 |" in of_cells(table).markdown
+    assert '<tr><th scope="rowgroup" colspan="3">ROCO</th></tr>' in of_cells(table).html
+    assert "<u>32.0 (n=1)</u>" in of_cells(table).html
     assert len(csv_text(table).splitlines()) == 1 + 12
 
 
@@ -135,7 +136,7 @@ def test_a_group_that_nothing_has_is_refused(tmp_path):
 
 def test_latex_aligns_numbers_and_marks_them(tmp_path):
     records = study(tmp_path / "r", {"COVCTR": [9.5, 10.5, 7.0], "ROCO": [None]}, params=[5, 1_234_567, 44_444])
-    text = latex(table_data(records, Table("t", metrics=("top1_accuracy", "params"), group="data")))
+    text = of_cells(table_data(records, Table("t", metrics=("top1_accuracy", "params"), group="data"))).latex
 
     assert r"\begin{tabular}{lS[table-format=2.1]@{}lS[table-format=7.0]}" in text
     assert r"\addlinespace \multicolumn{4}{l}{\textit{COVCTR}} \\" in text
@@ -150,4 +151,4 @@ def test_latex_aligns_numbers_and_marks_them(tmp_path):
 def test_latex_of_groups_compiles(tmp_path, siunitx):
     records = study(tmp_path / "r", {"COVCTR": [9.5, 10.5, 7.0], "ROCO": [None]}, params=[5, 1_234_567, 44_444])
 
-    assert compiled(latex(table_data(records, Table("t", group="data"))), tmp_path, siunitx).exists()
+    assert compiled(of_cells(table_data(records, Table("t", group="data"))).latex, tmp_path, siunitx).exists()

@@ -7,6 +7,7 @@ import pytest
 from made_up import (
     SPACE,
     TRIALS,
+    as_result,
     run_id,
     search_specs,
     searched,
@@ -18,8 +19,6 @@ from made_up import (
 from rich.console import Console
 
 from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices, Table
-from recstudy.analysis.facts import searched as search_facts
-from recstudy.analysis.facts import summary
 from recstudy.analysis.figures.history import history_caption, history_data, history_figure
 from recstudy.analysis.figures.importance import importance_caption, importance_data, importance_figure, importance_notes
 from recstudy.analysis.figures.parallel import parallel_figure, settings_data
@@ -27,15 +26,20 @@ from recstudy.analysis.figures.pareto import pareto_caption, pareto_data, pareto
 from recstudy.analysis.figures.scales import log_ticks, scale
 from recstudy.analysis.figures.slices import slices_caption, slices_figure
 from recstudy.analysis.frame import load_study, status
-from recstudy.analysis.parts import draw
 from recstudy.analysis.report import show_status, write_report
-from recstudy.analysis.search import objective
+from recstudy.analysis.rows import Outcome
+from recstudy.analysis.summary import searched as search_facts
+from recstudy.analysis.summary import summary
+from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.best import best_data
-from recstudy.analysis.tables.cells import table_data
-from recstudy.analysis.tables.render import cell_text, latex, markdown, terminal
+from recstudy.analysis.tables.render import cell_text, narrow
+from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.table import table_data
 from recstudy.analysis.trials import front, ranked, running_best, trial_table
 from recstudy.errors import ConfigError
-from recstudy.records import append_line, write_json
+from recstudy.records import Result, append_line, write_json
+from recstudy.records.reading import dumped, record_of
+from recstudy.records.schema import Range, Selected
 
 HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b*'
 ONE = {"selection_top1_accuracy": "max"}
@@ -74,25 +78,26 @@ def two_families(root):
 
 
 def test_trials_become_the_variants_and_runs_of_the_study(records):
-    assert [variant["levels"]["latent_steps"] for variant in records.variants] == [3, 1, 6, 2, 4, 5, 3, 6, 2]
-    assert [row["status"] for row in records.rows[:9]] == [TRIALS[number][3] for number in range(9)]
-    assert records.plan["runs"][9:] == [[4, seed, run_id(4, seed)] for seed in (1, 2, 3)] + [[6, 1, run_id(6, 1)]]
-    assert records.plan["search"]["confirmed"] == {4: [1, 2, 3], 6: [1]}
-    assert records.plan["axes"]["batch_size"] == "train.batch_size"
+    assert [variant.levels["latent_steps"] for variant in records.variants] == [3, 1, 6, 2, 4, 5, 3, 6, 2]
+    assert [row.status for row in records.rows[:9]] == [TRIALS[number][3] for number in range(9)]
+    assert list(records.plan.runs[9:]) == [(4, seed, run_id(4, seed)) for seed in (1, 2, 3)] + [(6, 1, run_id(6, 1))]
+    assert records.plan.search.confirmed == {4: (1, 2, 3), 6: (1,)}
+    assert records.plan.axes["batch_size"] == "train.batch_size"
     assert records.chosen({"batch_size": 64, "latent_steps": 3}) == [6]
 
 
 def test_other_keys_torn_lines_and_confirmations_of_nothing_are_left_out(results):
     log = results.study("made_up", "paper") / "trials-3f2a9c0d1e4b.jsonl"
-    append_line(log, {"clock": {"searched": 3.0}})
+    append_line(log, {"clock": {"session": "first", "h": 3.0, "gpuh": 0.0}})
+    append_line(log, {"weather": "fine"})
     append_line(log, {"confirms": 99, "seed": 1, "id": "x"})
     append_line(log, {"confirms": 4, "seed": 0, "id": run_id(4, 0)})  # the search's own seed is not fresh
     log.write_bytes(log.read_bytes() + b'{"number": 9, "par')
 
     records = load(results)
 
-    assert len(records.plan["search"]["trials"]) == 9
-    assert records.plan["search"]["confirmed"] == {4: [1, 2, 3], 6: [1]}
+    assert len(records.plan.search.trials) == 9
+    assert records.plan.search.confirmed == {4: (1, 2, 3), 6: (1,)}
 
 
 def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
@@ -108,23 +113,26 @@ def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
 def test_fields_that_end_alike_keep_their_paths(tmp_path):
     space = {"vitrm": {"model.width": {"low": 1, "high": 2, "log": False}, "train.width": {"low": 1, "high": 2, "log": False}}}
 
-    assert load(write_search(tmp_path / "r", {}, {"space": space})).plan["axes"] == {
+    assert load(write_search(tmp_path / "r", {}, {"space": space})).plan.axes == {
         "model.width": "model.width",
         "train.width": "train.width",
     }
 
 
 def test_the_objective_is_the_selected_score_or_a_column():
-    row = {"selected.top1_accuracy": 81, "top1_accuracy": 79.0, "gflops": 0.3, "nll": float("nan")}
+    selected = Selected(scores={"top1_accuracy": 81})
+    row = Outcome(
+        result=Result(status="done", metrics={"top1_accuracy": 79.0, "nll": None}, selected=selected, cost={"gflops": 0.3})
+    )
 
-    assert objective(row, "selection_top1_accuracy") == 81.0
-    assert [objective(row, name) for name in ("top1_accuracy", "gflops", "nll", "params")] == [79.0, 0.3, None, None]
+    assert row.objective("selection_top1_accuracy") == 81.0
+    assert [row.objective(name) for name in ("top1_accuracy", "gflops", "nll", "params")] == [79.0, 0.3, None, None]
 
 
 def test_status_counts_stopped_trials_apart(results):
     (row,) = status(results)
 
-    assert (row["done"], row["stopped"], row["failed"], row["planned"]) == (9, 1, 1, 13)
+    assert (row.done, row.stopped, row.failed, row.planned) == (9, 1, 1, 13)
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
         show_status(results, console)
@@ -143,10 +151,10 @@ def test_a_search_is_finished_where_every_trial_is_done_or_stopped(tmp_path):
 
 def test_a_run_that_was_stopped_once_and_finished_later_is_done(results):
     """Another study, without a scheduler, ran it to its end."""
-    results.run(run_id(3, 0)).finish(searched(70.0, 0.2))
+    results.run(run_id(3, 0)).finish(as_result(searched(70.0, 0.2)))
 
-    assert load(results).rows[3]["status"] == "done"
-    assert [(row["done"], row["stopped"]) for row in status(results)] == [(10, 0)]
+    assert load(results).rows[3].status == "done"
+    assert [(row.done, row.stopped) for row in status(results)] == [(10, 0)]
 
 
 def test_a_stopped_run_is_neither_failed_nor_not_run(records):
@@ -215,9 +223,9 @@ def test_fresh_seeds_leave_the_searchs_own_seed_out(records):
 
 def test_the_front_comes_first_and_then_the_score(records):
     """Trial 1 reaches 70 at the least cost: it is on the front, so it stands before 0 (80) and 7 (75)."""
-    table = trial_table(records, records.plan["search"])
+    table = trial_table(records, records.plan.search)
 
-    assert ranked(table, records.plan["search"]["objectives"])["trial"].tolist() == [4, 6, 1, 0, 7]
+    assert ranked(table, records.plan.search.objectives)["trial"].tolist() == [4, 6, 1, 0, 7]
     assert ranked(table, ONE)["trial"].tolist() == [4, 6, 0, 7, 1]
     assert ranked(table, {"gflops": "min"})["trial"].tolist() == [1, 0, 6, 4, 7]
     assert [row.label[0] for row in best_data(records, Best(most=2)).rows] == ["4", "6"]
@@ -264,7 +272,7 @@ def test_a_study_that_is_no_search_is_refused(tmp_path, spec):
     records = load(write_study(tmp_path / "r"))
 
     with pytest.raises(ConfigError, match=f"'{spec.name}' shows a search, but made_up is a study of given variants. Take it out"):
-        draw(records, spec)
+        spec.drawn(records)
     with pytest.raises(ConfigError, match="'best' shows a search"):
         best_data(records, BEST)
 
@@ -288,7 +296,7 @@ def test_importance_before_there_is_any(records):
 
 
 def test_parallel_lines_go_from_the_settings_to_the_score(records):
-    search = records.plan["search"]
+    search = records.plan.search
     figure = parallel_figure(settings_data(records, ParallelCoordinates()), ParallelCoordinates(), search)
 
     best = figure.data[-1]  # drawn last: latent steps 4 of 1 to 6, batch size 16, learning rate 2e-3 of 1e-5 to 1e-2
@@ -306,7 +314,7 @@ def test_parallel_lines_go_from_the_settings_to_the_score(records):
 def test_where_less_is_better_the_least_is_orange(tmp_path):
     records = load(write_search(tmp_path / "r", search={"objectives": {"gflops": "min"}}))
 
-    figure = parallel_figure(settings_data(records, ParallelCoordinates()), ParallelCoordinates(), records.plan["search"])
+    figure = parallel_figure(settings_data(records, ParallelCoordinates()), ParallelCoordinates(), records.plan.search)
 
     assert figure.data[-1].hovertext[-1] == "trial 1: 0.1 GFLOP/image"
     assert (figure.data[0].line.color, figure.data[-1].line.color) == ("#0072B2", "#E69F00")
@@ -314,7 +322,7 @@ def test_where_less_is_better_the_least_is_orange(tmp_path):
 
 def test_families_have_a_panel_each_and_share_a_slice(tmp_path):
     records = load(two_families(tmp_path / "r"))
-    search, data = records.plan["search"], settings_data(records, Slices())
+    search, data = records.plan.search, settings_data(records, Slices())
 
     parallel = parallel_figure(data, ParallelCoordinates(), search)
     slices = slices_figure(data, Slices(), search)
@@ -330,7 +338,7 @@ def test_families_have_a_panel_each_and_share_a_slice(tmp_path):
 
 
 def test_slices_have_a_log_axis_where_the_range_is_log(records):
-    figure = slices_figure(settings_data(records, Slices()), Slices(), records.plan["search"])
+    figure = slices_figure(settings_data(records, Slices()), Slices(), records.plan.search)
 
     assert list(figure.layout.xaxis3.ticktext) == ["1e-05", "0.0001", "0.001", "0.01"]
     assert list(figure.data[2].x) == pytest.approx(np.log10([1e-3, 1e-4, 2e-3, 1e-3, 5e-5]))
@@ -361,18 +369,18 @@ def test_ticks_of_a_log_axis(low, high, ticks):
     ],
 )
 def test_ticks_of_other_axes(stated, ticks):
-    assert list(scale([stated], []).ticks.values()) == ticks
+    assert list(scale([record_of(Range, stated)], []).ticks.values()) == ticks
 
 
 def test_the_header_says_how_far_the_search_is(results):
-    write_json(results.study("made_up", "paper") / "plan.json", load(results).plan | {"variants": [], "runs": []})
-    write_json(results.study("made_up", "paper") / "plan-abc.json", load(results).plan | {"definition": "abc"})
+    write_json(results.study("made_up", "paper") / "plan.json", dumped(load(results).plan) | {"variants": [], "runs": []})
+    write_json(results.study("made_up", "paper") / "plan-abc.json", dumped(load(results).plan) | {"definition": "abc"})
     append_line(results.study("made_up", "paper") / "trials-abc.jsonl", trial_line(0, {}))
     append_line(results.study("made_up", "paper") / "trials-abc.jsonl", {"confirms": 0, "seed": 1, "id": "x"})
 
     records = load(results)
 
-    assert search_facts(records) == [
+    assert search_facts(records, records.plan.search) == [
         ("Search", "tpe, 24 runs, stops early by asha"),
         ("Trials", "9: 5 finished, 1 diverged, 1 stopped, 1 failed, 1 not run"),
         ("Best so far", "Top-1 accuracy, selection 90.0 % (trial 4)"),
@@ -436,21 +444,21 @@ def test_hostile_labels_are_text_everywhere(tmp_path):
     assert "<script>alert" not in page
     assert "<b>no package" not in page
     assert len(figures_of(page)) == 5
-    assert "<script" not in markdown(table)
-    assert r"\textbackslash{}evil" in latex(table)
+    assert "<script" not in of_cells(table).markdown
+    assert r"\textbackslash{}evil" in of_cells(table).latex
     console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(terminal(table))
+        console.print(markup.terminal(narrow(table)))
     assert "*b*" in console.export_text()
     for spec in search_specs()[1:]:
-        text = draw(records, spec).figure.to_json()
+        text = spec.drawn(records).figure.to_json()
         assert "<script" not in text.replace("\\u003c", "<")
 
 
 def test_synthetic_trials_are_said_to_be_so(tmp_path):
     results = write_search(tmp_path / "r", {0: TRIALS[0]})
     made = searched(80.0, 0.3)
-    results.run(run_id(0, 0)).finish(made | {"provenance": made["provenance"] | {"synthetic": True}})
+    results.run(run_id(0, 0)).finish(as_result(made | {"provenance": made["provenance"] | {"synthetic": True}}))
     page = write_report(results, "made_up", "paper")
 
     assert page.read_text().count("synthetic data: drawn by a program") >= 6

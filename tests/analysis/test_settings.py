@@ -10,14 +10,15 @@ from tex import compiled, needs_latex, packages
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.cell_names import find
-from recstudy.analysis.tables.cells import table_data
-from recstudy.analysis.tables.explain import behind
-from recstudy.analysis.tables.groups import label_within
-from recstudy.analysis.tables.render import csv_text, html_table, latex, markdown, terminal
-from recstudy.analysis.tables.settings import settings_title
+from recstudy.analysis.tables.labels import label_within, settings_title
+from recstudy.analysis.tables.render import csv_text, narrow
+from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
 from recstudy.papers import published
+from recstudy.records.reading import dumped
 
 FIELDS = ("model.backbone", ("model.middle_cycles", "model.tuned"))
 SPEC = {"metrics": ("rouge_l", "cider"), "settings": FIELDS, "targets": published("000_table2_imagetrm")}
@@ -44,20 +45,20 @@ def test_a_setting_is_the_variants_own_value_and_a_dash_without_such_a_field(tab
 
 
 def test_they_stand_between_label_and_numbers_and_read_from_the_left(table):
-    lines = markdown(table).splitlines()
+    lines = of_cells(table).markdown.splitlines()
 
     assert lines[2] == "| model | backbone | middle cycles/tuned | ROUGE-L | published | CIDEr | published |"
     assert lines[3] == "| --- | --- | --- | ---: | ---: | ---: | ---: |"
     assert lines[5].startswith("| HRM, two loops | resnet18 | 0/false | ")
-    assert '<td class="setting">swin_t</td>' in html_table(table)
-    text = latex(table)
+    assert '<td class="setting">swin_t</td>' in of_cells(table).html
+    text = of_cells(table).latex
     assert r"\begin{tabular}{lllS[" in text
     assert r"HRM, three loops & resnet18 & 2/false & 0.199" in text
 
 
 def test_a_line_of_published_values_leaves_them_blank(table):
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(terminal(table))
+    console.print(markup.terminal(narrow(table)))
     lines = console.export_text().splitlines()
 
     at = next(at for at, line in enumerate(lines) if " TRM " in line)
@@ -73,7 +74,7 @@ def test_csv_has_a_column_for_each_field(table):
 
 
 def test_explain_shows_the_fields_and_no_runs(records):
-    told = behind(records, find(records, "t:HRM, two loops:middle cycles/tuned"))
+    told = find(records, "t:HRM, two loops:middle cycles/tuned").behind(records)
 
     assert (told.number, told.runs) == ("0/false", ())
     assert told.lines == ("A setting of the row, from its config:", "model.middle_cycles = 0", "model.tuned = false")
@@ -103,7 +104,7 @@ def test_what_has_no_place_for_them_and_what_nobody_has_is_refused(records):
 
 def test_the_level_of_a_single_axis_is_the_label(tmp_path):
     """`model=TRM` under the head `model`; a label of its own stays, under `variant`."""
-    variants = load_study(write_caption_study(tmp_path / "a"), "made_up", "paper").variants
+    variants = [dumped(one) for one in load_study(write_caption_study(tmp_path / "a"), "made_up", "paper").variants]
     named = [variant | {"label": f"model={variant['label']}"} for variant in variants]
     records = load_study(write_caption_study(tmp_path / "b", variants=named), "made_up", "paper")
     own = load_study(write_caption_study(tmp_path / "c", variants=[*named[:3], named[3] | {"label": "ours"}]), "made_up", "paper")
@@ -119,4 +120,4 @@ def test_the_level_of_a_single_axis_is_the_label(tmp_path):
 @needs_latex
 @packages
 def test_latex_compiles(tmp_path, table, siunitx):
-    assert compiled(latex(table), tmp_path, siunitx).exists()
+    assert compiled(of_cells(table).latex, tmp_path, siunitx).exists()

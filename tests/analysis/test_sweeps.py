@@ -1,12 +1,13 @@
 """Heat maps of two-way sweeps, drops from the best point, score against cost, and colours for all readers."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from made_up import TABLE1, VITRM, plan, result, run_id, specs, write_study
+from made_up import TABLE1, VITRM, as_result, plan, result, run_id, specs, write_study
 
 from recstudy.analysis import Curve, HeatMap, LearningCurves, Pareto
 from recstudy.analysis.figures.curve import curve_data, curve_figure
@@ -15,7 +16,6 @@ from recstudy.analysis.figures.heat_map import heat_map_data, heat_map_figure, h
 from recstudy.analysis.figures.learning import learning_data, learning_figure
 from recstudy.analysis.figures.theme import PALETTE
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.parts import draw
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line, write_json
 
@@ -40,7 +40,7 @@ def sweep(root: Path, scores: dict[tuple[str, int], list[float]], leaky: tuple[s
     write_json(results.study("made_up", "paper") / "plan.json", plan(variants=variants, report=[]))
     for at, values in enumerate(scores.values()):
         for seed, value in enumerate(values):
-            results.run(run_id(at, seed)).finish(result(value))
+            results.run(run_id(at, seed)).finish(as_result(result(value)))
     return load_study(results, "made_up", "paper")
 
 
@@ -94,12 +94,12 @@ def test_a_heat_map_of_an_unknown_axis_is_refused(records):
 def test_a_heat_map_of_nothing_is_drawn(tmp_path):
     records = load_study(write_study(tmp_path / "r", seeds=[]), "made_up", "paper")
 
-    assert "_" not in draw(records, SPEC).figure.layout.title.text
+    assert "_" not in SPEC.drawn(records).figure.layout.title.text
     assert heat_map_figure(heat_map_data(records, SPEC).iloc[:0], SPEC)
 
 
 def test_hostile_levels_are_text(tmp_path):
-    figure = draw(sweep(tmp_path / "r", {(HOSTILE, 64): [1.0], ("A", 64): [1.0]}), SPEC).figure
+    figure = SPEC.drawn(sweep(tmp_path / "r", {(HOSTILE, 64): [1.0], ("A", 64): [1.0]})).figure
 
     assert HOSTILE not in str(figure.to_plotly_json())
 
@@ -123,8 +123,8 @@ def test_a_drop_is_paired_with_the_best_of_its_line(tmp_path):
 
 def test_a_drop_of_what_is_better_lower_goes_up(tmp_path):
     records = sweep(tmp_path / "r", {("A", 64): [90.0], ("A", 128): [89.0]})
-    for at, loss in enumerate((0.5, 0.3)):
-        records.by_variant[at][0]["nll"] = loss
+    losses = (0.5, 0.3)
+    records = replace(records, rows=[replace(row, added={"nll": losses[row.variant]}) for row in records.rows])
     data = curve_data(records, Curve("c", x="batch_size", y="nll", drop=True))
 
     assert data["value"].tolist() == pytest.approx([0.2, 0])
@@ -138,7 +138,7 @@ def test_published_drops_and_the_words_of_the_figure(records):
     assert data[data["published"].astype(bool)]["value"].tolist() == pytest.approx([-0.5, 0, 0, -0.1])
     assert figure.layout.yaxis.title.text == "Top-1 accuracy (%), minus the best"
     assert "as a drop from each line&#x27;s best" in figure.layout.title.text.replace("'", "&#x27;")
-    assert draw(records, spec).caption.startswith("Each point minus the best one of its line")
+    assert spec.drawn(records).caption.startswith("Each point minus the best one of its line")
     with pytest.raises(ConfigError, match="curve 'c': drop compares runs"):
         Curve("c", x="eval.depth", y="top1_accuracy", drop=True)
 
@@ -151,7 +151,7 @@ def test_a_study_without_runs_has_no_drops(tmp_path):
 
 @pytest.mark.parametrize("cost", ["params", "gflops", "train_pflop", "seconds", "images_per_second"])
 def test_a_score_stands_against_any_cost_by_one_word(records, cost):
-    drawn = draw(records, Pareto("p", x=cost, y="top1_accuracy"))
+    drawn = Pareto("p", x=cost, y="top1_accuracy").drawn(records)
 
     assert isinstance(drawn.figure, go.Figure)
     assert len(drawn.data) == 3
@@ -161,8 +161,8 @@ def test_device_seconds_are_a_cost(tmp_path):
     results = write_study(tmp_path / "r", report=[])
     found = result(93.0)
     found["cost"]["device_seconds"] = 360.0
-    results.run(run_id(0, 0)).finish(found)
-    data = draw(load_study(results, "made_up", "paper"), Pareto("p", x="device_seconds", y="top1_accuracy")).data
+    results.run(run_id(0, 0)).finish(as_result(found))
+    data = Pareto("p", x="device_seconds", y="top1_accuracy").drawn(load_study(results, "made_up", "paper")).data
 
     assert data["device_seconds"].tolist() == [360.0]
 

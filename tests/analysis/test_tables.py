@@ -3,15 +3,17 @@ import io
 from pathlib import Path
 
 import pytest
-from made_up import base, findings, run_id, specs, variants, write_study
+from made_up import as_result, base, findings, run_id, specs, variants, write_study
 from rich.console import Console
 from tex import compiled, needs_latex, packages
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.cells import table_data
+from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.latex import FITTED
-from recstudy.analysis.tables.render import cell_text, csv_text, html_table, latex, markdown, terminal
+from recstudy.analysis.tables.render import cell_text, csv_text, narrow
+from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -87,18 +89,18 @@ def test_smoke_is_said_first(tmp_path):
     tiny["data"]["limit"] = 32
     records = load_study(write_study(tmp_path / "r", base=tiny, smoke=True), "made_up", "paper")
 
-    text = markdown(table_data(records, specs()[0]))
+    text = of_cells(table_data(records, specs()[0])).markdown
 
     assert text.splitlines()[2] == "**smoke run: 2 epochs on 32 images; the numbers mean nothing**"
     assert "93.1 ±0.2" in text
 
 
-@pytest.mark.parametrize(("form", "ending"), [(markdown, "md"), (latex, "tex"), (csv_text, "csv")])
+@pytest.mark.parametrize(("form", "ending"), [("markdown", "md"), ("latex", "tex"), ("csv", "csv")])
 @pytest.mark.parametrize("number", [0, 1])
 def test_golden(records, number, form, ending):
     table = table_data(records, specs()[number])
 
-    assert form(table) == (GOLDEN / f"{table.name}.{ending}").read_text()
+    assert getattr(of_cells(table), form) == (GOLDEN / f"{table.name}.{ending}").read_text()
 
 
 def test_csv_has_full_precision_and_one_line_a_cell(records):
@@ -113,8 +115,13 @@ def test_csv_has_full_precision_and_one_line_a_cell(records):
 def everywhere(table):
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(terminal(table))
-    return {"md": markdown(table), "tex": latex(table), "html": html_table(table), "terminal": console.export_text()}
+        console.print(markup.terminal(narrow(table)))
+    return {
+        "md": of_cells(table).markdown,
+        "tex": of_cells(table).latex,
+        "html": of_cells(table).html,
+        "terminal": console.export_text(),
+    }
 
 
 @pytest.mark.parametrize("planned", [True, False])
@@ -124,7 +131,7 @@ def test_synthetic_data_is_said_in_every_rendering(tmp_path, planned):
     results = write_study(tmp_path / "r", variants=chosen, **({"seeds": []} if planned else {}))
     if not planned:
         made = findings(80.0, 0)
-        results.run(run_id(0, 0)).finish(made | {"provenance": made["provenance"] | {"synthetic": True}})
+        results.run(run_id(0, 0)).finish(as_result(made | {"provenance": made["provenance"] | {"synthetic": True}}))
     table = table_data(load_study(results, "made_up", "paper"), specs()[0])
 
     assert table.caption.startswith("CIFAR-10 (synthetic data); ")
@@ -148,16 +155,16 @@ def hostile_table(tmp_path):
 def test_hostile_names_are_text_everywhere(tmp_path):
     table = hostile_table(tmp_path)
 
-    page = html_table(table)
+    page = of_cells(table).html
     assert "<script" not in page
     assert "&lt;script&gt;alert(&quot;x&quot;)" in page
-    shown = markdown(table)
+    shown = of_cells(table).markdown
     assert "<script" not in shown
     assert "\\*b\\* \\[1\\](http://x)" in shown
     assert all(line.count("|") - line.count("\\|") == 7 for line in shown.splitlines() if line.startswith("| "))
     console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(terminal(table))
+        console.print(markup.terminal(narrow(table)))
     assert "[1](http://x)" in console.export_text()
 
 
@@ -166,7 +173,7 @@ def test_published_values_stand_beside_ours_while_there_is_room(records):
     metrics = ("top1_accuracy", "params", "gflops", "macro_f1", "nll", "ece", "seconds")
 
     beside, beneath = (
-        markdown(table_data(records, Table("t", metrics=metrics[:count], targets=specs()[0].targets))).splitlines()[2:]
+        of_cells(table_data(records, Table("t", metrics=metrics[:count], targets=specs()[0].targets))).markdown.splitlines()[2:]
         for count in (6, 7)
     )
 
@@ -182,8 +189,8 @@ def test_a_note_has_no_mark_without_its_row_in_a_cut_table(records):
     """The first rows of a terminal table number the reasons that they show."""
     table = table_data(records, specs()[0])
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(terminal(table, 2))
-    console.print(terminal(table, 3))
+    console.print(markup.terminal(narrow(table, 2)))
+    console.print(markup.terminal(narrow(table, 3)))
 
     first, second = console.export_text().split("Accuracy and cost")[1:]
     assert "[1]" not in first
@@ -192,7 +199,7 @@ def test_a_note_has_no_mark_without_its_row_in_a_cut_table(records):
 
 
 def test_heads_are_cut_in_two_where_they_are_long(records):
-    text = latex(table_data(records, Table("t", metrics=("top1_accuracy", "ece", "images_per_second"))))
+    text = of_cells(table_data(records, Table("t", metrics=("top1_accuracy", "ece", "images_per_second")))).latex
 
     assert r"variant & \multicolumn{2}{c}{\shortstack{Top-1\\accuracy (\%)}} & \multicolumn{2}{c}{ECE (\%)} &" in text
     assert r"{\shortstack{Throughput\\(images/s)}}" in text
@@ -207,9 +214,9 @@ def test_a_wide_table_fits_the_line_and_a_narrow_one_is_not_stretched(tmp_path, 
     )
 
     for table in (wide, narrow):
-        assert compiled(latex(table), tmp_path, siunitx).exists()
+        assert compiled(of_cells(table).latex, tmp_path, siunitx).exists()
         assert "Overfull" not in (tmp_path / "t.log").read_text()
-    plain = latex(wide).replace(FITTED, "{%")
+    plain = of_cells(wide).latex.replace(FITTED, "{%")
     compiled(plain, tmp_path, siunitx)
     assert "Overfull" in (tmp_path / "t.log").read_text()  # it would not fit by itself
 
@@ -217,7 +224,7 @@ def test_a_wide_table_fits_the_line_and_a_narrow_one_is_not_stretched(tmp_path, 
 @needs_latex
 @packages
 def test_latex_compiles(tmp_path, siunitx):
-    assert compiled(latex(hostile_table(tmp_path)), tmp_path, siunitx).exists()
+    assert compiled(of_cells(hostile_table(tmp_path)).latex, tmp_path, siunitx).exists()
 
 
 def test_a_finished_run_without_the_metric_is_not_called_not_run(records):

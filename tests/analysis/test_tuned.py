@@ -1,15 +1,15 @@
 """A setting tuned in each cell of a table: by the selection split, never by the test set."""
 
 import pytest
-from made_up import base, plan, result, run_id
+from made_up import as_result, base, plan, result, run_id
 
 from recstudy.analysis import Tuned
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.spec import REPORT
 from recstudy.analysis.tables.tuned import tuned_data
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_json
+from recstudy.report import dump_report
 
 AXES = {"model": "model", "batch_size": "train.batch_size", "learning_rate": "train.learning_rate"}
 # model, batch size, rate -> scores on the selection split and on the test set, the same for both seeds but 0.2 on the latter
@@ -30,7 +30,7 @@ def write(root, leaks=(), status="done"):
          "changes": {"train.batch_size": batch, "train.learning_rate": rate}, "leaks": model in leaks}
         for model, batch, rate in [*SCORES, ("B", 256, 0.001)]
     ]  # fmt: skip
-    report = REPORT.dump_python([Tuned(title="Tuned")], mode="json")
+    report = dump_report([Tuned(title="Tuned")])
     results = Results(root).create()
     made = plan(variants=chosen, axes=AXES, seeds=[0, 1], report=report, base=base(selection="validation"))
     write_json(results.study("made_up", "paper") / "plan.json", made)
@@ -38,7 +38,7 @@ def write(root, leaks=(), status="done"):
         for seed in (0, 1):
             told = result(test + 0.2 * seed, status=status)
             told["selected"] = {"epoch": 4, "split": "validation", "top1_accuracy": selected}
-            results.run(run_id(index, seed)).finish(told)
+            results.run(run_id(index, seed)).finish(as_result(told))
     return results
 
 
@@ -65,7 +65,7 @@ def test_a_loss_is_best_where_it_is_lowest(tmp_path):
     for index, loss in ((0, 0.5), (1, 0.9)):
         told = result(90.0)
         told["selected"] = {"epoch": 4, "split": "validation", "loss": loss}
-        results.run(run_id(index, 0)).finish(told)
+        results.run(run_id(index, 0)).finish(as_result(told))
 
     table = tuned_data(read(results), Tuned(by="selection_loss"))
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from boards import HOSTILE, serving, uploaded
-from made_up import plan, result, run_id, write_epochs, write_mistakes, write_study
+from made_up import as_result, plan, result, run_id, write_epochs, write_mistakes, write_study
 
 from recstudy.records import Results
 
@@ -98,7 +98,7 @@ def test_a_new_result_appears_without_a_reload(tab, results):
     page = tab.open("/study/made_up/paper")
     page.evaluate("window.loaded = 'once'")
     page.locator("summary", has_text="Base settings").click()
-    results.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+    results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
 
     tab.has("97.8 (n=1 of 3)")
 
@@ -129,7 +129,7 @@ def test_a_new_result_on_an_object_store_appears_too(browser, object_store, tmp_
         tab.has(uri)
         tab.open("/study/made_up/paper")
         with writer.changing(writer.run(run_id(3, 0)).result):
-            writer.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+            writer.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
         tab.has("97.8 (n=1 of 3)")
         tab.page.close()
 
@@ -144,7 +144,7 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
     above = page.evaluate("document.querySelector('#settings').getBoundingClientRect().top")
     page.fill("input[name=find]", "half a wo")
     page.evaluate("document.querySelector('#settings').scrollIntoView()")
-    results.run(run_id(3, 2)).finish(result(97.77, "ViT-Small"))
+    results.run(run_id(3, 2)).finish(as_result(result(97.77, "ViT-Small")))
 
     tab.until("!document.querySelector('#underway')")  # nothing runs now
     tab.has("97.8 (n=1 of 3)")
@@ -300,7 +300,7 @@ def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, resul
         tab.open("/study/made_up/paper")
     tab.has("The board does not answer. This is as of")
     kept = tab.page.inner_text("main")
-    results.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+    results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
     with serving(results.root, port=int(url.rpartition(":")[2])):
         tab.has("97.8 (n=1 of 3)")
         tab.until("!document.body.innerText.includes('does not answer')")

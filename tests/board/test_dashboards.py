@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.study.cluster import SETTINGS
+from recstudy.cluster.connection import SETTINGS
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 NAME = "RAY_GRAFANA_DATA_DASHBOARD_UID"

@@ -1,11 +1,11 @@
 import time
 
 import pytest
-from made_up import result, run_id
+from made_up import as_result, result, run_id
 
-from recstudy.board.desk import Desk
 from recstudy.board.markup import Page, Part, Recipe
 from recstudy.board.pages import address, page
+from recstudy.board.renderer import Desk
 from recstudy.errors import StorageError
 
 STUDY = address("/study/made_up/paper")
@@ -47,7 +47,7 @@ def test_who_does_not_wait_gets_what_there_is(desk):
 
 def test_a_new_result_changes_the_parts_that_show_it_and_no_other(desk, results):
     before = {part.key: part for part in desk.show(STUDY, wait=30)[1]}
-    results.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+    results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
 
     after = {part.key: part for part in until(desk, "97.8")}
 
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_read_leaves_what_was_read(desk, results, tmp_pa
     results.root.rename(tmp_path / "away")
     time.sleep(2.5)
     (tmp_path / "away").rename(results.root)
-    results.run(run_id(3, 0)).finish(result(97.77, "ViT-Small"))
+    results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
 
     until(desk, "97.8")
 

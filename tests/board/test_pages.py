@@ -2,11 +2,15 @@
 
 import html
 import re
+from pathlib import Path
 
+import made_up
 import numpy as np
 import pytest
 from boards import HOSTILE, captioners, looked
 from made_up import (
+    as_failure,
+    as_result,
     failure,
     plan,
     result,
@@ -21,13 +25,14 @@ from made_up import (
 )
 
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.parts import section
-from recstudy.analysis.spec import REPORT, Alignment, Captions, Table
+from recstudy.analysis.rows import Outcome
+from recstudy.analysis.shown import section
 from recstudy.board.markup import Address, page_of
 from recstudy.board.pages import address, page
 from recstudy.board.progress import progress
 from recstudy.errors import ConfigError
-from recstudy.files import write_json
+from recstudy.records.files import write_json
+from recstudy.report import Alignment, Captions, Table, dump_report
 
 
 def parts(sources, path: str, search: str = "") -> dict[str, str]:
@@ -74,7 +79,7 @@ def test_links_point_to_the_other_programs(sources):
 def test_no_run_that_tells_its_time_leaves_the_time_open(tmp_path):
     sources = looked(write_study(tmp_path / "results", study="made_up").root)
     for run, seen in sources.watch.runs.items():
-        seen.columns = {"status": "failed"} if run != run_id(3, 2) else {"status": "unfinished"}
+        seen.outcome = Outcome(status="failed" if run != run_id(3, 2) else "unfinished")
     sources.watch.running.clear()
 
     assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith("12 runs to do; none has told")
@@ -84,7 +89,7 @@ def test_between_two_runs_the_time_left_is_reckoned_with_as_many_at_a_time(sourc
     results.run(run_id(3, 1)).path.mkdir()
     write_epochs(results, run_id(3, 1), 70.0)
     sources.watch.look()
-    results.run(run_id(3, 1)).finish(result(94.0, "ViT-Small"))
+    results.run(run_id(3, 1)).finish(as_result(result(94.0, "ViT-Small")))
     sources.watch.look()
 
     now = progress(sources.watch, sources.watch.studies["made_up", "paper"])
@@ -96,7 +101,7 @@ def test_between_two_runs_the_time_left_is_reckoned_with_as_many_at_a_time(sourc
 def test_where_failed_runs_alone_are_left_it_says_so(tmp_path):
     results = write_study(tmp_path / "results")
     for run in (run_id(2, 2), run_id(3, 0), run_id(3, 1), run_id(3, 2)):
-        results.run(run).finish(result(94.0, "ViT-Small"))
+        results.run(run).finish(as_result(result(94.0, "ViT-Small")))
     sources = looked(results.root)
 
     assert "about 90 s to try 1 failed run again; nothing runs now" in words(parts(sources, "/")["studies"])
@@ -107,7 +112,7 @@ def test_where_failed_runs_alone_are_left_it_says_so(tmp_path):
 
 def write_captioners(root):
     report = [Table("scores", metrics=("cider", "params")), Captions(), Alignment()]
-    results = captioners(root, report=REPORT.dump_python(report, mode="json"))
+    results = captioners(root, report=dump_report(report))
     write_captions(results, run_id(0, 0), [(["a heart"], "a lung")])
     write_alignment(results, run_id(0, 0), [(0.1, 0.7)])
     return results
@@ -117,13 +122,30 @@ def write_captioners(root):
 def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
     results = write(tmp_path / "results")
     records, found = load_study(results, "made_up", "paper"), parts(looked(results.root), "/study/made_up/paper")
-    specs = REPORT.validate_python(records.plan["report"])
 
-    assert len(specs) > 2
-    for at, spec in enumerate(specs, 1):
+    assert len(records.parts) > 2
+    for at, spec in enumerate(records.parts, 1):
         _, reported = section(records, spec, tmp_path / "report", f"part{at}", ())
         reported = re.sub(r'<p class="note">Files:.*?</p>\n', "", reported)
-        assert found[f"part{at}"].replace('"uirevision":"kept",', "").replace(',"uirevision":"kept"', "") == reported
+        assert found[f"part{at}"] == reported
+
+
+def test_a_part_that_cannot_be_drawn_says_so_in_its_place(tmp_path, caplog):
+    """One of a module that is gone, and one that fails: everything else is there."""
+    report = [{"kind": "reliability_diagram", "name": "r"}, {"kind": "faulty", "name": "f"}, *dump_report([Table("t")])]
+    gone = {"module": "gone", "file": str(tmp_path / "gone.py"), "digest": ""}
+    theirs = {"module": "outside_kinds", "file": str(Path(made_up.__file__).with_name("outside_kinds.py")), "digest": ""}
+
+    without = parts(looked(write_study(tmp_path / "a", report=report, plugins=[gone]).root), "/study/made_up/paper")
+    found = parts(looked(write_study(tmp_path / "b", report=report, plugins=[theirs]).root), "/study/made_up/paper")
+
+    assert "'r' cannot be drawn: no report part 'reliability_diagram'" in html.unescape(without["part1"])
+    assert "gone.py is not there" in without["part1"]
+    assert "Nothing to draw yet" in found["part1"]
+    assert "'f' cannot be drawn: RuntimeError: no such column" in html.unescape(found["part2"])
+    assert "RuntimeError: no such column" in caplog.text
+    assert "93.1 ±0.2 (n=3)" in without["part3"]
+    assert found["part3"] == without["part3"]
 
 
 def test_failures_show_the_last_lines_of_their_log(sources):
@@ -136,7 +158,7 @@ def test_failures_show_the_last_lines_of_their_log(sources):
 def test_a_table_of_many_rows_comes_in_pages(tmp_path):
     chosen = [{**plan()["variants"][0], "label": f"variant {at}"} for at in range(120)]
     results = write_study(tmp_path / "results", variants=chosen)
-    results.run(run_id(119, 0)).finish(result(99.0))  # the best, on the last page
+    results.run(run_id(119, 0)).finish(as_result(result(99.0)))  # the best, on the last page
     sources = looked(results.root)
     first, last = (parts(sources, "/study/made_up/paper", f"?part1={at}")["part1"] for at in (1, 3))
 
@@ -275,7 +297,7 @@ def test_hostile_words_are_text_on_every_page(tmp_path):
     results = write_study(
         tmp_path / "results", **{key: chosen[key] for key in ("question", "description", "command", "variants")}
     )
-    results.run(run_id(1, 2)).fail(failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE})
+    results.run(run_id(1, 2)).fail(as_failure(failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE}))
     write_json(results.study("<b>x", "<i>y") / "plan.json", chosen | {"preset": HOSTILE, "study": HOSTILE})
     sources = looked(results.root)
     paths = ["/", "/study/made_up/paper", "/study/%3Cb%3Ex/%3Ci%3Ey", f"/run/{run_id(1, 2)}", f"/run/{run_id(0, 0)}"]

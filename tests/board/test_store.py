@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from boards import uploaded
-from made_up import result, run_id
+from made_up import as_result, result, run_id
 from objects import ObjectStore, serving
 
 from recstudy.board.markup import Address
@@ -14,8 +14,8 @@ from recstudy.board.rows import Kept
 from recstudy.board.sources import Sources
 from recstudy.board.store import Follower
 from recstudy.board.watch import Watch
-from recstudy.leases import leased
 from recstudy.records import Results
+from recstudy.records.leases import leased
 
 NEW = run_id(3, 1)
 
@@ -36,21 +36,21 @@ def test_what_comes_to_the_store_is_fetched_while_somebody_looks(writer, monkeyp
     follower.start()
     try:
         with writer.changing(writer.run(NEW).result):
-            writer.run(NEW).finish(result(97.77))
+            writer.run(NEW).finish(as_result(result(97.77)))
         time.sleep(1)
         watch.look()
-        unseen = watch.columns(NEW)["status"]
+        unseen = watch.outcome(NEW).status
         looks.append(True)
         end = time.monotonic() + 30
-        while watch.columns(NEW).get("top1_accuracy") != 97.77 and time.monotonic() < end:
+        while watch.outcome(NEW).value("top1_accuracy") != 97.77 and time.monotonic() < end:
             time.sleep(0.1)
             watch.look()
     finally:
         follower.stop()
 
-    assert watch.columns(run_id(0, 0))["top1_accuracy"] == 93.0
+    assert watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
     assert unseen == "not run"
-    assert watch.columns(NEW)["top1_accuracy"] == 97.77
+    assert watch.outcome(NEW).value("top1_accuracy") == 97.77
 
 
 def test_a_run_runs_as_long_as_its_worker_holds_the_lease(writer):
@@ -88,4 +88,4 @@ def test_a_store_that_is_gone_costs_no_board(tmp_path, monkeypatch, caplog):
     head = overview(Sources(watch, Kept(watch), store=follower), Address()).recipes[0].make()
 
     assert "This is older than the store, which cannot be read" in head
-    assert watch.columns(run_id(0, 0))["top1_accuracy"] == 93.0
+    assert watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0

@@ -6,14 +6,26 @@ from pathlib import Path
 
 import pytest
 from boards import looked
-from made_up import failure, plan, result, run_id, write_caption_study, write_epochs, write_search, write_study
+from made_up import (
+    as_failure,
+    as_result,
+    failure,
+    plan,
+    result,
+    run_id,
+    write_caption_study,
+    write_epochs,
+    write_search,
+    write_study,
+)
 
 from recstudy.analysis.frame import load_study
 from recstudy.board.rows import Kept
+from recstudy.board.run import run_records
 from recstudy.board.watch import Watch
-from recstudy.errors import ConfigError
-from recstudy.files import write_json
-from recstudy.records import Results, append_line
+from recstudy.errors import ConfigError, StorageError
+from recstudy.records import Results, append_line, write_whole
+from recstudy.records.files import write_json
 
 STUDY = ("made_up", "paper")
 
@@ -28,15 +40,15 @@ def test_the_board_reads_the_rows_that_the_report_reads(tmp_path, write):
 def test_rows_follow_the_folder_and_are_then_still_those_of_the_report(results):
     sources = looked(results.root)
     before = sources.kept.records(STUDY)
-    results.run(run_id(3, 0)).finish(result(94.0, "ViT-Small"))  # was not run
-    results.run(run_id(1, 2)).finish(result(93.3))  # had failed
-    results.run(run_id(3, 2)).fail(failure())  # was under way
+    results.run(run_id(3, 0)).finish(as_result(result(94.0, "ViT-Small")))  # was not run
+    results.run(run_id(1, 2)).finish(as_result(result(93.3)))  # had failed
+    results.run(run_id(3, 2)).fail(as_failure(failure()))  # was under way
 
     sources.watch.look()
     after = sources.kept.records(STUDY)
 
     assert after.rows == load_study(results, *STUDY).rows
-    changed = {row["id"] for old, row in zip(before.rows, after.rows, strict=True) if old != row}
+    changed = {row.id for old, row in zip(before.rows, after.rows, strict=True) if old != row}
     assert changed == {run_id(3, 0), run_id(1, 2), run_id(3, 2)}
 
 
@@ -59,7 +71,7 @@ def test_a_finished_result_is_read_once(results):
 
     sources.watch.look()
 
-    assert sources.watch.columns(run_id(0, 0))["top1_accuracy"] == 93.0
+    assert sources.watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
 
 
 def test_a_log_is_read_from_where_the_last_look_ended(results):
@@ -102,7 +114,7 @@ def test_a_log_that_was_cut_back_is_read_anew(results):
 
     lines = sources.watch.running[run_id(3, 2)].log.lines
     assert sorted(lines) == [0, 1]
-    assert lines[1]["train_loss"] == 9.0
+    assert lines[1].values["train_loss"] == 9.0
 
 
 def test_a_run_runs_while_it_shows_signs_of_life(results):
@@ -120,7 +132,7 @@ def test_a_run_runs_while_it_shows_signs_of_life(results):
 def test_a_failed_run_does_not_run_until_it_is_tried_again(results):
     failed = results.run(run_id(1, 2))
     append_line(failed.attempts, {"attempt": 1})
-    failed.fail(failure())
+    failed.fail(as_failure(failure()))
     before = set(looked(results.root).watch.running)
     os.utime(failed.attempts, (0, time.time() + 5))
 
@@ -150,7 +162,7 @@ def test_a_new_study_and_a_new_trial_are_found(tmp_path):
 def secret(tmp_path: Path) -> Path:
     """A run's folder that is not in the results folder."""
     outside = Results(tmp_path / "elsewhere").create().run("secret")
-    outside.finish(result(12.34567))
+    outside.finish(as_result(result(12.34567)))
     write_epochs(Results(tmp_path / "elsewhere"), "secret", 12.34567)
     return outside.path
 
@@ -175,17 +187,18 @@ def test_a_run_that_links_to_elsewhere_is_refused(results, secret, how):
         (folder / file).symlink_to(secret / file)
     sources = looked(results.root)
 
-    assert "The board follows none" in sources.watch.columns(run_id(3, 1))["error"]
+    assert "The board follows none" in sources.watch.outcome(run_id(3, 1)).error
     assert "12.3" not in everything(sources)
 
 
-def test_a_plan_that_names_a_run_elsewhere_gets_none(results, secret):
+def test_a_plan_that_names_a_run_elsewhere_is_refused(results, secret):
     outside = f"../../elsewhere/runs/{secret.name}"
     write_json(results.study("sly", "quick") / "plan.json", plan(study="sly") | {"runs": [[0, 0, outside]]})
     sources = looked(results.root)
 
-    assert sources.kept.records(("sly", "quick")).rows[0]["status"] == "not run"
-    assert "12.3" not in everything(sources)
+    with pytest.raises(ConfigError, match="a run's id must be a name"):
+        sources.kept.records(("sly", "quick"))
+    assert not any("elsewhere" in str(planned.plan) for planned in sources.watch.studies.values())
 
 
 @pytest.mark.parametrize("link", ["studies/linked", "studies/made_up/linked", "studies/made_up/other/plan.json"])
@@ -219,13 +232,19 @@ def test_linked_runs_and_studies_folders_are_not_read(tmp_path):
 def test_a_damaged_result_costs_its_own_row(results):
     write_json(results.run(run_id(0, 1)).path / "result.json", {"status": "done", "metrics": ["a list"]})
     results.run(run_id(0, 2)).result.write_text("{")
-    rows = {row["id"]: row for row in looked(results.root).kept.records(STUDY).rows}
+    rows = {row.id: row for row in looked(results.root).kept.records(STUDY).rows}
 
-    assert [rows[run_id(0, seed)]["status"] for seed in range(3)] == ["done", "failed", "failed"]
-    assert rows[run_id(0, 1)]["error_class"] == "damaged record"
+    assert [rows[run_id(0, seed)].status for seed in range(3)] == ["done", "failed", "failed"]
+    assert rows[run_id(0, 1)].error_class == "damaged record"
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"runs": [[7, 0, "x"]], "variants": []}', '{"runs": [], "definition": "../x"}'])
+PLAN = '{"study": "s", "preset": "p", "seeds": [0], "report": [], "base": %s, "variants": [], "runs": %s, "definition": "%s"}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "null", "{}", PLAN % ("3", "[]", ""), PLAN % ("{}", '[[7, 0, "x"]]', ""), PLAN % ("{}", "[]", "../x")],
+)
 def test_a_damaged_plan_costs_its_own_study(results, content):
     folder = results.study("broken", "quick")
     folder.mkdir(parents=True)
@@ -235,6 +254,18 @@ def test_a_damaged_plan_costs_its_own_study(results, content):
     with pytest.raises(ConfigError, match=r"damaged"):
         sources.kept.records(("broken", "quick"))
     assert len(sources.kept.records(STUDY).rows) == 12
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [("{", "it is not JSON"), ('{"model": 3}', "model must be an object, but it is 3")]
+)
+def test_a_damaged_config_of_a_run_of_no_study_is_named(results, content, words):
+    write_whole(results.run("stray").config, content)
+    sources = looked(results.root)
+
+    with pytest.raises(StorageError, match=rf"config\.json is damaged: {words}"):
+        run_records(sources, "stray")
+    assert sources.watch.outcome("stray").status == "not run"
 
 
 def test_an_unknown_study_names_those_there_are(sources):
@@ -252,4 +283,4 @@ def test_a_folder_that_goes_away_and_comes_back(results, tmp_path):
     watch.look()
 
     assert gone == 0
-    assert watch.columns(run_id(0, 0))["top1_accuracy"] == 93.0
+    assert watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0

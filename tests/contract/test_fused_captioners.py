@@ -4,9 +4,10 @@ import re
 
 import pytest
 import torch
-from test_captioners import DATA, PAD, SMALL, after, network_of, some_tokens
+from test_captioners import DATA, SMALL, network_of, some_tokens
 
-from recstudy.config import FAMILIES, RunConfig
+from recstudy.config import FAMILIES, PAD, RunConfig
+from recstudy.contract.captioners import after
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP

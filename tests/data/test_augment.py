@@ -1,4 +1,6 @@
+import hashlib
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,9 +9,14 @@ from sklearn.datasets import load_sample_image
 from torchvision.transforms.v2 import RandAugment
 from torchvision.transforms.v2 import functional as F
 
-from recstudy.config import Augment
+from recstudy.config import AUGMENTATIONS, Augment, RunConfig, TrainConfig
+from recstudy.data import Digits
 from recstudy.data import augment as module
 from recstudy.data.augment import OPERATIONS, SIGNED, apply, augment, crop, flip, level, mix, randaugment
+from recstudy.errors import ConfigError
+from recstudy.models import ViTRM
+from recstudy.plugins import Registry
+from recstudy.train.code import codes, part_names
 
 REFERENCE = RandAugment()
 CASES = [(name, sign) for name, signed in zip(OPERATIONS, SIGNED.tolist(), strict=True) for sign in ((1, -1) if signed else (1,))]
@@ -253,3 +260,96 @@ def test_mixup_shares_follow_the_beta_distribution():
     assert len(shares) == pytest.approx(750, abs=100)
     assert shares.mean().item() == pytest.approx(0.5, abs=0.07)
     assert shares.std().item() == pytest.approx(math.sqrt(1 / 8), abs=0.03)
+
+
+# ------------------------------------------------------------------------------------------------- by name
+
+
+def test_the_order_of_draws_is_frozen():
+    """What runs of before drew, they draw again."""
+    images = torch.arange(64 * 3 * 16 * 16).remainder(251).to(torch.uint8).view(64, 3, 16, 16)
+    changed = augment(images, Augment(crop=2, flip=True, randaugment_ops=2, randaugment_magnitude=5), generator(3))
+    assert hashlib.sha256(changed.numpy().tobytes()).hexdigest()[:16] == "e0c86d28a5d0dfb8"
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """The registry, which forgets afterwards what a test adds."""
+    known = Registry("augmentation")
+    known.update(AUGMENTATIONS)
+    for place in ("recstudy.config.train", "recstudy.data.augment", "recstudy.train.code"):
+        monkeypatch.setattr(f"{place}.AUGMENTATIONS", known)
+    return known
+
+
+def test_a_users_augmentation_comes_after_our_own(registered):
+    @registered.add("invert")
+    def invert(images, generator):
+        return 255 - images
+
+    @registered.add("halve")
+    def halve(images, generator):
+        return images // 2
+
+    ours = augment(photographs(), Augment(crop=2, flip=True), generator())
+
+    assert torch.equal(augment(photographs(), Augment(crop=2, flip=True, more=("invert",)), generator()), 255 - ours)
+    assert torch.equal(augment(photographs(), Augment(more=("invert", "halve")), generator()), (255 - photographs()) // 2)
+
+
+def test_our_own_are_known_by_name_too():
+    assert sorted(AUGMENTATIONS) == ["crop", "flip", "randaugment"]
+    assert torch.equal(
+        augment(photographs(), Augment(more=("flip", "crop", "randaugment")), generator()),
+        randaugment(crop(flip(photographs(), same := generator()), 4, same), 9, same),
+    )
+
+
+def test_names_may_be_given_as_text():
+    assert Augment(more="flip, crop").more == ("flip", "crop")
+    assert Augment(more="").more == ()
+
+
+def test_an_unknown_augmentation_lists_the_known_ones():
+    with pytest.raises(ConfigError, match=r"^no augmentation 'filp': there are crop, flip, randaugment. Did you mean 'flip'\?$"):
+        Augment(more=("filp",))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        (lambda images, generator: images / 255, r"\(8, 3, 32, 32\) float32"),
+        (lambda images, generator: images[:, :1], r"\(8, 1, 32, 32\) uint8"),
+    ],
+)
+def test_an_augmentation_must_give_images_of_the_same_kind(registered, wrong, got):
+    registered.add("wrong")(wrong)
+    asked = r"the augmentation 'wrong' must give images \(8, 3, 32, 32\) uint8, as it gets them, but gave "
+    with pytest.raises(ConfigError, match=f"^{asked}{got}$"):
+        augment(photographs(), Augment(more=("wrong",)), generator())
+
+
+def test_no_further_augmentation_leaves_the_run_id(registered):
+    registered.add("invert")(lambda images, generator: 255 - images)
+    plain, named = (
+        RunConfig(data=Digits(), model=ViTRM(patch=2), train=TrainConfig(augment=a))
+        for a in (Augment(flip=True), Augment(flip=True, more=("invert",)))
+    )
+
+    assert "more" not in plain.deciding["train"]["augment"]
+    assert named.deciding["train"]["augment"]["more"] == ["invert"]
+    assert RunConfig.model_validate(named.values) == named
+
+
+def test_a_users_augmentation_is_part_of_the_training_code(registered):
+    registered.add("halve")(halve)
+    run = RunConfig(data=Digits(), model=ViTRM(patch=2))
+    with_it = run.with_changes({"train.augment": Augment(more=("halve",))})
+
+    told, plain = (part_names(config)["train"].split(", ") for config in (with_it, run))
+    assert set(told) - set(plain) == {"halve"}
+    assert set(codes(with_it)["train"].files) - set(codes(run)["train"].files) == {Path(__file__).name}
+
+
+def halve(images, generator):
+    return images // 2

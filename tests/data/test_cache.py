@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, readers
-from recstudy.data.cache import CIFAR10_MEAN, CIFAR10_STD, load
-from recstudy.data.images import Decoded
+from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder
+from recstudy.data.cache import load
+from recstudy.data.cache_folder import alone
+from recstudy.data.cifar import CIFAR10_MOMENTS, Cifar10Reader, Cifar100Reader
+from recstudy.data.decoded import Decoded
+from recstudy.data.reader import Reader
 from recstudy.errors import DataError
 
 
@@ -39,13 +42,13 @@ def shades_config(**fields) -> ImageFolder:
 
 
 def count_reads(monkeypatch) -> list[str]:
-    reads, read = [], readers.read
+    reads, read = [], Reader.read
 
-    def counted(config, folder):
-        reads.append(config.name)
-        return read(config, folder)
+    def counted(reader, folder):
+        reads.append(reader.config.name)
+        return read(reader, folder)
 
-    monkeypatch.setattr(readers, "read", counted)
+    monkeypatch.setattr(Reader, "read", counted)
     return reads
 
 
@@ -66,7 +69,7 @@ def test_without_hold_out_everything_trains(tmp_path):
 
 
 def test_arrays_are_mapped_and_hold_what_was_decoded(tmp_path):
-    data, decoded = load(Digits(), tmp_path), readers.read(Digits(), tmp_path)
+    data, decoded = load(Digits(), tmp_path), Digits().reader().read(tmp_path)
 
     assert isinstance(data.train.images, np.memmap)
     assert np.array_equal(data.train.images, decoded.train_images)
@@ -92,6 +95,13 @@ def test_warm_entry_loads_no_decoder_and_no_torch(tmp_path):
     assert done.stdout.strip() == "[]"
 
 
+def test_configs_and_readers_load_no_decoder_and_no_numpy():
+    heavy = {"torch", "torchvision", "sklearn", "PIL", "numpy"}
+    script = f"import sys, recstudy.data; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert done.stdout.strip() == "[]"
+
+
 def test_statistics_are_of_the_training_images(shades):
     """Half of the values are 0 and half are 1: mean and deviation are both 1/2."""
     data = load(shades_config(), shades)
@@ -110,15 +120,15 @@ def test_statistics_equal_numpy_and_ignore_the_limit(tmp_path):
 
 def test_cifar_can_take_the_published_statistics_of_cifar10(tmp_path, monkeypatch):
     images, labels = np.arange(20 * 3072).astype(np.uint8).reshape(20, 3, 32, 32), np.arange(20) % 10
-    monkeypatch.setattr(readers, "check", lambda *args: None)
-    monkeypatch.setattr(readers, "absent", lambda *args: None)
-    monkeypatch.setattr(readers, "sources", lambda *args: [])
-    monkeypatch.setattr(readers, "read", lambda *args: Decoded(images, labels, images, labels))
+    (tmp_path / "source").touch()
+    monkeypatch.setattr(Cifar100Reader, "sources", lambda *args: ["source"])
+    monkeypatch.setattr(Cifar100Reader, "official", {})
+    monkeypatch.setattr(Cifar100Reader, "decode", lambda *args: Decoded(images, labels, images, labels))
 
     borrowed, own = (load(Cifar100(statistics=kind), tmp_path) for kind in ("cifar10", "own"))
 
-    assert (borrowed.mean, borrowed.std) == (CIFAR10_MEAN, CIFAR10_STD)
-    assert own.mean != CIFAR10_MEAN
+    assert (borrowed.mean, borrowed.std) == CIFAR10_MOMENTS
+    assert (own.mean, own.std) != CIFAR10_MOMENTS
     assert own.checksum == borrowed.checksum
 
 
@@ -193,8 +203,8 @@ def test_left_over_of_a_killed_build_is_no_obstacle(tmp_path, cache):
 
 def test_two_at_once_decode_once(tmp_path, monkeypatch):
     reads = count_reads(monkeypatch)
-    counted = readers.read
-    monkeypatch.setattr(readers, "read", lambda *args: (time.sleep(0.2), counted(*args))[1])
+    counted = Reader.read
+    monkeypatch.setattr(Reader, "read", lambda *args: (time.sleep(0.2), counted(*args))[1])
 
     both = [threading.Thread(target=load, args=(Digits(), tmp_path)) for _ in range(2)]
     for thread in both:
@@ -203,6 +213,31 @@ def test_two_at_once_decode_once(tmp_path, monkeypatch):
         thread.join()
 
     assert reads == ["digits"]
+
+
+def test_a_lock_that_was_swept_away_still_lets_one_build_at_a_time(cache):
+    """Who waited for its file when that was removed, and who comes after that."""
+    at_once, most = [], []
+
+    def build() -> None:
+        with alone("set"):
+            at_once.append(1)
+            most.append(len(at_once))
+            time.sleep(0.5)
+            at_once.pop()
+
+    waits, comes = (threading.Thread(target=build) for _ in range(2))
+    with alone("set"):
+        waits.start()
+        time.sleep(0.5)
+        (cache / ".set.lock").unlink()
+    while not most:
+        time.sleep(0.01)
+    comes.start()
+    for thread in (waits, comes):
+        thread.join()
+
+    assert most == [1, 1]
 
 
 def test_cache_that_cannot_be_written_names_the_variable(tmp_path, monkeypatch):
@@ -230,11 +265,11 @@ def test_missing_source_leaves_no_cache(tmp_path, cache):
 def test_missing_set_is_fetched_when_asked(tmp_path, monkeypatch):
     fetched = []
 
-    def fetch(config, folder):
-        fetched.append(config.name)
+    def fetch(reader, folder):
+        fetched.append(reader.config.name)
         raise DataError("no network here")
 
-    monkeypatch.setattr(readers, "fetch", fetch)
+    monkeypatch.setattr(Cifar10Reader, "fetch", fetch)
     with pytest.raises(DataError, match="no network here"):
         load(Cifar10(), tmp_path, download=True)
     assert fetched == ["cifar10"]
@@ -247,6 +282,6 @@ def test_real_cifar10_has_the_published_statistics():
 
     data = load(Cifar10(), folder)
 
-    assert data.mean == pytest.approx(CIFAR10_MEAN, abs=1e-4)
-    assert data.std == pytest.approx(CIFAR10_STD, abs=1e-4)
+    assert data.mean == pytest.approx(CIFAR10_MOMENTS[0], abs=1e-4)
+    assert data.std == pytest.approx(CIFAR10_MOMENTS[1], abs=1e-4)
     assert np.bincount(data.validation.labels[data.validation.rows]).tolist() == [500] * 10

@@ -12,7 +12,7 @@ from clip_like import clip_files
 from PIL import Image
 
 from recstudy.config import DATASETS
-from recstudy.data import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, PhantomCaptions, Roco, RocoV2, readers, text
+from recstudy.data import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, PhantomCaptions, Roco, RocoV2, text
 from recstudy.data.cache import load
 from recstudy.data.splits import draw
 from recstudy.errors import DataError
@@ -80,9 +80,10 @@ def message(place: Path, expected: str) -> str:
 
 def fails(place: Path, expected: str, **fields) -> None:
     """Both before a run starts, without a look into an image, and when the set is read."""
-    for check in (readers.check, readers.read):
+    reader = config(**fields).reader()
+    for check in (reader.check, reader.read):
         with pytest.raises(DataError, match=message(place, expected)):
-            check(config(**fields), place.parent)
+            check(place.parent)
 
 
 # ------------------------------------------------------------------------------------------------- the official layouts
@@ -170,7 +171,7 @@ def medpix(place: Path) -> None:
 def test_official_splits_are_read(tmp_path, kind, write, second, groups):
     """Images 0 to 3 train, 4 and 5 validate, 6 and 7 test; the brightness of an image is 10 times its number."""
     write(tmp_path / kind(**SMALL).path)
-    decoded = readers.read(kind(**SMALL), tmp_path)
+    decoded = kind(**SMALL).reader().read(tmp_path)
 
     assert np.allclose(brightness(decoded.train_images), [0, 10, 20, 30, 40, 50], atol=2)  # JPEG
     assert np.allclose(brightness(decoded.test_images), [60, 70], atol=2)
@@ -192,7 +193,7 @@ def test_official_splits_are_read(tmp_path, kind, write, second, groups):
 def test_sets_without_splits_are_split_by_group(tmp_path, kind, write, captions, counts):
     """Of 20 images in pairs, but for PEIR Gross; each image keeps its caption."""
     write(tmp_path / kind(**SMALL).path)
-    decoded = readers.read(kind(**SMALL), tmp_path)
+    decoded = kind(**SMALL).reader().read(tmp_path)
     held = decoded.train_held.sum()
 
     assert (len(decoded.train_images) - held, held, len(decoded.test_images)) == counts
@@ -209,7 +210,7 @@ def test_sets_without_splits_are_split_by_group(tmp_path, kind, write, captions,
 
 def test_second_report_of_cov_ctr_is_a_reference(tmp_path):
     cov_ctr(tmp_path / "COV-CTR")
-    decoded = readers.read(CovCtr(**SMALL), tmp_path)
+    decoded = CovCtr(**SMALL).reader().read(tmp_path)
     several = [texts for texts in decoded.train_captions + decoded.test_captions if len(texts) > 1]
 
     assert several == [["Lung 7 is clear.", "A second report."]]
@@ -219,7 +220,7 @@ def test_second_report_of_cov_ctr_is_a_reference(tmp_path):
 def test_the_table_of_a_folder_comes_first(tmp_path):
     """A copy of an official set may come with captions.csv alone, as MedPix does in CI."""
     own_layout(tmp_path)
-    decoded = readers.read(MedPix(path="own", **SMALL), tmp_path)
+    decoded = MedPix(path="own", **SMALL).reader().read(tmp_path)
 
     assert brightness(decoded.train_images) == [0, 10, 20, 30, 40]
     assert decoded.train_groups.tolist() == [0, 0, 1, 2, 2]
@@ -231,17 +232,17 @@ def test_a_missing_set_is_named_with_its_first_file(tmp_path, kind):
     with pytest.raises(
         DataError, match=f"^{re.escape(named.title)} not found under .* \\({named.path} is missing\\). Pass --data"
     ):
-        readers.check(named, tmp_path)
+        named.reader().check(tmp_path)
     (tmp_path / named.path).mkdir()
     with pytest.raises(DataError, match=rf"\({named.path}/[\w/]+\.(csv|txt|jsonl?) is missing\)"):
-        readers.check(named, tmp_path)
+        named.reader().check(tmp_path)
 
 
 # ------------------------------------------------------------------------------------------------- any folder
 
 
 def test_folder_is_read_by_its_table(own):
-    decoded = readers.read(config(), own.parent)
+    decoded = config().reader().read(own.parent)
 
     assert decoded.train_images.shape == (5, 3, 16, 16)
     assert (brightness(decoded.train_images), brightness(decoded.test_images)) == ([0, 10, 20, 30, 40], [50, 60, 70])
@@ -269,7 +270,7 @@ def test_folders_of_images_may_be_links(own, tmp_path):
 def test_split_and_group_may_be_missing(own):
     rows = [{"image": row["image"], "caption": row["caption"]} for row in rows_of_eight()]
     write_table(own / "captions.csv", rows)
-    decoded = readers.read(config(), own.parent)
+    decoded = config().reader().read(own.parent)
 
     assert (len(decoded.train_images), decoded.train_held.sum(), len(decoded.test_images)) == (7, 1, 1)
     assert decoded.train_groups is None
@@ -281,7 +282,7 @@ def test_groups_have_three_names_and_may_be_blank(own):
     rows[0]["patient_id"] = rows[5]["patient_id"] = ""
     write_table(own / "captions.csv", rows)
 
-    assert readers.read(config(), own.parent).train_groups.tolist() == [0, 1, 2, 3, 3]
+    assert config().reader().read(own.parent).train_groups.tolist() == [0, 1, 2, 3, 3]
 
 
 def test_words_and_pairs_are_learned_from_the_training_images_alone(own):
@@ -289,8 +290,8 @@ def test_words_and_pairs_are_learned_from_the_training_images_alone(own):
     rows[3]["caption"], rows[6]["caption"] = "held " * 5, "secret " * 5
     write_table(own / "captions.csv", rows)
 
-    assert readers.read(config(tokenizer="word"), own.parent).tokenizer["contents"] == ["discs.", "image", "shows", "two"]
-    pairs = str(readers.read(config(tokenizer="bpe", vocabulary=400), own.parent).tokenizer)
+    assert config(tokenizer="word").reader().read(own.parent).tokenizer["contents"] == ["discs.", "image", "shows", "two"]
+    pairs = str(config(tokenizer="bpe", vocabulary=400).reader().read(own.parent).tokenizer)
     assert "Ġshows" in pairs
     assert "held" not in pairs
     assert "secret" not in pairs
@@ -299,7 +300,7 @@ def test_words_and_pairs_are_learned_from_the_training_images_alone(own):
 def test_long_captions_are_cut_and_counted(own):
     """24 letters fit 26 tokens; the captions of all other images have 24."""
     edit(own, 1, caption="image 1 shows too many discs.")
-    decoded = readers.read(config(length=26), own.parent)
+    decoded = config(length=26).reader().read(own.parent)
 
     assert decoded.notes == ("1 caption is longer than data.length (26 tokens): cut",)
     assert decoded.train_labels[1, -1] == 2
@@ -309,12 +310,12 @@ def test_long_captions_are_cut_and_counted(own):
 def test_unknown_words_are_told(own):
     """11 of 7 x 5 + 4 words: the numbers, and all of another caption."""
     edit(own, 7, caption="nothing like the others")
-    note = readers.read(config(tokenizer="word"), own.parent).notes[0]
+    note = config(tokenizer="word").reader().read(own.parent).notes[0]
     assert note == "8 of 1,000 ids are used; 28.2 % of the words have none of their own"
 
 
 def test_reports_are_cleaned_on_request(own):
-    assert readers.read(config(clean="report"), own.parent).train_captions[1] == ["image 1 shows two discs ."]
+    assert config(clean="report").reader().read(own.parent).train_captions[1] == ["image 1 shows two discs ."]
 
 
 # ------------------------------------------------------------------------------------------------- in the cache
@@ -322,7 +323,7 @@ def test_reports_are_cleaned_on_request(own):
 
 def test_cache_gives_labels_captions_and_tokenizer(own, cache):
     data = load(config(tokenizer="word"), own.parent)
-    decoded = readers.read(config(tokenizer="word"), own.parent)
+    decoded = config(tokenizer="word").reader().read(own.parent)
 
     assert (data.train.rows.tolist(), data.validation.rows.tolist(), data.test.rows.tolist()) == ([0, 1, 2], [3, 4], [0, 1, 2])
     assert np.array_equal(data.train.labels, decoded.train_labels)
@@ -409,7 +410,7 @@ def test_an_empty_caption_is_refused_or_left_out(own):
         own,
         "PLACE/captions.csv, line 4: no caption. Write one, remove the row, or go on without such images with --allow-missing.",
     )
-    decoded = readers.read(config(allow_missing=True), own.parent)
+    decoded = config(allow_missing=True).reader().read(own.parent)
     assert brightness(decoded.train_images) == [0, 10, 30, 40]
     assert decoded.notes == ("1 image is without a caption: left out",)
 
@@ -417,8 +418,8 @@ def test_an_empty_caption_is_refused_or_left_out(own):
 def test_a_caption_of_which_nothing_is_left_is_refused_or_left_out(own):
     edit(own, 2, caption="12mm xxxx")
     with pytest.raises(DataError, match=r"line 4: nothing is left of the caption with data.clean 'report'. Write one"):
-        readers.read(config(clean="report"), own.parent)
-    decoded = readers.read(config(clean="report", allow_missing=True), own.parent)
+        config(clean="report").reader().read(own.parent)
+    decoded = config(clean="report", allow_missing=True).reader().read(own.parent)
     assert decoded.notes == ("1 image is without a caption once it is cleaned: left out",)
     assert (len(decoded.train_images), decoded.train_groups.tolist()) == (4, [0, 0, 1, 1])
 
@@ -438,8 +439,8 @@ def test_a_missing_image_is_refused_or_left_out(own):
     )
     (own / "images/i3.png").unlink()
     with pytest.raises(DataError, match=r"2 of 8 images are missing, the first is images/i1.png .* without them with --allow"):
-        readers.check(config(), own.parent)
-    decoded = readers.read(config(allow_missing=True), own.parent)
+        config().reader().check(own.parent)
+    decoded = config(allow_missing=True).reader().read(own.parent)
     assert brightness(decoded.train_images) == [0, 20, 40]
     assert decoded.notes == ("2 images are named in a table and missing: left out",)
 
@@ -449,8 +450,8 @@ def test_an_image_that_cannot_be_decoded_is_refused_or_left_out(own):
     with pytest.raises(
         DataError, match=r"i1.png cannot be read as an image \(.*\). Replace or remove it. captions.csv, line 3 names it; --allow"
     ):
-        readers.read(config(), own.parent)
-    decoded = readers.read(config(allow_missing=True), own.parent)
+        config().reader().read(own.parent)
+    decoded = config(allow_missing=True).reader().read(own.parent)
     assert (brightness(decoded.train_images), decoded.train_held.tolist()) == ([0, 20, 30, 40], [False, False, True, True])
     assert decoded.train_captions[1] == ["image 2 shows two discs."]
     assert decoded.notes == ("1 image is not readable: left out",)
@@ -463,7 +464,7 @@ def test_a_split_without_readable_images_is_refused(own):
     with pytest.raises(
         DataError, match=r"own has no images for the split 'test': none of its 3 images can be used. Give it some"
     ):
-        readers.read(config(allow_missing=True), own.parent)
+        config(allow_missing=True).reader().read(own.parent)
 
 
 def test_splits_that_are_none_are_refused(own):
@@ -504,7 +505,7 @@ def test_a_broken_table_is_named_with_its_line(tmp_path):
     with pytest.raises(
         DataError, match=r"validation/radiology/captions.txt, line 4: must be 2 cells with a tab between, but got 1"
     ):
-        readers.check(Roco(**SMALL), tmp_path)
+        Roco(**SMALL).reader().check(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -522,21 +523,21 @@ def test_a_broken_line_of_medpix_is_named(tmp_path, line, expected):
     file = tmp_path / "medpix2/splitted_dataset/descriptions_dev.jsonl"
     file.write_text(file.read_text().split("\n")[0] + "\n" + line + "\n")
     with pytest.raises(DataError, match=expected):
-        readers.check(MedPix(**SMALL), tmp_path)
+        MedPix(**SMALL).reader().check(tmp_path)
 
 
 def test_a_key_that_is_there_twice_is_refused(tmp_path):
     peir_gross(tmp_path / "peir_gross")
     (tmp_path / "peir_gross/peir_gross_captions.json").write_text('{"00001.jpg": "a", "00001.jpg": "b"}')
     with pytest.raises(DataError, match=r"peir_gross_captions.json, key '00001.jpg': names 'images/00001.jpg' again, which key"):
-        readers.check(PeirGross(**SMALL), tmp_path)
+        PeirGross(**SMALL).reader().check(tmp_path)
 
 
 def test_a_table_without_rows_is_refused(tmp_path):
     peir_gross(tmp_path / "peir_gross")
     (tmp_path / "peir_gross/peir_gross_captions.json").write_text("{}")
     with pytest.raises(DataError, match=r"peir_gross_captions.json has no rows"):
-        readers.check(PeirGross(**SMALL), tmp_path)
+        PeirGross(**SMALL).reader().check(tmp_path)
 
 
 # ------------------------------------------------------------------------------------------------- splits, real data
@@ -553,10 +554,9 @@ def test_drawn_splits_are_whole_groups_in_their_shares():
     assert not np.array_equal(splits, draw(groups, 0.1, 0.2, seed=5))
 
 
-def test_every_captioned_set_has_a_reader():
+def test_captioned_sets():
     captioned = {name for name, kind in DATASETS.items() if "tokenizer" in kind.model_fields}
     assert captioned == {"captions", "roco", "rocov2", "cov_ctr", "mm_retinal", "peir_gross", "medpix", "phantom_captions"}
-    assert captioned <= set(readers.DECODERS)
 
 
 def real(folder: Path, name: str) -> Path:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recstudy.config import DATASETS, configure
-from recstudy.data import FINDINGS, PhantomXray, phantom
+from recstudy.data import FINDINGS, PhantomXray
+from recstudy.data import phantom_cases as phantom
 from recstudy.data.cache import load
 from recstudy.data.phantom_drawing import SIGNS
 from recstudy.errors import ConfigError
@@ -19,13 +20,13 @@ ALONE = phantom.Cases._make(part[:60] for part in CASES)
 
 
 def read(tmp_path, **fields):
-    return phantom.draw_set(PhantomXray(**fields), tmp_path)
+    return phantom.draw_set(PhantomXray(**fields))
 
 
 def test_images_are_the_same_bytes_everywhere(tmp_path):
     decoded = read(tmp_path)
     digest = hashlib.sha256(decoded.train_images.tobytes() + decoded.test_images.tobytes()).hexdigest()
-    assert digest[:16] == "cbb658bb5ef46cbd"  # changed on purpose? Then raise phantom.DRAWING too
+    assert digest[:16] == "cbb658bb5ef46cbd"  # changed on purpose? Then raise phantom_cases.DRAWING too
 
 
 def test_set_says_what_it_is(tmp_path):

@@ -10,9 +10,11 @@ import pytest
 from PIL import Image
 from torchvision import datasets
 
-from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, Mnist, readers
+from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, Mnist
+from recstudy.data.cache import load
+from recstudy.data.cifar import Cifar10Reader, Cifar100Reader
 from recstudy.data.images import decode
-from recstudy.errors import ConfigError, DataError
+from recstudy.errors import DataError
 
 
 def real(path: str) -> Path:
@@ -43,23 +45,23 @@ def pets(**fields) -> ImageFolder:
 
 
 def test_digits_are_split_once_with_classes_in_proportion(tmp_path):
-    digits = readers.read(Digits(), tmp_path)
+    digits = Digits().reader().read(tmp_path)
 
     assert digits.train_images.shape == (1437, 1, 8, 8)
     assert digits.test_images.shape == (360, 1, 8, 8)
     assert (digits.train_images.min(), digits.train_images.max()) == (0, 255)
     assert digits.train_labels.dtype == np.int64
     assert set(np.bincount(digits.test_labels)) <= {35, 36, 37}
-    again = readers.read(Digits(validation=0.2, split_seed=7), tmp_path)
+    again = Digits(validation=0.2, split_seed=7).reader().read(tmp_path)
     assert np.array_equal(again.test_images, digits.test_images)
 
 
 def test_digits_values_are_sixteenths_of_255(tmp_path):
-    assert np.array_equal(np.unique(readers.read(Digits(), tmp_path).train_images), np.round(np.arange(17) * 255 / 16))
+    assert np.array_equal(np.unique(Digits().reader().read(tmp_path).train_images), np.round(np.arange(17) * 255 / 16))
 
 
 def test_image_folder_labels_follow_the_sorted_class_names(cats_and_dogs):
-    decoded = readers.read(pets(), cats_and_dogs)
+    decoded = pets().reader().read(cats_and_dogs)
 
     assert decoded.train_images.shape == (6, 1, 8, 8)
     assert decoded.train_labels.tolist() == [0, 0, 0, 1, 1, 1]
@@ -68,7 +70,7 @@ def test_image_folder_labels_follow_the_sorted_class_names(cats_and_dogs):
 
 
 def test_image_folder_reads_rgb_or_gray_whatever_the_files_hold(cats_and_dogs):
-    assert readers.read(pets(channels=3), cats_and_dogs).train_images.shape == (6, 3, 8, 8)
+    assert pets(channels=3).reader().read(cats_and_dogs).train_images.shape == (6, 3, 8, 8)
 
 
 def test_wide_image_is_resized_by_its_shorter_side_and_cut_in_the_centre(cats_and_dogs):
@@ -77,7 +79,7 @@ def test_wide_image_is_resized_by_its_shorter_side_and_cut_in_the_centre(cats_an
     wide[:, 16:] = 255
     paint(cats_and_dogs / "pets/train/cat/0.png", wide)
 
-    image = readers.read(pets(), cats_and_dogs).train_images[0, 0]
+    image = pets().reader().read(cats_and_dogs).train_images[0, 0]
 
     assert np.all(image[:, :3] == 0)
     assert np.all(image[:, 5:] == 255)
@@ -99,49 +101,49 @@ def test_undecodable_image_is_named(cats_and_dogs):
     file = cats_and_dogs / "pets/train/dog/1.png"
     file.write_bytes(file.read_bytes()[:40])
     with pytest.raises(DataError, match=r"dog/1\.png cannot be read as an image .*Replace or remove it"):
-        readers.read(pets(), cats_and_dogs)
+        pets().reader().read(cats_and_dogs)
 
 
 def test_file_that_is_no_image_is_named(cats_and_dogs):
     (cats_and_dogs / "pets/test/cat/notes.txt").write_text("meow")
     with pytest.raises(DataError, match=r"cat/notes\.txt cannot be read as an image"):
-        readers.read(pets(), cats_and_dogs)
+        pets().reader().read(cats_and_dogs)
 
 
 def test_hidden_files_are_no_images(cats_and_dogs):
     (cats_and_dogs / "pets/train/cat/.DS_Store").write_text("")
-    assert len(readers.read(pets(), cats_and_dogs).train_images) == 6
+    assert len(pets().reader().read(cats_and_dogs).train_images) == 6
 
 
 def test_sixteen_bit_image_is_refused(cats_and_dogs):
     Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(cats_and_dogs / "pets/train/cat/0.png")
     with pytest.raises(DataError, match=r"cat/0\.png has more than 8 bits a channel \(mode I;16\). Save it with 8"):
-        readers.read(pets(), cats_and_dogs)
+        pets().reader().read(cats_and_dogs)
 
 
 def test_wrong_class_count_is_told(cats_and_dogs):
     with pytest.raises(DataError, match=r"pets/train has 2 class folders, but data.class_count is 3. Set it to 2"):
-        readers.check(pets(class_count=3), cats_and_dogs)
+        pets(class_count=3).reader().check(cats_and_dogs)
 
 
 def test_class_of_one_part_only_is_named(cats_and_dogs):
     shutil.rmtree(cats_and_dogs / "pets/test/cat")
     with pytest.raises(DataError, match=r"pets/test/cat is missing: class 'cat' is in train only"):
-        readers.check(pets(), cats_and_dogs)
+        pets().reader().check(cats_and_dogs)
 
 
 def test_empty_class_is_named(cats_and_dogs):
     shutil.rmtree(cats_and_dogs / "pets/test/cat")
     (cats_and_dogs / "pets/test/cat").mkdir()
     with pytest.raises(DataError, match=r"pets/test/cat is empty"):
-        readers.check(pets(), cats_and_dogs)
+        pets().reader().check(cats_and_dogs)
 
 
 def test_missing_image_folder_is_not_offered_for_download(tmp_path):
     with pytest.raises(
         DataError, match=r"pets not found under .* \(pets/train is missing\). Pass --data DIR or set RECSTUDY_DATA.$"
     ):
-        readers.check(pets(), tmp_path, download=True)
+        load(pets(), tmp_path, download=True)
 
 
 @pytest.mark.parametrize(
@@ -155,43 +157,34 @@ def test_missing_image_folder_is_not_offered_for_download(tmp_path):
 def test_missing_official_set_says_what_where_and_how(tmp_path, config, message):
     fix = r". Pass --data DIR, set RECSTUDY_DATA, or add --download.$"
     with pytest.raises(DataError, match=message.replace("DIR", str(tmp_path)) + fix):
-        readers.check(config, tmp_path)
-    readers.check(config, tmp_path, download=True)
+        config.reader().check(tmp_path)
 
 
 def test_one_missing_file_is_named(tmp_path):
     (tmp_path / "cifar-100-python").mkdir()
     (tmp_path / "cifar-100-python/train").touch()
     with pytest.raises(DataError, match=r"\(cifar-100-python/test is missing\)"):
-        readers.read(Cifar100(), tmp_path)
+        Cifar100().reader().read(tmp_path)
 
 
 def test_digits_need_no_folder(tmp_path):
-    readers.check(Digits(), tmp_path / "nowhere")
+    Digits().reader().check(tmp_path / "nowhere")
 
 
 def test_failed_download_is_one_line(tmp_path, monkeypatch):
-    def unreachable(config):
-        def download(*args, **kwargs):
-            raise URLError("no route to host\nat all")
+    def download(*args, **kwargs):
+        raise URLError("no route to host\nat all")
 
-        return download
-
-    monkeypatch.setattr(readers, "_torchvision", unreachable)
+    monkeypatch.setattr(datasets, "MNIST", download)
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DataError, match=r"cannot download MNIST into .*no route to host. Unpack it there yourself"):
-        readers.read(Mnist(), tmp_path, download=True)
+        load(Mnist(), tmp_path, download=True)
 
 
-def test_set_without_a_reader_lists_the_known_ones(tmp_path):
-    config = Digits.model_construct(name="digitz")
-    with pytest.raises(ConfigError, match=r"no reader of the data set 'digitz'.*Did you mean 'digits'"):
-        readers.read(config, tmp_path)
-
-
-@pytest.mark.parametrize(("name", "kind"), [("cifar10", datasets.CIFAR10), ("cifar100", datasets.CIFAR100)])
-def test_official_md5s_are_those_of_torchvision(name, kind):
+@pytest.mark.parametrize(("reader", "kind"), [(Cifar10Reader, datasets.CIFAR10), (Cifar100Reader, datasets.CIFAR100)])
+def test_official_md5s_are_those_of_torchvision(reader, kind):
     files = dict(kind.train_list + kind.test_list) | {kind.meta["filename"]: kind.meta["md5"]}
-    assert readers.OFFICIAL[name] == (kind.base_folder, files)
+    assert reader.official == {f"{kind.base_folder}/{name}": md5 for name, md5 in files.items()}
 
 
 def test_cifar100_labels_are_the_fine_ones(tmp_path, monkeypatch):
@@ -208,12 +201,12 @@ def test_cifar100_labels_are_the_fine_ones(tmp_path, monkeypatch):
     for name, content in contents.items():
         (folder / name).write_bytes(pickle.dumps(content))
         md5s[name] = hashlib.md5((folder / name).read_bytes()).hexdigest()
-    monkeypatch.setitem(readers.OFFICIAL, "cifar100", ("cifar-100-python", md5s))
+    monkeypatch.setattr(Cifar100Reader, "official", {f"cifar-100-python/{name}": md5 for name, md5 in md5s.items()})
     monkeypatch.setattr(datasets.CIFAR100, "train_list", [["train", md5s["train"]]])
     monkeypatch.setattr(datasets.CIFAR100, "test_list", [["test", md5s["test"]]])
     monkeypatch.setattr(datasets.CIFAR100, "meta", {**datasets.CIFAR100.meta, "md5": md5s["meta"]})
 
-    decoded = readers.read(Cifar100(), tmp_path)
+    decoded = Cifar100().reader().read(tmp_path)
 
     assert decoded.train_labels.tolist() == [41, 7]
     assert decoded.test_labels.tolist() == [99]
@@ -221,7 +214,7 @@ def test_cifar100_labels_are_the_fine_ones(tmp_path, monkeypatch):
 
 
 def test_real_mnist():
-    decoded = readers.read(Mnist(), real("MNIST"))
+    decoded = Mnist().reader().read(real("MNIST"))
 
     assert decoded.train_images.shape == (60_000, 1, 28, 28)
     assert decoded.test_images.shape == (10_000, 1, 28, 28)
@@ -229,7 +222,7 @@ def test_real_mnist():
 
 
 def test_real_cifar10():
-    decoded = readers.read(Cifar10(), real("cifar-10-batches-py"))
+    decoded = Cifar10().reader().read(real("cifar-10-batches-py"))
 
     assert decoded.train_images.shape == (50_000, 3, 32, 32)
     assert decoded.train_images.flags.c_contiguous
@@ -253,12 +246,12 @@ def test_one_flipped_bit_names_the_file(tmp_path, config, below, file):
     with pytest.raises(
         DataError, match=rf"{file} is damaged: its md5 .*{config.title}. Delete it and unpack or download it again"
     ):
-        readers.read(config, tmp_path)
+        config.reader().read(tmp_path)
 
 
 def test_real_subset_of_cifar100_as_an_image_folder():
     config = ImageFolder(path="cifar100_subset", class_count=100)
-    decoded = readers.read(config, real("cifar100_subset"))
+    decoded = config.reader().read(real("cifar100_subset"))
 
     assert decoded.train_images.shape == (10_000, 3, 32, 32)
     assert decoded.test_images.shape == (2_500, 3, 32, 32)

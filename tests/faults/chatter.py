@@ -13,13 +13,13 @@ from ray import tune
 from rich.console import Console
 from tiny import study
 
-from recstudy.records import Results, RunFolder
-from recstudy.study.driver import run_study
+from recstudy.cluster.driver import run_study
+from recstudy.cluster.sweep import Where
+from recstudy.cluster.view import View
+from recstudy.cluster.worker import throttled
+from recstudy.records import Attempt, Results, RunFolder, write_json
 from recstudy.study.study import Run, make_plan
-from recstudy.study.sweep import Where
-from recstudy.study.view import View
 from recstudy.train.trial import Trial
-from recstudy.train.worker import throttled
 
 SECONDS, EPOCHS = 10, 10**9
 
@@ -28,10 +28,13 @@ def chatter(settings: dict[str, Trial]) -> None:
     trial = settings["trial"]
     folder = RunFolder(Path(trial.folder))
     folder.path.mkdir()
-    folder.begin({"started": "now"})
+    folder.begin(Attempt(started="now"))
     talks = trial.config["model"]["latent_steps"] == 1 and trial.config["train"]["supervision_steps"] == 1
     told = talk() if talks else time.sleep(1)
-    folder.finish({"status": "done", "metrics": {}, "cost": {}, "attempts": 1, "provenance": {"told": told, "end": time.time()}})
+    write_json(
+        folder.result,
+        {"status": "done", "metrics": {}, "cost": {}, "attempts": 1, "provenance": {"told": told, "end": time.time()}},
+    )
     tune.report({"status": "done", "score": 0.0})
 
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 HOLD = """
 import pathlib, sys, time
-from recstudy import locks
+from recstudy.records import locks
 locks.BEAT = 0.1
 with locks.locked(pathlib.Path(sys.argv[1]), "process 7 on moon"):
     print("held", flush=True)

@@ -188,7 +188,7 @@ def test_21_the_records_say_which_code_made_which_attempt(shell):
     shell.environment = {"PYTHONPATH": str(code)}
     chosen, commits = ("--only", "latent_steps=1, supervision_steps=1", "--set", "train.epochs=150"), []
     for change in ("", "# changed\n"):
-        with open(code / "recstudy/registry.py", "a") as file:
+        with open(code / "recstudy/terminal.py", "a") as file:
             file.write(change)
         git(code, "init", "-q")
         git(code, "add", ".")
@@ -201,8 +201,8 @@ def test_21_the_records_say_which_code_made_which_attempt(shell):
     shell.run(*chosen)
 
     for attempts in shell.lines("attempts.jsonl").values():
-        assert [(attempt["commit"], attempt["dirty"]) for attempt in attempts] == [(commit, False) for commit in commits]
-    assert all(result["provenance"]["commits"] == commits for result in shell.records().values())
+        assert [attempt["recstudy"] for attempt in attempts] == commits
+    assert all(result["provenance"]["recstudy"] == ", then ".join(commits) for result in shell.records().values())
     assert commits[-1] in shell.page()
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.metrics import java
-from recstudy.metrics.captions import NAMES, caption_scores
+from recstudy.metrics import Answers, java, measured
+from recstudy.metrics.coco import cut
 from recstudy.metrics.java import meteor, penn_treebank
 from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.penn_treebank import APPROXIMATION, PUNCTUATION, STANFORD, approximate
+from recstudy.metrics.registry import of_task
 
 FIXTURES = [Path(os.environ.get("RECSTUDY_DATA", "data")), Path(__file__).parents[3] / "shared/data"]
 HOSTILE = [
@@ -27,7 +28,12 @@ HOSTILE = [
     "\x00nul",
     "ends",
 ]
+NAMES = [name for name in of_task("caption") if name != "rate_score"]
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
+
+
+def caption_scores(written, references):
+    return measured(Answers("caption", written=written, references=references), NAMES)
 
 
 @pytest.fixture
@@ -66,13 +72,14 @@ def test_the_thousand_captions_of_the_coco_demo_give_the_published_scores(fixtur
         for name in ("coco_fakecap_references.json", "coco_fakecap_candidates.json", "expected.json")
     )
 
-    scores = caption_scores([candidates[image][0] for image in references], list(references.values()))
+    written, told = [candidates[image][0] for image in references], list(references.values())
+    scores = caption_scores(written, told)
 
     published = expected["coco_fakecap"]["published_by_coco_caption_demo_3_decimals"]
     ours = {name: round(value, 3) for name, value in scores.values.items()}
     assert ours.pop("avg_bleu") == 0.363  # the mean of the four, which the demo does not print
     assert ours == {name.lower(): value for name, value in published.items() if name != "SPICE"}
-    assert (scores.missing, scores.tokenizer, scores.notes) == ({}, STANFORD, ())
+    assert (scores.unavailable, cut(written, told).tokenizer, cut(written, told).notes) == ({}, STANFORD, ())
     assert java_children() == []
 
 
@@ -85,7 +92,7 @@ def test_published_toys(fixtures, no_java, toy):
     for name, value in scores.values.items() - {("avg_bleu", scores.values["avg_bleu"])}:
         published = next(case["expected"][known] for known in case["expected"] if known.lower() == name)
         assert value == pytest.approx(published, rel=1e-5)
-    assert ("cider" in scores.missing) == (len(case["candidates"]) == 1)
+    assert ("cider" in scores.unavailable) == (len(case["candidates"]) == 1)
 
 
 def test_bleu_by_hand(no_java):
@@ -132,31 +139,32 @@ def test_without_java_meteor_is_missing_and_the_tokenizer_is_named(no_java):
     scores = caption_scores(["an opacity", "no finding"], [["an opacity"], ["no finding."]])
 
     assert "meteor" not in scores.values
-    assert scores.missing == {"meteor": "Java is not installed (no `java` on the PATH)"}
-    assert scores.tokenizer == APPROXIMATION
-    assert "approximation" in scores.notes[0]
+    assert scores.unavailable == {"meteor": "Java is not installed (no `java` on the PATH)"}
+    assert cut(["a"], [["b"]]).tokenizer == APPROXIMATION
+    assert "approximation" in cut(["a"], [["b"]]).notes[0]
 
 
 def test_cider_of_one_image_is_undefined(no_java):
-    assert "undefined for one image" in caption_scores(["a"], [["a"]]).missing["cider"]
+    assert "undefined for one image" in caption_scores(["a"], [["a"]]).unavailable["cider"]
 
 
 def test_hostile_captions_are_scored(no_java):
     scores = caption_scores(HOSTILE, [["a reference of it"]] * len(HOSTILE))
 
     assert all(0 <= value <= 1 for value in scores.values.values())
-    assert scores.notes[1] == "3 of 10 generated captions have no word"
+    assert cut(HOSTILE, [["a reference of it"]] * len(HOSTILE)).notes[1] == "3 of 10 generated captions have no word"
 
 
 def test_images_without_a_reference_are_left_out(no_java):
     alone = caption_scores(["a b", "c d"], [["a b"], ["c e"]])
-    among = caption_scores(["a b", "x", "c d", "y"], [["a b", ""], [], ["c e"], [" ."]])
+    some = ["a b", "x", "c d", "y"], [["a b", ""], [], ["c e"], [" ."]]
+    among = caption_scores(*some)
 
     assert among.values == alone.values
-    assert among.notes[1] == "2 of 4 images have no reference caption and are left out"
-    assert caption_scores(["a"], [[]]).values == {}
-    with pytest.raises(ValueError, match="2 hypotheses for 1 images"):
-        caption_scores(["a", "b"], [["a"]])
+    assert cut(*some).notes[1] == "2 of 4 images have no reference caption and are left out"
+    assert caption_scores(["a"], [[]]) == ({}, (), dict.fromkeys(NAMES, "no image has a reference caption"))
+    with pytest.raises(ValueError, match="2 captions for 1 images"):
+        cut(["a", "b"], [["a"]])
 
 
 @needs_java
@@ -171,7 +179,7 @@ def test_ten_thousand_captions_take_less_than_a_minute():
     scores = caption_scores(texts[:10_000], [[text] for text in texts[10_000:]])
 
     assert time.perf_counter() - started < 60
-    assert (scores.missing, set(scores.values)) == ({}, set(NAMES))
+    assert (scores.unavailable, set(scores.values)) == ({}, set(NAMES))
     assert java_children() == []
 
 
@@ -218,8 +226,8 @@ def test_a_jar_that_cannot_be_used_is_the_reason(monkeypatch, tmp_path, damage):
     scores = caption_scores(["a b", "c"], [["a b"], ["c"]])
 
     said = {"missing": "meteor/meteor-1.5.jar is missing from the package pycocoevalcap", "damaged": "corrupt jarfile"}
-    assert said[damage] in scores.missing["meteor"]
-    assert scores.tokenizer == APPROXIMATION
+    assert said[damage] in scores.unavailable["meteor"]
+    assert cut(["a b"], [["a b"]]).tokenizer == APPROXIMATION
     assert scores.values["bleu_1"] == pytest.approx(1)
     assert java_children() == []
 

@@ -1,14 +1,19 @@
 import math
 
+import numpy as np
 import pytest
-import torch
 
-from recstudy.metrics.multilabel import auroc, multilabel
-from recstudy.metrics.task import measures, score
+from recstudy.metrics import METRICS, Answers, measured
+from recstudy.metrics.registry import score, selecting
 
 # Three classes, five images. A: known everywhere; B: one label unknown; C: no positive image.
-LABELS = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, -1, 0]])
-LOGITS = torch.tensor([[3.0, 3.0, 0.0], [1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 0.0], [-1.0, 9.0, 0.0]])
+LABELS = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, -1, 0]])
+LOGITS = np.array([[3.0, 3.0, 0.0], [1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 0.0], [-1.0, 9.0, 0.0]])
+
+
+def answers(logits, labels, names="ABC") -> Answers:
+    labels = np.asarray(labels)
+    return Answers("multilabel", np.asarray(logits, float), labels, tuple(names)[: labels.shape[1]])
 
 
 def test_auroc_and_average_precision_by_hand():
@@ -16,9 +21,9 @@ def test_auroc_and_average_precision_by_hand():
 
     Average precision of A: hits at ranks 1 and 3: (1 + 2/3)/2; of B: ranks 1 and 3 of four.
     """
-    metrics, undefined = multilabel(LOGITS, LABELS, ["A", "B", "C"])
+    metrics, undefined, unavailable = measured(answers(LOGITS, LABELS))
 
-    assert undefined == ["C"]
+    assert (undefined, unavailable) == (("C",), {})
     assert metrics["auroc.A"] == pytest.approx(100 * 5 / 6)
     assert metrics["auroc.B"] == pytest.approx(75)
     assert metrics["auroc"] == pytest.approx((100 * 5 / 6 + 75) / 2)
@@ -27,22 +32,24 @@ def test_auroc_and_average_precision_by_hand():
 
 
 def test_nll_is_over_known_labels():
-    metrics, _ = multilabel(torch.zeros(2, 2), torch.tensor([[1, 0], [-1, 1]]), ["A", "B"])
-
-    assert metrics["nll"] == pytest.approx(math.log(2))
+    assert METRICS["nll"](answers(np.zeros((2, 2)), [[1, 0], [-1, 1]])) == pytest.approx(math.log(2))
 
 
 def test_ties_count_half():
-    assert auroc(torch.zeros(4, 1), torch.tensor([[1], [0], [1], [0]])) == 50
+    assert score("auroc", answers(np.zeros((4, 1)), [[1], [0], [1], [0]])) == 50
 
 
 def test_nothing_defined_is_no_number():
-    assert math.isnan(auroc(torch.zeros(2, 1), torch.tensor([[0], [0]])))
-    assert multilabel(torch.zeros(2, 1), torch.tensor([[-1], [-1]]), ["A"]) == ({}, ["A"])
+    assert math.isnan(score("auroc", answers(np.zeros((2, 1)), [[0], [0]])))
+    nothing = measured(answers(np.zeros((2, 1)), [[-1], [-1]]))
+    assert nothing == ({}, ("A",), {"nll": "it is nan on this test split"})
 
 
 def test_a_task_has_one_score():
-    assert score("multilabel", LOGITS, LABELS) == pytest.approx((100 * 5 / 6 + 75) / 2)
-    assert score("multiclass", torch.eye(4), torch.tensor([0, 1, 2, 0])) == 75
-    assert measures("multilabel", LOGITS, LABELS, ["A", "B", "C"])["undefined"] == ["C"]
-    assert "undefined" not in measures("multiclass", torch.eye(4), torch.tensor([0, 1, 2, 0]), ["a"] * 4)
+    assert [selecting(task) for task in ("multiclass", "multilabel", "caption")] == ["top1_accuracy", "auroc", "token_accuracy"]
+    assert score("auroc", answers(LOGITS, LABELS)) == pytest.approx((100 * 5 / 6 + 75) / 2)
+    assert score("top1_accuracy", Answers("multiclass", np.eye(4), np.array([0, 1, 2, 0]))) == 75
+
+
+def test_a_class_has_a_probability_by_itself():
+    assert answers([[0.0, math.log(3)]], [[1, 0]]).probabilities.tolist() == [[0.5, pytest.approx(0.75)]]

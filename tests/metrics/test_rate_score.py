@@ -4,10 +4,10 @@ from itertools import product
 import pytest
 import torch
 
+from recstudy.metrics import Answers, measured
 from recstudy.metrics.entities import TYPES, Entities, entity_spans
 from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.rate_score import RateModels, agreement, given_models, rate_score, rate_scores, read_weights
-from recstudy.train.captioning import rated
 
 EAST, NORTH, BETWEEN = [2.0, 0.0], [0.0, 3.0], [3.0, 4.0]  # cosines: 0, 0.6 and 0.8
 WEIGHTS = dict.fromkeys(product(TYPES, TYPES), 0.0) | {
@@ -84,9 +84,9 @@ def test_the_models_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch)
         given_models()
     monkeypatch.setenv("RECSTUDY_RATESCORE", str(tmp_path))
     assert given_models() == RateModels(tmp_path / "entities", tmp_path / "meanings", tmp_path / "weights.json")
-    lacking = rated(["a disc"], [["a ring"]])
-    assert (lacking.values, lacking.tokenizer, list(lacking.missing)) == ({}, "", ["rate_score"])
-    assert lacking.missing["rate_score"].startswith(f"the weights {tmp_path}/weights.json cannot be read")
+    lacking = measured(Answers("caption", written=["a disc"], references=[["a ring"]]), ["rate_score"])
+    assert lacking.values == {}
+    assert lacking.unavailable["rate_score"].startswith(f"the weights {tmp_path}/weights.json cannot be read")
 
 
 def test_the_whole_way_with_two_tiny_models(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 
 from recstudy.config import RunConfig
 from recstudy.data import Cifar10, ImageFolder
-from recstudy.metrics.memory import training_memory
 from recstudy.models import CNN, HRM, TRM, HRMImage, ViT, ViTRM
+from recstudy.models.memory import training_memory
 
 STEP = Path(__file__).parents[2] / "studies" / "bench" / "memory.py"
 GRID = ImageFolder(path="grids", class_count=10, size=30, channels=1)

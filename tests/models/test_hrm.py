@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from recstudy.config import DataConfig, RunConfig, Shape
-from recstudy.metrics.cost import cost
 from recstudy.models import HRM
+from recstudy.models.cost import cost
 from recstudy.models.networks.hrm import HRMCore
 from recstudy.models.networks.layers import PostNorm, SwiGLU
 from recstudy.models.networks.recursion import hierarchy

@@ -6,8 +6,8 @@ from torch import nn
 
 from recstudy.config import RunConfig
 from recstudy.data import Cifar10, Cifar100, Mnist
-from recstudy.metrics.cost import cost
 from recstudy.models import CNN, HRMImage
+from recstudy.models.cost import cost
 from recstudy.models.networks.hrm_image import HRMImageNetwork
 from recstudy.models.networks.layers import GEGLU, Rotary, truncated_normal
 from recstudy.models.networks.recursion import hierarchy

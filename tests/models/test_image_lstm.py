@@ -21,7 +21,7 @@ def test_counts_to_the_digit(image, params):
     with torch.device("meta"):
         network = model.build((3, 224, 224), 260)
 
-    assert sum(weight.numel() for weight in network.parameters()) == params == sum(model.counts((3, 224, 224), 260).values())
+    assert sum(weight.numel() for weight in network.parameters()) == params
     assert model.frozen_params == 11_176_512
 
 

@@ -9,8 +9,8 @@ from test_hrm import tiny
 from recstudy.config import RunConfig
 from recstudy.data import Digits, PhantomXray
 from recstudy.errors import ConfigError
-from recstudy.metrics.cost import cost
 from recstudy.models import HRM, TRM
+from recstudy.models.cost import cost
 from recstudy.train.loop import detached
 
 XRAY = PhantomXray(size=224)

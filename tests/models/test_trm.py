@@ -4,8 +4,8 @@ from test_hrm import SHAPE, Grid
 from torch import nn
 
 from recstudy.config import RunConfig
-from recstudy.metrics.cost import cost
 from recstudy.models import TRM
+from recstudy.models.cost import cost
 from recstudy.models.networks.layers import TokenMix
 
 
@@ -32,7 +32,7 @@ class Halve(nn.Module):
 def test_counts_to_the_digit(model, side, params):
     data = Grid(side=side)
 
-    assert cost(RunConfig(data=data, model=model)).params == params == sum(model.counts(data.shape, 10).values())
+    assert cost(RunConfig(data=data, model=model)).params == params
 
 
 def test_cycle_refines_z_steps_times_then_y_once():

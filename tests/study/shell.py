@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from recstudy.files import read_lines
-from recstudy.mirror import scratch
+from recstudy.records.files import read_lines
+from recstudy.records.mirror import scratch
 
 TINY = Path(__file__).with_name("tiny.py")
 

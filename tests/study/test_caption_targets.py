@@ -8,9 +8,10 @@ import pytest
 
 from recstudy import Search, Study
 from recstudy.analysis import LearningCurves, Table
+from recstudy.analysis.cells import TableData
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.cells import TableData, table_data
-from recstudy.analysis.tables.settings import settings_text, settings_title
+from recstudy.analysis.tables.labels import settings_text, settings_title
+from recstudy.analysis.tables.table import table_data
 from recstudy.records import Results
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan

@@ -2,22 +2,24 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny
 
-from recstudy import Place, RunConfig, Study, TrainConfig, grid
-from recstudy.cli import main
+from recstudy import Place, RunConfig, Study, TrainConfig, Variant, grid
+from recstudy.cli import exit_code, main
+from recstudy.cluster import connection
 from recstudy.data import Cifar10, Digits, Mnist
 from recstudy.models import ViTRM
-from recstudy.records import Results
-from recstudy.study import cluster
+from recstudy.records import Results, write_json
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
 
@@ -45,7 +47,9 @@ GOLDEN = {
     ): "ConfigError: place: trainer 'inline' runs one worker; use 'train' or 'auto' for several",
     ("--seeds", "0"): "ConfigError: --seeds must be at least 1, but got 0",
     ("--set", "seed=7"): "ConfigError: seed is not a field to set: --seeds N runs seeds 0 to N-1",
-    ("--address", "nonsense"): "ConfigError: --address must be auto, HOST:PORT or ray://HOST:PORT, but got 'nonsense'",
+    ("--address", "nonsense"): "ConfigError: --address must be auto or HOST:PORT, but got 'nonsense'",
+    ("--address", "ray://head:10001"): "ConfigError: --address ray://head:10001: a study is driven from within its cluster. From "
+    "outside, submit it as a job: ray job submit --address http://head:8265 --working-dir . -- python STUDY.py --address auto",
 }
 
 
@@ -55,6 +59,36 @@ def ends_with(capsys, code: int, *arguments: str, study: Study = tiny.study) -> 
         main(study, arguments)
     output = capsys.readouterr()
     return output.err.strip() if code else output.out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": "../../evil"}, "ConfigError: a study's name is that of a folder: "),
+        ({"presets": {"../p": tiny.study.presets["quick"]}, "variants": [Variant("a", {})]}, "ConfigError: a preset's name is "),
+        ({"variants": []}, "ConfigError: tiny, preset quick: there are no variants to run"),
+        ({"seeds": 0}, "ConfigError: the seeds of tiny must be at least 1, but got 0"),
+    ],
+)
+def test_what_could_write_elsewhere_or_runs_nothing_is_refused_and_writes_nothing(capsys, tmp_path, monkeypatch, change, words):
+    monkeypatch.chdir(tmp_path)
+    (line,) = ends_with(capsys, 2, "--results", "results", study=replace(tiny.study, **change)).splitlines()
+
+    assert line.startswith(words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_question_is_the_docstring_of_the_file_that_is_run(tmp_path):
+    shown = subprocess.run([sys.executable, tiny.__file__, "--help"], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert "Which of six tiny models learns the digits?" in shown.stdout
+
+
+def test_another_files_docstring_is_no_question(capsys):
+    """Such as that of the program that runs these tests."""
+    silent = replace(tiny.study, name="silent")
+
+    assert "\nsilent\n" in re.sub("[│ ]", "", ends_with(capsys, 0, "--help", study=silent))
 
 
 @pytest.mark.parametrize("arguments", GOLDEN, ids=" ".join)
@@ -141,8 +175,8 @@ def test_an_address_where_nothing_listens(tmp_path):
 
 def test_an_address_where_something_else_listens(capsys, tmp_path, monkeypatch):
     """It takes the connection, and says nothing; so do we, after a while."""
-    monkeypatch.setattr(cluster, "QUIET_S", 0.5)
-    monkeypatch.setattr(cluster, "ANSWER_S", 2)
+    monkeypatch.setattr(connection, "QUIET_S", 0.5)
+    monkeypatch.setattr(connection, "ANSWER_S", 2)
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(SystemExit, match=r"^2$"):
@@ -198,7 +232,7 @@ def test_a_plan_as_json(capsys, tmp_path):
         ("latent_steps=1, supervision_steps=2", 0),
     ]
     assert [row["seed"] for row in rows] == [0] * 6 + [1] * 6
-    assert set(rows[0]) == {"label", "seed", "id", "params", "gflops", "train_gflops", "memory_gb", "cached"}
+    assert set(rows[0]) == {"label", "seed", "id", "params", "gflops", "train_gflops", "memory_gb", "cached", "changed"}
     assert rows[1]["train_gflops"] == 2 * rows[0]["train_gflops"]
     assert not any(row["cached"] for row in rows)
     assert not (tmp_path / "r").exists()
@@ -232,3 +266,12 @@ def test_help_teaches_without_loading_torch_or_ray():
 
 def test_digits_need_no_data_folder():
     assert one_run(Digits()).presets["quick"].data.name == "digits"
+
+
+@pytest.mark.parametrize(("reasons", "code"), [(["code", "code"], 8), (["code", "data"], 1), ([], 1)])
+def test_runs_that_were_not_tried_are_no_reason_of_their_own(reasons, code, tmp_path):
+    results = Results(tmp_path).create()
+    runs = make_plan(tiny.study).runs[:3]
+    for run, reason in zip(runs, reasons, strict=False):
+        write_json(results.run(run.id).failure, {"class": reason})
+    assert exit_code(runs, results) == code

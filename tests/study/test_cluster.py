@@ -11,10 +11,10 @@ import pytest
 from ray_nodes import RAY, TOKEN, free_port, lose, started, until_healthy
 
 import recstudy
+from recstudy.cluster.connection import check_packing
+from recstudy.cluster.nodes import check_storage
 from recstudy.errors import ClusterError, StorageError
 from recstudy.records import Results
-from recstudy.study.cluster import check_packing
-from recstudy.study.nodes import check_storage
 
 pytestmark = pytest.mark.timeout(900)  # a cluster is started, in the first test's time, and more than one study
 
@@ -154,7 +154,7 @@ def test_an_elastic_run_goes_on_with_the_workers_that_are_left(shell, tmp_path):
 
 
 def test_a_results_folder_without_room_is_refused(small_disk, monkeypatch):
-    monkeypatch.setattr("recstudy.files.PAUSES", (0.1,))
+    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.1,))
     small_disk.fill()
 
     with pytest.raises(StorageError, match=r"cannot write .*: No space left on device"):

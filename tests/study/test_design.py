@@ -69,9 +69,9 @@ def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more
 
     record = plan_record(planned([*leave_one_out(PARTS), combined]))
 
-    assert [variant.get("base") for variant in record["variants"]] == [None, 0, 0, 0]
-    assert record["axes"] == {"latent_steps": "model.latent_steps", "ema_decay": "train.ema_decay"}
-    assert [variant["levels"] for variant in record["variants"][:2]] == [
+    assert [variant.base for variant in record.variants] == [None, 0, 0, 0]
+    assert record.axes == {"latent_steps": "model.latent_steps", "ema_decay": "train.ema_decay"}
+    assert [variant.levels for variant in record.variants[:2]] == [
         {"latent_steps": BASE.model.latent_steps, "ema_decay": BASE.train.ema_decay},
         {"latent_steps": 1, "ema_decay": BASE.train.ema_decay},
     ]

@@ -10,11 +10,11 @@ import pytest
 import tiny
 from rich.console import Console
 
+from recstudy.cluster.trackers import PACKAGES, Logger, make_loggers
+from recstudy.cluster.view import View
 from recstudy.errors import ConfigError
 from recstudy.records import Results
-from recstudy.study.loggers import PACKAGES, Logger, make_loggers
 from recstudy.study.study import Run, make_plan
-from recstudy.study.view import View
 
 FIRST, SECOND, *_ = make_plan(tiny.study).runs
 

@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ray_nodes import free_port
 from shell import Shell, kill_all, until
 
+from recstudy.cluster.prometheus import ENDED, GAUGES, MOST, OTHERS, Metrics
 from recstudy.records import Results
-from recstudy.study.metrics import ENDED, GAUGES, MOST, OTHERS, Metrics
 from recstudy.study.study import Run, make_plan
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"

@@ -1,10 +1,11 @@
 import pytest
 
-from recstudy import RunConfig, Study, TrainConfig, Variant, grid
+from recstudy import RunConfig, Search, Study, TrainConfig, Variant, grid
 from recstudy.data import Cifar10, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViTRM
 from recstudy.study.plan import command, effective, plan_record
+from recstudy.study.search import make_search
 from recstudy.study.study import make_plan, select
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
@@ -86,9 +87,9 @@ def test_the_command_line_goes_over_a_named_level():
     record = plan_record(plan)
 
     assert plan.configs[0].train.epochs == 1
-    assert record["variants"][0]["changes"]["train.epochs"] == 1
-    assert "train.batch_size" not in record["variants"][0]["changes"]
-    assert record["base"]["train"]["batch_size"] == 8
+    assert record.variants[0].changes["train.epochs"] == 1
+    assert "train.batch_size" not in record.variants[0].changes
+    assert record.base["train"]["batch_size"] == 8
 
 
 def test_a_change_inside_a_replaced_part_is_part_of_the_variant():
@@ -155,16 +156,78 @@ def test_runs_are_chosen_by_glob():
 def test_the_record_holds_what_the_reading_half_needs():
     record = plan_record(make_plan(study([Variant("plain", {}), Variant("wide", {"model.width": 32})])))
 
-    assert (record["question"], record["description"]) == ("Why?", "Because.")
-    assert [variant["label"] for variant in record["variants"]] == ["plain", "wide"]
-    assert record["variants"][0]["model"] == "ViTRM"
-    assert len(record["runs"]) == 2
+    assert (record.question, record.description) == ("Why?", "Because.")
+    assert [variant.label for variant in record.variants] == ["plain", "wide"]
+    assert record.variants[0].model == "ViTRM"
+    assert len(record.runs) == 2
 
 
-def test_the_question_is_the_study_files_docstring():
-    import tiny
+def test_a_study_that_says_nothing_asks_its_name():
+    silent = Study(name="silent", presets={"quick": BASE}, variants=[Variant("plain", {})])
 
-    assert tiny.study.question.startswith("Which of six tiny models learns the digits?")
+    assert plan_record(make_plan(silent)).question == "silent"
+
+
+LAYERS = {"layers": {str(depth): {"model.layers": depth, "model.latent_tokens": depth} for depth in (1, 2)}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model.layers": 7}, "'model.layers' is what sets 'layers=1' apart in this study, whose label would not be true"),
+        ({"model.latent_tokens": 7}, "'model.latent_tokens' is what sets 'layers=1' apart"),
+        ({"model": {"family": "vitrm"}}, "'model' would replace 'model.layers', which is swept by this study"),
+    ],
+)
+def test_what_a_named_level_sets_is_not_set_beside_it(changes, words):
+    """Else `layers=1` would stand over seven layers."""
+    with pytest.raises(ConfigError, match=words):
+        make_plan(study(grid(LAYERS)), changes=changes)
+
+
+def test_what_all_variants_set_alike_may_be_set_otherwise():
+    levels = {"layers": {name: {**level, "train.epochs": 300} for name, level in LAYERS["layers"].items()}}
+
+    assert [config.train.epochs for config in make_plan(study(grid(levels)), changes={"train.epochs": 2}).configs] == [2, 2]
+
+
+def test_two_variants_of_one_label_are_refused():
+    with pytest.raises(ConfigError, match="s, preset quick: 2 variants are called 'wide'"):
+        make_plan(study([Variant("wide", {"model.width": 32}), Variant("plain", {}), Variant("wide", {"model.width": 64})]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"variants": []}, "s, preset quick: there are no variants to run"),
+        ({"variants": [Variant("a", {})], "seeds": 0}, "the seeds of s must be at least 1, but got 0"),
+    ],
+)
+def test_a_study_of_no_runs_is_refused(fields, words):
+    with pytest.raises(ConfigError, match=words):
+        make_plan(study(**fields))
+
+
+BAD = ["", ".", "..", "../../evil", "/tmp/evil", "a/b", "a\\b", ".hidden", "dot.", "space ", "new\nline", "ü", "C:"]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_name_is_one_folder_inside_the_results(name):
+    plain = [Variant("plain", {})]
+    for made in (
+        lambda: make_plan(Study(name, {"quick": BASE}, plain)),
+        lambda: make_plan(Study("s", {"quick": BASE, name: BASE}, plain)),
+        lambda: make_search(Search(name, {"quick": [BASE]}, ("model.latent_steps",))),
+        lambda: make_search(Search("s", {name: [BASE]}, ("model.latent_steps",))),
+    ):
+        with pytest.raises(ConfigError, match="name is that of a folder: letters, digits"):
+            made()
+
+
+@pytest.mark.parametrize("presets", [("quick", "Quick"), ("quick", "quick-smoke")])
+def test_two_presets_do_not_share_a_folder(presets):
+    with pytest.raises(ConfigError, match="would share a folder"):
+        make_plan(Study("s", dict.fromkeys(presets, BASE), [Variant("plain", {})]))
 
 
 def test_a_data_axis_changes_the_data():

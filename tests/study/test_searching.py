@@ -36,7 +36,7 @@ def numbers(shell: Shell) -> list[int]:
 def test_a_search_from_one_command_to_the_page_and_on(shell):
     output = shell.run()
 
-    assert "Budget: 4 runs; 0 settings tried before" in output
+    assert "Budget: 6 runs in all: 4 to search, 2 for the best 2 with fresh seeds; 0 runs made before" in output
     assert "The best 2 again with fresh seeds: 2 runs, 2 to run" in output
     assert numbers(shell) == [0, 1, 2, 3]
     assert trials(shell)[0]["params"]["model.latent_steps"] == 3  # the preset's own
@@ -47,11 +47,11 @@ def test_a_search_from_one_command_to_the_page_and_on(shell):
 
     before = shell.records()
     again = shell.run()
-    assert "Budget: 4 runs; 4 settings tried before: nothing is left to run" in again
+    assert "Budget: 6 runs in all; 6 runs made before, 2 with fresh seeds: nothing is left to run" in again
     assert "Ray dashboard" not in again
 
-    more = shell.run("--budget", "6", "--seeds", "0")
-    assert "Budget: 6 runs; 4 settings tried before" in more
+    more = shell.run("--budget", "8", "--seeds", "0")
+    assert "Budget: 8 runs in all, without fresh seeds; 6 runs made before" in more
     assert numbers(shell) == [0, 1, 2, 3, 4, 5]
     assert all(shell.records()[run] == result for run, result in before.items())
 
@@ -67,7 +67,7 @@ def test_no_setting_is_paid_for_twice(shell):
 
     assert len(paid) == 3
     assert output.count("known from another study, not run again") == 3
-    assert "The sampler finds no settings that were not tried: the space is searched." in output
+    assert "All settings that fit together were tried: the space is searched." in output
     assert numbers(shell) == list(range(9))
     assert shell.attempts() == [1] * 9
     assert all(shell.records()[run] == result for run, result in paid.items())
@@ -135,8 +135,8 @@ def test_gpu_hours_without_a_gpu_are_refused(shell):
 
 def test_optuna_dashboard_shows_a_finished_search(shell):
     journal = shell.folder / "optuna.journal"
-    shell.run("--seeds", "0")
-    shell.run("--seeds", "0", "--optuna-storage", str(journal))  # nothing is run: what was is written there
+    shell.run("--budget", "4", "--seeds", "0")
+    shell.run("--budget", "4", "--seeds", "0", "--optuna-storage", str(journal))  # nothing is run: what was is written there
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -147,9 +147,9 @@ def test_importance_finds_the_field_that_matters():
 
     found = optimizer.importance()
 
-    assert found["trials"] == len(settings)  # the same settings twice are one trial
-    assert found["missing"] == {}
-    for shares in found["importance"]["selection_top1_accuracy"].values():
+    assert found.trials == len(settings)  # the same settings twice are one trial
+    assert found.missing == {}
+    for shares in found.importance["selection_top1_accuracy"].values():
         assert sum(shares.values()) == pytest.approx(1)
         assert shares["model.latent_steps"] > 0.8
 
@@ -157,5 +157,5 @@ def test_importance_finds_the_field_that_matters():
 def test_importance_of_too_few_trials_is_missing_with_its_reason():
     found = Optimizer(plan(), []).importance()
 
-    assert found["trials"] == 0
-    assert set(found["missing"]) == {"PED-ANOVA", "fANOVA"}
+    assert found.trials == 0
+    assert set(found.missing) == {"PED-ANOVA", "fANOVA"}

@@ -3,7 +3,8 @@
 import pytest
 import tiny_search
 
-from recstudy.records import Results
+from recstudy.records import Result, Results
+from recstudy.records.schema import Selected
 from recstudy.study.plan import record_plan
 from recstudy.study.search import SearchPlan, make_search
 from recstudy.study.trials import TrialLog
@@ -20,8 +21,8 @@ def results(tmp_path) -> Results:
 
 
 def finish(results: Results, run, score: float) -> None:
-    selected = {"split": "validation", "epoch": 1, "top1_accuracy": score}
-    results.run(run.id).finish({"status": "done", "metrics": {}, "selected": selected, "cost": {}})
+    selected = Selected(split="validation", epoch=1, scores={"top1_accuracy": score})
+    results.run(run.id).finish(Result(status="done", metrics={}, selected=selected))
 
 
 def searched(plan: SearchPlan, results: Results, settings: list[dict], scores: list[float]) -> TrialLog:
@@ -40,7 +41,7 @@ def test_the_best_are_those_of_this_definition_whatever_was_searched_last(result
     log = searched(plan, results, FOUR, [70.0, 90.0, 80.0, 60.0])
     for run in log.confirm():
         finish(results, run, 85.0)
-    other = make_search(tiny_search.study, changes={"train.epochs": 7}, budget="6")
+    other = make_search(tiny_search.study, changes={"train.epochs": 7}, budget="8")
     searched(other, results, SIX, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 
     again = TrialLog(plan, results)

@@ -30,7 +30,7 @@ study = Search(
         },
         "wild": {"train.learning_rate": Tunable(1e-3, 1e8, log=True)},
     },
-    budget="4 runs",
+    budget="6 runs",
     seeds=1,
     confirm=2,
     report=[

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from recstudy.errors import FAILURES, DataError, StorageError
-from recstudy.leases import LeaseLost
+from recstudy.records.leases import LeaseLost
 from recstudy.train.failures import failure_class
 
 TOO_MUCH = 2**60  # bytes

@@ -6,7 +6,7 @@ import torch
 from recstudy.config import TrainConfig
 from recstudy.data.batches import Batch
 from recstudy.models.networks.contract import Output
-from recstudy.train.losses import answer_loss, right, step_loss
+from recstudy.train.losses import answer_loss, right, stablemax, step_loss
 
 LOG3 = math.log(3)
 
@@ -68,15 +68,15 @@ def test_the_halting_target_sends_no_gradient_to_the_answer():
 
 def test_stablemax_by_hand():
     """s(1) = 2, s(0) = 1, s(-1) = 1/2: shares 4/7, 2/7, 1/7."""
-    loss = answer_loss(torch.tensor([[1.0, 0.0, -1.0]] * 3), torch.tensor([0, 1, 2]), "stablemax")
+    loss = answer_loss(torch.tensor([[1.0, 0.0, -1.0]] * 3), torch.tensor([0, 1, 2]), stablemax)
 
     assert loss.tolist() == pytest.approx([math.log(7 / 4), math.log(7 / 2), math.log(7)])
 
 
 def test_stablemax_with_shared_and_smoothed_labels():
     logits = torch.tensor([[1.0, 0.0, -1.0]])
-    mixed = answer_loss(logits, torch.tensor([[0.5, 0.5, 0.0]]), "stablemax")
-    smooth = answer_loss(logits, torch.tensor([0]), "stablemax", smoothing=0.3)
+    mixed = answer_loss(logits, torch.tensor([[0.5, 0.5, 0.0]]), stablemax)
+    smooth = answer_loss(logits, torch.tensor([0]), stablemax, smoothing=0.3)
 
     assert mixed.item() == pytest.approx((math.log(7 / 4) + math.log(7 / 2)) / 2)
     assert smooth.item() == pytest.approx(0.8 * math.log(7 / 4) + 0.1 * math.log(7 / 2) + 0.1 * math.log(7))
@@ -84,7 +84,7 @@ def test_stablemax_with_shared_and_smoothed_labels():
 
 def test_stablemax_has_a_finite_gradient_everywhere():
     logits = torch.tensor([[0.0, -50.0, 50.0, -1e4]], requires_grad=True)
-    answer_loss(logits, torch.tensor([1]), "stablemax").sum().backward()
+    answer_loss(logits, torch.tensor([1]), stablemax).sum().backward()
 
     assert torch.isfinite(logits.grad).all()
 

@@ -9,8 +9,10 @@ from torch import Tensor
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
+from recstudy.errors import DataError
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageLSTM, ImageTRM
 from recstudy.train.loop import Training
+from recstudy.train.prepared import encoder_weights
 
 ALIGNER = Aligner(
     encoder=FuseLIP(width=8, heads=1, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=8, context=40),
@@ -85,3 +87,16 @@ def test_what_was_cut_short_is_made_again(cache, kind, share):
     assert torch.equal(again._train.images, whole._train.images)
     assert contents
     assert contents == [file.read_bytes() for file in files]
+
+
+def test_a_cache_that_is_full_is_named_and_not_the_results(small_disk, monkeypatch):
+    """What was trained for it has nowhere to go."""
+    config = RunConfig(data=PhantomCaptions(limit=32, size=32), model=ALIGNER, train=TrainConfig(epochs=1))
+    data = load(config.data, Path())
+    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.1,))
+    monkeypatch.setenv("RECSTUDY_CACHE", str(small_disk.path))
+
+    with pytest.raises(DataError, match=r"cannot keep .* in .*/disk: No space left on device. Set RECSTUDY_CACHE to a folder"):
+        encoder_weights(config, data, "hash", lambda: {"weights": torch.zeros(400_000)})
+
+    assert [path.suffix for path in small_disk.path.iterdir()] == [".lock"]

@@ -37,6 +37,6 @@ def test_judging_keeps_nothing_for_a_gradient():
     kept = []
 
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.shape), lambda tensor: tensor):
-        selection_scores(training.state.network, training._selection, config)
+        selection_scores(training.state.network, training._selection, config, training.data)
 
     assert not kept

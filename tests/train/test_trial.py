@@ -5,12 +5,17 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import pytest
 from safetensors.torch import load_file
 
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits
+from recstudy.metrics import METRICS, measured, metric
+from recstudy.metrics.kept import unpacked
 from recstudy.models import ViTRM
 from recstudy.records import RunFolder, read_lines
+from recstudy.source import Code
+from recstudy.train.code import codes
 from recstudy.train.trial import Trial, run_trial
 
 RUN = RunConfig(
@@ -42,6 +47,35 @@ def test_a_run_leaves_config_epochs_result_and_weights(tmp_path):
         assert json.loads(folder.config.read_text())["train"]["selection"] == selection
         assert (result["provenance"]["commit"], result["attempts"]) == ("abc", 1)
         assert load_file(folder.weights).keys() >= {"classify.weight", "z_start"}
+
+
+def test_a_run_keeps_what_it_answered(tmp_path):
+    work = trial(tmp_path)
+    run_trial(work, lambda line: None)
+
+    folder = RunFolder(Path(work.folder))
+    result, kept = json.loads(folder.result.read_text()), unpacked(folder.answers)
+
+    assert result["answers"] == {"kept": 32, "of": 32}
+    assert not kept.cut
+    assert measured(kept.answers).values["top1_accuracy"] == result["metrics"]["top1_accuracy"]
+    assert measured(kept.answers).values["nll"] == pytest.approx(result["metrics"]["nll"], rel=1e-3)
+    assert kept.answers.class_names == tuple("0123456789")
+
+
+def test_a_metric_of_ones_own_is_in_the_result(tmp_path):
+    METRICS.add("sure")(metric("Share of sure answers")(lambda answers: float((answers.probabilities.max(1) > 0.5).mean())))
+    METRICS.add("broken")(metric("Broken")(lambda answers: answers.nothing))
+    try:
+        work = trial(tmp_path)
+        run_trial(work, lambda line: None)
+    finally:
+        del METRICS["sure"], METRICS["broken"]
+
+    result = json.loads(RunFolder(Path(work.folder)).result.read_text())
+
+    assert 0 <= result["metrics"]["sure"] <= 1
+    assert result["unavailable"] == {"broken": "AttributeError: 'Answers' object has no attribute 'nothing'"}
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):
@@ -130,18 +164,18 @@ def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_p
 
 def test_the_result_names_the_commits_of_all_attempts(tmp_path):
     work = trial(tmp_path)
-    run_trial(replace(work, commit="older", dirty=True), lambda line: None, leave=lambda: True)
+    run_trial(replace(work, commit="older", dirty=True, recstudy="def"), lambda line: None, leave=lambda: True)
 
     run_trial(work, lambda line: None)
 
     folder = RunFolder(Path(work.folder))
     made = json.loads(folder.result.read_text())["provenance"]
-    assert (made["commit"], made["commits"]) == ("abc", ["older", "abc"])
+    assert (made["commit"], made["commits"], made["recstudy"]) == ("abc", ["older", "abc"], "def")
     assert [line["dirty"] for line in read_lines(folder.attempts) if "commit" in line] == [True, False]
 
 
 def test_a_full_disk_fails_the_run_clean_and_it_works_again_afterwards(small_disk, monkeypatch):
-    monkeypatch.setattr("recstudy.files.PAUSES", (0.05, 0.05))
+    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
     work = trial(small_disk.path)
     folder = RunFolder(Path(work.folder))
 
@@ -158,7 +192,7 @@ def test_a_full_disk_fails_the_run_clean_and_it_works_again_afterwards(small_dis
 
 def test_a_checkpoint_without_room_costs_the_run_nothing(small_disk, monkeypatch, caplog):
     """A model of which one checkpoint fits on the disk, and no second beside it."""
-    monkeypatch.setattr("recstudy.files.PAUSES", (0.05, 0.05))
+    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
     work = trial(small_disk.path, place__checkpoint_seconds=0, model__width=64)
 
     assert run_trial(work, lambda line: None)["status"] == "done"
@@ -167,7 +201,7 @@ def test_a_checkpoint_without_room_costs_the_run_nothing(small_disk, monkeypatch
 
 
 def test_a_disk_that_turns_read_only_fails_the_run_clean(small_disk, monkeypatch):
-    monkeypatch.setattr("recstudy.files.PAUSES", (0.05, 0.05))
+    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
     work = trial(small_disk.path)
 
     outcome = run_trial(work, lambda line: small_disk.bar())
@@ -179,7 +213,7 @@ def test_a_disk_that_turns_read_only_fails_the_run_clean(small_disk, monkeypatch
 
 
 def test_nothing_is_written_where_a_disk_was_that_went_away(small_disk, monkeypatch):
-    monkeypatch.setattr("recstudy.files.PAUSES", (0.05, 0.05))
+    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
     for epochs, before in ((3, False), (1, False), (1, True)):  # gone in the middle, before the result, before it begins
         small_disk.mount()
         work = trial(small_disk.path, train__epochs=epochs)
@@ -191,3 +225,33 @@ def test_nothing_is_written_where_a_disk_was_that_went_away(small_disk, monkeypa
         assert (outcome["status"], outcome["class"]) == ("failed", "storage")
         assert "Bring its file system back" in outcome["error"]
         assert list(small_disk.path.iterdir()) == []
+
+
+def test_a_result_knows_the_code_that_computed_it(tmp_path):
+    work = trial(tmp_path)
+    run_trial(work, lambda line: None)
+
+    folder = RunFolder(tmp_path / "runs" / work.run_id)
+    known = json.loads(folder.result.read_text())["provenance"]["code"]
+    files = json.loads(folder.code.read_text())
+    assert known == {part: made["digest"] for part, made in files.items()}
+    assert known == {part: code.digest for part, code in codes(RUN).items()}
+    assert "recstudy/models/networks/vitrm.py" in files["model"]["files"]
+    assert "recstudy/train/loop.py" in files["train"]["files"]
+    assert not {"recstudy/train/captioning.py", "recstudy/train/watchdog.py"} & set(files["train"]["files"])
+
+
+def test_a_run_that_goes_on_with_other_code_names_both_and_one_that_begins_anew_the_last(tmp_path, monkeypatch):
+    work = trial(tmp_path)
+    folder = RunFolder(tmp_path / "runs" / work.run_id)
+    code = {"model": Code({"net.py": "1"}), "data": Code({"set.py": "1"})}
+    monkeypatch.setattr("recstudy.train.trial.codes", lambda config: code)
+
+    folder.code.write_text('{"model": {"digest": "of a run that failed at once", "files": {}}}')
+    assert run_trial(work, lambda line: None, leave=lambda: True) == {"status": "drained", "score": None}
+    before = {part: one.digest for part, one in code.items()}
+    code["model"] = Code({"net.py": "2"})
+    run_trial(work, lambda line: None)
+
+    known = json.loads(folder.result.read_text())["provenance"]["code"]
+    assert known == {"model": f"{before['model']} {code['model'].digest}", "data": before["data"]}

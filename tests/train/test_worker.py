@@ -4,7 +4,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from recstudy.train.worker import Draining, throttled
+from recstudy.cluster.worker import Draining, throttled
 
 EPOCHS = 20_000
 

@@ -5,8 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from recstudy.analysis.audit.findings import parts
 from recstudy.analysis.frame import StudyRecords
+from recstudy.report import BesidePublished
 
 
 class Contradiction(NamedTuple):
@@ -34,7 +34,7 @@ def contradictions() -> dict[str, Contradiction]:
 
 def papers(records: StudyRecords) -> list[str]:
     """The papers whose numbers the study's report stands beside, such as `002`."""
-    targets = [target for part in parts(records) for target in getattr(part, "targets", ())]
+    targets = [target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets]
     return sorted({target.source[:3] for target in targets})
 
 

@@ -1,11 +1,11 @@
 """What a reviewer asks of a study's design: the part of the audit that is known before the first run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from recstudy.analysis.audit.findings import Finding, command, counted, setting, swept, tasks, where
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plain
-from recstudy.config import SCORES
+from recstudy.metrics import METRICS
+from recstudy.report.names import metric, plain
 
 # Sides of the images whose config does not state one, in pixels.
 SIDES = {"digits": 8, "mnist": 28, "cifar10": 32, "cifar100": 32}
@@ -15,7 +15,7 @@ SMALL = 32  # pixels a side: the ImageNet stem leaves an 8x8 map of them to the 
 def selection(records: StudyRecords) -> Iterator[Finding]:
     """The reported epoch is the best on the test set, by the settings or by what the runs say of themselves."""
     planned = [index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"]
-    told = [row["variant"] for row in records.rows if row.get("selected.split") == "test"]
+    told = [row.variant for row in records.rows if row.selected.split == "test"]
     if planned or told:
         yield Finding(
             "The epoch is selected on the test set: validation and test are the same images",
@@ -29,7 +29,8 @@ def selection(records: StudyRecords) -> Iterator[Finding]:
 
 def objectives(records: StudyRecords) -> Iterator[Finding]:
     """A search goes by a score of the test set."""
-    names = [name for name in records.plan.get("search", {}).get("objectives", {}) if name in SCORES.values()]
+    search = records.plan.search
+    names = [name for name in (search.objectives if search else ()) if name in METRICS and METRICS[name].tasks]
     if names:
         yield Finding(
             f"The search goes by {', '.join(metric(name).title for name in names)} on the test set",
@@ -40,8 +41,8 @@ def objectives(records: StudyRecords) -> Iterator[Finding]:
 
 def seeds(records: StudyRecords) -> Iterator[Finding]:
     """Variants with one seed; of a search, `curse` asks for fresh ones."""
-    alone = [index for index, runs in enumerate(records.by_variant) if len({run["seed"] for run in runs}) == 1]
-    if alone and "search" not in records.plan:
+    alone = [index for index, runs in enumerate(records.by_variant) if len({run.seed for run in runs}) == 1]
+    if alone and records.plan.search is None:
         yield Finding(
             "One seed only",
             "The spread between seeds is not known, so that no difference between rows can be told from luck.",
@@ -53,19 +54,26 @@ def seeds(records: StudyRecords) -> Iterator[Finding]:
 
 def curse(records: StudyRecords) -> Iterator[Finding]:
     """A search whose best settings have no finished run with a fresh seed."""
-    search = records.plan.get("search")
-    if search is None or _confirmed(records):
+    search = records.plan.search
+    if search is None or _confirmed(records, search.confirmed):
         return
-    planned = search["confirm"]["best"] and search["confirm"]["seeds"]
+    planned = search.confirm.best and search.confirm.seeds
     yield Finding(
         "The best trials have not been run again with fresh seeds"
         if planned
         else "No fresh seeds are planned for the best trials",
         "The best of many trials is also the luckiest of them (winner's curse): its score is too good.",
-        "Finish the search, which ends with them." if planned else "Run the best again with seeds that the search did not use.",
-        command=command(records) if planned else command(records, "--seeds", "3"),
+        "Finish the search, which ends with them."
+        if planned
+        else "Run the best again with seeds that the search did not use, on a larger budget, which pays for these too.",
+        command=command(records) if planned else command(records, "--seeds", "3", "--budget", _doubled(search.budget)),
         severity="note" if planned else "question",
     )
+
+
+def _doubled(budget: str) -> str:
+    amount, _, unit = budget.partition(" ")
+    return f"{2 * float(amount):g}" + {"hour": "h", "hours": "h", "GPU hours": "gpuh", "GPU hour": "gpuh"}.get(unit, "")
 
 
 def epochs(records: StudyRecords) -> Iterator[Finding]:
@@ -74,10 +82,10 @@ def epochs(records: StudyRecords) -> Iterator[Finding]:
         planned = [records.configs[index].get("train.epochs") for index in group]
         models: dict[str, set[object]] = {}
         for index, count in zip(group, planned, strict=True):
-            models.setdefault(records.variants[index]["model"], set()).add(count)
+            models.setdefault(records.variants[index].model, set()).add(count)
         if len(set(planned)) > 1 and (len(models) == 1 or not set.intersection(*models.values())):
             yield Finding(
-                f"Unequal epochs on {records.variants[group[0]]['data']}: {counted(planned)}",
+                f"Unequal epochs on {records.variants[group[0]].data}: {counted(planned)}",
                 "A row that saw its images more often may owe its score to that alone.",
                 "A variant of each model with the epochs of the others, as in studies/vitrm_fairness.py.",
                 where(records, group),
@@ -89,7 +97,7 @@ def rates(records: StudyRecords) -> Iterator[Finding]:
     """Models at several batch sizes that have one learning rate for all of them."""
     groups: dict[tuple[str, str], list[int]] = {}
     for index, variant in enumerate(records.variants):
-        groups.setdefault((variant["model"], variant["data"]), []).append(index)
+        groups.setdefault((variant.model, variant.data), []).append(index)
     found = [group for group in groups.values() if len(_values(records, group, "train.batch_size")) > 1]
     fixed = [group for group in found if len(_values(records, group, "train.learning_rate")) == 1]
     if fixed:
@@ -125,7 +133,7 @@ def limits(records: StudyRecords) -> Iterator[Finding]:
     cut = {index: config["data.limit"] for index, config in enumerate(records.configs) if config.get("data.limit") is not None}
     if cut:
         most = ", ".join(f"{limit:,}" for limit in dict.fromkeys(cut.values()))
-        smoke = bool(records.plan.get("smoke"))
+        smoke = records.plan.smoke
         yield Finding(
             f"{'A smoke run' if smoke else 'A part of the data only'}: at most {most} images of each split",
             "Scores on fewer images are noisier, of models that have learned from less: no published number compares with them.",
@@ -145,13 +153,12 @@ def side(records: StudyRecords, variant: int) -> int | None:
 def _network(records: StudyRecords, index: int) -> tuple[object, ...]:
     """A baseline without its stem, and its data."""
     config = records.configs[index]
-    return config.get("model.family"), config.get("model.depth"), records.variants[index]["data"]
+    return config.get("model.family"), config.get("model.depth"), records.variants[index].data
 
 
 def _values(records: StudyRecords, variants: list[int], field: str) -> set[object]:
     return {records.configs[index].get(field) for index in variants}
 
 
-def _confirmed(records: StudyRecords) -> bool:
-    fresh = records.plan["search"]["confirmed"]
-    return any(run["seed"] in fresh.get(run["variant"], ()) and run["status"] == "done" for run in records.rows)
+def _confirmed(records: StudyRecords, fresh: Mapping[int, Sequence[int]]) -> bool:
+    return any(run.seed in fresh.get(run.variant, ()) and run.done for run in records.rows)

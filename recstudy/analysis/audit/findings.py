@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spec import REPORT, AnyPart
-from recstudy.records import Json
+from recstudy.analysis.rows import Row
 
 Severity = Literal["question", "note"]
 SHOWN = 3  # variants that a line names before it counts the others
@@ -39,7 +38,7 @@ class Finding:
 def where(records: StudyRecords, variants: Iterable[int]) -> tuple[str, ...]:
     """The labels of these variants; none where they are all."""
     chosen = sorted(set(variants))
-    return () if len(chosen) == len(records.variants) else tuple(records.variants[index]["label"] for index in chosen)
+    return () if len(chosen) == len(records.variants) else tuple(records.variants[index].label for index in chosen)
 
 
 def tasks(records: StudyRecords) -> list[list[int]]:
@@ -48,43 +47,37 @@ def tasks(records: StudyRecords) -> list[list[int]]:
     Of a search, none: its trials are its question.
     """
     groups: dict[str, list[int]] = {}
-    for index, variant in enumerate(records.variants if "search" not in records.plan else ()):
+    for index, variant in enumerate(records.variants if records.plan.search is None else ()):
         if not records.leaks(index):
-            groups.setdefault(variant["data"], []).append(index)
+            groups.setdefault(variant.data, []).append(index)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def parts(records: StudyRecords) -> Sequence[AnyPart]:
-    return REPORT.validate_python(records.plan["report"])
-
-
-def done(records: StudyRecords, variants: Iterable[int] | None = None) -> list[Json]:
+def done(records: StudyRecords, variants: Iterable[int] | None = None) -> list[Row]:
     """The finished runs, of these variants or of all."""
     chosen = range(len(records.variants)) if variants is None else variants
-    return [run for index in chosen for run in records.by_variant[index] if run["status"] == "done"]
+    return [run for index in chosen for run in records.by_variant[index] if run.done]
 
 
 def swept(records: StudyRecords, field: str) -> bool:
     """Whether the field is an axis of the study: then its levels are the question, and nothing to ask about."""
-    return field in records.plan["axes"].values()
+    return field in records.plan.axes.values()
 
 
-def command(records: StudyRecords, flag: str = "", value: str = "") -> str:
-    """The study's own command, with this flag in place of the one it has."""
-    words = shlex.split(records.plan.get("command", ""))
+def command(records: StudyRecords, *flags: str) -> str:
+    """The study's own command, with these flags, each before its value, in place of those it has."""
+    words, given = shlex.split(records.plan.command), flags[::2]
     kept = [
-        word
-        for at, word in enumerate(words)
-        if not flag or (word != flag and not word.startswith(f"{flag}=") and (not at or words[at - 1] != flag))
+        word for at, word in enumerate(words) if word.partition("=")[0] not in given and (not at or words[at - 1] not in given)
     ]
-    return shlex.join([*kept, *([flag, value] if flag else [])])
+    return shlex.join([*kept, *flags])
 
 
 def setting(records: StudyRecords, field: str, value: str) -> str:
     """The study's own command with one setting changed; none where the study varies it."""
     if swept(records, field):
         return ""
-    return f"{records.plan.get('command', '')} --set {field}={value}"
+    return f"{records.plan.command} --set {field}={value}"
 
 
 def counted(values: Sequence[object], unit: str = "") -> str:

@@ -1,12 +1,14 @@
 """What a reviewer asks of where numbers come from: data, code, machines and the implementations of the metrics."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 
-from recstudy.analysis.audit.findings import Finding, counted, done, parts, tasks, where
+from recstudy.analysis.audit.findings import Finding, command, counted, done, tasks, where
+from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plural
-from recstudy.analysis.spec import Pareto, Table
-from recstudy.records import Json
+from recstudy.analysis.rows import Row
+from recstudy.records.schema import Provenance
+from recstudy.report.names import metric, plural
 
 SHORT = 12  # characters of a checksum or commit that tell it apart
 WORDS = {"metrics": "cut into words", "rate": "judged", "text": "cut into the models' tokens"}
@@ -14,52 +16,70 @@ WORDS = {"metrics": "cut into words", "rate": "judged", "text": "cut into the mo
 
 def checksums(records: StudyRecords) -> Iterator[Finding]:
     """One data set with the same settings, and not the same images."""
-    groups: dict[tuple[object, ...], list[Json]] = {}
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for run in done(records):
-        config = records.configs[run["variant"]]
+        config = records.configs[run.variant]
         groups.setdefault(tuple(f"{path}={config[path]}" for path in sorted(config) if path.startswith("data.")), []).append(run)
     for runs in groups.values():
-        found = [str(run["provenance.data_checksum"])[:SHORT] for run in runs if run.get("provenance.data_checksum")]
+        found = [run.provenance.data_checksum[:SHORT] for run in runs if run.provenance.data_checksum]
         if len(set(found)) > 1:
             yield Finding(
-                f"{len(set(found))} different data checksums of {records.variants[runs[0]['variant']]['data']}: {counted(found)}",
+                f"{len(set(found))} different data checksums of {records.variants[runs[0].variant].data}: {counted(found)}",
                 "These runs were not trained and scored on the same images.",
                 "Find out which copy is right, and run the others again with another --results.",
-                where(records, {run["variant"] for run in runs}),
+                where(records, {run.variant for run in runs}),
             )
 
 
 def code(records: StudyRecords) -> Iterator[Finding]:
     """More than one version of the code or of its packages: a question where the rows differ in it."""
-    for what, key in (("commits of the code", "provenance.commit"), ("sets of package versions", "provenance.versions")):
-        named = [str(run[key]) for run in done(records) if run.get(key)]
+    for what, told in (
+        ("commits of the code", attrgetter("made_by")),
+        ("commits of recstudy", attrgetter("recstudy")),
+        ("sets of package versions", attrgetter("packages")),
+    ):
+        named = [found for run in done(records) if (found := told(run.provenance))]
         if len(set(named)) > 1:
             yield Finding(
                 f"{len(set(named))} {what}: {counted(named)}",
                 "A difference between rows may be one between two versions of the code.",
                 "Run all of it again by one version, with another --results, or say in the text what changed.",
-                severity="question" if _differ(records, key) else "note",
+                severity="question" if _differ(records, told) else "note",
             )
+
+
+def outdated(records: StudyRecords) -> Iterator[Finding]:
+    """Finished runs that other code computed, or other images, than the study's last command has found."""
+    found = changes(records)
+    changed = {change.run_id for change in found}
+    for line in lines(found):
+        yield Finding(
+            line,
+            "The same command would not give these numbers today, and rows of before and after the change do not compare.",
+            "Run them again; what they had is kept.",
+            where(records, {row.variant for row in records.rows if row.id in changed}),
+            command(records, "--rerun", "changed"),
+        )
 
 
 def dirty(records: StudyRecords) -> Iterator[Finding]:
     """Code that nobody else can get: changed since its commit, or of none."""
     for what, runs in (
-        ("from uncommitted changes", [run for run in done(records) if run.get("provenance.dirty")]),
-        ("by code of no known commit", [run for run in done(records) if not run.get("provenance.commit")]),
+        ("from uncommitted changes", [run for run in done(records) if run.provenance.dirty]),
+        ("by code of no known commit", [run for run in done(records) if not run.provenance.made_by]),
     ):
         if runs:
             yield Finding(
                 f"{plural(len(runs), 'run')} made {what}",
                 "Nobody can get that code again, so that nobody can run them again.",
                 "Commit, and run them again with another --results.",
-                where(records, {run["variant"] for run in runs}),
+                where(records, {run.variant for run in runs}),
             )
 
 
 def machines(records: StudyRecords) -> Iterator[Finding]:
     """Several kinds of machine: a question where the report shows times."""
-    kinds = [str(run.get("provenance.gpu") or run.get("provenance.cpu")) for run in done(records)]
+    kinds = [run.provenance.hardware.gpu or run.provenance.hardware.cpu for run in done(records)]
     if len(set(kinds)) > 1:
         yield Finding(
             f"{len(set(kinds))} kinds of machine: {counted(kinds)}",
@@ -73,8 +93,8 @@ def scoring(records: StudyRecords) -> Iterator[Finding]:
     """Captions that were decoded or cut into words in more than one way, so that their scores are not one metric."""
     for group in tasks(records):
         runs = done(records, group)
-        said = {words: [run["tokenizers"].get(key) for run in runs] for key, words in WORDS.items()}
-        for words, used in (said | {"decoded": [run["decode"] for run in runs]}).items():
+        said = {words: [run.found.tokenizer.get(key) for run in runs] for key, words in WORDS.items()}
+        for words, used in (said | {"decoded": [run.found.decode for run in runs]}).items():
             known = [str(value) for value in used if value]
             if len(set(known)) > 1:
                 yield Finding(
@@ -87,11 +107,10 @@ def scoring(records: StudyRecords) -> Iterator[Finding]:
 
 
 def _shows_times(records: StudyRecords) -> bool:
-    shown = [name for part in parts(records) if isinstance(part, Table) for name in part.metrics]
-    return any(metric(name).timed for name in [*shown, *(part.x for part in parts(records) if isinstance(part, Pareto))])
+    return any(metric(name).timed for part in records.parts for name in part.shows)
 
 
-def _differ(records: StudyRecords, key: str) -> bool:
+def _differ(records: StudyRecords, told: Callable[[Provenance], str]) -> bool:
     """Whether some variants were made by others than the rest."""
-    made = [frozenset(str(run.get(key)) for run in done(records, [index])) for index in range(len(records.variants))]
+    made = [frozenset(told(run.provenance) for run in done(records, [index])) for index in range(len(records.variants))]
     return len(set(made) - {frozenset()}) > 1

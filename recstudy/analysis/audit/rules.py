@@ -28,6 +28,7 @@ RULES: dict[str, Rule] = {  # what is checked, in the words of the report
     "whole data sets": design_rules.limits,
     "data checksums": provenance_rules.checksums,
     "commits and versions": provenance_rules.code,
+    "code and data since": provenance_rules.outdated,
     "uncommitted changes": provenance_rules.dirty,
     "machines": provenance_rules.machines,
     "the span of the moving average": run_rules.averages,

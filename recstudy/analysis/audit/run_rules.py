@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from recstudy.analysis.audit.findings import Finding, command, counted, done, parts, setting, tasks, where
+from recstudy.analysis.audit.findings import Finding, command, counted, done, setting, tasks, where
 from recstudy.analysis.averaging import averaged_steps, outlasts
-from recstudy.analysis.captions import LEAK, is_synthetic
+from recstudy.analysis.caveats import LEAK, is_synthetic
+from recstudy.analysis.cells import Cell, TableData
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plural
-from recstudy.analysis.spec import Pareto, Table
+from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import mean_interval
-from recstudy.analysis.tables.cells import Cell, TableData, table_data
+from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
-from recstudy.records import Json
+from recstudy.report import Table
+from recstudy.report.names import metric, plural
 
 UNEQUAL = 1.5  # times the least training FLOPs, from which on a reader should know of it
 COSTS = ("train_pflop", "train_gflops", "gflops")
@@ -24,12 +25,12 @@ def flops(records: StudyRecords) -> Iterator[Finding]:
         if len(paid) < 2 or max(paid.values()) < UNEQUAL * min(paid.values()):
             continue
         least, most = min(paid, key=lambda index: paid[index]), max(paid, key=lambda index: paid[index])
-        data = records.variants[least]["data"]
+        data = records.variants[least].data
         yield Finding(
             f"Unequal training FLOPs on {data}: {paid[least]:.3g} to {paid[most]:.3g} PFLOP a run",
             "A row that cost more may owe its score to the compute and not to the idea.",
             "A variant with as many FLOPs as the others, as in studies/vitrm_fairness.py, or the score drawn against the FLOPs.",
-            tuple(records.variants[index]["label"] for index in (least, most)),
+            tuple(records.variants[index].label for index in (least, most)),
             severity="note" if _shows_cost(records) else "question",
             known=("002-11",),
         )
@@ -37,7 +38,7 @@ def flops(records: StudyRecords) -> Iterator[Finding]:
 
 def averages(records: StudyRecords) -> Iterator[Finding]:
     """Runs whose moving average of the weights looks back to before the first step."""
-    short = {run["variant"] for run in done(records) if outlasts(_decay(records, run), _steps(records, run))}
+    short = {run.variant for run in done(records) if outlasts(_decay(records, run), _steps(records, run))}
     if short:
         spans = dict.fromkeys(f"{averaged_steps(_decay(records, records.by_variant[index][0])):,.0f}" for index in sorted(short))
         yield Finding(
@@ -75,28 +76,28 @@ def leaks(records: StudyRecords) -> Iterator[Finding]:
 
 def failed(records: StudyRecords) -> Iterator[Finding]:
     """Runs that ended without numbers, so that no mean holds them; of a search's trials, some may well diverge."""
-    ends = ("failed",) if "search" in records.plan else ("failed", "diverged")
-    lost = [row for row in records.rows if row["status"] in ends]
+    ends = ("failed",) if records.plan.search is not None else ("failed", "diverged")
+    lost = [row for row in records.rows if row.status in ends]
     if lost:
         yield Finding(
-            f"{plural(len(lost), 'run')} left out of every mean: {counted([row.get('error_class', 'diverged') for row in lost])}",
+            f"{plural(len(lost), 'run')} left out of every mean: {counted([row.error_class or 'diverged' for row in lost])}",
             "What is averaged is then what survived: a variant that fails on some seeds looks better than it is.",
             "Mend the cause (see what failed) and run them again; diverged runs are a result, which the text should state.",
-            where(records, {row["variant"] for row in lost}),
+            where(records, {row.variant for row in lost}),
             command(records),
         )
 
 
 def unfinished(records: StudyRecords) -> Iterator[Finding]:
     """Runs that are still to do; a search stops some of its own accord."""
-    ends = ("not run", "unfinished", *(() if "search" in records.plan else ("stopped",)))
-    left = [row for row in records.rows if row["status"] in ends]
+    ends = ("not run", "unfinished", *(() if records.plan.search is not None else ("stopped",)))
+    left = [row for row in records.rows if row.status in ends]
     if left:
         yield Finding(
             f"{plural(len(left), 'run')} of {len(records.rows):,} not finished",
             "Rows with fewer seeds than others have wider intervals, and may change.",
             "The same command finishes them.",
-            where(records, {row["variant"] for row in left}),
+            where(records, {row.variant for row in left}),
             command(records),
             severity="note",
         )
@@ -104,7 +105,7 @@ def unfinished(records: StudyRecords) -> Iterator[Finding]:
 
 def verdicts(records: StudyRecords) -> Iterator[Finding]:
     """Published values beside one run, where more are planned: `seeds` asks where they are not."""
-    tables = [table for part in parts(records) if isinstance(part, Table) for table in _tables(records, part)]
+    tables = [table for part in records.parts if isinstance(part, Table) for table in _tables(records, part)]
     alone = [row.label for table in tables for row in table.rows if any(_single(cell) for cell in row.cells)]
     if alone:
         yield Finding(
@@ -118,24 +119,23 @@ def verdicts(records: StudyRecords) -> Iterator[Finding]:
 
 
 def _mean(records: StudyRecords, index: int, name: str) -> float | None:
-    return mean_interval([float(run[name]) for run in done(records, [index]) if run.get(name) is not None]).mean
+    return mean_interval([run.number(name) for run in done(records, [index]) if run.value(name) is not None]).mean
 
 
 def _shows_cost(records: StudyRecords) -> bool:
-    shown = [name for part in parts(records) if isinstance(part, Table) for name in part.metrics]
-    return any(name in COSTS for name in [*shown, *(part.x for part in parts(records) if isinstance(part, Pareto))])
+    return any(name in COSTS for part in records.parts for name in part.shows)
 
 
-def _decay(records: StudyRecords, run: Json) -> float:
-    return float(records.configs[run["variant"]].get("train.ema_decay") or 0.0)
+def _decay(records: StudyRecords, run: Row) -> float:
+    return float(records.configs[run.variant].get("train.ema_decay") or 0.0)
 
 
-def _steps(records: StudyRecords, run: Json) -> float:
+def _steps(records: StudyRecords, run: Row) -> float:
     """Optimiser steps of a finished run, from the images that it was shown; infinite where that is not known."""
-    config = records.configs[run["variant"]]
-    images = (run.get("images_per_second") or 0.0) * (run.get("seconds") or 0.0)
+    config = records.configs[run.variant]
+    images = (run.value("images_per_second") or 0.0) * (run.value("seconds") or 0.0)
     one = not config.get("train.detach_carry", True) or config.get("train.halting") == "sample"
-    used = 1.0 if one else float(run.get("supervision_steps_used") or 1.0)
+    used = 1.0 if one else float(run.value("supervision_steps_used") or 1.0)
     batch = config.get("train.batch_size")
     return images * used / float(batch) if images and batch else float("inf")
 

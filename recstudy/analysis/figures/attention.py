@@ -8,10 +8,10 @@ import pandas as pd
 
 from recstudy.analysis.figures.mosaic import Pixels
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spec import AttentionMaps
 from recstudy.analysis.traces import Inside, Numbers, first_inside
 from recstudy.errors import ConfigError
 from recstudy.records import Json
+from recstudy.report import AttentionMaps
 
 COLUMNS = ["variant", "label", "seed", "data", "row", "layer", "head", "place", "word", "of", "at", "seen", "share", "synthetic"]
 

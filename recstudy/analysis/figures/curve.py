@@ -12,16 +12,17 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.captions import leaky_notes, warnings
+from recstudy.analysis.caveats import leaky_notes, warnings
+from recstudy.analysis.cells import Cell, cell
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.drops import HOW, from_best
 from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
-from recstudy.analysis.frame import StudyRecords, at_depth
-from recstudy.analysis.names import METRICS, axis_title, metric, plain
-from recstudy.analysis.spec import Curve
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.rows import at_depth
 from recstudy.analysis.stats import mean_interval
-from recstudy.analysis.tables.cells import Cell, cell
 from recstudy.analysis.targets import place
+from recstudy.report import Curve
+from recstudy.report.names import axis_title, metric, plain, registered
 
 DEPTH, DEPTH_TITLE = "eval.depth", "supervision steps at test"  # changed without retraining
 MOST_TICKS = 24  # labelled levels of an axis; where there are more, Plotly chooses
@@ -29,15 +30,10 @@ COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "s
 COLUMNS += ["synthetic"]
 
 
-def title(spec: Curve) -> str:
-    across = metric(spec.x).title.lower() if spec.x in METRICS else axis_title(spec.x)
-    return spec.title or f"{metric(spec.y).title} against {across}" + ", as a drop from each line's best" * spec.drop
-
-
 def drawn(records: StudyRecords, spec: Curve) -> Drawn:
     data = curve_data(records, spec)
     notes = curve_notes(records, spec, data)
-    return Drawn(partial(curve_figure, data, spec, notes), data, title(spec), notes, HOW if spec.drop else "")
+    return Drawn(partial(curve_figure, data, spec, notes), data, spec.heading, notes, HOW if spec.drop else "")
 
 
 def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
@@ -81,7 +77,7 @@ def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = (), siz
         _draw_line(figure, ours, name, style(index), spec)
         _draw_published(figure, published, name, style(index))
     figure.update_layout(showlegend=spec.by is not None)  # also for one line: its name says whose it is
-    dress(figure, title(spec), notes, caption=HOW if spec.drop else "", size=size)
+    dress(figure, spec.heading, notes, caption=HOW if spec.drop else "", size=size)
     _axes(figure, data, spec)
     return figure
 
@@ -125,15 +121,14 @@ def _xs(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]
     """Where a variant stands on the x-axis, and which metric is measured there."""
     if spec.x != DEPTH:
         return [(_x(records, index, spec.x), spec.y)]
-    start = at_depth(spec.y, "")
-    scored = {int(name.removeprefix(start)) for run in records.by_variant[index] for name in run if name.startswith(start)}
+    scored = {int(depth) for run in records.by_variant[index] for depth in run.found.depths.get(spec.y, ())}
     return [(depth, at_depth(spec.y, depth)) for depth in sorted(scored)]
 
 
 def _x(records: StudyRecords, index: int, name: str) -> Any:
-    if name not in METRICS or name in records.variants[index]["levels"]:
+    if not registered(name) or name in records.variants[index].levels:
         return records.level(index, name)
-    known = [run[name] for run in records.by_variant[index] if run["status"] == "done" and run.get(name) is not None]
+    known = [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]
     return mean_interval(known).mean
 
 
@@ -186,14 +181,14 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
 
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
-    across = METRICS[spec.x].heading if spec.x in METRICS else DEPTH_TITLE if spec.x == DEPTH else axis_title(spec.x)
+    across = metric(spec.x).heading if registered(spec.x) else DEPTH_TITLE if spec.x == DEPTH else axis_title(spec.x)
     heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
     figure.update_yaxes(title=shown(heading), range=y_range(data))
     figure.update_xaxes(title=shown(across))
     levels = sorted({value for value in data["x"] if _is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
         figure.update_xaxes(type="category")
-    elif spec.x not in METRICS:
+    elif not registered(spec.x):
         if powers_of_two(levels):
             figure.update_xaxes(type="log")
         if len(levels) <= MOST_TICKS:

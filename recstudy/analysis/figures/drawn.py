@@ -1,4 +1,4 @@
-"""A part of a report as a figure, and what stands with it."""
+"""What a kind of figure gives: how it is drawn, the numbers behind it, and what stands with it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.figures.fit import fitted
-from recstudy.analysis.figures.theme import COLUMNS, SCREEN, Size
+from recstudy.analysis.figures.theme import COLUMNS, SCREEN, Size, dress
 
 
 @dataclass(frozen=True)
 class Drawn:
     """A figure that is laid out for any size, the numbers behind it, and its label for screen readers.
 
-    `notes` must be said before it, `caption` says how to read it, `below` is HTML that follows it on a page.
+    `draw` may leave the common look (`theme.dress`) to this class: it then has the label as its title. `notes` must be said
+    before the figure, `caption` says how to read it, `below` is HTML that follows it on a page.
     """
 
     draw: Callable[[Size], go.Figure]
@@ -28,8 +29,12 @@ class Drawn:
     @cached_property
     def figure(self) -> go.Figure:
         """As it is on a screen."""
-        return self.draw(SCREEN)
+        return self._dressed(SCREEN)
 
     def printed(self, columns: int) -> go.Figure:
         """As it is in so many columns of a paper: 1 or 2."""
-        return fitted(self.draw(COLUMNS[columns]))
+        return fitted(self._dressed(COLUMNS[columns]))
+
+    def _dressed(self, size: Size) -> go.Figure:
+        figure = self.draw(size)
+        return figure if figure.layout.meta else dress(figure, self.label, self.notes, caption=self.caption, size=size)

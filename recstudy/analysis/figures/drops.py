@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric
-from recstudy.analysis.spec import Curve
+from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import differences, mean_interval
-from recstudy.records import Json
+from recstudy.report import Curve
+from recstudy.report.names import metric
 
 HOW = (
     "Each point minus the best one of its line, on the seeds that both have; of published points, of two numbers. The best is "
@@ -23,12 +23,12 @@ def from_best(records: StudyRecords, data: pd.DataFrame, spec: Curve) -> pd.Data
 
     `best` is where that point stands. `n` counts the pairs; the best itself has a difference of 0 and no interval.
     """
-    runs = {row["id"]: row for row in records.rows}
+    runs = {row.id: row for row in records.rows}
     parts = [_line(part, runs, spec) for _, part in data.groupby(["line", "published"], sort=False)]
     return pd.concat(parts).sort_index() if parts else data.assign(best=None)
 
 
-def _line(part: pd.DataFrame, runs: Mapping[str, Json], spec: Curve) -> pd.DataFrame:
+def _line(part: pd.DataFrame, runs: Mapping[str, Row], spec: Curve) -> pd.DataFrame:
     values = part["value"].astype(float)
     if values.isna().all():
         return part.assign(best=None)
@@ -46,9 +46,9 @@ def _line(part: pd.DataFrame, runs: Mapping[str, Json], spec: Curve) -> pd.DataF
     return told
 
 
-def _by_seed(run_ids: Any, runs: Mapping[str, Json], name: str) -> dict[int, float]:
+def _by_seed(run_ids: Any, runs: Mapping[str, Row], name: str) -> dict[int, float]:
     """Seed -> mean over the runs of a point, which are several where it pools variants."""
     values: dict[int, list[float]] = {}
     for run in map(runs.__getitem__, str(run_ids).split()):
-        values.setdefault(run["seed"], []).append(float(run[name]))
+        values.setdefault(run.seed, []).append(run.number(name))
     return {seed: sum(own) / len(own) for seed, own in values.items()}

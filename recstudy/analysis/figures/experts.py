@@ -13,9 +13,9 @@ from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import Panel, numbered, shade, short, stack
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spec import ExpertPath
 from recstudy.analysis.traces import Inside, first_inside
 from recstudy.records import Json
+from recstudy.report import ExpertPath
 
 LINE = 40  # tokens side by side on a screen, and as wide ones in print; a longer caption goes on below
 EXPERT, LOW, HIGH = 17, 70, 340  # points: of an expert's row, and the least and the most of a panel
@@ -37,13 +37,9 @@ class Route:
     notes: tuple[str, ...]
 
 
-def title(spec: ExpertPath) -> str:
-    return spec.title or "Experts of each token along a generated caption"
-
-
 def drawn(records: StudyRecords, spec: ExpertPath) -> Drawn:
     data = path_data(records, spec)
-    label = f"{title(spec)}. {data.said}".strip()
+    label = f"{spec.heading}. {data.said}".strip()
     return Drawn(partial(path_figure, data, spec), data.frame, label, data.notes, path_caption(data))
 
 
@@ -69,7 +65,7 @@ def path_figure(data: Route, spec: ExpertPath, size: Size = SCREEN) -> go.Figure
             last = layer == layers[-1]
             _draw(figure, len(panels), line[line["layer"] == layer], (start, min(across, length)), named=last)
             panels.append(Panel(height, 0, GAP if not last else TICKS if start + across <= length else last_foot))
-    dress(figure, title(spec), data.notes, caption=path_caption(data), size=size)
+    dress(figure, spec.heading, data.notes, caption=path_caption(data), size=size)
     figure.update_xaxes(showgrid=False, ticks="", tickangle=-90, tickfont={"size": 11})
     figure.update_yaxes(showgrid=False, ticks="", tickfont={"size": 11})
     if not panels:

@@ -1,15 +1,21 @@
 """A figure's files: an HTML page that opens without a network, the numbers behind it, and PDF, SVG or PNG on request."""
 
 import io
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import plotly.graph_objects as go
 from PIL import Image
 from plotly.offline import get_plotlyjs
 
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import COLUMNS
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import figure_box, links, warning_lines
+from recstudy.analysis.shown import NOTHING, Shown, check_made
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import write_whole
 
@@ -22,6 +28,38 @@ NO_BROWSER = (
     "figures were not exported as {formats}: no Chrome or Chromium answers ({reason}). Install one (on Debian: "
     "apt-get install chromium) or set BROWSER_PATH to it. The HTML and CSV files are there."
 )
+log = logging.getLogger(__name__)
+
+
+def shown(records: StudyRecords, name: str, drawn: Drawn) -> "FigureShown":
+    """The figure, with what must be known before any number of the study, whoever draws it."""
+    check_made(drawn, Drawn, "drawn")
+    return FigureShown(name, replace(drawn, notes=tuple(dict.fromkeys([*warnings(records), *drawn.notes]))))
+
+
+@dataclass(frozen=True)
+class FigureShown(Shown):
+    """A figure of this name in a report."""
+
+    name: str
+    drawn: Drawn
+
+    @property
+    def html(self) -> str:
+        drawn = self.drawn
+        if drawn.data.empty:
+            return warning_lines(drawn.notes) + NOTHING + drawn.below
+        return figure_box(drawn.figure, drawn.label, drawn.notes, drawn.caption) + drawn.below
+
+    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
+        problem = write_figure(self.drawn, folder / "figures", file, export, columns)
+        if problem:
+            log.warning("%s: %s", self.name, problem)
+        return "" if self.drawn.data.empty else links("figures", file, ("html", "csv", *(() if problem else export)))
+
+    @property
+    def in_notebook(self) -> go.Figure:
+        return self.drawn.figure
 
 
 def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] = (), columns: int = 2) -> str | None:

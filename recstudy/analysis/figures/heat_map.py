@@ -7,16 +7,16 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.captions import leaky_notes, warnings
+from recstudy.analysis.caveats import leaky_notes, warnings
+from recstudy.analysis.cells import Cell, cell
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import BAR, CELL, SHADES, Panel, stack
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, letters, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import axis_title, metric, number, plain, spread
-from recstudy.analysis.spec import HeatMap
-from recstudy.analysis.tables.cells import Cell, cell
 from recstudy.analysis.tables.render import cell_text
 from recstudy.analysis.targets import place
+from recstudy.report import HeatMap
+from recstudy.report.names import axis_title, metric, number, plain, spread
 
 COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
 ROW = 52  # points of a cell's height: two lines of words
@@ -25,14 +25,10 @@ BESIDE = {"thickness": 12, "lenmode": "pixels", "len": BAR, "y": 1, "yanchor": "
 HOW = "In each cell the mean over seeds, the half-width of its 95 % interval and the number of runs; empty: no finished run"
 
 
-def title(spec: HeatMap) -> str:
-    return spec.title or f"{metric(spec.metric).title} by {axis_title(spec.x)} and {axis_title(spec.y)}"
-
-
 def drawn(records: StudyRecords, spec: HeatMap) -> Drawn:
     data = heat_map_data(records, spec)
     notes = heat_map_notes(records, spec, data)
-    return Drawn(partial(heat_map_figure, data, spec, notes), data, title(spec), notes, HOW)
+    return Drawn(partial(heat_map_figure, data, spec, notes), data, spec.heading, notes, HOW)
 
 
 def heat_map_data(records: StudyRecords, spec: HeatMap) -> pd.DataFrame:
@@ -70,7 +66,7 @@ def heat_map_figure(data: pd.DataFrame, spec: HeatMap, notes: Sequence[str] = ()
         xgap=2,
         ygap=2,
     )
-    dress(figure, title(spec), notes, caption=HOW, size=size)
+    dress(figure, spec.heading, notes, caption=HOW, size=size)
     figure.update_xaxes(title={"text": shown(axis_title(spec.x)), "standoff": 2}, type="category", showgrid=False, ticks="")
     figure.update_yaxes(title=shown(axis_title(spec.y)), type="category", autorange="reversed", showgrid=False, ticks="")
     return stack(figure, [Panel(ROW * len(ys)) if size.printed else Panel(max(BAR + 30, ROW * len(ys)), 0, 30)], size)

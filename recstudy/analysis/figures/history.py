@@ -8,14 +8,14 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from recstudy.analysis.captions import warnings
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.curve import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown, tint
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plural
-from recstudy.analysis.spec import History
 from recstudy.analysis.trials import running_best, scored, search_of, trial_table
+from recstudy.report import History
+from recstudy.report.names import metric, plural
 
 COLUMNS = ["trial", "label", "state", "objective", "value", "best", "reached", "seed", "id", "synthetic"]
 LOOKS = {  # state -> how its points look, in the order of the legend
@@ -26,13 +26,9 @@ LOOKS = {  # state -> how its points look, in the order of the legend
 }
 
 
-def title(spec: History) -> str:
-    return spec.title or "The search, trial by trial"
-
-
 def drawn(records: StudyRecords, spec: History) -> Drawn:
     data, notes = history_data(records, spec), warnings(records)
-    return Drawn(partial(history_figure, data, spec, notes), data, title(spec), notes, history_caption(data))
+    return Drawn(partial(history_figure, data, spec, notes), data, spec.heading, notes, history_caption(data))
 
 
 def history_data(records: StudyRecords, spec: History) -> pd.DataFrame:
@@ -45,8 +41,8 @@ def history_data(records: StudyRecords, spec: History) -> pd.DataFrame:
     """
     search = search_of(records, spec.name)
     table = trial_table(records, search)
-    first = next(iter(search["objectives"]))
-    reached = [records.by_variant[index][0].get("stopped_score") for index in table["variant"]]
+    first = next(iter(search.objectives))
+    reached = [_reached(records, int(index)) for index in table["variant"]]
     parts = [
         table.assign(
             objective=name,
@@ -54,9 +50,14 @@ def history_data(records: StudyRecords, spec: History) -> pd.DataFrame:
             best=running_best(table[name], direction),
             reached=pd.Series(reached if name == first else None, index=table.index, dtype=float),
         )
-        for name, direction in search["objectives"].items()
+        for name, direction in search.objectives.items()
     ]
     return pd.concat(parts, ignore_index=True)[COLUMNS]
+
+
+def _reached(records: StudyRecords, index: int) -> float | None:
+    stopped = records.by_variant[index][0].stopped
+    return None if stopped is None else stopped.score
 
 
 def history_figure(data: pd.DataFrame, spec: History, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
@@ -78,7 +79,7 @@ def history_figure(data: pd.DataFrame, spec: History, notes: Sequence[str] = (),
     figure.update_xaxes(title="trial", row=panels, col=1)
     if 0 < data["trial"].nunique() <= 12:
         figure.update_xaxes(tick0=0, dtick=1)  # no half trials
-    return dress(figure, title(spec), notes, panels, history_caption(data), size)
+    return dress(figure, spec.heading, notes, panels, history_caption(data), size)
 
 
 def history_caption(data: pd.DataFrame) -> str:

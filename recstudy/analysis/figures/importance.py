@@ -7,25 +7,22 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from recstudy.analysis.captions import warnings
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plural
-from recstudy.analysis.search import short_names
-from recstudy.analysis.spec import Importance
 from recstudy.analysis.trials import search_of
+from recstudy.records.plans import short_names
+from recstudy.records.schema import Importance as Found
+from recstudy.report import Importance
+from recstudy.report.names import metric, plural
 
 COLUMNS = ["objective", "method", "field", "importance", "trials"]
 
 
-def title(spec: Importance) -> str:
-    return spec.title or "What matters: importance of each field"
-
-
 def drawn(records: StudyRecords, spec: Importance) -> Drawn:
     data, notes = importance_data(records, spec), importance_notes(records, spec)
-    return Drawn(partial(importance_figure, data, spec, notes), data, title(spec), notes, importance_caption(data))
+    return Drawn(partial(importance_figure, data, spec, notes), data, spec.heading, notes, importance_caption(data))
 
 
 def importance_data(records: StudyRecords, spec: Importance) -> pd.DataFrame:
@@ -34,10 +31,10 @@ def importance_data(records: StudyRecords, spec: Importance) -> pd.DataFrame:
     Raises:
         ConfigError: the study is no search.
     """
-    found = search_of(records, spec.name)["importance"] or {"importance": {}}
+    found = search_of(records, spec.name).importance or Found(importance={})
     rows = [
-        {"objective": objective, "method": method, "field": path, "importance": share, "trials": found["trials"]}
-        for objective, methods in found["importance"].items()
+        {"objective": objective, "method": method, "field": path, "importance": share, "trials": found.trials}
+        for objective, methods in found.importance.items()
         for method, shares in methods.items()
         for path, share in shares.items()
     ]
@@ -64,15 +61,15 @@ def importance_figure(data: pd.DataFrame, spec: Importance, notes: Sequence[str]
     figure.update_xaxes(range=[0, 1.02 * max(data["importance"], default=1.0)], tickformat=".0%")
     figure.update_xaxes(title="share of the importance", row=panels, col=1)
     figure.update_layout(barmode="group", bargap=0.3, legend={"traceorder": "reversed"})
-    return dress(figure, title(spec), notes, panels, importance_caption(data), size)
+    return dress(figure, spec.heading, notes, panels, importance_caption(data), size)
 
 
 def importance_notes(records: StudyRecords, spec: Importance) -> tuple[str, ...]:
     """Why there are no bars yet, or none of a method."""
-    found = search_of(records, spec.name)["importance"]
+    found = search_of(records, spec.name).importance
     if found is None:
         return (*warnings(records), "importance is computed once enough trials have finished")
-    missing = [f"{method} is missing: {reason}" for method, reason in found.get("missing", {}).items()]
+    missing = [f"{method} is missing: {reason}" for method, reason in found.missing.items()]
     return (*warnings(records), *missing)
 
 

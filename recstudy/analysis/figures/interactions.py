@@ -9,16 +9,16 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from recstudy.analysis.captions import is_synthetic, leaky_notes, warnings
+from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
+from recstudy.analysis.cells import gap
 from recstudy.analysis.figures.curve import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown, style
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import axis_title, metric, plain
-from recstudy.analysis.spec import Interactions
 from recstudy.analysis.stats import mean_interval
-from recstudy.analysis.tables.gaps import gap
 from recstudy.errors import ConfigError
+from recstudy.report import Interactions
+from recstudy.report.names import axis_title, metric, plain
 
 COLUMNS = ["x_axis", "by_axis", "x", "by", "value", "low", "high", "n", "expected", "missing", "run_ids", "synthetic"]
 PARALLEL = (
@@ -26,15 +26,10 @@ PARALLEL = (
 )
 
 
-def title(spec: Interactions) -> str:
-    asked = f"do {axis_title(spec.x)} and {axis_title(spec.by)} interact" if spec.x else "which axes interact"
-    return spec.title or f"{metric(spec.metric).title}: {asked}?"
-
-
 def drawn(records: StudyRecords, spec: Interactions) -> Drawn:
     data = interactions_data(records, spec)
     notes = interactions_notes(records, spec, data)
-    return Drawn(partial(interactions_figure, data, spec, notes), data, title(spec), notes, PARALLEL)
+    return Drawn(partial(interactions_figure, data, spec, notes), data, spec.heading, notes, PARALLEL)
 
 
 def interactions_data(records: StudyRecords, spec: Interactions) -> pd.DataFrame:
@@ -70,7 +65,7 @@ def interactions_figure(data: pd.DataFrame, spec: Interactions, notes: Sequence[
         ticks = [_tick(level) for level in dict.fromkeys(points["x"])]
         axis = {"type": "category", "categoryorder": "array", "categoryarray": ticks, "range": [-0.3, len(ticks) - 0.7]}
         figure.update_xaxes(title=shown(axis_title(x)), **axis, row=panel, col=1)
-    dress(figure, title(spec), notes, max(1, len(pairs)), PARALLEL, size)
+    dress(figure, spec.heading, notes, max(1, len(pairs)), PARALLEL, size)
     return figure.update_yaxes(title=shown(metric(spec.metric).heading), range=y_range(data))
 
 
@@ -87,7 +82,7 @@ def _pairs(records: StudyRecords, spec: Interactions, variants: Sequence[int]) -
     """The (x, by) of each panel."""
     if spec.x is not None and spec.by is not None:
         return [(spec.x, spec.by)]
-    varied = [axis for axis in records.plan["axes"] if len({plain(records.level(index, axis)) for index in variants}) > 1]
+    varied = [axis for axis in records.plan.axes if len({plain(records.level(index, axis)) for index in variants}) > 1]
     if len(varied) < 2:
         raise ConfigError(f"interactions {spec.name!r} needs two axes, but {', '.join(varied) or 'none'} varies here")
     return list(combinations(varied, 2))
@@ -111,10 +106,10 @@ def _rank(level: Any, known: Sequence[Any]) -> float:
 def _point(records: StudyRecords, name: str, cells: Sequence[int]) -> dict[str, Any]:
     """Mean, interval and counts of the cells at one place."""
     runs = [run for index in cells for run in records.by_variant[index]]
-    seeds = {seed: [run for run in runs if run["seed"] == seed] for seed in sorted({run["seed"] for run in runs})}
-    lost = {seed: [f"{run['label']} {why}" for run in own if (why := gap(run, name))] for seed, own in seeds.items()}
+    seeds = {seed: [run for run in runs if run.seed == seed] for seed in sorted({run.seed for run in runs})}
+    lost = {seed: [f"{run.label} {why}" for run in own if (why := gap(run, name))] for seed, own in seeds.items()}
     whole = [own for seed, own in seeds.items() if not lost[seed] and len(own) == len(cells)]
-    interval = mean_interval([sum(float(run[name]) for run in own) / len(own) for own in whole])
+    interval = mean_interval([sum(run.number(name) for run in own) / len(own) for own in whole])
     return {
         "value": interval.mean,
         "low": interval.low,
@@ -122,7 +117,7 @@ def _point(records: StudyRecords, name: str, cells: Sequence[int]) -> dict[str, 
         "n": interval.n,
         "expected": len(seeds),
         "missing": "; ".join(f"seed {seed}: {', '.join(said)}" for seed, said in lost.items() if said),
-        "run_ids": " ".join(run["id"] for own in whole for run in own),
+        "run_ids": " ".join(run.id for own in whole for run in own),
         "synthetic": is_synthetic(records, cells),
     }
 

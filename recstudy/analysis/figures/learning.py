@@ -7,26 +7,22 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from recstudy.analysis.captions import is_synthetic, warnings
+from recstudy.analysis.caveats import is_synthetic, warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import METRICS, metric
-from recstudy.analysis.spec import LearningCurves
+from recstudy.metrics import METRICS
+from recstudy.report import LearningCurves
+from recstudy.report.names import metric, registered
 
 MOST = 30  # lines that a reader can still tell apart in one figure
-SCORES = ("top1_accuracy", "auroc", "cider", "recall_1")  # the first of these that a study has says which variants are its best
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "synthetic"]
-
-
-def title(spec: LearningCurves) -> str:
-    return spec.title or "Learning curves: mean over seeds, range between them"
 
 
 def drawn(records: StudyRecords, spec: LearningCurves) -> Drawn:
     data = learning_data(records, spec)
     notes = learning_notes(records, spec, data)
-    return Drawn(partial(learning_figure, data, spec, notes), data, title(spec), notes, learning_caption(spec))
+    return Drawn(partial(learning_figure, data, spec, notes), data, spec.heading, notes, learning_caption(spec))
 
 
 def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
@@ -45,7 +41,7 @@ def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST)
 
 def labelled(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
     """The data with each variant's `label`, and whether it is `synthetic`."""
-    labels = [variant["label"] for variant in records.variants]
+    labels = [variant.label for variant in records.variants]
     synthetic = [is_synthetic(records, [index]) for index in range(len(labels))]
     return data.assign(label=data["variant"].map(labels.__getitem__), synthetic=data["variant"].map(synthetic.__getitem__))
 
@@ -67,7 +63,7 @@ def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, 
 
 def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame, most: int = MOST) -> tuple[str, ...]:
     """What a reader must know before the curves; a metric that nothing calls by that name may be misspelt."""
-    unknown = [] if data.empty else [name for name in spec.metrics if name not in {*METRICS, *data["metric"]}]
+    unknown = [] if data.empty else [name for name in spec.metrics if not registered(name) and name not in set(data["metric"])]
     absent = [f"no run recorded a metric {name!r}" for name in unknown]
     return (*warnings(records), *cut_note(records, len(records.variants), most), *absent)
 
@@ -86,7 +82,7 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[st
     figure.update_xaxes(title="epoch", row=panels, col=1)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=0, dtick=1)  # no half epochs
-    return dress(figure, title(spec), notes, panels, learning_caption(spec), size)
+    return dress(figure, spec.heading, notes, panels, learning_caption(spec), size)
 
 
 def learning_caption(spec: LearningCurves) -> str:
@@ -102,12 +98,13 @@ def _spread(frame: pd.DataFrame, name: str, window: int) -> pd.DataFrame:
 
 
 def _ranked_by(records: StudyRecords) -> str:
-    return next((name for name in SCORES if any(run.get(name) is not None for run in records.rows)), SCORES[0])
+    scores = [name for name, known in METRICS.items() if known.ranks]
+    return next((name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy")
 
 
 def _score(records: StudyRecords, index: int, name: str) -> float:
-    known = [run[name] for run in records.by_variant[index] if run["status"] == "done" and run.get(name) is not None]
-    return sum(known) / len(known) if known else float("-inf")
+    known = [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]
+    return METRICS[name].sign * sum(known) / len(known) if known else float("-inf")
 
 
 def _draw(figure: go.Figure, points: pd.DataFrame, index: int, panel: int, window: int) -> None:

@@ -1,7 +1,7 @@
 """How evenly a mixture of experts shares its tokens (003, Figure 8b): each expert's share, layer by layer."""
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,17 +9,19 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.captions import warnings
+from recstudy.analysis.caveats import some, warnings
 from recstudy.analysis.examples import damaged
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import CELL, Panel, head, numbered, shade, stack
 from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, letters, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spec import ExpertLoad
-from recstudy.analysis.traces import some
+from recstudy.analysis.rows import Row
 from recstudy.errors import StorageError
-from recstudy.records import Json, read_result
+from recstudy.records import Json
+from recstudy.records.reading import record_of
+from recstudy.records.schema import Number, Routing
+from recstudy.report import ExpertLoad
 
 MOST = 6  # variants: more do not fit on a page
 FITS = 20  # experts whose numbers fit into their cells
@@ -36,28 +38,24 @@ class Loads:
     notes: tuple[str, ...]
 
 
-def title(spec: ExpertLoad) -> str:
-    return spec.title or "Load: each expert's share of the test set's tokens"
-
-
 def drawn(records: StudyRecords, spec: ExpertLoad) -> Drawn:
     data = loads_data(records, spec)
-    return Drawn(partial(loads_figure, data, spec), data.frame, title(spec), data.notes, loads_caption(data))
+    return Drawn(partial(loads_figure, data, spec), data.frame, spec.heading, data.notes, loads_caption(data))
 
 
 def loads_data(records: StudyRecords, spec: ExpertLoad, most: int = MOST) -> Loads:
     """Of the first finished seed of each of the `most` best variants that have experts."""
     chosen = records.chosen(spec.where)
     found = {index: run for index in chosen if (run := _first(records, index)) is not None}
-    lacking = [records.variants[index]["label"] for index in chosen if index not in found]
+    lacking = [records.variants[index].label for index in chosen if index not in found]
     notes = [*warnings(records), *cut_note(records, len(found), most)]
     notes += [f"without an expert load, because they have one expert or no finished run: {some(lacking)}"] if lacking else []
     rows: list[Json] = []
     for index in shown_variants(records, most, found):
         try:
-            rows += [{"variant": index, "seed": found[index]["seed"], **row} for row in _read(records, found[index])]
+            rows += [{"variant": index, "seed": found[index].seed, **row} for row in _read(records, found[index])]
         except StorageError as damage:
-            notes.append(f"{records.variants[index]['label']}: {damage}")
+            notes.append(f"{records.variants[index].label}: {damage}")
     frame = labelled(records, pd.DataFrame(rows))[COLUMNS] if rows else pd.DataFrame(columns=COLUMNS)
     return Loads(frame, tuple(notes))
 
@@ -70,7 +68,7 @@ def loads_figure(data: Loads, spec: ExpertLoad, size: Size = SCREEN) -> go.Figur
         _draw(figure, at, part, size)
         more = head(figure, at, f"{part['label'].iloc[0]}, seed {part['seed'].iloc[0]}", size)
         panels.append(Panel(max(60, LAYER * part["layer"].nunique()), HEAD + more, FOOT if at < len(parts) - 1 else 0))
-    dress(figure, title(spec), data.notes, caption=loads_caption(data), size=size)
+    dress(figure, spec.heading, data.notes, caption=loads_caption(data), size=size)
     figure.update_xaxes(title={"text": "expert", "standoff": 2}, showgrid=False, ticks="")
     figure.update_yaxes(showgrid=False, ticks="")
     if not parts:
@@ -95,23 +93,22 @@ def loads_caption(data: Loads) -> str:
     )
 
 
-def _first(records: StudyRecords, index: int) -> Json | None:
-    runs = (run for run in records.by_variant[index] if run["status"] == "done")
-    return next((run for run in runs if "expert_load_peak" in run.get("measured", ())), None)
+def _first(records: StudyRecords, index: int) -> Row | None:
+    runs = (run for run in records.by_variant[index] if run.done)
+    return next((run for run in runs if "expert_load_peak" in run.measured), None)
 
 
-def _read(records: StudyRecords, run: Json) -> list[Json]:
+def _read(records: StudyRecords, run: Row) -> list[Json]:
     """The rows of one run's result (StorageError)."""
-    path = records.results.run(run["id"]).result
     try:
-        routing = (read_result(path) or {})["routing"]
-        layers = list(zip(routing["load"], routing["entropy"], routing["dropped"], strict=True))
-        return [row for at, layer in enumerate(layers, 1) for row in _layer(at, *layer)]
-    except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
-        raise damaged(path, f"routing: {type(error).__name__}: {error}") from None
+        routing = record_of(Routing, run.found.routing)
+        layers = enumerate(zip(routing.load, routing.entropy, routing.dropped, strict=True), 1)
+        return [row for at, (load, entropy, dropped) in layers for row in _layer(at, load, entropy, dropped)]
+    except (ValueError, ZeroDivisionError) as error:
+        raise damaged(records.results.run(run.id).result, f"routing: {type(error).__name__}: {error}") from None
 
 
-def _layer(layer: int, load: list[int], entropy: float, dropped: int) -> list[Json]:
+def _layer(layer: int, load: Sequence[Number], entropy: float, dropped: Number) -> list[Json]:
     of_layer = {"even": 100 / len(load), "entropy": float(entropy), "dropped": int(dropped)}
     return [
         {"layer": layer, "expert": at, "tokens": int(tokens), "share": 100 * tokens / sum(load), **of_layer}

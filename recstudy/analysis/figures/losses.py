@@ -8,27 +8,24 @@ import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.captions import warnings
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.learning import MOST, cut_note, labelled, shown_variants
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plural
-from recstudy.analysis.spec import LossTrace
-from recstudy.records import Json, read_lines
+from recstudy.analysis.rows import Row
+from recstudy.records import LossLine, read_log
+from recstudy.report import LossTrace
+from recstudy.report.names import metric, plural
 
 POINTS = 40_000  # of a whole figure, about 1 MB in its page
 TRACE = 2_000  # of one variant: three for each point of a printed figure's width
 COLUMNS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
 
 
-def title(spec: LossTrace) -> str:
-    return spec.title or "Training loss, update by update"
-
-
 def drawn(records: StudyRecords, spec: LossTrace) -> Drawn:
     data, notes = loss_data(records, spec), loss_notes(records, spec)
-    return Drawn(partial(loss_figure, data, spec, notes), data, title(spec), notes, loss_caption(data, spec))
+    return Drawn(partial(loss_figure, data, spec, notes), data, spec.heading, notes, loss_caption(data, spec))
 
 
 def loss_data(records: StudyRecords, spec: LossTrace, most: int = MOST) -> pd.DataFrame:
@@ -70,7 +67,7 @@ def loss_figure(data: pd.DataFrame, spec: LossTrace, notes: Sequence[str] = (), 
         _draw(figure, part, "average", {"color": style(index)["color"], "dash": style(index)["dash"], "width": 2.5}, legend=True)
     figure.update_xaxes(title="optimiser updates")
     figure.update_yaxes(title=shown(metric("train_loss").heading))
-    return dress(figure, title(spec), notes, caption=loss_caption(data, spec), size=size)
+    return dress(figure, spec.heading, notes, caption=loss_caption(data, spec), size=size)
 
 
 def loss_notes(records: StudyRecords, spec: LossTrace, most: int = MOST) -> tuple[str, ...]:
@@ -104,12 +101,12 @@ def _by_variant(data: pd.DataFrame) -> list[pd.DataFrame]:
     return [part for _, part in data.groupby("variant", sort=False)]
 
 
-def _trace(records: StudyRecords, run: Json, window: int) -> pd.DataFrame:
+def _trace(records: StudyRecords, run: Row, window: int) -> pd.DataFrame:
     """A run's recorded losses; an epoch that stands there twice counts as it was written last."""
-    lines = {line["epoch"]: line for line in read_lines(records.results.run(run["id"]).losses)}.values()
-    updates = [line["first"] + line["every"] * np.arange(len(line["losses"])) for line in lines]
-    losses = [loss for line in lines for loss in line["losses"]]
-    known = {"variant": run["variant"], "seed": run["seed"], "update": np.concatenate([np.array([], dtype=int), *updates])}
+    lines = {line.epoch: line for line in read_log(records.results.run(run.id).losses, LossLine)}.values()
+    updates = [line.first + line.every * np.arange(len(line.losses)) for line in lines]
+    losses = [loss for line in lines for loss in line.losses]
+    known = {"variant": run.variant, "seed": run.seed, "update": np.concatenate([np.array([], dtype=int), *updates])}
     return pd.DataFrame({**known, "loss": np.array(losses, dtype=float), "average": moving_average(losses, window)})
 
 

@@ -13,7 +13,7 @@ from recstudy.analysis.figures.heat import Panel, head, numbered, shade, short, 
 from recstudy.analysis.figures.mosaic import Pixels, mosaic, picture_uri, side_of
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spec import AttentionMaps
+from recstudy.report import AttentionMaps
 
 GAP, ROOM = 1 / 16, 1 / 4  # beside a tile, and under it for its word, as shares of it
 FEW, WIDE, NARROW = 36, 6, 8  # up to so many tiles there are 6 in a row, else 8
@@ -24,13 +24,9 @@ ORANGE = tuple(int(PALETTE[4][at : at + 2], 16) for at in (1, 3, 5))
 STRENGTH, DIM = 0.85, 0.75  # of the tint where most is attended to, and of the gray, so that orange shows on white
 
 
-def title(spec: AttentionMaps) -> str:
-    return spec.title or "Attention while a caption is written"
-
-
 def drawn(records: StudyRecords, spec: AttentionMaps) -> Drawn:
     data = attention_data(records, spec)
-    label = f"{title(spec)}. {' '.join(data.words)}".strip()
+    label = f"{spec.heading}. {' '.join(data.words)}".strip()
     return Drawn(partial(attention_figure, data, spec), data.frame, label, data.notes, attention_caption(data))
 
 
@@ -46,7 +42,7 @@ def attention_figure(data: Attention, spec: AttentionMaps, size: Size = SCREEN) 
         height = _grid(figure, data.own, data.words[:-1], size)
         more = head(figure, 1, "Attention of each token to those before it", size)
         panels.append(Panel(height, HEAD + more, FOOT * size.printed))
-    dress(figure, title(spec), data.notes, caption=attention_caption(data), size=size)
+    dress(figure, spec.heading, data.notes, caption=attention_caption(data), size=size)
     figure.update_xaxes(showgrid=False, ticks="")
     figure.update_yaxes(showgrid=False, ticks="")
     figure.update_layout({"xaxis": {"visible": False}, "yaxis": {"visible": False}})

@@ -1,20 +1,19 @@
 """What a model gets wrong, as in Figures 2 and 4 of 004: test images with their true (T) and predicted (P) class."""
 
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from recstudy.analysis.captions import warnings
-from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
+from recstudy.analysis.examples import finished, pictures, read_archive
+from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.figures.mosaic import Pixels
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import plural
-from recstudy.analysis.spec import Mistakes
 from recstudy.errors import StorageError
+from recstudy.report import Mistakes
+from recstudy.report.names import plural
 
 MOST = 6  # variants: more do not fit on a page
 COLUMNS = ["variant", "label", "seed", "row", "true", "predicted", "synthetic"]
@@ -34,19 +33,17 @@ class MistakesData:
 
 def mistakes_data(records: StudyRecords, spec: Mistakes, most: int = MOST) -> MistakesData:
     """The first misclassified images of the first finished seed of each variant; of the `most` best variants."""
-    runs = {index: records.first_run(index, "mistakes.npz", ("done",)) for index in records.chosen(spec.where)}
-    found = {index: run for index, run in runs.items() if run is not None}
+    found, notes = finished(records, spec.where, "mistakes.npz", most)
     parts: list[pd.DataFrame] = []
     images: list[Pixels] = []
-    notes = [*warnings(records), *cut_note(records, len(found), most)]
-    for index in shown_variants(records, most, found):
-        run, label = found[index], records.variants[index]["label"]
+    for index, run in found.items():
+        label = records.variants[index].label
         try:
-            classes, pixels = read_mistakes(records.results.run(run["id"]).mistakes, spec.most)
+            classes, pixels = read_mistakes(records.results.run(run.id).mistakes, spec.most)
         except StorageError as damage:
             notes.append(f"{label}: {damage}")
             continue
-        parts.append(classes.assign(variant=index, seed=run["seed"]))
+        parts.append(classes.assign(variant=index, seed=run.seed))
         images += pixels
         notes += [] if pixels else [f"{label}: no test image is misclassified"]
     if not images:
@@ -61,15 +58,16 @@ def read_mistakes(path: Path, most: int) -> tuple[pd.DataFrame, list[Pixels]]:
     Raises:
         StorageError: the file is damaged. The message names it.
     """
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:  # of a path it may leave the file open
-            rows, true, predicted, images = (archive[key][:most] for key in ("rows", "labels", "predicted", "images"))
-            return _checked(rows, true, predicted, images, [" ".join(str(name).split()) for name in archive["names"]])
-    except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise StorageError(
-            f"runs/{path.parent.name}/{path.name} is damaged ({reason}). Remove that run's folder and run the study again."
-        ) from None
+
+    def mistakes(archive: Mapping[str, Any]) -> tuple[pd.DataFrame, list[Pixels]]:
+        rows, true, predicted, images = (archive[key][:most] for key in ("rows", "labels", "predicted", "images"))
+        shown, names = pictures(images, rows, true, predicted), [" ".join(str(name).split()) for name in archive["names"]]
+        if any(not 0 <= label < len(names) for label in [*true, *predicted]):
+            raise ValueError(f"a class is not one of {len(names)}")
+        frame = {"row": rows, "true": [names[at] for at in true], "predicted": [names[at] for at in predicted]}
+        return pd.DataFrame(frame), shown
+
+    return read_archive(path, mistakes)
 
 
 def mistakes_caption(data: MistakesData) -> str:
@@ -114,16 +112,3 @@ def _middle(words: str, most: int) -> str:
     if len(words) <= most:
         return words
     return words[: most // 2].rstrip() + "\N{HORIZONTAL ELLIPSIS}" + words[-(most - most // 2 - 1) :].lstrip()
-
-
-def _checked(
-    rows: np.ndarray, true: np.ndarray, predicted: np.ndarray, images: np.ndarray, names: list[str]
-) -> tuple[pd.DataFrame, list[Pixels]]:
-    """Raises ValueError where the arrays do not fit each other."""
-    shapes = {len(rows), len(true), len(predicted), len(images)}
-    if len(shapes) > 1 or images.ndim != 4 or images.shape[1] not in (1, 3) or images.dtype != np.uint8 or 0 in images.shape[1:]:
-        raise ValueError(f"{len(rows)} rows with images {images.dtype} {images.shape}")
-    if any(not 0 <= label < len(names) for label in [*true, *predicted]):
-        raise ValueError(f"a class is not one of {len(names)}")
-    frame = {"row": rows, "true": [names[at] for at in true], "predicted": [names[at] for at in predicted]}
-    return pd.DataFrame(frame), [image.transpose(1, 2, 0) for image in images]

@@ -12,30 +12,26 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from recstudy.analysis.captions import warnings
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.fit import Beside, beside
 from recstudy.analysis.figures.scales import Scale, scale
 from recstudy.analysis.figures.theme import GRID, SCREEN, Size, blend, dress, folded, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plain
-from recstudy.analysis.search import short_names
-from recstudy.analysis.spec import ParallelCoordinates, Slices
 from recstudy.analysis.trials import TRIAL, scored, search_of, trial_table
-from recstudy.records import Json
+from recstudy.records.plans import short_names
+from recstudy.records.schema import Range, SearchRecord
+from recstudy.report import ParallelCoordinates, Slices
+from recstudy.report.names import metric, plain
 
 MOST = 200  # lines that do not yet cover each other
 LETTERS = 14  # in a line of an axis's name
 LEFT, RIGHT = 80, 70  # pixels beside the first and the last axis
 
 
-def title(spec: ParallelCoordinates) -> str:
-    return spec.title or "Every trial's settings"
-
-
 def drawn(records: StudyRecords, spec: ParallelCoordinates) -> Drawn:
     search, data, notes = search_of(records, spec.name), settings_data(records, spec), warnings(records)
-    return Drawn(partial(parallel_figure, data, spec, search, notes), data, title(spec), notes, parallel_caption(data, search))
+    return Drawn(partial(parallel_figure, data, spec, search, notes), data, spec.heading, notes, parallel_caption(data, search))
 
 
 def settings_data(records: StudyRecords, spec: ParallelCoordinates | Slices) -> pd.DataFrame:
@@ -45,50 +41,50 @@ def settings_data(records: StudyRecords, spec: ParallelCoordinates | Slices) -> 
         ConfigError: the study is no search.
     """
     search = search_of(records, spec.name)
-    name = next(iter(search["objectives"]))
+    name = next(iter(search.objectives))
     table = trial_table(records, search).dropna(subset=[name]).reset_index(drop=True)
-    params = {trial["number"]: trial["params"] for trial in search["trials"]}
-    fields = dict.fromkeys(path for ranges in search["space"].values() for path in ranges)
+    params = {trial.number: trial.params for trial in search.trials}
+    fields = dict.fromkeys(path for ranges in search.space.values() for path in ranges)
     settings = {path: pd.Series([params[number].get(path) for number in table["trial"]], dtype=object) for path in fields}
     return pd.concat([table[TRIAL], pd.DataFrame(settings), table[[name]]], axis=1)
 
 
 def parallel_figure(
-    data: pd.DataFrame, spec: ParallelCoordinates, search: Json, notes: Sequence[str] = (), size: Size = SCREEN
+    data: pd.DataFrame, spec: ParallelCoordinates, search: SearchRecord, notes: Sequence[str] = (), size: Size = SCREEN
 ) -> go.Figure:
     """A panel a family. Better lines are orange and lie above the others."""
-    name, direction = next(iter(search["objectives"].items()))
+    name, direction = next(iter(search.objectives.items()))
     kept = data.sort_values(name, ascending=direction == "max", kind="stable").tail(MOST)  # the best is drawn last
-    families = [family for family in search["space"] if (kept["family"] == family).any()] or [""]
+    families = [family for family in search.space if (kept["family"] == family).any()] or [""]
     ends = [(float(kept[name].min()), float(kept[name].max()))] if len(kept) else [(0.0, 1.0)]
-    goal = scale([{"low": low, "high": high, "log": False} for low, high in ends], [])
+    goal = scale([Range(low=low, high=high) for low, high in ends], [])
     figure = make_subplots(rows=len(families), cols=1, vertical_spacing=0.25 / len(families))
     above = [0]
     for panel, family in enumerate(families, 1):
         trials = kept[kept["family"] == family]
-        ranges = search["space"][family or next(iter(search["space"]))]
+        ranges = search.space[family or next(iter(search.space))]
         axes = {path: scale([stated], trials[path]) for path, stated in ranges.items()} | {name: goal}
         for row in trials.to_dict("records"):
             share = _height(goal, row[name])
             _draw(figure, row, axes, name, blend(share if direction == "max" else 1 - share), panel)
         above.append(_name_axes(figure, axes, name, panel, size))
         figure.update_yaxes(title=shown(family), row=panel, col=1)
-    dress(figure, title(spec), notes, len(families), parallel_caption(data, search), size)
+    dress(figure, spec.heading, notes, len(families), parallel_caption(data, search), size)
     figure.update_yaxes(range=[-0.03, 1.03], showticklabels=False, showgrid=False, ticks="", showline=False)
     figure.update_xaxes(showline=False, ticks="")
-    most = max(len(search["space"][family]) for family in search["space"]) + 1
+    most = max(len(search.space[family]) for family in search.space) + 1
     margin = {"l": LEFT, "r": RIGHT, "t": figure.layout.margin.t + (max(above) + 8 if size.printed else 50), "b": 30}
     return figure.update_layout(meta={**figure.layout.meta, "axes": most}, margin=margin)
 
 
-def parallel_caption(data: pd.DataFrame, search: Json) -> str:
+def parallel_caption(data: pd.DataFrame, search: SearchRecord) -> str:
     """How to read the lines, and how many trials there are."""
     cut = f" Drawn are the {MOST} best." if len(data) > MOST else ""
     return f"One line a finished trial, to what it reached: the better, the more orange. {count_words(data, search)}{cut}"
 
 
-def count_words(data: pd.DataFrame, search: Json) -> str:
-    return f"{len(data)} of {len(search['trials'])} trials have finished."
+def count_words(data: pd.DataFrame, search: SearchRecord) -> str:
+    return f"{len(data)} of {len(search.trials)} trials have finished."
 
 
 def _height(axis: Scale, value: Any) -> float:

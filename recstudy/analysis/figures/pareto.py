@@ -7,29 +7,24 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.captions import is_synthetic, leaky_notes, warnings
+from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plural
-from recstudy.analysis.search import objective
-from recstudy.analysis.spec import Pareto
 from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.trials import direction_of, front, scored
 from recstudy.errors import ConfigError
+from recstudy.report import Pareto
+from recstudy.report.names import metric, plural
 
 WIDE = 20  # times the least cost that the largest must be for a logarithmic axis
 NAMED = 12  # points of a front whose trial numbers do not yet overlap
 
 
-def title(spec: Pareto) -> str:
-    return spec.title or (f"{metric(spec.y).title} against" if spec.y else "Score against") + f" {metric(spec.x).heading}"
-
-
 def drawn(records: StudyRecords, spec: Pareto) -> Drawn:
     data = pareto_data(records, spec)
     notes, caption = pareto_notes(records, spec), pareto_caption(records, spec, data)
-    return Drawn(partial(pareto_figure, data, spec, y_of(records, spec), notes, caption), data, title(spec), notes, caption)
+    return Drawn(partial(pareto_figure, data, spec, y_of(records, spec), notes, caption), data, spec.heading, notes, caption)
 
 
 def pareto_data(records: StudyRecords, spec: Pareto) -> pd.DataFrame:
@@ -65,14 +60,14 @@ def pareto_figure(
     wide = len(costs) > 0 and costs.min() > 0 and costs.max() > WIDE * costs.min()
     figure.update_xaxes(title=shown(metric(spec.x).heading), **({"type": "log", "dtick": "D2"} if wide else {}))
     figure.update_yaxes(title=shown(metric(y).heading))
-    return dress(figure, title(spec), notes, caption=caption, size=size)
+    return dress(figure, spec.heading, notes, caption=caption, size=size)
 
 
 def pareto_notes(records: StudyRecords, spec: Pareto) -> tuple[str, ...]:
     """What a reader must know first: names that no finished run knows."""
-    finished = [row for row in records.rows if row["status"] == "done"]
+    finished = [row for row in records.rows if row.done]
     known = [spec.x, y_of(records, spec)]
-    absent = [name for name in known if finished and all(objective(row, name) is None for row in finished)]
+    absent = [name for name in known if finished and all(row.objective(name) is None for row in finished)]
     leaky = leaky_notes(records, range(len(records.variants)))
     return (*warnings(records), *leaky, *(f"no run recorded a metric {name!r}" for name in absent))
 
@@ -93,23 +88,23 @@ def y_of(records: StudyRecords, spec: Pareto) -> str:
     Raises:
         ConfigError: neither the part nor a search names it.
     """
-    if spec.y is None and "search" not in records.plan:
-        raise ConfigError(f"{spec.name!r} needs y: {records.plan['study']} is no search, whose first objective it could show")
-    return spec.y or next(iter(records.plan["search"]["objectives"]))
+    if spec.y is None and records.plan.search is None:
+        raise ConfigError(f"{spec.name!r} needs y: {records.plan.study} is no search, whose first objective it could show")
+    return spec.y or next(iter(_objectives(records)))
 
 
 def _objectives(records: StudyRecords) -> Mapping[str, str]:
-    return records.plan["search"]["objectives"] if "search" in records.plan else {}
+    return records.plan.search.objectives if records.plan.search is not None else {}
 
 
 def _point(records: StudyRecords, index: int, names: tuple[str, str]) -> dict[str, Any]:
-    searched = "search" in records.plan
-    rows = records.by_variant[index][: 1 if searched else None]
-    values = [[objective(row, name) for name in names] for row in rows if row["status"] == "done"]
+    search = records.plan.search
+    rows = records.by_variant[index][: 1 if search else None]
+    values = [[row.objective(name) for name in names] for row in rows if row.done]
     both = [pair for pair in values if None not in pair]
     means = [mean_interval([pair[at] or 0.0 for pair in both]).mean for at in (0, 1)]
-    numbers = [trial["number"] for trial in records.plan["search"]["trials"] if trial["variant"] == index] if searched else [None]
-    known = {"trial": min(numbers, key=lambda number: number or 0), "label": records.variants[index]["label"]}
+    numbers = [trial.number for trial in search.trials if trial.variant == index] if search else [None]
+    known = {"trial": min(numbers, key=lambda number: number or 0), "label": records.variants[index].label}
     said = {"n": len(both), "synthetic": is_synthetic(records, [index]), "leaks": records.leaks(index)}
     return known | dict(zip(names, means, strict=True)) | said
 

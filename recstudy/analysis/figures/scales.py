@@ -8,8 +8,9 @@ from typing import Any
 from recstudy.analysis.figures.curve import powers_of_two
 from recstudy.analysis.figures.theme import shown
 from recstudy.analysis.frame import same
-from recstudy.analysis.names import plain
 from recstudy.records import Json
+from recstudy.records.schema import Range
+from recstudy.report.names import plain
 
 FEW = 10  # whole numbers that can each have a tick
 STEPS = (1, 2, 5)  # ticks within a decade, where a logarithmic range has fewer than three
@@ -42,15 +43,15 @@ class Scale:
         }
 
 
-def scale(ranges: Iterable[Json], values: Iterable[Any]) -> Scale:
+def scale(ranges: Iterable[Range], values: Iterable[Any]) -> Scale:
     """The axis of a field that families search in these `ranges`, and whose trials have these `values`."""
     stated, seen = list(ranges), list(values)
-    if any("choices" in one for one in stated):
-        return _categories([*(value for one in stated for value in one.get("choices", ())), *seen])
-    low, high = min([*seen, *(one["low"] for one in stated)]), max([*seen, *(one["high"] for one in stated)])
+    if any(one.choices for one in stated):
+        return _categories([*(value for one in stated for value in one.choices), *seen])
+    low, high = min([*seen, *(one.low for one in stated)]), max([*seen, *(one.high for one in stated)])
     if low == high:
         return Scale((low - 1, low + 1), {float(low): plain(low)})
-    if low > 0 and all(one["log"] for one in stated):
+    if low > 0 and all(one.log for one in stated):
         return Scale(
             (math.log10(low), math.log10(high)), {math.log10(tick): f"{tick:g}" for tick in log_ticks(low, high)}, log=True
         )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.captions import warnings
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.curve import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import CELL
@@ -16,11 +16,11 @@ from recstudy.analysis.figures.parallel import count_words, settings_data
 from recstudy.analysis.figures.scales import scale
 from recstudy.analysis.figures.theme import SCREEN, SMALL, SPECTRUM, SYMBOLS, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plain
-from recstudy.analysis.search import FAMILY, ranges_of, short_names
-from recstudy.analysis.spec import Slices
 from recstudy.analysis.trials import scored, search_of
-from recstudy.records import Json
+from recstudy.records.plans import FAMILY, ranges_of, short_names
+from recstudy.records.schema import SearchRecord
+from recstudy.report import Slices
+from recstudy.report.names import metric, plain
 
 FEW = 12  # trials, of which none stands between two
 BAR, EDGE = 64, 12  # pixels: the colour bar, the figure's edges
@@ -38,19 +38,17 @@ class Grid(NamedTuple):
 GRIDS = {False: Grid(280, 240, 48, 64), True: Grid(180, 170, 40, 54)}  # by whether it is printed; the first in style.SCRIPT too
 
 
-def title(spec: Slices) -> str:
-    return spec.title or "The score against each field"
-
-
 def drawn(records: StudyRecords, spec: Slices) -> Drawn:
     search, data, notes = search_of(records, spec.name), settings_data(records, spec), warnings(records)
-    return Drawn(partial(slices_figure, data, spec, search, notes), data, title(spec), notes, slices_caption(data, search))
+    return Drawn(partial(slices_figure, data, spec, search, notes), data, spec.heading, notes, slices_caption(data, search))
 
 
-def slices_figure(data: pd.DataFrame, spec: Slices, search: Json, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
+def slices_figure(
+    data: pd.DataFrame, spec: Slices, search: SearchRecord, notes: Sequence[str] = (), size: Size = SCREEN
+) -> go.Figure:
     """Coloured by trial number, so that a reader sees where the sampler went; a symbol for each family."""
-    name = next(iter(search["objectives"]))
-    ranges = ranges_of(search["space"])
+    name = next(iter(search.objectives))
+    ranges = ranges_of(search.space)
     words = short_names(ranges)
     figure = go.Figure()
     for panel, (path, stated) in enumerate(ranges.items(), 1):
@@ -69,7 +67,7 @@ def slices_figure(data: pd.DataFrame, spec: Slices, search: Json, notes: Sequenc
             }
         )
         figure.update_layout({f"xaxis{number}": {"anchor": f"y{number}"}, f"yaxis{number}": {"anchor": f"x{number}"}})
-    dress(figure, title(spec), notes, max(1, len(ranges)), slices_caption(data, search), size)
+    dress(figure, spec.heading, notes, max(1, len(ranges)), slices_caption(data, search), size)
     low_high = y_range(pd.DataFrame({"value": data[name], "low": data[name], "high": data[name]}))
     figure.update_yaxes(range=low_high, automargin=False)
     figure.update_xaxes(automargin=False)
@@ -111,17 +109,17 @@ def arrange(figure: go.Figure, size: Size) -> go.Figure:
     return figure.update_layout(height=grid.high * down + top + BAR, margin={"l": EDGE, "r": EDGE, "t": top, "b": BAR})
 
 
-def slices_caption(data: pd.DataFrame, search: Json) -> str:
+def slices_caption(data: pd.DataFrame, search: SearchRecord) -> str:
     """What stands upwards, and what the colours and the symbols are."""
-    goal, families = metric(next(iter(search["objectives"]))).heading, list(search["space"])
+    goal, families = metric(next(iter(search.objectives))).heading, list(search.space)
     symbols = f" Symbols: {', '.join(f'{family} {_symbol(search, family)}' for family in families)}." if families[1:] else ""
     points = f"One point a finished trial: early ones blue, late ones orange. {count_words(data, search)}"
     return f"Upwards: {goal}. {points}{symbols}"
 
 
-def _symbol(search: Json, family: str) -> str:
+def _symbol(search: SearchRecord, family: str) -> str:
     """Empty is the family of a search that has only one."""
-    families = list(search["space"])
+    families = list(search.space)
     return SYMBOLS[families.index(family) % len(SYMBOLS) if family in families else 0]
 
 

@@ -19,7 +19,7 @@ from recstudy.analysis.figures.mistakes import (
 from recstudy.analysis.figures.mosaic import Pixels, data_uri, mosaic, side_of
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spec import Mistakes
+from recstudy.report import Mistakes
 
 COLUMNS = 5
 GAP = 3 / 32  # between neighbours, as a share of a tile
@@ -29,13 +29,9 @@ LINES = {1: 1 / 4, 2: 7 / 16}  # room for so many lines under a tile, as a share
 NARROW, WIDE, SPACE, HEAD, EDGE = 320, 640, 24, 46, 12
 
 
-def title(spec: Mistakes) -> str:
-    return spec.title or "Misclassified test images"
-
-
 def drawn(records: StudyRecords, spec: Mistakes) -> Drawn:
     data = mistakes_data(records, spec)
-    label = f"{title(spec)}. {in_words(data.frame)}".strip()
+    label = f"{spec.heading}. {in_words(data.frame)}".strip()
     return Drawn(partial(mistakes_figure, data, spec), data.frame, label, data.notes, mistakes_caption(data))
 
 
@@ -50,7 +46,7 @@ def mistakes_figure(data: MistakesData, spec: Mistakes, size: Size = SCREEN) -> 
         number = str(panel) if panel > 1 else ""
         _draw(figure, number, part, [data.images[at] for at in part.index], panel_labels, rows, words)
         _head(figure, number, part["label"].iloc[0])
-    dress(figure, title(spec), data.notes, max(1, len(parts)), mistakes_caption(data), size)
+    dress(figure, spec.heading, data.notes, max(1, len(parts)), mistakes_caption(data), size)
     figure.update_xaxes(visible=False, fixedrange=True)
     figure.update_yaxes(visible=False, fixedrange=True)
     ratio = rows * (1 + words) / (COLUMNS * (1 + GAP))

@@ -7,25 +7,21 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.alignment import Aligned, alignment_caption, alignment_data
+from recstudy.analysis.caption_cards import alignment_html
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown, tint
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.pairs import alignment_html
-from recstudy.analysis.spec import Alignment
+from recstudy.report import Alignment
 
 COLORS = {"before": PALETTE[4], "after": PALETTE[0]}  # orange and blue, of which one is lighter
 SIDES = {"before": "negative", "after": "positive"}  # of the violin's middle: left and right
 FEW = 60  # pairs that are drawn as points too
 
 
-def title(spec: Alignment) -> str:
-    return spec.title or "Cosine of image and caption, before and after training"
-
-
 def drawn(records: StudyRecords, spec: Alignment) -> Drawn:
     data = alignment_data(records, spec)
     figure, below = partial(alignment_figure, data, spec), alignment_html(data, spec)
-    return Drawn(figure, data.frame, title(spec), data.notes, alignment_caption(data), below)
+    return Drawn(figure, data.frame, spec.heading, data.notes, alignment_caption(data), below)
 
 
 def alignment_figure(data: Aligned, spec: Alignment, size: Size = SCREEN) -> go.Figure:
@@ -36,7 +32,7 @@ def alignment_figure(data: Aligned, spec: Alignment, size: Size = SCREEN) -> go.
             _violin(figure, part, when, named=at == 0)
         if len(data.published):
             _diamonds(figure, data.published, when)
-    dress(figure, title(spec), data.notes, caption=alignment_caption(data), size=size)
+    dress(figure, spec.heading, data.notes, caption=alignment_caption(data), size=size)
     figure.update_layout(violinmode="overlay", violingap=0.2)
     places = len(dict.fromkeys(place for trace in figure.data for place in trace.x))
     figure.update_xaxes(type="category", range=[-0.6, places - 0.4])  # room for the halves at both ends

@@ -1,14 +1,12 @@
 """Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
 
-import csv
-import io
 from dataclasses import dataclass
 from typing import Literal
 
-from recstudy.analysis.names import in_own_unit, metric
-from recstudy.analysis.spec import Arithmetic
-from recstudy.analysis.tables.markup import Entry, Printed
+from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.papers import Target
+from recstudy.report import Arithmetic
+from recstudy.report.names import in_own_unit, metric
 
 APPROXIMATE = 0.01  # how far off a number that its paper calls approximate may be, as a share of it
 UNITS = {"percent": "%", "params": "parameters"}
@@ -84,11 +82,7 @@ def arithmetic_data(spec: Arithmetic) -> ArithmeticData:
         if target.metric in spec.counted
     )
     uncounted = dict.fromkeys(Claim(target, 0.0).statement for target in spec.targets if target.metric not in spec.counted)
-    return ArithmeticData(spec.name, arithmetic_title(spec), claims, tuple(uncounted))
-
-
-def arithmetic_title(spec: Arithmetic) -> str:
-    return spec.title or "Published parameter arithmetic, counted again"
+    return ArithmeticData(spec.name, spec.heading, claims, tuple(uncounted))
 
 
 def printed(data: ArithmeticData) -> Printed:
@@ -108,14 +102,12 @@ def printed(data: ArithmeticData) -> Printed:
 
 def csv_text(data: ArithmeticData) -> str:
     """One line a claim, in full precision and in the published unit."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_HEADS)
+    rows = []
     for claim in data.claims:
         target = claim.target
         known = [claim.statement, target.metric, target.value, target.unit, claim.counted]
-        writer.writerow([*known, claim.verdict, claim.note, target.source])
-    return out.getvalue()
+        rows.append([*known, claim.verdict, claim.note, target.source])
+    return csv_lines(CSV_HEADS, rows)
 
 
 def _caption(data: ArithmeticData) -> str:

@@ -2,15 +2,14 @@
 
 from dataclasses import replace
 
-from recstudy.analysis.captions import caption, text_notes, warnings
+from recstudy.analysis.caveats import caption, text_notes, warnings
+from recstudy.analysis.cells import Cell, TableData, TableRow, cell_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric
-from recstudy.analysis.search import objective
-from recstudy.analysis.spec import Best
-from recstudy.analysis.tables.cells import Cell, TableData, TableRow, cell_of
 from recstudy.analysis.tables.ranks import with_ranks
 from recstudy.analysis.trials import ranked, search_of, trial_table
-from recstudy.records import Json
+from recstudy.records.schema import SearchRecord
+from recstudy.report import Best
+from recstudy.report.names import metric
 
 LUCKY = (
     "Scores of fresh seeds leave out the seed that the search used: the best of many trials is also the luckiest of them "
@@ -25,12 +24,12 @@ def best_data(records: StudyRecords, spec: Best) -> TableData:
         ConfigError: the study is no search.
     """
     search = search_of(records, spec.name)
-    order = ranked(trial_table(records, search), search["objectives"]).head(spec.most)
-    seen = [name for name in search["objectives"] if name not in spec.metrics]
+    order = ranked(trial_table(records, search), search.objectives).head(spec.most)
+    seen = [name for name in search.objectives if name not in spec.metrics]
     variants = [int(index) for index in order["variant"]]
     rows = [
         TableRow(
-            f"{number}: {records.variants[index]['label']}",
+            f"{number}: {records.variants[index].label}",
             (
                 *(_searched(records, index, name) for name in seen),
                 *(_fresh(records, search, index, name) for name in spec.metrics),
@@ -40,10 +39,10 @@ def best_data(records: StudyRecords, spec: Best) -> TableData:
     ]
     return TableData(
         name=spec.name,
-        title=best_title(spec),
+        title=spec.heading,
         corner="trial",
         columns=(*(f"{metric(name).heading}, in the search" for name in seen), *map(_head, spec.metrics)),
-        rows=with_ranks(rows) if len({records.variants[index]["data"] for index in variants}) == 1 else tuple(rows),
+        rows=with_ranks(rows) if len({records.variants[index].data for index in variants}) == 1 else tuple(rows),
         beneath=False,
         caption=caption(records, range(len(records.variants))),
         warnings=(*warnings(records), *([] if rows else ["no trial has finished yet"])),
@@ -52,22 +51,19 @@ def best_data(records: StudyRecords, spec: Best) -> TableData:
     )
 
 
-def best_title(spec: Best) -> str:
-    return spec.title or "The best trials, confirmed with fresh seeds"
-
-
 def _searched(records: StudyRecords, index: int, name: str) -> Cell:
     """An objective of the search's own run."""
     run = records.by_variant[index][0]
-    return cell_of(records, [index], name, [run | {name: objective(run, name)}])
+    value = run.objective(name)
+    return cell_of(records, [index], name, [run if value is None else replace(run, added={name: value})])
 
 
-def _fresh(records: StudyRecords, search: Json, index: int, name: str) -> Cell:
+def _fresh(records: StudyRecords, search: SearchRecord, index: int, name: str) -> Cell:
     """A metric over the fresh seeds; what follows from the config alone is known without them."""
     own, *fresh = records.by_variant[index]
     if metric(name).computed:
         return cell_of(records, [index], name, [own, *fresh])
-    planned = len(search["confirm"]["seeds"]) if index in search["confirmed"] else 0
+    planned = len(search.confirm.seeds) if index in search.confirmed else 0
     return replace(cell_of(records, [index], name, fresh), expected=max(planned, len(fresh)))
 
 
@@ -75,11 +71,11 @@ def _head(name: str) -> str:
     return metric(name).heading if metric(name).computed else f"{metric(name).heading}, fresh seeds"
 
 
-def _notes(search: Json) -> tuple[str, ...]:
-    planned = search["confirm"]
-    seeds = ", ".join(map(str, planned["seeds"]))
+def _notes(search: SearchRecord) -> tuple[str, ...]:
+    planned = search.confirm
+    seeds = ", ".join(map(str, planned.seeds))
     none = "No fresh seeds are planned, so no score here is free of luck"
-    several = len(search["objectives"]) > 1
+    several = len(search.objectives) > 1
     front = ["Rows are ordered by the first objective, those on the Pareto front before all others"] if several else []
-    plan = f"{LUCKY}. The best {planned['best']} are run again with {'seeds' if planned['seeds'][1:] else 'seed'} {seeds}"
-    return (*front, plan if planned["seeds"] else none)
+    plan = f"{LUCKY}. The best {planned.best} are run again with {'seeds' if planned.seeds[1:] else 'seed'} {seeds}"
+    return (*front, plan if planned.seeds else none)

@@ -4,34 +4,23 @@ Each of the three is a label, the beginning of one alone, or, of rows and column
 before a number, and a number before a beginning. Labels may have colons of their own. Columns of settings are counted last.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recstudy.analysis.audit.findings import parts
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.parts import cells
-from recstudy.analysis.spec import Differences, Effects, OfCells, OfRuns
-from recstudy.analysis.tables.cells import Cell
-from recstudy.analysis.tables.difference_words import columns
-from recstudy.analysis.tables.differences import Difference, DifferencesData, differences_data
-from recstudy.analysis.tables.effect_words import HEADS
-from recstudy.analysis.tables.effects import Effect, EffectsData, effects_data
-from recstudy.analysis.tables.settings import settings_title
+from recstudy.analysis.shown import Explained, Places, problem
 from recstudy.errors import ConfigError, choices, nearest
-
-Thing = Cell | Difference | Effect | dict[str, str]  # the last: a setting, by field
+from recstudy.report import Part
 
 
 @dataclass(frozen=True)
 class Found:
-    """What stands in a place of a table, with the labels of that place; `among`: a table of tests as a whole."""
+    """The labels of a place in a table, and what is behind the number that stands there."""
 
     table: str
     row: str
     column: str
-    thing: Thing
-    among: DifferencesData | EffectsData | None = None
+    behind: Explained
 
 
 def study_of(studies: Sequence[StudyRecords], name: str) -> StudyRecords:
@@ -39,12 +28,11 @@ def study_of(studies: Sequence[StudyRecords], name: str) -> StudyRecords:
     if len(studies) == 1:
         return studies[0]
     wanted = name.partition(":")[0]
-    having = [records for records in studies if wanted in _tables(records)]
+    having = [records for records in studies if wanted in tables_of(records)]
     if len(having) == 1:
         return having[0]
-    known = choices(
-        f"studies/{records.plan['study']}/{records.plan['preset']} ({', '.join(_tables(records))})" for records in studies
-    )
+    named = ((records.plan, ", ".join(tables_of(records))) for records in studies)
+    known = choices(f"studies/{plan.study}/{plan.preset} ({tables})" for plan, tables in named)
     count = f"{len(having)} studies here have" if having else "no study here has"
     raise ConfigError(f"{count} a table {wanted!r}: give one study's folder. There are {known}.")
 
@@ -56,51 +44,27 @@ def find(records: StudyRecords, name: str) -> Found:
         ConfigError: no or more than one table, row or column is called so. The message names those there are.
     """
     wanted, _, place = name.partition(":")
-    specs = [part for part in parts(records) if isinstance(part, OfRuns)]
-    if not specs or not place.strip(":"):
-        tables = choices([spec.name for spec in specs]) or "none"
-        raise ConfigError(f"a cell is named TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan['study']}: {tables}.")
-    spec = specs[_one("table", wanted, [spec.name for spec in specs], numbered=False)]
-    heads, lines, among = _grid(records, spec)
-    row, column = _split(place, [label for label, _ in lines], heads)
-    return Found(spec.name, lines[row][0], heads[column], lines[row][1][column], among)
+    tables = [part for part in records.parts if part.explained]
+    known = tables_of(records)
+    if not known or not place.strip(":"):
+        raise ConfigError(
+            f"a cell is named TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan.study}: {choices(known) or 'none'}."
+        )
+    table = tables[_one("table", wanted, known, numbered=False)]
+    columns, rows = _places(records, table)
+    row, column = _split(place, [label for label, _ in rows], columns)
+    return Found(table.name, rows[row][0], columns[column], rows[row][1][column])
 
 
-Grid = tuple[Sequence[str], list[tuple[str, Sequence[Thing]]], DifferencesData | EffectsData | None]
+def tables_of(records: StudyRecords) -> list[str]:
+    return [part.name for part in records.parts if part.explained]
 
 
-def _grid(records: StudyRecords, spec: OfRuns) -> Grid:
-    """The heads of the columns, and each line's label with what stands in its columns."""
-    match spec:
-        case Differences():
-            differences = differences_data(records, spec)
-            heads = columns(spec, differences)
-            lines: dict[str, Sequence[Thing]] = {row.base: [row.theirs] * len(heads) for row in differences.rows}
-            lines |= {row.label: [row.ours, *[row] * (len(heads) - 1)] for row in differences.rows}
-            return heads, list(lines.items()), differences
-        case Effects():
-            effects = effects_data(records, spec)
-            return HEADS[1:], [(effect.title, [effect] * (len(HEADS) - 1)) for effect in effects.effects], effects
-        case _:
-            return _of_cells(records, spec)
-
-
-def _of_cells(records: StudyRecords, spec: OfCells) -> Grid:
-    """Rows of one label in several groups are called by their group too."""
-    table, group = cells(records, spec), ""
-    count = Counter(row.label for row in table.rows if row.cells)
-    lines: list[tuple[str, Sequence[Thing]]] = []
-    for row in table.rows:
-        if not row.cells:
-            group = row.label
-            continue
-        settings = [dict(zip(fields, words, strict=True)) for fields, words in zip(table.settings, row.settings, strict=True)]
-        lines.append((f"{group}, {row.label}" if count[row.label] > 1 else row.label, [*row.cells, *settings]))
-    return [*table.columns, *map(settings_title, table.settings)], lines, None
-
-
-def _tables(records: StudyRecords) -> list[str]:
-    return [spec.name for spec in parts(records) if isinstance(spec, OfRuns)]
+def _places(records: StudyRecords, table: Part) -> Places:
+    try:
+        return table.shown(records).places()
+    except Exception as error:
+        raise ConfigError(problem(table, error)) from None
 
 
 def _split(place: str, rows: Sequence[str], columns: Sequence[str]) -> tuple[int, int]:

@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recstudy.analysis import stats
-from recstudy.analysis.captions import LEAK
+from recstudy.analysis.caveats import LEAK
+from recstudy.analysis.cells import Cell, by_reason, cell, pair_gap
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import metric, plural
-from recstudy.analysis.spec import Differences
 from recstudy.analysis.stats import ALPHA, Interval, mean_interval
-from recstudy.analysis.tables.cells import Cell, cell
-from recstudy.analysis.tables.gaps import by_reason, pair_gap
 from recstudy.analysis.targets import Placed, Placement, place
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.report import Differences
+from recstudy.report.names import metric, plural
 
 
 @dataclass(frozen=True)
@@ -118,15 +117,13 @@ def differences_data(records: StudyRecords, spec: Differences) -> DifferencesDat
 def _bases(records: StudyRecords, spec: Differences, chosen: Sequence[int]) -> dict[int, int]:
     """Variant -> its base."""
     if not spec.base:
-        bases = {
-            index: int(records.variants[index]["base"]) for index in chosen if records.variants[index].get("base") is not None
-        }
+        bases = {index: base for index in chosen if (base := records.variants[index].base) is not None}
         if not bases:
             raise ConfigError(
                 f"differences {spec.name!r}: no variant has a base. Name one with base=LABEL, or use leave_one_out."
             )
         return bases
-    labels = [variant["label"] for variant in records.variants]
+    labels = [variant.label for variant in records.variants]
     if spec.base not in labels:
         raise ConfigError(f"no variant {spec.base!r}: there are {choices(labels, most=6)}.{nearest(spec.base, labels)}")
     base = labels.index(spec.base)
@@ -134,15 +131,15 @@ def _bases(records: StudyRecords, spec: Differences, chosen: Sequence[int]) -> d
 
 
 def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> Difference:
-    ours, theirs = ({run["seed"]: run for run in records.by_variant[variant]} for variant in (index, base))
+    ours, theirs = ({run.seed: run for run in records.by_variant[variant]} for variant in (index, base))
     seeds = sorted({*ours, *theirs})
     refused = _refused(records, index, base)
     gaps = {seed: pair_gap(ours.get(seed), theirs.get(seed), name) for seed in seeds}
     paired = [] if refused else [seed for seed in seeds if not gaps[seed]]
-    values = stats.differences(*([float(runs[seed][name]) for seed in paired] for runs in (ours, theirs)))
+    values = stats.differences(*([runs[seed].number(name) for seed in paired] for runs in (ours, theirs)))
     return Difference(
-        label=records.variants[index]["label"],
-        base=records.variants[base]["label"],
+        label=records.variants[index].label,
+        base=records.variants[base].label,
         ours=cell(records, [index], name, placement),
         theirs=cell(records, [base], name, placement),
         seeds=tuple(paired),
@@ -151,8 +148,8 @@ def _difference(records: StudyRecords, name: str, index: int, base: int, placeme
         missing=() if refused else by_reason(gaps),
         refused=refused,
         published=_published(placement, index, base, name),
-        run_ids=tuple(ours[seed]["id"] for seed in paired),
-        base_ids=tuple(theirs[seed]["id"] for seed in paired),
+        run_ids=tuple(ours[seed].id for seed in paired),
+        base_ids=tuple(theirs[seed].id for seed in paired),
         p=stats.paired_p(values),
     )
 
@@ -161,9 +158,9 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
     """Why the two are not compared; empty where they are."""
     if records.leaks(index) or records.leaks(base):
         return f"not compared: {'' if records.leaks(index) else 'the base '}{LEAK}"
-    if records.variants[index]["data"] != records.variants[base]["data"]:
+    if records.variants[index].data != records.variants[base].data:
         return "not compared: other data"
-    same = {run["id"] for run in records.by_variant[index]} & {run["id"] for run in records.by_variant[base]}
+    same = {run.id for run in records.by_variant[index]} & {run.id for run in records.by_variant[base]}
     return "the base itself: it changes nothing" if same else ""
 
 

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from recstudy.analysis import stats
+from recstudy.analysis.cells import gap
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import axis_title, plain
-from recstudy.analysis.spec import Effects
+from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import Interval, mean_interval
-from recstudy.analysis.tables.gaps import gap
 from recstudy.errors import ConfigError
-from recstudy.records import Json
+from recstudy.report import Effects
+from recstudy.report.names import axis_title, plain
 
 Signs = npt.NDArray[np.int64]
 
@@ -68,14 +68,14 @@ class EffectsData:
     metric: str
     effects: tuple[Effect, ...]
     levels: Mapping[str, tuple[Any, Any]]
-    runs: Mapping[int, tuple[Json, ...]] = field(repr=False)
+    runs: Mapping[int, tuple[Row, ...]] = field(repr=False)
     missing: tuple[str, ...]
 
     @property
     def seeds(self) -> tuple[int, ...]:
         return tuple(self.runs)
 
-    def half(self, effect: Effect, sign: int) -> list[Json]:
+    def half(self, effect: Effect, sign: int) -> list[Row]:
         """The runs where the effect's column has this sign, seed by seed."""
         return [run for own in self.runs.values() for run, at in zip(own, effect.column, strict=True) if at == sign]
 
@@ -87,7 +87,7 @@ def effects_data(records: StudyRecords, spec: Effects) -> EffectsData:
         ConfigError: the chosen variants are no regular two-level design, or one of them leaks.
     """
     cells = records.chosen(spec.where)
-    if leaky := [records.variants[index]["label"] for index in cells if records.leaks(index)]:
+    if leaky := [records.variants[index].label for index in cells if records.leaks(index)]:
         raise ConfigError(f"effects {spec.name!r}: {', '.join(leaky)} leaks, so that no effect means anything")
     levels = _two_levels(records, spec, cells)
     columns = {
@@ -96,7 +96,7 @@ def effects_data(records: StudyRecords, spec: Effects) -> EffectsData:
     by_seed = _by_seed(records, cells)
     lacking = {seed: _lacking(records, runs, spec.metric) for seed, runs in by_seed.items()}
     seeds = [seed for seed in by_seed if not lacking[seed]]
-    scores = np.array([[float(run[spec.metric]) for run in by_seed[seed] if run] for seed in seeds]).reshape(
+    scores = np.array([[run.number(spec.metric) for run in by_seed[seed] if run] for seed in seeds]).reshape(
         len(seeds), len(cells)
     )
     effects = [_measured(effect, scores) for effect in estimable(columns, spec.name)]
@@ -140,7 +140,7 @@ def named(axes: Sequence[str]) -> str:
 
 def _two_levels(records: StudyRecords, spec: Effects, cells: Sequence[int]) -> dict[str, tuple[Any, Any]]:
     """The axes that vary among these cells with their levels, the first one first."""
-    levels = {axis: list(dict.fromkeys(records.level(index, axis) for index in cells)) for axis in records.plan["axes"]}
+    levels = {axis: list(dict.fromkeys(records.level(index, axis) for index in cells)) for axis in records.plan.axes}
     varied = {axis: found for axis, found in levels.items() if len(found) > 1}
     for axis, found in varied.items():
         if len(found) > 2:
@@ -151,15 +151,15 @@ def _two_levels(records: StudyRecords, spec: Effects, cells: Sequence[int]) -> d
     return {axis: (found[0], found[1]) for axis, found in varied.items()}
 
 
-def _by_seed(records: StudyRecords, cells: Sequence[int]) -> dict[int, list[Json | None]]:
+def _by_seed(records: StudyRecords, cells: Sequence[int]) -> dict[int, list[Row | None]]:
     """Seed -> the run of every cell; None where none is planned."""
-    runs = [{run["seed"]: run for run in records.by_variant[index]} for index in cells]
+    runs = [{run.seed: run for run in records.by_variant[index]} for index in cells]
     return {seed: [known.get(seed) for known in runs] for seed in sorted({seed for known in runs for seed in known})}
 
 
-def _lacking(records: StudyRecords, runs: Sequence[Json | None], name: str) -> str:
+def _lacking(records: StudyRecords, runs: Sequence[Row | None], name: str) -> str:
     """Which cells of a seed have no value, and why."""
-    return "; ".join(f"{run['label'] if run else 'a cell'} {said}" for run in runs if (said := gap(run, name)))
+    return "; ".join(f"{run.label if run else 'a cell'} {said}" for run in runs if (said := gap(run, name)))
 
 
 def _measured(effect: Effect, scores: npt.NDArray[np.float64]) -> Effect:

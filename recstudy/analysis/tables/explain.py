@@ -6,16 +6,13 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.analysis.report import shortest
-from recstudy.analysis.tables.cell_names import Found, find, study_of
-from recstudy.analysis.tables.cells import Cell
-from recstudy.analysis.tables.differences import Difference, DifferencesData
-from recstudy.analysis.tables.effects import Effect, EffectsData
-from recstudy.analysis.tables.explain_cells import Behind, cell_behind
-from recstudy.analysis.tables.explain_tests import difference_behind, effect_behind
-from recstudy.analysis.tables.settings import settings_text
-from recstudy.records import Json, Results
+from recstudy.analysis.frame import StudyRecords, load_studies
+from recstudy.analysis.rows import Row
+from recstudy.analysis.tables.cell_names import find, study_of, tables_of
+from recstudy.analysis.tables.explain_cells import Behind
+from recstudy.plugins import reading
+from recstudy.records import Results
+from recstudy.terminal import shortest
 
 HEADS = ("run", "seed", "variant", "value", "commit", "data checksum", "machine", "finished")
 SHORT = 12  # characters of a checksum or commit that tell it apart
@@ -26,10 +23,15 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
 
     Raises:
         ConfigError: no study or more than one has it.
+        StorageError: none that can be read has it, and one is damaged.
     """
-    records = study_of([load_study(*study) for study in studies], name)
-    found = find(records, name)
-    told = behind(records, found)
+    readable, damaged = load_studies(studies)
+    if damaged and not any(name.partition(":")[0] in tables_of(records) for records in readable.values()):
+        raise damaged[0]
+    records = study_of(list(readable.values()), name)
+    with reading(records.plugins):
+        found = find(records, name)
+        told = found.behind(records)
     out.print(Text(f"{found.table}, row {found.row!r}, column {found.column!r}: {told.number}", style="bold"), soft_wrap=True)
     shown = RichTable(*HEADS, box=None)
     for row in runs_behind(records, told):
@@ -40,35 +42,15 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
     out.print(Text(f"Records: {shortest(records.results.root / 'runs')}/RUN"), soft_wrap=True)
 
 
-def behind(records: StudyRecords, found: Found) -> Behind:
-    """The number in words, its runs, and how it follows from them."""
-    match found.thing, found.among:
-        case Cell() as cell, _:
-            return cell_behind(records, cell)
-        case Difference() as row, DifferencesData() as data:
-            return difference_behind(records, row, data)
-        case Effect() as effect, EffectsData() as data:
-            return effect_behind(effect, data)
-        case dict() as setting, _:
-            return _setting(setting)
-    raise AssertionError(found)  # a thing without the table that it is of
-
-
 def runs_behind(records: StudyRecords, told: Behind) -> list[tuple[str, ...]]:
     """A row of words a run, under `HEADS`."""
-    rows = {row["id"]: row for row in records.rows}
+    rows = {row.id: row for row in records.rows}
     return [_run(rows[run_id], value) for run_id, value in told.runs]
 
 
-def _setting(setting: dict[str, str]) -> Behind:
-    fields = [f"{path} = {word}" for path, word in setting.items()]
-    return Behind(settings_text(tuple(setting.values())), (), ("A setting of the row, from its config:", *fields))
-
-
-def _run(row: Json, value: float) -> tuple[str, ...]:
-    made = {key: row.get(f"provenance.{key}") for key in ("commit", "data_checksum", "host", "cpu", "gpu", "finished")}
-    commits = [part[:SHORT] for part in str(made["commit"] or "unknown").split(", then ")]
-    commit = ", then ".join(commits) + " with uncommitted changes" * bool(row.get("provenance.dirty"))
-    machine = ", ".join(str(made[key]) for key in ("host", "gpu" if made["gpu"] else "cpu") if made[key])
-    checksum, finished = str(made["data_checksum"] or "")[:SHORT], str(made["finished"] or "")
-    return row["id"], str(row["seed"]), row["label"], f"{value:.10g}", commit, checksum, machine, finished
+def _run(row: Row, value: float) -> tuple[str, ...]:
+    made = row.provenance
+    commits = [part[:SHORT] for part in (made.made_by or "unknown").split(", then ")]
+    commit = ", then ".join(commits) + " with uncommitted changes" * made.dirty
+    machine = ", ".join(filter(None, (made.hardware.host, made.hardware.gpu or made.hardware.cpu)))
+    return row.id, str(row.seed), row.label, f"{value:.10g}", commit, made.data_checksum[:SHORT], machine, made.finished

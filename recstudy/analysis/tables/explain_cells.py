@@ -6,14 +6,14 @@ from statistics import mean, stdev
 
 from scipy.special import stdtrit
 
+from recstudy.analysis.cells import Cell, gap
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import improved, metric, number, plain
+from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import LEVEL
-from recstudy.analysis.tables.cells import Cell
-from recstudy.analysis.tables.gaps import gap
+from recstudy.analysis.tables.labels import settings_text
 from recstudy.analysis.tables.render import cell_text
 from recstudy.analysis.targets import Placed
-from recstudy.records import Json
+from recstudy.report.names import improved, metric, number, plain
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,18 @@ def cell_behind(records: StudyRecords, cell: Cell) -> Behind:
     lines = [
         *_pairs(records, cell),
         *_arithmetic(cell),
-        *(f"Not in it: run {run['id']}, seed {run['seed']}, {run['label']}: {why}" for run, why in _others(records, cell)),
+        *(f"Not in it: run {run.id}, seed {run.seed}, {run.label}: {why}" for run, why in _others(records, cell)),
         *(f"Not available: {why}" for why in cell.unavailable),
         *(line for placed in cell.placed for line in _published(placed, cell)),
         *([] if cell.placed else ["Published: no value belongs here."]),
     ]
     return Behind(f"{metric(cell.metric).heading} {cell_text(cell)}", _runs(records, cell), tuple(lines))
+
+
+def setting_behind(_: StudyRecords, setting: dict[str, str]) -> Behind:
+    """A setting of a row, by field."""
+    fields = [f"{path} = {word}" for path, word in setting.items()]
+    return Behind(settings_text(tuple(setting.values())), (), ("A setting of the row, from its config:", *fields))
 
 
 def interval_lines(values: Sequence[float]) -> Iterator[str]:
@@ -58,7 +64,7 @@ def _runs(records: StudyRecords, cell: Cell) -> tuple[tuple[str, float], ...]:
     """Of a relative improvement, both runs of each pair with what was measured in them."""
     if not cell.against:
         return tuple(zip(cell.run_ids, cell.values, strict=True))
-    scores = {row["id"]: float(row.get(improved(cell.metric)) or 0.0) for row in records.rows}
+    scores = {row.id: float(row.value(improved(cell.metric)) or 0.0) for row in records.rows}
     return tuple((run_id, scores[run_id]) for pair in zip(cell.run_ids, cell.against, strict=True) for run_id in pair)
 
 
@@ -82,12 +88,12 @@ def _arithmetic(cell: Cell) -> Iterator[str]:
         yield from interval_lines(cell.values)
 
 
-def _others(records: StudyRecords, cell: Cell) -> Iterator[tuple[Json, str]]:
+def _others(records: StudyRecords, cell: Cell) -> Iterator[tuple[Row, str]]:
     """The other runs of the same variants, and why they are not in the cell."""
-    variants = {row["variant"] for row in records.rows if row["id"] in cell.run_ids}
+    variants = {row.variant for row in records.rows if row.id in cell.run_ids}
     name = improved(cell.metric) or cell.metric
     for row in records.rows:
-        if row["variant"] in variants and row["id"] not in cell.run_ids:
+        if row.variant in variants and row.id not in cell.run_ids:
             spare = "finished, without a pair" if improved(cell.metric) else "finished, and of another purpose than this cell"
             yield row, gap(row, name) or spare
 

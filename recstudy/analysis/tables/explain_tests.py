@@ -4,18 +4,18 @@ from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
 
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import axis_title, metric, number, plain, plural
+from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import ALPHA, POWER
-from recstudy.analysis.tables.difference_words import p_text, signed
+from recstudy.analysis.tables.difference_table import p_text, signed
 from recstudy.analysis.tables.differences import Difference, DifferencesData
 from recstudy.analysis.tables.effects import Effect, EffectsData
 from recstudy.analysis.tables.explain_cells import Behind, interval_lines
-from recstudy.records import Json
+from recstudy.report.names import axis_title, metric, number, plain, plural
 
 
 def difference_behind(records: StudyRecords, row: Difference, data: DifferencesData) -> Behind:
     """Both runs of every pair, how mean, interval and p follow from their differences, and what is published."""
-    scores = {run["id"]: float(run.get(row.ours.metric) or 0.0) for run in records.rows}
+    scores = {run.id: float(run.value(row.ours.metric) or 0.0) for run in records.rows}
     runs = [(run_id, scores[run_id]) for pair in zip(row.run_ids, row.base_ids, strict=True) for run_id in pair]
     lines = [
         *_pairs(row, [value for _, value in runs]),
@@ -28,10 +28,10 @@ def difference_behind(records: StudyRecords, row: Difference, data: DifferencesD
     return Behind(f"{name} {middle}, {row.label} minus {row.base}: {row.verdict}", tuple(runs), tuple(lines))
 
 
-def effect_behind(effect: Effect, data: EffectsData) -> Behind:
+def effect_behind(_: StudyRecords, effect: Effect, data: EffectsData) -> Behind:
     """The runs of both halves, and how size, interval and p follow from them."""
     name, halves = data.metric, {sign: data.half(effect, sign) for sign in (1, -1)}
-    runs = [(run["id"], float(run[name])) for half in halves.values() for run in half]
+    runs = [(run.id, run.number(name)) for half in halves.values() for run in half]
     lines = [
         *(f"{words}: {_labels(halves[sign])}" for sign, words in ((1, "Counted up"), (-1, "Counted down")) if runs),
         *_halves(effect, data),
@@ -56,8 +56,8 @@ def _halves(effect: Effect, data: EffectsData) -> Iterator[str]:
         yield f"Seed {seed}: {plus} - {minus} = {value:.10g}"
 
 
-def _mean(runs: Sequence[Json], data: EffectsData) -> str:
-    return f"({' + '.join(f'{run[data.metric]:.10g}' for run in runs)}) / {len(runs)}"
+def _mean(runs: Sequence[Row], data: EffectsData) -> str:
+    return f"({' + '.join(f'{run.value(data.metric):.10g}' for run in runs)}) / {len(runs)}"
 
 
 def _tested(label: str, values: Sequence[float], p: float | None, known: Sequence[tuple[str, float | None]]) -> Iterator[str]:
@@ -102,5 +102,5 @@ def _published(row: Difference) -> Iterator[str]:
     yield from [] if row.published else ["Published: no difference belongs here."]
 
 
-def _labels(runs: Sequence[Json]) -> str:
-    return "; ".join(dict.fromkeys(run["label"] for run in runs))
+def _labels(runs: Sequence[Row]) -> str:
+    return "; ".join(dict.fromkeys(run.label for run in runs))

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from recstudy.analysis.names import DASH
 from recstudy.analysis.tables.markup import Entry, Printed
+from recstudy.report.names import DASH
 
 NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?(?!\w|\.\w|,\d)")
 NARROW = 12  # characters of a head in one line

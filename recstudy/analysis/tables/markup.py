@@ -1,11 +1,15 @@
 """A table of words as Markdown, HTML and terminal text, and how each of them shows any text as it is (`latex.py`: LaTeX)."""
 
-import html
-from collections.abc import Iterator, Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.table import Table as RichTable
 from rich.text import Text
+
+from recstudy.analysis.page import Html, escape, fold, table, warning_lines
 
 
 @dataclass(frozen=True)
@@ -63,17 +67,20 @@ def markdown(page: Printed) -> str:
 
 def html_table(page: Printed) -> str:
     """The table in a box that scrolls on its own, with the caption and notes under it."""
-    heads = "".join(f'<th scope="col"{_class(page, at)}>{html.escape(head)}</th>' for at, head in enumerate(page.heads))
-    body = "\n".join(f"<tr>{''.join(_html_entries(page, entries))}</tr>" for entries in page.lines)
-    notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in page.notes)
-    lines = "".join(f'<p class="note">{html.escape(line)}</p>' for line in page.homeless)
-    notes += f"<details><summary>Published values without a place here</summary>{lines}</details>" if lines else ""
-    warned = "".join(f'<p class="warning">{html.escape(note)}</p>' for note in page.warnings)
-    label = html.escape(page.title)
-    return (
-        f'{warned}<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table><thead><tr>{heads}</tr></thead>\n'
-        f'<tbody>\n{body}\n</tbody></table></div>\n<p class="caption">{html.escape(page.caption)}.</p>{notes}'
-    )
+    classes = dict.fromkeys(range(1, page.settings + 1), "setting") | dict.fromkeys(page.prose, "prose")
+    rows = [[_html(entry) for entry in entries] for entries in page.lines]
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in page.notes)
+    lines = "".join(f'<p class="note">{escape(line)}</p>' for line in page.homeless)
+    notes += fold("Published values without a place here", lines) if lines else ""
+    shown = table(page.title, page.heads, rows, classes)
+    return f'{warning_lines(page.warnings)}{shown}<p class="caption">{escape(page.caption)}.</p>{notes}'
+
+
+def csv_lines(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Numbers in full precision."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([heads, *rows])
+    return out.getvalue()
 
 
 def terminal(page: Printed) -> RichTable:
@@ -89,22 +96,9 @@ def terminal(page: Printed) -> RichTable:
     return shown
 
 
-def _html_entries(page: Printed, entries: Sequence[Entry]) -> Iterator[str]:
-    if len(entries) == 1:
-        yield f'<th scope="rowgroup" colspan="{len(page.heads)}">{html.escape(entries[0].text)}</th>'
-        return
-    yield f'<th scope="row">{html.escape(entries[0].text)}</th>'
-    for at, entry in enumerate(entries[1:], 1):
-        hint = f' title="{html.escape(entry.hint)}"' if entry.hint else ""
-        text = html.escape(entry.text)
-        marked = f"<strong>{text}</strong>" if entry.bold else f"<u>{text}</u>" if entry.second else text
-        yield f"<td{hint}{_class(page, at)}>{marked}</td>"
-
-
-def _class(page: Printed, column: int) -> str:
-    if column in page.prose:
-        return ' class="prose"'
-    return ' class="setting"' if 0 < column <= page.settings else ""
+def _html(entry: Entry) -> tuple[Html, str]:
+    text, mark = escape(entry.text), "strong" if entry.bold else "u" if entry.second else ""
+    return Html(f"<{mark}>{text}</{mark}>") if mark else text, entry.hint
 
 
 def _md_entries(entries: Sequence[Entry], columns: int) -> list[str]:

@@ -1,18 +1,12 @@
-"""A table's data as Markdown, LaTeX, CSV, HTML and terminal text: one set of words, five ways to show them."""
+"""A table's cells in words, the same for every format, and as CSV."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rich.table import Table as RichTable
-
-from recstudy.analysis.names import DASH, metric, number, spread
-from recstudy.analysis.tables import latex as tex
-from recstudy.analysis.tables import markup
-from recstudy.analysis.tables.cells import Cell, TableData
-from recstudy.analysis.tables.markup import Entry, Printed
-from recstudy.analysis.tables.settings import settings_text, settings_title
+from recstudy.analysis.cells import Cell, TableData
+from recstudy.analysis.tables.labels import settings_text, settings_title
+from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
+from recstudy.report.names import DASH, metric, number, spread
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable"]
@@ -66,23 +60,9 @@ def printed(table: TableData) -> Printed:
     )
 
 
-def markdown(table: TableData) -> str:
-    return markup.markdown(printed(table))
-
-
-def latex(table: TableData) -> str:
-    return tex.latex(printed(table))
-
-
-def html_table(table: TableData) -> str:
-    return markup.html_table(printed(table))
-
-
 def csv_text(table: TableData) -> str:
     """One line a cell, in full precision; a column for each field of the settings."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*CSV_HEADS, *(path for fields in table.settings for path in fields)])
+    lines = []
     for row in table.rows:
         for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
             numbers = [cell.value, cell.low, cell.high, cell.n, cell.expected, len(cell.failed), cell.diverged]
@@ -90,16 +70,16 @@ def csv_text(table: TableData) -> str:
             words = [published, _sources(cell), cell.verdict, cell.reasons, " ".join([*cell.run_ids, *cell.against])]
             named = [row.label, column, cell.metric, metric(cell.metric).unit]
             settings = [word for words in row.settings for word in words]
-            writer.writerow([*named, *numbers, *words, cell.synthetic, "; ".join(cell.unavailable), *settings])
-    return out.getvalue()
+            lines.append([*named, *numbers, *words, cell.synthetic, "; ".join(cell.unavailable), *settings])
+    return csv_lines([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)
 
 
-def terminal(table: TableData, most: int | None = None) -> RichTable:
-    """For `rich.print`: narrow, with what is published in a line under ours; the first `most` rows."""
+def narrow(table: TableData, most: int | None = None) -> Printed:
+    """For a terminal: what is published in a line under ours; the first `most` rows."""
     page = printed(replace(table, rows=table.rows[:most], beneath=True))
     told = [f"{len(table.homeless)} published values have no place here"] if table.homeless else []
     told += [f"the first {most} of {len(table.rows)} rows; all are in {table.name}.md"] if most and len(table.rows) > most else []
-    return markup.terminal(replace(page, homeless=told))
+    return replace(page, homeless=told)
 
 
 def _reasons(table: TableData) -> list[str]:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from recstudy.analysis.cells import TableData
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.names import axis_title, metric, plain
-from recstudy.analysis.search import objective
-from recstudy.analysis.spec import Table, Tuned
 from recstudy.analysis.stats import mean_interval
-from recstudy.analysis.tables.cells import TableData, table_data
+from recstudy.analysis.tables.table import table_data
+from recstudy.report import Table, Tuned
+from recstudy.report.names import axis_title, metric, plain
 
 Place = tuple[str, str]  # levels of rows and columns, in words
 
@@ -22,7 +22,7 @@ def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
     places = _places(records, spec)
     best = {place: _best(records, spec, variants) for place, variants in places.items()}
     chosen = [index for index in best.values() if index is not None]
-    table = Table(spec.name, metrics=(spec.metric,), rows=spec.rows, columns=spec.columns, title=tuned_title(spec))
+    table = Table(spec.name, metrics=(spec.metric,), rows=spec.rows, columns=spec.columns, title=spec.heading)
     data = table_data(_only(records, chosen), table)
     words = [f"{', '.join(place)}: {_level(records, spec, index)}" for place, index in best.items() if index is not None]
     open_ = [", ".join(place) for place, index in best.items() if index is None]
@@ -30,10 +30,6 @@ def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
     notes += [f"no run has finished yet: {'; '.join(open_)}"] if open_ else []
     how = f"in each cell the {axis_title(spec.over)} with the best {metric(spec.by).title}"
     return replace(data, caption=f"{how}; {data.caption}", notes=(*data.notes, *notes))
-
-
-def tuned_title(spec: Tuned) -> str:
-    return spec.title or f"{metric(spec.metric).title}, {axis_title(spec.over)} tuned in each cell"
 
 
 def _places(records: StudyRecords, spec: Tuned) -> dict[Place, list[int]]:
@@ -55,7 +51,7 @@ def _best(records: StudyRecords, spec: Tuned, variants: Sequence[int]) -> int | 
 
 
 def _score(records: StudyRecords, spec: Tuned, index: int) -> float | None:
-    values = [objective(run, spec.by) for run in records.by_variant[index] if run["status"] == "done"]
+    values = [run.objective(spec.by) for run in records.by_variant[index] if run.done]
     return mean_interval([value for value in values if value is not None]).mean
 
 
@@ -66,6 +62,6 @@ def _level(records: StudyRecords, spec: Tuned, index: int) -> str:
 def _only(records: StudyRecords, chosen: Sequence[int]) -> StudyRecords:
     """The records of these variants alone."""
     at = {old: new for new, old in enumerate(chosen)}
-    plan = records.plan | {"variants": [records.variants[index] for index in chosen]}
-    rows = [row | {"variant": at[row["variant"]]} for row in records.rows if row["variant"] in at]
+    plan = replace(records.plan, variants=tuple(records.variants[index] for index in chosen), runs=())
+    rows = [replace(row, variant=at[row.variant]) for row in records.rows if row.variant in at]
     return StudyRecords(records.results, plan, rows)

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from recstudy.config import canonical, configure
 from recstudy.errors import DataError
-from recstudy.files import Json, write_whole
 from recstudy.models.networks.vq import VQNetwork
 from recstudy.models.vq import VQ
+from recstudy.records.files import Json, write_whole
 
 FORMAT = "vq-1"
 KEY = "recstudy"

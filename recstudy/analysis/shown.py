@@ -1,0 +1,108 @@
+"""A part of a report, made from the records: what a page, a folder of files, the terminal and a notebook take from it."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.table import Table as RichTable
+
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import warning_lines
+from recstudy.errors import ConfigError, RecstudyError
+from recstudy.report import Part
+
+if TYPE_CHECKING:
+    from recstudy.analysis.tables.explain_cells import Behind
+    from recstudy.analysis.tables.markup import Printed
+
+Explained = Callable[[StudyRecords], "Behind"]
+NOTHING = '<p class="note">Nothing to draw yet.</p>'
+log = logging.getLogger(__name__)
+
+
+class Places(NamedTuple):
+    """The columns of a table behind its labels, and each row's label with what is behind its numbers."""
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Explained]]]
+
+
+class Shown(ABC):
+    """A part that was made, whatever its kind."""
+
+    @property
+    @abstractmethod
+    def html(self) -> str:
+        """Its place in a page."""
+
+    @abstractmethod
+    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
+        """Write its files below the report's folder; HTML that links to them."""
+
+    @property
+    def in_notebook(self) -> Any:
+        """What a notebook shows."""
+        return self
+
+    @property
+    def printed(self) -> "Printed | None":
+        """Of a table, its words, which a long one shows a page at a time."""
+        return None
+
+    def in_terminal(self) -> RichTable | None:
+        """Of a table, what `rich.print` takes; None of all else."""
+        return None
+
+    def places(self) -> Places:
+        """Of a table, where each number stands."""
+        return Places((), ())
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def section(
+    records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], columns: int = 2
+) -> tuple[str, str]:
+    """Title and HTML of one part, its files written. Where it cannot be made it says why, and the other parts are drawn."""
+    try:
+        shown = part.shown(records)
+        links = shown.write(folder, file, export, columns)
+        return heading(part), shown.html + links
+    except Exception as error:
+        return heading(part), warning_lines([problem(part, error)])
+
+
+def heading(part: Part) -> str:
+    """Its title, whatever a user's own class makes of it."""
+    try:
+        return str(part.heading)
+    except Exception as error:
+        problem(part, error)
+        return part.title or part.name
+
+
+def in_terminal(records: StudyRecords, part: Part) -> RichTable | None:
+    """The part as a table for `rich.print`; None for a figure, and for a table that cannot be made."""
+    try:
+        return part.shown(records).in_terminal()
+    except Exception:
+        return None  # said in the page and in the log
+
+
+def check_made(made: object, kind: type, method: str) -> None:
+    """Refuse what a user's own class gives in place of this kind (ConfigError)."""
+    if not isinstance(made, kind):
+        raise ConfigError(f"its method `{method}` must return {kind.__name__}, but gave {type(made).__name__}")
+
+
+def problem(part: Part, error: Exception) -> str:
+    """Why a part cannot be drawn, in one line; what is no clear line by itself is in the log with its traceback."""
+    if isinstance(error, RecstudyError):
+        log.warning("%s: %s", part.name, error)
+        return str(error)
+    said = f"{part.name!r} cannot be drawn: {type(error).__name__}: {error}".partition("\n")[0]
+    log.error(said, exc_info=error)
+    return said

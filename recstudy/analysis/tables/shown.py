@@ -1,0 +1,137 @@
+"""Every kind of table made from the records: its words, its numbers, and what is behind each of them."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+from rich.table import Table as RichTable
+
+from recstudy.analysis.caveats import caption, warnings
+from recstudy.analysis.cells import TableData
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import links
+from recstudy.analysis.shown import Explained, Places, Shown, check_made
+from recstudy.analysis.tables import arithmetic, difference_table, effect_table, markup, render
+from recstudy.analysis.tables.differences import differences_data
+from recstudy.analysis.tables.effects import effects_data
+from recstudy.analysis.tables.explain_cells import cell_behind, setting_behind
+from recstudy.analysis.tables.explain_tests import difference_behind, effect_behind
+from recstudy.analysis.tables.labels import settings_title
+from recstudy.analysis.tables.latex import latex
+from recstudy.analysis.tables.markup import Printed
+from recstudy.records import write_whole
+from recstudy.report import Arithmetic, Differences, Effects
+
+FILES = ("md", "tex", "csv")
+MOST_ROWS = 40  # in the terminal: one screen
+
+
+@dataclass(frozen=True, repr=False)
+class TableShown(Shown):
+    """A table in words, and its numbers as CSV; `narrow` and `behind` are made where they are asked for."""
+
+    page: Printed
+    csv: str
+    narrow: Callable[[], Printed] | None = None
+    behind: Callable[[], Places] = lambda: Places((), ())
+
+    @property
+    def html(self) -> str:
+        return markup.html_table(self.page)
+
+    @property
+    def markdown(self) -> str:
+        return markup.markdown(self.page)
+
+    @property
+    def latex(self) -> str:
+        return latex(self.page)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The numbers in full precision."""
+        return pd.read_csv(StringIO(self.csv))
+
+    @property
+    def printed(self) -> Printed:
+        return self.page
+
+    def in_terminal(self) -> RichTable:
+        return markup.terminal(self.narrow() if self.narrow else self.page)
+
+    def places(self) -> Places:
+        return self.behind()
+
+    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
+        for ending, text in zip(FILES, (self.markdown, self.latex, self.csv), strict=True):
+            write_whole(folder / "tables" / f"{file}.{ending}", text)
+        return links("tables", file, FILES)
+
+    def __repr__(self) -> str:
+        return self.markdown
+
+
+def with_facts(records: StudyRecords, table: TableData) -> TableShown:
+    """A table with what must be known before any number of the study, and what the numbers are of, whoever makes it."""
+    check_made(table, TableData, "cells")
+    told = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
+    return of_cells(replace(table, warnings=told, caption=table.caption or caption(records, range(len(records.variants)))))
+
+
+def of_cells(table: TableData) -> TableShown:
+    """A table whose every number carries the runs behind it."""
+    narrow = partial(render.narrow, table, MOST_ROWS)
+    return TableShown(render.printed(table), render.csv_text(table), narrow, partial(_places, table))
+
+
+def differences(records: StudyRecords, part: Differences) -> TableShown:
+    """A base's own line stands above the variants that are compared with it."""
+    data = differences_data(records, part)
+
+    def places() -> Places:
+        heads = difference_table.columns(part, data)
+        rows: dict[str, Sequence[Explained]] = {
+            row.base: [partial(cell_behind, cell=row.theirs)] * len(heads) for row in data.rows
+        }
+        for row in data.rows:
+            behind = partial(difference_behind, row=row, data=data)
+            rows[row.label] = [partial(cell_behind, cell=row.ours), *[behind] * (len(heads) - 1)]
+        return Places(heads, list(rows.items()))
+
+    return TableShown(difference_table.printed(records, part, data), difference_table.csv_text(data), behind=places)
+
+
+def effects(records: StudyRecords, part: Effects) -> TableShown:
+    """A row an effect."""
+    data = effects_data(records, part)
+
+    def places() -> Places:
+        heads = effect_table.HEADS[1:]
+        return Places(heads, [(one.title, [partial(effect_behind, effect=one, data=data)] * len(heads)) for one in data.effects])
+
+    return TableShown(effect_table.printed(records, part, data), effect_table.csv_text(data, part.metric), behind=places)
+
+
+def counted(_: StudyRecords, part: Arithmetic) -> TableShown:
+    """A row a published claim."""
+    data = arithmetic.arithmetic_data(part)
+    return TableShown(arithmetic.printed(data), arithmetic.csv_text(data))
+
+
+def _places(table: TableData) -> Places:
+    """Rows of one label in several groups are called by their group too."""
+    group, count = "", Counter(row.label for row in table.rows if row.cells)
+    rows: list[tuple[str, Sequence[Explained]]] = []
+    for row in table.rows:
+        if not row.cells:
+            group = row.label
+            continue
+        settings = [dict(zip(fields, words, strict=True)) for fields, words in zip(table.settings, row.settings, strict=True)]
+        behind: list[Explained] = [partial(cell_behind, cell=cell) for cell in row.cells]
+        behind += [partial(setting_behind, setting=setting) for setting in settings]
+        rows.append((f"{group}, {row.label}" if count[row.label] > 1 else row.label, behind))
+    return Places([*table.columns, *map(settings_title, table.settings)], rows)

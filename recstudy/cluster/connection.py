@@ -1,0 +1,215 @@
+"""The Ray cluster a study runs on: started here or joined, and asked beforehand whether it can do the work.
+
+Whatever would otherwise end in an endless wait is refused with one line: an address where nobody answers, other versions
+or other code on some node, more GPUs than there are, more runs on one than its memory holds.
+"""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import urlsplit
+
+import ray
+from ray.job_config import JobConfig
+
+from recstudy.cluster.nodes import PACKAGE, alive, check_code, check_versions, smallest_gpu
+from recstudy.config import Place, RunConfig
+from recstudy.errors import ClusterError, ConfigError
+from recstudy.models.memory import training_memory
+from recstudy.terminal import stop_on_sigterm
+
+TOKEN = "it asks for a token, and ours is missing or wrong"
+ANSWER_S = 60  # an address that is silent for so long is refused: one that idles answers in 2 to 4 s
+QUIET_S = 10  # without an answer, before it is said that there is none yet
+CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
+
+# Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second, and after
+# 15 s without room for a group it looks again how many workers there is room for.
+SETTINGS = {
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a run's last report is its outcome, not an epoch
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # The Metrics tab shows two Grafana dashboards by their uid: Ray's own, and this one in place of Ray Data's.
+    "RAY_GRAFANA_DATA_DASHBOARD_UID": "recstudy",
+}
+
+
+@contextmanager
+def cluster(address: str | None, on_silence: Callable[[str, float], None], study: str = "") -> Iterator[str]:
+    """A connection for as long as the block runs; gives a line that says where the dashboard is.
+
+    Args:
+        address: to join; None starts a cluster on this machine.
+        on_silence: called once, with the address and how many seconds it is given in all, where it takes long to answer.
+        study: its name, which the Jobs page shows.
+
+    Raises:
+        ClusterError: nobody answers, or a node has other versions or other code.
+    """
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    if address is not None:
+        _answers(address, on_silence)
+    local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
+    if study:
+        local["job_config"] = JobConfig(metadata={"job_name": study})
+    try:
+        context = ray.init(
+            address=address or "local",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            runtime_env=_environment(address),
+            **local,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ClusterError(_silent(address, str(error).splitlines()[0])) from None
+    stop_on_sigterm()
+    try:
+        if address is not None:
+            check_versions()
+            check_code()
+        yield f"http://{context.dashboard_url}" if context.dashboard_url else ""
+    finally:
+        ray.shutdown()
+
+
+def _environment(address: str | None) -> dict[str, Any]:
+    """What every process of the study starts with; on other nodes that is our code too, whatever is installed there."""
+    environment: dict[str, Any] = {"env_vars": {**SETTINGS, "PYTHONWARNINGS": "ignore"}}
+    if address is not None:
+        environment |= {"py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}
+    return environment
+
+
+def _answers(address: str, on_silence: Callable[[str, float], None]) -> None:
+    """Refuse an address where no cluster answers, instead of waiting for one."""
+    if address != "auto":
+        _listens(address)
+    command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
+    with TemporaryDirectory() as folder:
+        said = Path(folder) / "said"
+        with open(said, "wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as attempt:
+            try:
+                code = _ended(attempt, said, QUIET_S)
+                if code is None and not _refused(said):
+                    on_silence(address, ANSWER_S)
+                    code = _ended(attempt, said, ANSWER_S - QUIET_S)
+            finally:
+                attempt.kill()
+        refused, lines = _refused(said), said.read_text(errors="replace").strip().splitlines() or ["no reason given"]
+    if refused:
+        raise ClusterError(_silent(address, TOKEN))
+    if code is None:
+        raise ClusterError(_silent(address, f"tried to join for {ANSWER_S} s"))
+    if code:
+        raise ClusterError(_silent(address, lines[-1]))
+
+
+def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int | None:
+    """Its exit code; None where it goes on after so many seconds, or after it was refused, which Ray tries again without end."""
+    deadline = time.monotonic() + patience
+    while (code := attempt.poll()) is None and time.monotonic() < deadline and not _refused(said):
+        time.sleep(0.1)
+    return code
+
+
+def _refused(said: Path) -> bool:
+    text = said.read_text(errors="replace")
+    return "Unauthenticated" in text or "AuthenticationError" in text
+
+
+def _listens(address: str) -> None:
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if parts.scheme == "ray":
+        raise ConfigError(
+            f"--address {address}: a study is driven from within its cluster. From outside, submit it as a job: "
+            f"ray job submit --address http://{host or 'HOST'}:8265 --working-dir . -- python STUDY.py --address auto"
+        )
+    if not host or not port:
+        raise ConfigError(f"--address must be auto or HOST:PORT, but got {address!r}")
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError as error:
+        raise ClusterError(_silent(address, f"TCP connection to {host}:{port}: {error}")) from None
+
+
+def _silent(address: str | None, tried: str) -> str:
+    return (
+        f"no Ray cluster answers at {address or 'this machine'} ({tried}). Start one with `ray start --head`, give it the token "
+        "of `ray get-auth-token` if it asks for one, or leave --address out to run on this machine."
+    )
+
+
+def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
+    """`place` with the GPUs decided, or a ClusterError that says what the cluster has instead.
+
+    Args:
+        place: what each of the runs asks for.
+        configs: the runs, which must fit into a GPU's memory where they share one.
+    """
+    nodes = [node["Resources"] for node in alive()]
+    if place.gpus_per_run is None:
+        place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})
+    gpus = place.gpus_per_run or 0.0
+    rooms = sum(_rooms(node, place.cpus_per_run, gpus) for node in nodes)
+    if rooms < place.workers_per_run:
+        asked = f"{place.workers_per_run} x ({place.cpus_per_run} CPU, {gpus:g} GPU)"
+        has = "; ".join(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in nodes)
+        raise ClusterError(
+            f"a run needs {asked} but the cluster has {len(nodes)} node{'s' * (len(nodes) > 1)}: {has}. "
+            "Lower --gpus-per-run, --cpus-per-run or --workers-per-run."
+        )
+    if 0 < gpus < 1 and (memory := smallest_gpu(gpus)) is not None:
+        check_packing(gpus, max(map(training_memory, configs), default=0), memory)
+    return place
+
+
+def check_packing(gpus: float, needed: int, memory: int) -> None:
+    """Refuse more runs on a GPU than its memory holds.
+
+    Args:
+        gpus: share of a GPU that each run is given, below 1.
+        needed: bytes of the largest run, beside its process's context.
+        memory: bytes of the smallest GPU.
+    """
+    packed, fit = int(1 / gpus), memory // (needed + CONTEXT_BYTES)
+    if packed <= fit:
+        return
+    lower = f"--gpus-per-run {int(1000 / fit) / 1000:g} packs {fit}" if fit > 1 else "--gpus-per-run 1 gives each its own"
+    raise ClusterError(
+        f"--gpus-per-run {gpus:g} packs {packed} runs on a GPU, but one needs about {(needed + CONTEXT_BYTES) / 1e9:.1f} GB "
+        f"and the smallest GPU has {memory / 1e9:.1f} GB. {lower}; or lower train.batch_size."
+    )
+
+
+def concurrent_runs(place: Place) -> int:
+    """How many runs the cluster holds at once; an elastic one takes as many workers as it may have, the last what is left."""
+    rooms = sum(_rooms(node["Resources"], place.cpus_per_run, place.gpus_per_run or 0.0) for node in alive())
+    return max(1, min(rooms // place.workers_per_run, -(-rooms // place.most_workers)))
+
+
+def _rooms(node: dict[str, float], cpus: int, gpus: float) -> int:
+    """Workers that fit on a node. Several GPUs a worker must be whole; a fraction shares one."""
+    by_cpu = int(node.get("CPU", 0) // cpus)
+    if not gpus:
+        return by_cpu
+    return min(by_cpu, int(node.get("GPU", 0)) * int(1 / gpus) if gpus < 1 else int(node.get("GPU", 0) // gpus))

@@ -1,0 +1,248 @@
+"""A search, run: propose, run, tell; then the best again with fresh seeds.
+
+The trial log and the records are the truth: a killed driver's successor makes Optuna's study from them and goes on.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
+
+from recstudy.cluster.driver import check_data, missing, ready, set_aside
+from recstudy.cluster.sweep import Outcome, Sweep, Trainable, Where
+from recstudy.cluster.trackers import check_loggers
+from recstudy.cluster.view import View
+from recstudy.cluster.worker import tune_trial
+from recstudy.errors import ClusterError, ConfigError
+from recstudy.records import EpochLine, Results, read_log, score_name, write_record
+from recstudy.study.budget import Budget, Meter
+from recstudy.study.plan import record_plan
+from recstudy.study.search import Params, SearchPlan
+from recstudy.study.space import Optimizer
+from recstudy.study.study import Run
+from recstudy.study.trials import State, TrialLog, objective_values, result_of
+
+TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
+DRAWS = 1000  # of those in a space that cannot be gone through: half a second
+
+
+def run_search(
+    plan: SearchPlan,
+    results: Results,
+    where: Where,
+    view: View,
+    storage: str = "",
+    trainable: Trainable = tune_trial,
+    again: Collection[str] = (),
+) -> list[Run]:
+    """Search as far as the budget goes, then run the best again with fresh seeds on what is kept of it.
+
+    Args:
+        plan: the search.
+        results: the results folder.
+        where: cluster and data.
+        view: is told what happens.
+        storage: where optuna-dashboard finds the trials: a journal file or a database URL.
+        trainable: what Tune calls with a trial.
+        again: ids of finished runs that are run anew.
+
+    Returns:
+        The search's runs and those with fresh seeds.
+
+    Raises:
+        ConfigError, StorageError, DataError, ClusterError: before anything is started.
+    """
+    check_loggers(where.log)
+    check_data(list(plan.bases.values()), where)
+    with results.holding(plan.study.name, plan.folder, on_wait=view.waits) as folder:
+        set_aside(again, results)  # first: the sampler hears of what is left
+        log = TrialLog(plan, results)
+        proposals = Proposals(plan, results, log, view, storage)
+        record_plan(plan, results, where.data)
+        states = results.states()
+        view.searching(plan, log.made, sum(states.get(run_id) not in ("done", "stopped") for run_id in (*log.params, *log.fresh)))
+        with ready(plan.study.name, list(plan.bases.values()), results, where, view) as places:
+            (place,) = places.values()
+            gpus = (place.gpus_per_run or 0) * place.workers_per_run
+            if plan.budget.unit == "gpuh" and not gpus:
+                raise ClusterError(f"--budget {plan.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
+            proposals.meter = Meter(log.path, gpus)
+            sweep = Sweep(plan.study.name, results, where, view, trainable)
+            try:
+                sweep.run(place, proposals, make_scheduler(plan, results, log))
+                importance = folder / f"importance-{plan.definition}.json"
+                with results.changing(importance):
+                    write_record(importance, proposals.optimizer.importance())
+                if not sweep.hopeless and plan.kept:
+                    fresh = log.confirm()
+                    todo = missing(fresh, results)
+                    view.confirming(fresh, todo)
+                    sweep.run(place, Confirmations(deque(todo), plan.budget, proposals.meter))
+            finally:
+                with results.changing(log.path):
+                    proposals.meter.write()
+        return [*log.runs, *log.confirmations]
+
+
+class Proposals:
+    """What to run next, and what came of it.
+
+    Args:
+        plan: the search.
+        results: with every run's records.
+        log: the trials so far, which grows.
+        view: is told of each proposal.
+        storage: see `Optimizer`.
+    """
+
+    meter: Meter
+
+    def __init__(self, plan: SearchPlan, results: Results, log: TrialLog, view: View, storage: str) -> None:
+        self.plan, self.results, self.log, self.view = plan, results, log, view
+        states, runs = results.states(), log.runs
+        self.waiting = deque(run for run in runs if states.get(run.id) not in ("done", "stopped"))
+        self.optimizer = Optimizer(plan, log.tried(), storage)
+        for run in self.waiting:
+            self._open(run, log.params[run.id])
+        self.first = deque(params for params in plan.first if plan.run(0, params).id not in log.params)
+        self.rest = plan.combinations()
+        self.exhausted = False
+        self._asked, self._answer = (-1, -1), True
+
+    def _open(self, run: Run, params: Params) -> None:
+        trial, _ = self.optimizer.ask(params)
+        self.optimizer.begun(trial, run.id, run.label)
+
+    @property
+    def over(self) -> bool:
+        """Hours end what is under way too; a run that was begun is one of the budget's."""
+        return self.plan.budget.unit != "runs" and not self._room
+
+    @property
+    def _room(self) -> bool:
+        """Asked many times a second; of a budget in runs, the answer changes only with the trials."""
+        now = self.log.made, self.optimizer.under_way
+        if now != self._asked or self.plan.budget.unit != "runs":
+            self._asked, self._answer = now, self.log.room(self.meter, self.optimizer.under_way)
+        return self._answer
+
+    def next(self) -> Run | None:
+        """A run that is not known yet; None where the budget goes no further or nothing is left to try."""
+        tries = 0
+        while not self.exhausted and self._room:
+            given = self.first.popleft() if self.first else self._untried() if tries >= TRIES else None
+            if self.exhausted:
+                break
+            trial, params = self.optimizer.ask(given)
+            tries += 1
+            try:
+                run = self.plan.run(len(self.log.params), params)
+            except ConfigError:  # settings that do not fit together, such as a width and its heads
+                self.optimizer.tell(trial, "failed")
+                continue
+            known = objective_values(self.plan.objectives, result_of(self.results, run.id))
+            if run.id in self.log.params:
+                self.optimizer.tell(trial, "failed" if None in known else "done", known)
+                continue
+            tries = 0
+            self.log.add(run, params)
+            self.optimizer.begun(trial, run.id, run.label)
+            self.view.proposed(run.label, known=None not in known)
+            if None in known:
+                return run
+            self.optimizer.ended(run.id, "done", known)
+        return None
+
+    def _untried(self) -> Params | None:
+        """Settings that fit together and were not tried; where there seem to be none, the search is over, and it is said why."""
+        misfits, why = 0, ""
+        drawn = itertools.islice(self.plan.draws(seed=len(self.log.params)), DRAWS)
+        for params in drawn if self.rest is None else self.rest:
+            try:
+                if self.plan.run(0, params).id not in self.log.params:
+                    return params
+            except ConfigError as error:
+                misfits, why = misfits + 1, str(error)
+        self.exhausted = True
+        if self.rest is None:
+            unfit = f", {misfits:,} do not fit together, such as: {why}" if misfits else ""
+            self.view.exhausted(f"Of {DRAWS:,} settings drawn at random {DRAWS - misfits:,} were tried before{unfit}")
+        elif self.log.params:
+            self.view.exhausted("All settings that fit together were tried: the space is searched.")
+        else:
+            self.view.exhausted(f"No settings fit together, such as: {why}")
+        return None
+
+    def started(self, run: Run) -> None:
+        self.meter.started(run.id)
+
+    def epoch(self, run: Run, line: Outcome) -> None:
+        self.optimizer.epoch(run.id, line["epoch"], line.get(score_name(line)))
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        self.meter.ended(run.id)
+        values = objective_values(self.plan.objectives, result_of(self.results, run.id))
+        state: State = outcome["status"] if outcome["status"] in ("done", "stopped") else "failed"
+        self.optimizer.ended(run.id, state, values)
+
+
+@dataclass
+class Confirmations:
+    """Runs with fresh seeds, which are paid for by the same budget."""
+
+    waiting: deque[Run]
+    budget: Budget
+    meter: Meter
+
+    @property
+    def over(self) -> bool:
+        """Of a budget in runs, those that it pays for were chosen beforehand."""
+        return self.budget.unit != "runs" and self.meter.spent(self.budget.unit) >= self.budget.amount
+
+    def next(self) -> None: ...
+    def epoch(self, run: Run, line: Outcome) -> None: ...
+
+    def started(self, run: Run) -> None:
+        self.meter.started(run.id)
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        self.meter.ended(run.id)
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What a scheduler wants to know of an earlier trial."""
+
+    trial_id: str
+
+
+class _Idle:
+    """A Tune controller that runs nothing, which the median rule asks what waits."""
+
+    def get_live_trials(self) -> list[Any]:
+        return []
+
+
+def make_scheduler(plan: SearchPlan, results: Results, log: TrialLog) -> TrialScheduler | None:
+    """Tune's scheduler, told the epochs of the runs before it, so that a search that goes on knows their rungs."""
+    if plan.stopping == "none":
+        return None
+    epochs = max(config.train.epochs for config in plan.bases.values())
+    (metric, mode), clock = next(iter(plan.objectives.items())), "epochs_done"
+    scheduler: Any = (
+        AsyncHyperBandScheduler(clock, metric, mode, max_t=epochs, grace_period=max(1, epochs // 9), stop_last_trials=False)
+        if plan.stopping == "asha"
+        else MedianStoppingRule(clock, metric, mode, grace_period=max(1, epochs // 9), min_samples_required=3)
+    )
+    idle = _Idle()
+    for run_id in log.params:
+        before = _Before(run_id)
+        scheduler.on_trial_add(idle, before)
+        for line in read_log(results.run(run_id).epochs, EpochLine):
+            answer = scheduler.on_trial_result(idle, before, {**line.values, clock: line.epoch + 1})
+            if answer == TrialScheduler.STOP and plan.stopping == "median":
+                break  # it refuses to hear more of a run that it would have stopped
+    return scheduler

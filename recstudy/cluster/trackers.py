@@ -1,0 +1,185 @@
+"""TensorBoard event files, Weights & Biases, MLflow and Aim, by Ray's own loggers (`--log`).
+
+Tune would hand them its trials, which know a run by a number, have one object for a config and count reports, not epochs.
+So they are told what the view is told, with a stand-in for the trial: the variant and seed as its name, the run config's
+fields, and the epoch as the step. They log what the driver hears, at most ten epochs a second of a run; `epochs.jsonl` has all.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
+
+from recstudy.cluster.view import View
+from recstudy.config import flatten
+from recstudy.errors import ConfigError
+from recstudy.records import Results
+from recstudy.study.study import Run
+
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow", "aim": "aim"}
+
+
+def check_loggers(names: Sequence[str]) -> None:
+    """Refuse a logger whose package is missing."""
+    for name in names:
+        if find_spec(PACKAGES[name]) is None:
+            raise ConfigError(
+                f"--log {name} needs the package {PACKAGES[name]}, which is not installed: pip install {PACKAGES[name]}"
+            )
+
+
+def make_loggers(names: Sequence[str], study: str, results: Results, view: View) -> list["Logger"]:
+    """The loggers by name, each with a folder of its own in the results.
+
+    Raises:
+        ConfigError: one of them cannot begin, such as without an account.
+    """
+    return [Logger(name, study, results, view) for name in dict.fromkeys(names)]
+
+
+def _tensorboard(study: str, folder: Path) -> Any:
+    from ray.tune.logger import TBXLoggerCallback
+
+    return TBXLoggerCallback()
+
+
+def _wandb(study: str, folder: Path) -> Any:
+    from ray.air.integrations.wandb import WandbLoggerCallback
+
+    return WandbLoggerCallback(project=os.environ.get("WANDB_PROJECT", study), group=study)
+
+
+def _mlflow(study: str, folder: Path) -> Any:
+    from ray.air.integrations.mlflow import MLflowLoggerCallback
+
+    server = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")  # it refuses plain files by now (3.x)
+    return MLflowLoggerCallback(server, experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", study))
+
+
+def _aim(study: str, folder: Path) -> Any:
+    from ray.tune.logger.aim import AimLoggerCallback
+
+    return AimLoggerCallback(str(folder), experiment_name=study)
+
+
+CALLBACKS: dict[str, Callable[[str, Path], Any]] = {
+    "tensorboard": _tensorboard,
+    "wandb": _wandb,
+    "mlflow": _mlflow,
+    "aim": _aim,
+}
+
+
+def _guarded(method: Callable[..., None]) -> Callable[..., None]:
+    """Nothing that a tracker raises ends a run; after the first time it is told no more, for each may wait for a server."""
+
+    @wraps(method)
+    def told(self: "Logger", *values: Any) -> None:
+        if self.failed:
+            return
+        try:
+            method(self, *values)
+        except Exception as error:
+            self.failed = True
+            self.view.logger_failed(self.name, _line(error))
+
+    return told
+
+
+class Logger:
+    """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go on.
+
+    Args:
+        name: as on the command line.
+        study: the runs' study.
+        results: what it writes by itself goes to `logs/NAME` there.
+        view: hears of its failure.
+    """
+
+    def __init__(self, name: str, study: str, results: Results, view: View) -> None:
+        self.name, self.study, self.results, self.view = name, study, results, view
+        self.folder = results.root.absolute() / "logs" / name
+        self._trials: dict[str, _Trial] = {}  # under way, by run
+        self.failed = False
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._callback = CALLBACKS[name](study, self.folder)
+            self._callback.setup()
+        except Exception as error:  # whatever a tracker raises of a server or an account
+            raise ConfigError(f"--log {name} cannot begin: {_line(error)}") from None
+
+    @_guarded
+    def started(self, run: Run) -> None:
+        if run.id not in self._trials:  # else its process was lost, and another one goes on
+            self._trials[run.id] = _Trial(run, self.study, self.folder)
+            self._callback.log_trial_start(self._trials[run.id])
+
+    @_guarded
+    def epoch(self, run: Run, line: Mapping[str, Any]) -> None:
+        trial = self._trials[run.id]
+        trial.epochs = line["epochs_done"]
+        ours = line.keys() - AUTO_RESULT_KEYS
+        self._log(trial, {name: line[name] for name in ours if isinstance(line[name], float)})
+
+    @_guarded
+    def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
+        trial = self._trials.pop(run.id, None)
+        if trial is None:  # no process of it ever began
+            return
+        if outcome["status"] == "done" and outcome.get("score") is not None:
+            self._log(trial, {f"test_{run.config.score}": outcome["score"]})
+        self._callback.log_trial_end(trial, failed=outcome["status"] not in ("done", "stopped"))
+
+    @_guarded
+    def close(self) -> None:
+        """End what was not ended, and wait for what is on its way to a server."""
+        while self._trials:
+            self._callback.log_trial_end(self._trials.popitem()[1])
+        self._callback.on_experiment_end([])
+        self.results.send(self.folder)
+
+    def _log(self, trial: "_Trial", numbers: dict[str, float]) -> None:
+        self._callback.log_trial_result(trial.epochs, trial, {**numbers, TRAINING_ITERATION: trial.epochs})
+
+
+class _Trial:
+    """What Ray's loggers ask of a trial, for a run."""
+
+    checkpoint = None
+    epochs = 0  # done
+
+    def __init__(self, run: Run, study: str, folder: Path) -> None:
+        self._name = f"{run.label}, seed {run.seed}"
+        fields = flatten(run.config.values).items()
+        self.config = {name: str(value) if isinstance(value, list) else value for name, value in fields if value is not None}
+        self.evaluated_params = self.config
+        self.trial_id = uuid.uuid4().hex[:8]  # of this attempt: W&B would begin an earlier one anew
+        self.experiment_dir_name = study
+        where = re.sub(r"[^A-Za-z0-9_=.,()+ -]+", "-", self._name)[:100]
+        self.path = str(folder / study / f"{where} ({run.id[:6]})")
+        self.local_experiment_path = str(folder)
+
+    def __str__(self) -> str:
+        return self._name
+
+    @property
+    def local_path(self) -> str:
+        """For those that write files of their own."""
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+        return self.path
+
+    def init_local_path(self) -> None:
+        """See `local_path`."""
+
+    def get_ray_actor_ip(self) -> None:
+        """Of no interest: the records say where a run was."""
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"

@@ -1,0 +1,161 @@
+"""What a person sees while a study runs: live where the output is a terminal, plain lines where it is not."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from recstudy.records import score_name
+from recstudy.report.names import metric, number, plural
+from recstudy.study.search import SearchPlan
+from recstudy.study.study import Run
+from recstudy.terminal import duration
+
+SHOWN = 12  # running runs in the live table
+
+
+@dataclass
+class View:
+    """Counts, the best so far, the runs under way and the time left."""
+
+    console: Console
+    _live: Live | None = None
+    _runs: int = 0
+    _cached: int = 0
+    _todo: int = 0
+    _done: int = 0
+    _failed: int = 0
+    _best: tuple[float, str, str] = (float("-inf"), "", "")  # by which more is better, in words, and the run's label
+    _running: dict[str, tuple[Run, Mapping[str, Any]]] = field(default_factory=dict)
+    _began: float = 0.0
+    _epochs_done: float = 0.0
+    _counted: bool = False  # a search that knows how many runs it will make
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._live = Live(get_renderable=self._picture, console=self.console, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def planned(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
+        self._runs, self._todo, self._cached = len(runs), len(missing), len(runs) - len(missing)
+        self._say(f"{plural(len(runs), 'run')}: {self._cached} finished before, {self._todo} to run")
+
+    def searching(self, plan: SearchPlan, made: int, waiting: int) -> None:
+        """A search begins, of which `made` runs are known and `waiting` of them have not ended."""
+        self._counted = plan.budget.unit == "runs"
+        self._todo = waiting + (max(0, int(plan.budget.amount) - made) if self._counted else 0)
+        again = f", {waiting} of them to run" if waiting else ""
+        self._say(f"Budget: {plan.split}; {made} runs made before{again}")
+
+    def proposed(self, label: str, known: bool) -> None:
+        """A sampler's proposal; one whose result is known costs nothing."""
+        self._todo += 0 if self._counted else 1
+        if known:
+            self._todo -= 1
+            self._say(f"{label}: known from another study, not run again")
+
+    def exhausted(self, why: str) -> None:
+        """The search ends before its budget."""
+        self._say(why)
+
+    def confirming(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
+        labels = len({run.label for run in runs})
+        self._todo += 0 if self._counted else len(missing)
+        self._say(f"The best {labels} again with fresh seeds: {len(runs)} runs, {len(missing)} to run")
+
+    def waits(self, holder: str) -> None:
+        self._say(f"Waiting for {holder}, which works on this study. Ctrl-C stops waiting.")
+
+    def silent(self, address: str, seconds: float) -> None:
+        self._say(f"{address} has not answered yet; trying for up to {seconds:.0f} s")
+
+    def connected(self, dashboard: str) -> None:
+        self._began = time.monotonic()
+        if dashboard:
+            self._say(f"Ray dashboard: {dashboard} (its token: ray get-auth-token)")
+
+    def started(self, run: Run) -> None:
+        self._running[run.id] = (run, {})
+
+    def epoch(self, run: Run, line: Mapping[str, Any]) -> None:
+        _, before = self._running.get(run.id, (run, {}))
+        self._epochs_done += _share(line) - _share(before)
+        self._running[run.id] = (run, line)
+
+    def warned(self, run: Run, text: str) -> None:
+        self._say(f"{run.label}, seed {run.seed}: warning: {text}")
+
+    def logger_failed(self, name: str, error: str) -> None:
+        self._say(f"--log {name} has stopped, and the runs go on: {error}")
+
+    def ended(self, run: Run, outcome: Mapping[str, Any]) -> None:
+        _, before = self._running.pop(run.id, (run, {}))
+        self._epochs_done += 1 - _share(before)
+        status = outcome["status"]
+        failed = status == "failed"
+        self._done, self._failed = self._done + (not failed), self._failed + failed
+        score = outcome.get("score")
+        if score is not None and status == "done":
+            self._best = max(self._best, (metric(run.config.score).sign * score, _scored(run.config.score, score), run.label))
+        named = metric(run.config.score).short or metric(run.config.score).title
+        scored = "" if score is None else f"{named} {_scored(run.config.score, score)}"
+        what = (
+            outcome.get("error", "failed") if failed else scored if status == "done" and scored else f"{status} {scored}".strip()
+        )
+        self._say(f"[{self._done + self._failed}/{self._todo}] {run.label}, seed {run.seed}: {what}   {self._left()}")
+
+    def gave_up(self, error: str, count: int) -> None:
+        """Said once, in place of as many failures as there are runs left."""
+        self._say(f"Stopped: {count} runs failed in the same way and none succeeded: {error}")
+        self._say("The others were not run. Mend the cause, and give the same command again.")
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)
+
+    def _left(self) -> str:
+        if not self._epochs_done or self._epochs_done >= self._todo:
+            return ""
+        rest = (time.monotonic() - self._began) * (self._todo - self._epochs_done) / self._epochs_done
+        return f"about {duration(rest)} left"
+
+    def _picture(self) -> RenderableType:
+        best = f"   best {self._best[1]} ({self._best[2]})" if self._best[2] else ""
+        counts = f"{self._done} done, {len(self._running)} running, {self._failed} failed of {self._todo}{best}   {self._left()}"
+        table = Table(box=None, pad_edge=False)
+        for name in ("run", "seed", "epoch", "loss", "score"):
+            table.add_column(name, justify="left" if name == "run" else "right")
+        for run, line in list(self._running.values())[:SHOWN]:
+            table.add_row(*_row(run, line))
+        return Group(Text(counts), table)
+
+
+def _share(line: Mapping[str, Any]) -> float:
+    return (line["epoch"] + 1) / line["epochs"] if line else 0.0
+
+
+def _scored(name: str, value: float) -> str:
+    """Percentages in more digits than tables have: they are watched as they change."""
+    return f"{value:.2f} %" if metric(name).unit == "%" else f"{number(name, value)} {metric(name).unit}".strip()
+
+
+def _row(run: Run, line: Mapping[str, Any]) -> list[Text]:
+    score = line.get(score_name(line))
+    cells = [
+        run.label,
+        str(run.seed),
+        f"{line['epoch'] + 1}/{line['epochs']}" if line else "starting",
+        f"{line['train_loss']:.3f}" if line else "",
+        "" if score is None else _scored(score_name(line), score),
+    ]
+    return [Text(cell) for cell in cells]

@@ -1,0 +1,93 @@
+"""The fields that run ids are made of, frozen: this is what finished runs are found by, so lines are added and never changed.
+
+A field of `FIELDS` is always part of the id, with its value. One of `YOUNGER` came after ids had been given out: it is part
+of the id only where it differs from the value here, with which a run computes what it did before the field was there.
+A field that is renamed keeps its old name in the id (`RENAMED`), and one that is removed the value that it had (`REMOVED`).
+
+A part is named `model.FAMILY`, `data.NAME`, or by its class. Families and data sets from outside have no line here: what
+differs from their own defaults makes their ids.
+"""
+
+from typing import Any
+
+FIELDS: dict[str, str] = {
+    "RunConfig": "data model train seed",
+    "model.caption_transformer": (
+        "family backbone fuselip weights tuned decode beam length_normalisation width heads layers ffn_width dropout"
+    ),
+    "model.cnn": "family width",
+    "model.densenet": "family growth",
+    "model.fuselip": "family encoder tokenizer tokenizer_epochs files",
+    "model.hrm": (
+        "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers halves half_steps "
+        "half_loss high_layers low_layers high_cycles low_cycles gradient"
+    ),
+    "model.hrm_image": "family patch width heads low_layers high_layers high_cycles low_cycles expansion gradient",
+    "model.image_hrm": (
+        "family backbone fuselip weights tuned decode beam length_normalisation width heads expansion image_norm halt_read "
+        "halt_target high_layers middle_layers low_layers high_cycles middle_cycles low_cycles top_down gradient"
+    ),
+    "model.image_lstm": "family backbone fuselip weights tuned decode beam length_normalisation width image",
+    "model.image_trm": (
+        "family backbone fuselip weights tuned decode beam length_normalisation width heads expansion image_norm halt_read "
+        "halt_target layers cycles latent_steps gradient"
+    ),
+    "model.micar": (
+        "family backbone fuselip weights tuned decode beam length_normalisation msve pyramid_width width heads latent "
+        "projections scale rope_dims encoder_layers decoder_layers fusion fusion_reads ffn_width activation experts top_k "
+        "combine balance attention_dropout dropout"
+    ),
+    "model.r2gen": (
+        "family backbone fuselip weights tuned decode beam length_normalisation width heads layers ffn_width dropout "
+        "image_dropout slots"
+    ),
+    "model.resnet": "family depth stem",
+    "model.show_attend_tell": (
+        "family backbone fuselip weights tuned decode beam length_normalisation width attention dropout alpha_c"
+    ),
+    "model.show_tell": "family backbone fuselip weights tuned decode beam length_normalisation width",
+    "model.trm": (
+        "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers halves half_steps "
+        "half_loss mixing layers cycles latent_steps gradient"
+    ),
+    "model.vit": "family size patch width layers heads ffn_width dropout",
+    "model.vitrm": (
+        "family patch width heads layers latent_tokens latent_steps cycles test_cycles blocks ffn ffn_width norm dropout "
+        "latent_init image_in_answer gradient"
+    ),
+    "data.captions": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.chest_xray14": "name limit validation split_seed findings path size allow_missing",
+    "data.cifar10": "name limit validation split_seed statistics",
+    "data.cifar100": "name limit validation split_seed statistics",
+    "data.cov_ctr": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.digits": "name limit validation split_seed",
+    "data.folder": "name limit validation split_seed path class_count size channels",
+    "data.medpix": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.mm_retinal": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.mnist": "name limit validation split_seed",
+    "data.peir_gross": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.phantom_captions": "name limit validation split_seed tokenizer vocabulary length size clean clip_files",
+    "data.phantom_xray": "name limit validation split_seed findings size",
+    "data.roco": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.rocov2": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "TrainConfig": (
+        "epochs batch_size supervision_steps evaluation_steps evaluation_depths halting exploration halt_threshold "
+        "halt_weight halting_target detach_carry loss optimizer learning_rate final_learning_rate warmup schedule "
+        "weight_decay puzzle_learning_rate puzzle_weight_decay beta1 beta2 label_smoothing gradient_clip ema_decay precision "
+        "selection patience augment"
+    ),
+    "Augment": "crop flip randaugment_ops randaugment_magnitude mixup cutmix",
+    "FuseEyes": "aligner mode epochs batch_size learning_rate",
+    "FuseLIP": "size width heads layers text_vocabulary pad bos eos codes codebook context mask_rate mask_weight",
+    "Options": "",
+    "VQ": "name size patch codes width layers heads codebook token_size normalised legacy commitment gradient_weight usage_decay",
+}
+
+YOUNGER: dict[str, dict[str, Any]] = {
+    "Augment": {"more": []},
+    "TrainConfig": {"amsgrad": False, "backbone_learning_rate": None, "loss_options": {}, "optimizer_options": {}, "score": None},
+}
+
+RENAMED: dict[str, dict[str, str]] = {}  # part -> a field's name now -> the name that it had
+
+REMOVED: dict[str, dict[str, Any]] = {}  # part -> a field that there was -> its value in the runs that are still found

@@ -1,0 +1,80 @@
+"""Optimisers and losses by name, and what can be set about each.
+
+    optimiser   (groups, config, *, options) -> torch.optim.Optimizer
+                groups: of parameters, as torch's optimisers take them, some with an `lr` of their own; config: a TrainConfig
+    loss        (logits, targets, smoothing, *, options) -> one number a sample, (N,)
+                logits (N, V) float32; targets: labels (N,) of int64, or shares (N, V) that sum to 1, where labels are mixed;
+                smoothing: of the labels. `recstudy.train.losses.shares` makes smoothed shares of either
+
+Options are keywords, which `train.optimizer_options` and `train.loss_options` set. recstudy's own are computed in
+`recstudy.train`, so that a config knows their names without torch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict
+
+from recstudy.config.base import Config
+from recstudy.errors import choices, nearest
+from recstudy.plugins import Registry, named
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+    from recstudy.config.train import TrainConfig
+
+OPTIMIZERS: "Registry[Callable[..., Optimizer]]" = Registry("optimizer")
+LOSSES: "Registry[Callable[..., Tensor]]" = Registry("loss")
+
+
+@dataclass(frozen=True, eq=False)
+class OneOf:
+    """Says of a field that its values are the names of a registry."""
+
+    registry: Registry[Any]
+
+
+class Options(Config):
+    """Any settings by name."""
+
+    model_config = ConfigDict(extra="allow")
+
+    __pydantic_extra__: dict[str, bool | int | float | str]
+
+    def check(self, registry: Registry[Any], name: str) -> None:
+        """Refuse (ValueError) what the registered function of this name does not take."""
+        taken = signature(registry[name]).parameters.values()
+        known = [one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY]
+        for option in self.__pydantic_extra__:
+            if option not in known and not any(one.kind is Parameter.VAR_KEYWORD for one in taken):
+                raise ValueError(
+                    f"no option {option!r}: the {registry.kind} {name!r} has {choices(known) or 'none'}.{nearest(option, known)}"
+                )
+
+
+@OPTIMIZERS.add("adamw")
+def adamw(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimizer":
+    """AdamW."""
+    return named("recstudy.train.optim:adamw")(groups, config)
+
+
+@OPTIMIZERS.add("adam_atan2")
+def adam_atan2(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimizer":
+    """Adam whose step is an arctangent, without an epsilon (HRM, TRM)."""
+    return named("recstudy.train.optim:adam_atan2")(groups, config)
+
+
+@LOSSES.add("softmax")
+def softmax(logits: "Tensor", targets: "Tensor", smoothing: float = 0.0) -> "Tensor":
+    """The cross-entropy of softmax's probabilities."""
+    return named("recstudy.train.losses:softmax")(logits, targets, smoothing)
+
+
+@LOSSES.add("stablemax")
+def stablemax(logits: "Tensor", targets: "Tensor", smoothing: float = 0.0) -> "Tensor":
+    """The cross-entropy of stablemax's probabilities (HRM, TRM)."""
+    return named("recstudy.train.losses:stablemax")(logits, targets, smoothing)

@@ -1,0 +1,106 @@
+"""What the checks share: a small example of a family, and the values of its switches."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import torch
+from torch import Tensor, nn
+
+from recstudy.config import FAMILIES, Config, OneOf, RunConfig, configure
+from recstudy.data.cache import DataSet, load
+from recstudy.models.backbone import CaptionModel
+from recstudy.train.loop import Training
+
+CPU = torch.device("cpu")
+TRAIN = {"epochs": 2, "batch_size": 8, "ema_decay": 0.9, "halt_threshold": 1}
+JUDGE: dict[str, Any] = {"data": {"name": "digits", "limit": 24}, "model": {}, "train": TRAIN}
+WRITER: dict[str, Any] = {
+    "data": {"name": "phantom_captions", "size": 16, "length": 8, "limit": 24},
+    "model": {"backbone": "small", "weights": "random", "tuned": False},
+    "train": TRAIN,
+}
+
+
+class Broken(AssertionError):
+    """A promise that a family does not keep; the message says which, and by what."""
+
+
+def hold(condition: object, message: str) -> None:
+    if not condition:
+        raise Broken(message)
+
+
+def example(family: str, **fields: Any) -> RunConfig:
+    """The small run of a family on which its checks run, with these fields of the model.
+
+    It is made of the family's `example` and, where that says nothing, of 24 digits, or drawn captions for a captioner.
+
+    Raises:
+        ConfigError: the example is no run.
+    """
+    kind = FAMILIES[family]
+    values = deepcopy(WRITER if issubclass(kind, CaptionModel) else JUDGE)
+    for part, given in kind.example.items():
+        values[part] = dict(given) if part == "data" and "name" in given else {**values.get(part, {}), **given}
+    values["model"] = {**values["model"], **fields, "family": family}
+    if kind.recursive:
+        values["train"] = {"supervision_steps": 2, "evaluation_steps": 2, **values["train"]}
+    return configure(RunConfig, values)
+
+
+def switches(kind: type[Config], skip: Iterable[str] = ()) -> list[tuple[str, Any]]:
+    """Every value of every field that lists its values, is on or off, or names what is registered."""
+    found: list[tuple[str, Any]] = []
+    for name, field in kind.model_fields.items():
+        registry = next((known.registry for known in field.metadata if isinstance(known, OneOf)), None)
+        if name in skip:
+            continue
+        if registry is not None:
+            found += [(name, value) for value in registry]
+        elif get_origin(field.annotation) is Literal:
+            found += [(name, value) for value in get_args(field.annotation)]
+        elif field.annotation is bool:
+            found += [(name, True), (name, False)]
+    return found
+
+
+def data_of(config: RunConfig, folder: Path = Path("data")) -> DataSet:
+    return load(config.data, folder)
+
+
+def trained(config: RunConfig, folder: Path = Path("data")) -> Training:
+    """The run, trained to its end on this machine's processor."""
+    training = Training(config, data_of(config, folder), CPU)
+    for line in training.epochs():
+        hold(line["train_loss"] == line["train_loss"], "the training loss is not a number")
+    return training
+
+
+def same(one: Tensor, other: Tensor, tolerance: float = 0.0) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def unreached(network: nn.Module) -> list[str]:
+    """The weights without a gradient."""
+    return [name for name, weight in network.named_parameters() if weight.grad is None or not weight.grad.any()]
+
+
+class Untouched:
+    """Holds that nothing is written on a network as long as the block runs."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+
+    def __enter__(self) -> None:
+        self.weights = {name: value.clone() for name, value in self.network.state_dict().items()}
+        self.attributes = {name: set(module.__dict__) for name, module in self.network.named_modules()}
+
+    def __exit__(self, *_: object) -> None:
+        state = self.network.state_dict()
+        written = [name for name, value in self.weights.items() if not torch.equal(value, state[name])]
+        hold(not written, f"evaluation writes on {', '.join(written)}")
+        new = {name: set(module.__dict__) - self.attributes[name] for name, module in self.network.named_modules()}
+        kept = [f"{name}.{attribute}".lstrip(".") for name, attributes in new.items() for attribute in sorted(attributes)]
+        hold(not kept, f"evaluation keeps {', '.join(kept)} on the module")

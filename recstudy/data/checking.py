@@ -1,0 +1,107 @@
+"""What a reader gives must hold this: checked once, when it is kept, because a wrong label would only show as a strange score.
+
+Shapes: N images, C channels, H height, W width, K classes, T tokens.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from recstudy.config import UNKNOWN, DataConfig
+from recstudy.data.decoded import Decoded
+from recstudy.errors import DataError
+
+PARTS = ("train", "test")
+
+
+def checked(decoded: Decoded, config: DataConfig) -> Decoded:
+    """`decoded` with contiguous arrays.
+
+    Raises:
+        DataError: images that are not uint8 of the config's shape; labels, groups, captions or a validation split that are
+            of another type, length or range; a split without images; a group in both splits.
+    """
+    if not isinstance(decoded, Decoded):
+        raise DataError(f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a {type(decoded).__name__}.")
+    for part in PARTS:
+        _images(f"{part}_images", getattr(decoded, f"{part}_images"), config)
+        count = len(getattr(decoded, f"{part}_images"))
+        _labels(f"{part}_labels", getattr(decoded, f"{part}_labels"), count, config)
+        _captions(f"{part}_captions", getattr(decoded, f"{part}_captions"), count, config)
+    _groups(decoded, config)
+    _held(decoded, config)
+    if (decoded.tokenizer is not None) != (config.task == "caption"):
+        raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
+    return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
+
+
+def _images(name: str, images: Any, config: DataConfig) -> None:
+    _array(name, images, np.uint8, (None, *config.shape), "N, C, H, W", config)
+    if not len(images):
+        raise _wrong(config, name, "must not be empty")
+
+
+def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:
+    least, most = 0, config.classes - 1
+    match config.task:
+        case "multiclass":
+            _array(name, labels, np.int64, (count,), "N", config)
+        case "multilabel":
+            _array(name, labels, np.int64, (count, config.classes), "N, K", config)
+            least, most = UNKNOWN, 1
+        case "caption":
+            _array(name, labels, np.int32, (count, config.tokens), "N, T", config)
+    if labels.min() < least or labels.max() > most:
+        raise _wrong(config, name, f"must be from {least} to {most}, but are from {labels.min()} to {labels.max()}")
+
+
+def _captions(name: str, captions: Any, count: int, config: DataConfig) -> None:
+    if (captions is not None) != (config.task == "caption"):
+        raise _wrong(config, name, "must be there for captions, and for nothing else")
+    if captions is None:
+        return
+    if len(captions) != count:
+        raise _wrong(config, name, f"must be of {count:,} images, but are of {len(captions):,}")
+    for row, texts in enumerate(captions):
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise _wrong(config, f"{name}[{row}]", f"must be a list of texts, at least one, but is {str(texts)[:40]!r}")
+
+
+def _groups(decoded: Decoded, config: DataConfig) -> None:
+    """Numbers from 0 on, and no group in both splits."""
+    groups: list[Any] = [decoded.train_groups, decoded.test_groups]
+    if groups[0] is None and groups[1] is None:
+        return
+    for part, numbers in zip(PARTS, groups, strict=True):
+        if numbers is None:
+            raise _wrong(config, f"{part}_groups", "are missing: give both splits' groups, or none")
+        _array(f"{part}_groups", numbers, np.int64, (len(getattr(decoded, f"{part}_labels")),), "N", config)
+        if numbers.min() < 0:
+            raise _wrong(config, f"{part}_groups", f"must be numbered from 0 on, but one is {numbers.min()}")
+    if len(both := np.intersect1d(*groups)):
+        raise _wrong(config, "test_groups", f"must not have groups of train_groups, but both have {both[0]}")
+
+
+def _held(decoded: Decoded, config: DataConfig) -> None:
+    held, groups = decoded.train_held, decoded.train_groups
+    if held is None:
+        return
+    _array("train_held", held, np.bool_, (len(decoded.train_labels),), "N", config)
+    if held.all() or not held.any():
+        raise _wrong(config, "train_held", "must hold out some images and leave some; None where the set holds out none")
+    if groups is not None and len(both := np.intersect1d(groups[held], groups[~held])):
+        raise _wrong(config, "train_held", f"must hold out whole groups, but divides group {both[0]}")
+
+
+def _array(name: str, array: Any, dtype: type, shape: tuple[int | None, ...], axes: str, config: DataConfig) -> None:
+    wanted = f"({', '.join('N' if side is None else str(side) for side in shape)}{',' * (len(shape) == 1)})"
+    if not isinstance(array, np.ndarray):
+        raise _wrong(config, name, f"must be a numpy array ({axes}), but is {type(array).__name__}")
+    if array.dtype != dtype:
+        raise _wrong(config, name, f"must be {np.dtype(dtype)}, but are {array.dtype}")
+    if array.ndim != len(shape) or any(side not in (None, given) for side, given in zip(shape, array.shape, strict=True)):
+        raise _wrong(config, name, f"must have the shape {wanted} ({axes}), but have {array.shape}")
+
+
+def _wrong(config: DataConfig, name: str, what: str) -> DataError:
+    return DataError(f"the reader of {config.title} gave wrong data: {name} {what}.")

@@ -1,0 +1,26 @@
+"""What a reader gives: all images of both official splits, with their labels. This loads no numpy; `checking.py` does."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from recstudy.data.images import Labels, Mask, Pixels, Tokens
+
+
+class Decoded(NamedTuple):
+    """A data set in memory: images (N, C, H, W) uint8 and labels of both official splits, and what only some sets have.
+
+    Labels are (N,) int64, a class each; (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown) where there are several an image;
+    or (N, T) int32, the tokens of each image's first caption.
+    """
+
+    train_images: "Pixels"
+    train_labels: "Labels | Tokens"
+    test_images: "Pixels"
+    test_labels: "Labels | Tokens"
+    train_groups: "Labels | None" = None  # (N,) int64, the patient of each image, from 0 on, over both splits
+    test_groups: "Labels | None" = None
+    train_held: "Mask | None" = None  # (N,) bool, images that the set itself holds out for validation
+    notes: tuple[str, ...] = ()  # what a reader of the results should know of the decoding
+    train_captions: list[list[str]] | None = None  # N texts of each image, where there are captions
+    test_captions: list[list[str]] | None = None
+    tokenizer: dict[str, Any] | None = None  # what made tokens of them, as `Tokenizer.stored` gives it

@@ -1,0 +1,107 @@
+"""What reads a data set: which files decide its images, whether they are there, and how they decode."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from recstudy.data.decoded import Decoded
+from recstudy.errors import DataError
+
+
+class Reader(ABC):
+    """Reads one data set. It runs once a machine: the cache keeps what `decode` gives until a source file, a field of the
+    config or the reader's own code changes.
+
+    A data set of one's own is a config and its reader, in the study's file or in a module beside it:
+
+        from typing import ClassVar, Literal
+
+        import numpy as np
+
+        from recstudy.data import DATASETS, DataConfig, Decoded, Reader
+
+        @DATASETS.add("cells")
+        class Cells(DataConfig):
+            shape: ClassVar = (1, 28, 28)
+            classes: ClassVar = 5
+
+            name: Literal["cells"] = "cells"
+            path: str = "cells.npz"  # below the data folder
+
+            def reader(self):
+                return CellsReader(self)
+
+        class CellsReader(Reader):
+            def sources(self, folder):
+                return [self.config.path]
+
+            def decode(self, folder):
+                with np.load(folder / self.config.path) as file:  # images uint8 (N, 1, 28, 28), labels int64 (N,)
+                    return Decoded(file["train_x"], file["train_y"], file["test_x"], file["test_y"])
+
+    With `task` "multilabel" the labels are (N, classes) of 1, 0 and -1 (unknown). Groups, such as patients, and a validation
+    split of the set's own are further fields of `Decoded`. The config of a captioned set is a `Captioned`, and
+    `recstudy.data.text.with_tokens` makes what its reader gives; a table of captions in another layout than `CaptionFolder`
+    reads takes a `CaptionReader` alone. What `decode` gives is checked before it is kept.
+    """
+
+    official: ClassVar[Mapping[str, str]] = {}  # published md5s by path below the data folder: checked before decoding
+    ignores: ClassVar[frozenset[str]] = frozenset()  # fields of the config that decide nothing of what is decoded
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @abstractmethod
+    def sources(self, folder: Path) -> Sequence[str]:
+        """The files that decide the decoded images, by path below `folder`; none where a program holds or draws them."""
+
+    @abstractmethod
+    def decode(self, folder: Path) -> Decoded:
+        """All images of both official splits. A DataError names the file that is missing, damaged or undecodable."""
+
+    def program(self) -> Sequence[str | int]:
+        """What else decides the images: name and version of the package that holds them, or of the program that draws them."""
+        return ()
+
+    def fetch(self, folder: Path) -> None:
+        """Download what is missing into `folder`; a DataError says why that failed. By default it cannot be."""
+        raise self.not_found(folder, str(self.missing(folder)))
+
+    def check(self, folder: Path) -> None:
+        """Refuse (DataError) a set whose files are not below `folder`. Opens no image, and imports no decoder."""
+        if missing := self.missing(folder):
+            raise self.not_found(folder, missing)
+
+    def missing(self, folder: Path) -> str | None:
+        """The first source that is not there, or the folder that it should be in; None where all are there."""
+        names = self.sources(folder)
+        if isinstance(names, str):
+            raise DataError(f"the reader of {self.config.title} must give a list of sources, but gave the text {names!r}.")
+        for name in names:
+            if not (folder / name).is_file():
+                above = str(Path(name).parent)
+                return name if above == "." or (folder / above).is_dir() else above
+        return None
+
+    @final
+    def not_found(self, folder: Path, missing: str) -> DataError:
+        download = type(self).fetch is not Reader.fetch
+        fix = "Pass --data DIR, set RECSTUDY_DATA, or add --download." if download else "Pass --data DIR or set RECSTUDY_DATA."
+        return DataError(f"{self.config.title} not found under {folder} ({missing} is missing). {fix}")
+
+    @final
+    def read(self, folder: Path) -> Decoded:
+        """What `decode` gives, with contiguous arrays, once the files are known to be there and official; it is checked."""
+        from recstudy.data.checking import checked
+
+        self.check(folder)
+        for name, md5 in self.official.items():
+            with open(folder / name, "rb") as file:
+                if hashlib.file_digest(file, "md5").hexdigest() != md5:
+                    raise DataError(
+                        f"{folder / name} is damaged: its md5 is not the official one of {self.config.title}. "
+                        "Delete it and unpack or download it again."
+                    )
+        return checked(self.decode(folder), self.config)

@@ -1,0 +1,132 @@
+"""The answers that a run keeps, so that a metric costs no training: `answers.npz`, compressed and of a limited size.
+
+    about            JSON: format, task, names of the classes, images of the whole test split
+    answers (N, K)   float16: the logarithms of class probabilities, or logits where an image has several labels
+    labels, rows, groups    as `Answers` has them; no groups for sets without patients
+    captions         JSON, for the task of captions: `written` and `references`
+
+Logarithms, because half precision keeps four digits of them wherever they are: of the probabilities it loses the small ones,
+which likelihoods are made of, and those near 1.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from recstudy.errors import StorageError
+from recstudy.metrics.answers import Answers
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+LIMIT = 4 * 2**20  # bytes of the file; of ImageNet's 50,000 x 1,000 answers the first 2,000 or so fit
+FORMAT = 1
+
+
+class Kept(NamedTuple):
+    """Answers of the first of `whole` test images, all of them where no more fit the limit."""
+
+    answers: Answers
+    whole: int
+
+    @property
+    def cut(self) -> bool:
+        return len(self.answers) < self.whole
+
+
+def packed(answers: Answers, limit: int = LIMIT) -> tuple[bytes, int]:
+    """The file's content, and of how many images: all of them, or the first that fit `limit` bytes."""
+    count = len(answers)
+    content = _archive(answers, count, count)
+    while len(content) > limit and count:
+        count = min(count - 1, int(0.95 * count * limit / len(content)))
+        content = _archive(answers, count, len(answers))
+    return content, count
+
+
+def unpacked(path: Path) -> Kept:
+    """What `packed` wrote.
+
+    Raises:
+        StorageError: it is damaged, or of a newer recstudy.
+    """
+    import numpy as np
+
+    try:
+        with np.load(io.BytesIO(path.read_bytes())) as archive:
+            about, arrays = _text(archive["about"]), {name: archive[name] for name in archive.files}
+        if about["format"] > FORMAT:
+            raise StorageError(f"{path} was written by a newer recstudy (format {about['format']}). Update this one.")
+        captions = _text(arrays["captions"])
+        found = Answers(
+            about["task"],
+            arrays["answers"].astype(np.float64),
+            arrays["labels"].astype(np.int64),
+            tuple(about["class_names"]),
+            arrays["groups"].astype(np.int64) if "groups" in arrays else None,
+            arrays["rows"].astype(np.int64),
+            captions["written"],
+            captions["references"],
+        )
+        return Kept(found, about["images"])
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise StorageError(f"{path} is damaged ({error}). Remove it: what needs it is then computed from the weights.") from None
+
+
+def _archive(answers: Answers, count: int, whole: int) -> bytes:
+    import numpy as np
+
+    some = _first(answers, count)
+    about = {"format": FORMAT, "task": answers.task, "class_names": list(answers.class_names), "images": whole}
+    arrays: dict[str, Any] = {
+        "about": _bytes(about),
+        "answers": _halved(some),
+        "labels": some.labels.astype(np.min_scalar_type(-1 - int(some.labels.max(initial=0)))),
+        "rows": some.rows.astype(np.int32),
+        "captions": _bytes({"written": list(some.written), "references": [list(own) for own in some.references]}),
+        **({} if some.groups is None else {"groups": some.groups.astype(np.int32)}),
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _first(answers: Answers, count: int) -> Answers:
+    return replace(
+        answers,
+        logits=answers.logits[:count],
+        labels=answers.labels[:count],
+        rows=answers.rows[:count],
+        groups=None if answers.groups is None else answers.groups[:count],
+        written=answers.written[:count],
+        references=answers.references[:count],
+    )
+
+
+def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
+    """In half precision, with the same most likely class: where it ties with another one now, it is the next number up."""
+    import numpy as np
+
+    several = answers.task != "multiclass"
+    values = answers.logits if several else answers.log_probabilities
+    most = float(np.finfo(np.float16).max)
+    half = values.clip(-most, most).astype(np.float16)
+    if not several and len(answers):
+        tied = (half.argmax(1) != answers.predicted).nonzero()[0], answers.predicted[half.argmax(1) != answers.predicted]
+        half[tied] = np.nextafter(half[tied], np.float16(np.inf))
+    return half
+
+
+def _bytes(value: Mapping[str, Any]) -> "npt.NDArray[np.uint8]":
+    import numpy as np
+
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def _text(array: "npt.NDArray[np.uint8]") -> dict[str, Any]:
+    return dict(json.loads(array.tobytes()))

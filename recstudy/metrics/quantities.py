@@ -1,0 +1,39 @@
+"""Numbers of a run that do not follow from its answers: costs, and what is measured while it trains."""
+
+from recstudy.metrics.registry import METRICS, Metric
+
+METRICS.update(
+    {
+        "token_accuracy": Metric(
+            "Token accuracy", "%", "higher", ".1f", of_text=True, short="tokens", tasks=("caption",), selects=True
+        ),
+        **{
+            f"recall_{k}": Metric(
+                f"Recall@{k}", "%", "higher", ".1f", of_text=True, short=f"recall@{k}", tasks=("caption",), ranks=k == 1
+            )
+            for k in (1, 5, 10)
+        },
+        "cosine_before": Metric("Cosine, before", form=".3f", of_text=True),
+        "cosine_after": Metric("Cosine, after", form=".3f", of_text=True),
+        "caption_loss": Metric("Caption loss", "nats/token", "lower", ".3f", of_text=True),
+        "extra_loss": Metric("Loss beside the task's", "", "lower", ".3f"),
+        "router_entropy": Metric("Router entropy", "nats", form=".3f", of_text=True),
+        "expert_load_peak": Metric("Largest expert share", "%", "lower", ".1f", of_text=True),
+        "dropped_tokens": Metric("Dropped tokens", "%", "lower", ".1f", of_text=True),
+        "act_loss": Metric("ACT loss", "nats", "lower", ".2f"),  # of the 000 paper, which does not define it
+        "params": Metric("Parameters", computed=True, form=",.0f"),
+        "trained_params": Metric("Trained parameters", computed=True, form=",.0f"),
+        "gflops": Metric("Forward", "GFLOP/image", computed=True),
+        "train_gflops": Metric("Training", "GFLOP/image", computed=True),
+        "train_pflop": Metric("Training in all", "PFLOP"),
+        "seconds": Metric("Wall time", "s", timed=True),
+        "device_seconds": Metric("Device time", "s", timed=True),
+        "epoch_seconds": Metric("Epoch, training pass", "s", timed=True),
+        "images_per_second": Metric("Throughput", "images/s", timed=True),
+        "peak_memory_mb": Metric("Peak memory", "MB"),
+        "supervision_steps_used": Metric("Supervision steps used"),
+        "train_loss": Metric("Training loss", "nats", "lower", ".3f"),
+        "selection_loss": Metric("Loss, selection", "nats", "lower", ".3f"),
+        "learning_rate": Metric("Learning rate"),
+    }
+)

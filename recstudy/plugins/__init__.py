@@ -1,0 +1,27 @@
+"""What recstudy is made of by name, its own and a user's: one kind of registry, and the user's modules in every process.
+
+A model family, data set, metric, table or figure kind, optimiser, loss or augmentation is registered by a decorator, in
+recstudy, in a study's file, in a module beside it, or in an installed package (entry-point group `recstudy.plugins`).
+
+    driver   `bundle()` finds the modules that registered something, and all that they import from beside the study file
+    worker   `use(bundle)` imports them, from where they lie or from a copy
+    reader   `reading(files)` imports them for as long as a block runs
+"""
+
+from recstudy.plugins.bundle import Bundle, bundle_of, file_bundle, named, study_file
+from recstudy.plugins.loading import bundle, reading, refuse_while_loading, use
+from recstudy.plugins.registry import Registry, absent
+
+__all__ = [
+    "Bundle",
+    "Registry",
+    "absent",
+    "bundle",
+    "bundle_of",
+    "file_bundle",
+    "named",
+    "reading",
+    "refuse_while_loading",
+    "study_file",
+    "use",
+]

@@ -1,0 +1,200 @@
+"""Which of a user's files a study needs: the modules that register something, and what they import from beside them.
+
+Found in the syntax trees, so that what is imported late (a network that a family names by a string) is found too.
+"""
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from importlib.util import decode_source
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from recstudy.errors import ConfigError
+from recstudy.source import INSTALLED, PLACE, imported, paths, sha
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A user's modules as text, which travels to any process.
+
+    Args:
+        root: the folder of the study file.
+        modules: which to import, in their order; one without a file is installed, or on PYTHONPATH.
+        files: path below the root -> source.
+    """
+
+    root: str = ""
+    modules: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.modules)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that is imported."""
+        return sha(["\0".join([*self.modules, *(f"{path}\0{text}" for path, text in sorted(self.files.items()))])])
+
+    @property
+    def record(self) -> list[dict[str, str]]:
+        """For the plan: what to import (`module`; empty for what only they import), where it lay and what was in it."""
+        named = {path: name for name in self.modules if (path := self.path(name))}
+        files = [
+            {"module": named.get(path, ""), "file": str(Path(self.root, path)), "digest": sha([text])}
+            for path, text in self.files.items()
+        ]
+        return files + [{"module": name, "file": "", "digest": ""} for name in self.modules if not self.path(name)]
+
+    def path(self, module: str) -> str:
+        """Where a module's source is below the root; nothing where it is not in the bundle."""
+        return next((path for path in paths(module) if path in self.files), "")
+
+
+def module_of(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def bundle_of(root: Path, modules: Iterable[str], loaded: Iterable[str] = ()) -> Bundle:
+    """The modules, and every file below `root` that they import, now or later; `loaded`: what is known to be imported."""
+    names = tuple(modules)
+    files: dict[str, str] = {}
+    waiting = [*names, *loaded]
+    while waiting:
+        name = waiting.pop(0)
+        found = next((path for path in paths(name) if (root / path).is_file()), None)
+        if found is None or found in files or name.partition(".")[0] == "recstudy":
+            continue
+        files[found] = source(root / found)
+        waiting += _imported(files[found], name if found.endswith("__init__.py") else name.rpartition(".")[0])
+    return Bundle(str(root), names, files)
+
+
+def file_bundle(file: Path) -> Bundle:
+    """A study's file, or a module, with what it imports.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    if not file.is_file():
+        raise ConfigError(f"{file} is not there. Give the file of a study, or a module, that registers something.")
+    return bundle_of(file.resolve().parent, [file.stem])
+
+
+def source(file: Path) -> str:
+    try:
+        return decode_source(file.read_bytes())
+    except (OSError, UnicodeError, SyntaxError) as error:
+        raise ConfigError(f"cannot read {file}: {error}") from None
+
+
+def _imported(text: str, package: str) -> Iterator[str]:
+    """The modules that a source may import, with the packages that they are in."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return  # whoever imports it is told
+    for node in ast.walk(tree):
+        for name in _names(node, package.split(".")):
+            parts = name.split(".")
+            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+
+def _names(node: ast.AST, package: Sequence[str]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [target.replace(":", ".").lstrip(".") for target in imported(node, package).values()]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
+        return [node.value.partition(":")[0]]
+    return []
+
+
+# ------------------------------------------------------------------------------------------- the file that is run
+
+
+class StudyFile(NamedTuple):
+    """The file that Python was started with, as a module that others could import."""
+
+    name: str
+    root: Path
+    path: Path
+
+    @property
+    def installed(self) -> bool:
+        return not INSTALLED.isdisjoint(self.root.parts)
+
+
+def study_file() -> StudyFile | None:
+    """None in a notebook and at a prompt."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file is None:
+        return None
+    path, spec = Path(file).resolve(), getattr(main, "__spec__", None)
+    if spec is None:
+        return StudyFile(path.stem, path.parent, path)
+    return StudyFile(spec.name, path.parents[spec.name.count(".")], path)  # python -m package.study
+
+
+def named(place: str) -> Any:
+    """What `module:Name` names; its module is imported now, so that a config loads no torch before it computes."""
+    module, _, name = place.partition(":")
+    return getattr(_module(module), name)
+
+
+def _module(name: str) -> ModuleType:
+    study = study_file()
+    running = study is not None and study.name == name and name not in sys.modules
+    return sys.modules["__main__"] if running else import_module(name)
+
+
+def main_bundle(modules: Iterable[str]) -> Bundle:
+    """The bundle of the study that runs in this process, by the modules that have registered something.
+
+    Raises:
+        ConfigError: one was defined where there is no file, or the study file starts its study whenever it is imported.
+    """
+    modules, study = list(modules), study_file()
+    if not modules:
+        return Bundle()
+    if study is None:
+        if "__main__" in modules:
+            raise ConfigError("what is registered at a prompt cannot reach other processes: write it into a file and import it")
+        return bundle_of(Path.cwd(), modules)
+    names = [study.name if name == "__main__" else name for name in modules]
+    if study.installed:
+        return Bundle(str(study.root), tuple(names))
+    if "__main__" in modules:
+        check_guarded(study.path)
+    return bundle_of(study.root, names, _beside(study.root))
+
+
+def _beside(root: Path) -> list[str]:
+    """What was imported from below `root` so far; never from an environment inside, whose modules have other names."""
+    files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
+    return [name for name, file in files if file and any(Path(file) == root / path for path in paths(name))]
+
+
+def check_guarded(file: Path) -> None:
+    """Refuse a study file that would start its study in every process that imports it.
+
+    Raises:
+        ConfigError: `main(...)` is called outside of `if __name__ == "__main__":`.
+    """
+    for statement in ast.parse(source(file)).body:
+        guard = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        if guard or isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            continue
+        for call in ast.walk(statement):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "main":
+                raise ConfigError(unguarded(file.name, call.lineno))
+
+
+def unguarded(file: str, line: int | None = None) -> str:
+    at = f", line {line}," if line else ""
+    return f'{file}{at} calls main(...) whenever it is imported, as every worker does. Put it under: if __name__ == "__main__":'

@@ -1,0 +1,157 @@
+"""A dict that explains itself: an unknown name lists the known ones and the nearest."""
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar
+
+from recstudy.errors import ConfigError, choices, nearest
+
+T = TypeVar("T")
+Added = TypeVar("Added")
+OWN = "recstudy"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered thing, and the module that registered it."""
+
+    registry: "Registry[Any]"
+    name: str
+    thing: Any
+    module: str
+
+    def put(self) -> None:
+        self.registry[self.name] = self.thing
+        self.registry.modules[self.name] = self.module
+
+
+class Registry(dict[str, T], Generic[T]):
+    """Names of one kind of thing, filled by a decorator.
+
+    >>> families = Registry("model family")
+    >>> @families.add("vitrm")
+    ... class ViTRM: ...
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.modules: dict[str, str] = {}  # by name: the module that registered it
+        _registries.append(weakref.ref(self))
+
+    def add(self, name: str) -> Callable[[Added], Added]:
+        def register(thing: Added) -> Added:
+            by = sys._getframe(1).f_globals["__name__"]  # a thing may be of a class that another module has
+            _add(Entry(self, name, thing, by))
+            return thing
+
+        return register
+
+    def complete(self) -> Self:
+        """With what installed packages offer, which are otherwise asked where a name is missing."""
+        look_further()
+        return self
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (look_further() and super().__contains__(name))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401  a dict has no __missing__ in get
+
+    def __missing__(self, name: str) -> T:
+        if name in self:
+            return self[name]
+        known = sorted(self)
+        near, reasons = nearest(str(name), known), "".join(f" {reason}." for reason in absent)
+        if reasons and not near:  # the likelier cause comes first
+            raise ConfigError(f"no {self.kind} {name!r}:{reasons} There are {choices(known)}.")
+        raise ConfigError(f"no {self.kind} {name!r}: there are {choices(known)}.{near}{reasons}")
+
+
+absent: list[str] = []  # why something that was to be loaded is not there: said where a name is missing
+offered: set[str] = set()  # modules of installed packages, which every process finds by itself
+further: list[Callable[[], None]] = []  # what to ask, once, before a name is said to be missing
+_registries: list["weakref.ref[Registry[Any]]"] = []
+_gathering: list["Standing"] = []  # what is being loaded, the innermost last
+
+
+def look_further() -> bool:
+    """Ask those of `further`; true, when done."""
+    while further:
+        further.pop()()
+    return True
+
+
+def _add(entry: Entry) -> None:
+    """Refuse a name that is taken; a study may take one that another study has."""
+    registry, name = entry.registry, entry.name
+    own = _is_own(entry.module)
+    if dict.__contains__(registry, name):
+        by = registry.modules.get(name, OWN)
+        if _is_own(by) and not own:
+            raise ConfigError(f"the {registry.kind} {name!r} is recstudy's own. Give yours another name")
+        if own or not _gathering or any(one.registry is registry and one.name == name for one in _gathering[-1]):
+            raise ConfigError(f"the {registry.kind} {name!r} is registered twice{_where(by, entry.module)}")
+    if _gathering and not own:
+        _gathering[-1].append(entry)
+    else:
+        entry.put()
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] == OWN
+
+
+def _where(one: str, other: str) -> str:
+    files = [getattr(sys.modules.get(module), "__file__", None) for module in (one, other)]
+    if one != other and files[0] is not None and files[0] == files[1]:
+        return f": {files[0]} runs as the study and is imported by another module too. Move what both need to a third"
+    return f", by {one} and by {other}" if one != other else f" in {one}"
+
+
+class Standing(list[Entry]):
+    """Entries that stand in their registries, in front of others of the same names, as long as the block runs."""
+
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        super().__init__()
+        self._before: list[Entry] = []
+        for entry in entries:
+            self.append(entry)
+
+    def append(self, entry: Entry) -> None:
+        registry, name = entry.registry, entry.name
+        if dict.__contains__(registry, name):
+            self._before.append(Entry(registry, name, dict.__getitem__(registry, name), registry.modules.get(name, OWN)))
+        super().append(entry)
+        entry.put()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for entry in self:
+            dict.pop(entry.registry, entry.name, None)
+            entry.registry.modules.pop(entry.name, None)
+        for entry in self._before:
+            entry.put()
+
+
+@contextmanager
+def gathering() -> Iterator[Standing]:
+    """What is registered from outside of recstudy as long as the block runs, and no longer."""
+    with Standing() as entries:
+        _gathering.append(entries)
+        try:
+            yield entries
+        finally:
+            _gathering.remove(entries)
+
+
+def outsiders() -> list[str]:
+    """The modules outside of recstudy that have registered something, in the order in which they did."""
+    registries = (registry for ref in _registries if (registry := ref()) is not None)
+    modules = dict.fromkeys(module for registry in registries for module in registry.modules.values())
+    return [module for module in modules if not _is_own(module) and module not in offered]

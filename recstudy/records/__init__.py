@@ -1,0 +1,48 @@
+"""The one owner of what is on disk: what stands in the files, the folders, whole-file writes, locks and object stores."""
+
+from recstudy.records.files import MARKER, Json, append_line, read_json, read_lines, write_json, write_whole
+from recstudy.records.folders import Results, RunFolder
+from recstudy.records.locks import held, locked
+from recstudy.records.reading import append_record, read_log, read_record, write_record
+from recstudy.records.schema import (
+    FORMAT,
+    Attempt,
+    EpochLine,
+    Failure,
+    Later,
+    LossLine,
+    Measured,
+    PlanRecord,
+    Result,
+    Stopped,
+    score_name,
+)
+
+__all__ = [
+    "FORMAT",
+    "MARKER",
+    "Attempt",
+    "EpochLine",
+    "Failure",
+    "Json",
+    "Later",
+    "LossLine",
+    "Measured",
+    "PlanRecord",
+    "Result",
+    "Results",
+    "RunFolder",
+    "Stopped",
+    "append_line",
+    "append_record",
+    "held",
+    "locked",
+    "read_json",
+    "read_lines",
+    "read_log",
+    "read_record",
+    "score_name",
+    "write_json",
+    "write_record",
+    "write_whole",
+]

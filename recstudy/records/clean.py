@@ -1,0 +1,136 @@
+"""What a results folder can do without: what no report reads and no run under way needs."""
+
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from recstudy.errors import StorageError
+from recstudy.files import discard
+from recstudy.records import PlanRecord, Results, held, locked, read_record
+from recstudy.records.files import MARKER, megabytes
+from recstudy.records.locks import Held, this_process
+from recstudy.records.reading import read_trials
+from recstudy.records.schema import ClockLine
+
+HALF = "left half-written by a killed process"
+RESUMES = "a checkpoint of a {} run, which would begin anew"
+
+
+class Reclaimable(NamedTuple):
+    """A file or folder that may go."""
+
+    path: Path
+    size: int  # bytes
+    why: str
+
+
+def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
+    """Print what would go and how much it frees; remove it where that is wanted.
+
+    Args:
+        path: a results folder.
+        orphans: also the runs that no study names any more, finished ones too.
+        remove: do it.
+        out: where it is said.
+
+    Raises:
+        StorageError: `path` is no results folder, or a study's plan there is damaged, so that its runs are not known.
+    """
+    if not (path / MARKER).exists():
+        raise StorageError(f"{path} is no results folder: {MARKER} is missing.")
+    results = Results(path)
+    with results.cleaning() if remove else nullcontext():
+        found = reclaimable(results, orphans)
+        shown = Table("file or folder", "size", "why")
+        for item in found:
+            shown.add_row(Text(str(item.path.relative_to(path.absolute()))), Text(megabytes(item.size)), Text(item.why))
+        out.print(shown if found else Text(f"nothing to remove in {path}"))
+        total = megabytes(sum(item.size for item in found))
+        if remove:
+            left = [item.path for item in found if not _removed(results, item)]
+            out.print(Text(f"Removed {len(found) - len(left)} files and folders of {total}." + _in_use(left)), soft_wrap=True)
+        elif found:
+            out.print(Text(f"{total} in all. Nothing was removed; --yes removes it."), soft_wrap=True)
+
+
+def reclaimable(results: Results, orphans: bool = False) -> list[Reclaimable]:
+    """What can go, without anything that a report needs or a run holds; checkpoints of interrupted runs stay, and links.
+
+    Raises:
+        StorageError: with `orphans`, a driver plans or runs a study, or a plan is damaged, so that its runs are not known.
+    """
+    folders = sorted(_folders(results.root / "runs"))  # before the plans: what is planned and run from now on is not listed
+    busy = [lock.parent for lock in (results.root / "studies").glob("*/*/lock") if held(lock)]
+    if orphans and busy:
+        raise StorageError(f"{busy[0]} is in use, and its runs may be named at any moment. Wait for it, or leave out --orphans.")
+    named = _named(results) if orphans else set()
+    found: list[Reclaimable] = []
+    for folder in folders:
+        if folder.name.startswith("."):
+            found.append(_item(folder, "left half-removed by a killed process"))
+        elif held(folder / "lock"):
+            continue
+        elif orphans and folder.name not in named:
+            found.append(_item(folder, "no study names this run"))
+        else:
+            found += _of_run(results, folder)
+    found += [_item(file, HALF) for file in sorted((results.root / "studies").rglob(".*.tmp"))]
+    if not busy:  # scratch belongs to a driver, which holds its study
+        scratch = (folder for folder in _folders(results.root) if folder.name.removeprefix(".").startswith("recstudy-"))
+        found += [_item(folder, "Ray's scratch of a killed driver") for folder in sorted(scratch)]
+    return found
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    """The folders in it that are no links."""
+    return (Path(entry.path) for entry in (os.scandir(path) if path.exists() else ()) if entry.is_dir(follow_symlinks=False))
+
+
+def _of_run(results: Results, folder: Path) -> Iterator[Reclaimable]:
+    state = results.state(folder.name) or "interrupted"
+    for file in sorted(folder.glob(".*.tmp")):
+        yield _item(file, HALF)
+    for file in sorted(folder.glob("hang-*.log")):
+        yield _item(file, "where a run hung, which the next command would tell")
+    for file in sorted(folder.glob("checkpoint-*.pt")) if state != "interrupted" else ():
+        yield _item(file, "a checkpoint of a finished run" if state == "done" else RESUMES.format(state))
+
+
+def _named(results: Results) -> set[str]:
+    """The runs of all studies and searches."""
+    studies = results.root / "studies"
+    plans = [plan for path in studies.glob("*/*/plan*.json") if (plan := read_record(path, PlanRecord))]
+    trials = [line for path in studies.glob("*/*/trials-*.jsonl") for line in read_trials(path)]
+    return {run.id for plan in plans for run in plan.runs} | {line.id for line in trials if not isinstance(line, ClockLine)}
+
+
+def _item(path: Path, why: str) -> Reclaimable:
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
+    return Reclaimable(path, sum(file.lstat().st_size for file in files if not file.is_dir()), why)
+
+
+def _removed(results: Results, item: Reclaimable) -> bool:
+    """Remove it, unless its run or study has begun since it was listed, or it is what a run goes on from by now."""
+    parts = item.path.relative_to(results.root).parts
+    depth = {"runs": 2, "studies": 3}.get(parts[0])  # of the folder whose writer holds its lock
+    try:
+        with locked(results.root.joinpath(*parts[:depth], "lock"), this_process()) if depth else nullcontext():
+            if item.path.is_dir():
+                discard(item.path)
+            elif depth != 2 or item in _of_run(results, item.path.parent):
+                item.path.unlink(missing_ok=True)
+            else:
+                return False
+    except Held:
+        return False
+    return True
+
+
+def _in_use(left: list[Path]) -> str:
+    return f" In use by now and left alone: {', '.join(path.name for path in left)}." if left else ""

@@ -1,0 +1,189 @@
+"""Records as whole files, logs that lose at most a torn last line, and storage that fails for a while.
+
+A log is appended to line by line; a torn last line is dropped by readers and cut off by the next writer. What may pass by
+itself - a full disk, a mount that went away or turned read-only - is tried again for ten seconds, then a StorageError says
+what to do.
+"""
+
+import errno
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from recstudy.errors import StorageError
+from recstudy.files import whole
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+PAUSES = (0.5, 1.5, 3.0, 5.0)  # seconds between five tries: as long as a server takes to come back, or a user to free space
+FULL = (errno.ENOSPC, errno.EDQUOT)
+BARRED = (errno.EROFS, errno.EACCES)  # a network mount turns read-only while its server restarts
+GONE = (errno.EIO, errno.ESTALE, errno.ENOENT, errno.ENOTCONN, errno.ETIMEDOUT)  # unplugged, unmounted, server away
+PASSING = (*FULL, *BARRED, *GONE)
+MARKER = "recstudy.json"  # in the root of every results folder
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that it is there whole, or as it was before.
+
+    Raises:
+        StorageError: it could not be written, several times where that may pass.
+    """
+    values = content.encode() if isinstance(content, str) else content
+
+    def write() -> None:
+        with whole(path) as temporary:
+            temporary.write_bytes(values)
+
+    try:
+        persistently(write, path)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}. Use a folder that can be written.") from error
+
+
+def write_json(path: Path, values: Any) -> None:
+    write_whole(path, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Json | None:
+    """The file's content, or None where there is none. A damaged file is an error that names it."""
+    try:
+        content: Json = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise StorageError(f"{path} is damaged: it is not JSON. Remove it and run the study again.") from None
+    return content
+
+
+def append_line(path: Path, values: Json) -> None:
+    """Append one line, after cutting off a torn one. Raises StorageError as `write_whole` does."""
+    line = (json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    lengths: list[int] = []  # before each try: one that failed may have written the line, whole or in part
+
+    def append() -> None:
+        with open(path, "ab+") as file:
+            lengths.append(_whole_length(file))
+            file.truncate(min(lengths))
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    persistently(append, path)
+
+
+def read_lines(path: Path) -> list[Json]:
+    """Every whole line up to the first that is damaged; none where there is no file."""
+    return Log(path).read()
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """The lines of a log as they stand there, without a torn last one; none where there is no file."""
+    return Log(path).whole()
+
+
+@dataclass
+class Log:
+    """A log that is read from where the last look ended; a link is not followed where `follow` says so."""
+
+    path: Path
+    follow: bool = True
+    offset: int = 0  # bytes of whole lines so far
+    changed: float = 0.0  # when it last was, as of the last look; 0 where there is none
+    begun: bool = False  # whether the last look read it from its beginning: what was read before counts no more
+    _file: int = 0  # inode: a log that was rewritten is another file
+    _damaged: bool = False
+
+    def read(self) -> list[Json]:
+        """The whole lines that are new, up to the first that is damaged, after which none is read."""
+        lines: list[Json] = []
+        for line in self.whole():
+            try:
+                lines.append(dict(json.loads(line)))
+            except (ValueError, TypeError):
+                self._damaged = True
+                break
+        return lines
+
+    def whole(self) -> list[bytes]:
+        """The same lines as they stand there, whatever that is."""
+        try:
+            with open(os.open(self.path, os.O_RDONLY | (0 if self.follow else os.O_NOFOLLOW)), "rb") as file:
+                return self._whole(file, os.fstat(file.fileno()))
+        except FileNotFoundError:
+            self.begun, self.changed = False, 0.0
+            return []
+
+    def _whole(self, file: IO[bytes], found: os.stat_result) -> list[bytes]:
+        self.changed, self.begun = found.st_mtime, found.st_ino != self._file or found.st_size < self.offset
+        if self.begun:
+            self._file, self.offset, self._damaged = found.st_ino, 0, False
+        file.seek(self.offset)
+        content = b"" if self._damaged else file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return whole.splitlines()
+
+
+def persistently(write: Callable[[], T], path: Path) -> T:
+    """What `write` gives, called until it works, with growing pauses, as long as what fails may pass.
+
+    Raises:
+        StorageError: it failed to the last. The message says what to free or to mend.
+        OSError: what does not pass by itself, such as a folder in the file's place.
+    """
+    for pause in PAUSES:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+        time.sleep(pause)
+    try:
+        return write()
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}. {_remedy(path, error)}") from error
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"
+
+
+def _remedy(path: Path, error: OSError) -> str:
+    if error.errno in BARRED:
+        return "Make it writable again, or give another folder with --results."
+    if error.errno in GONE:
+        return "Bring its file system back; the same command then goes on from what was kept."
+    with suppress(OSError):
+        free = shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free
+        return f"{megabytes(free)} are free there. {_clean(path)}Free some space; the same command then goes on."
+    return "Free some space; the same command then goes on."
+
+
+def _clean(path: Path) -> str:
+    """What checkpoints take of the results folder that `path` lies in; counted only when something has failed."""
+    root = next((folder for folder in path.parents if (folder / MARKER).exists()), None)
+    if root is None:
+        return ""
+    taken = sum(file.stat().st_size for file in root.glob("runs/*/checkpoint-*.pt"))
+    return f"Checkpoints of unfinished runs take {megabytes(taken)}; `recstudy clean {root}` shows what can go. "
+
+
+def _whole_length(file: Any) -> int:
+    """Length up to and including the last newline."""
+    length = file.seek(0, os.SEEK_END)
+    while length:
+        start = max(0, length - 4096)
+        file.seek(start)
+        newline = file.read(length - start).rfind(b"\n")
+        if newline >= 0:
+            return int(start + newline + 1)
+        length = start
+    return 0

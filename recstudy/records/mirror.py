@@ -1,0 +1,201 @@
+"""Results on an object store: a local folder that is made equal to the store's, and sent back.
+
+An object is there whole or as it was before, as a file that `write_whole` writes; nothing is appended to or renamed. The
+store is the truth: a local copy is worth no more than the time it takes to fetch it again. A file that was fetched or
+sent has the object's time, so that any process sees by size and time whether it is still the same. Stores count in seconds:
+what was fetched so soon after its time that it could change within it keeps its own, and is fetched again; and what is sent
+again is sent until its time is another.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+from recstudy.errors import StorageError
+from recstudy.records.files import PAUSES, write_whole
+from recstudy.records.locks import locked
+from recstudy.records.stores import PROBE, check, filesystem, first_line, write_object
+
+T = TypeVar("T")
+
+RECORDS = ("*.json", "*.jsonl", "*.npz")  # what a report is made of; a checkpoint is a hundred times as large
+ON_DEMAND = ("answers.npz",)  # up to 4 MB a run, which few reports read: fetched by their names alone
+LOCAL = ("lock", "lease", "lease-*", "hang-*.log", ".*")  # never sent: they speak of processes here
+LATE = ("*.pt", "failure.json", "stopped.json", "result.json")  # sent in this order, after all else
+YOUNG_S = 5.0  # after an object's time, in which it may change within that second; clocks differ by some
+AT_ONCE = 16  # objects on their way: a small one takes some 30 ms, most of it waiting
+
+
+def scratch(uri: str) -> Path:
+    """Where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH` or `~/.cache/recstudy/mirrors`."""
+    root = Path(os.environ.get("RECSTUDY_SCRATCH") or "~/.cache/recstudy/mirrors").expanduser()
+    return root.absolute() / sha256(uri.rstrip("/").encode()).hexdigest()[:16]
+
+
+class Mirror:
+    """A folder here that mirrors one of a store.
+
+    Args:
+        uri: the store's, such as `s3://bucket/folder`.
+        root: the folder here.
+        prefix: a folder below the URI's.
+
+    Raises:
+        ConfigError: nobody here knows the scheme, or the URI holds a password.
+        StorageError: the store cannot be reached.
+    """
+
+    def __init__(self, uri: str, root: Path, prefix: str = "") -> None:
+        self.uri, self.root = uri, root
+        self.fs, base = filesystem(uri)
+        self.base = f"{base.rstrip('/')}/{prefix}".rstrip("/")
+        self.guard: Callable[[], None] = lambda: None  # called before anything is sent: raises where that is not ours to do
+        self._equal: dict[Path, tuple[int, int]] = {}  # size and time of the files that are equal to their objects
+
+    def key(self, path: Path) -> str:
+        return f"{self.base}/{path.relative_to(self.root).as_posix()}".removesuffix("/.")
+
+    def read(self, key: str) -> bytes | None:
+        """An object's content; None where there is none."""
+
+        def fetch() -> bytes:
+            with self.fs.open_input_stream(key, compression=None) as stream:
+                return bytes(stream.read())
+
+        try:
+            return self._patiently(fetch, key)
+        except FileNotFoundError:
+            return None
+
+    def write(self, key: str, content: bytes) -> None:
+        self._patiently(lambda: write_object(self.fs, key, content), key)
+
+    def delete(self, key: str) -> None:
+        with suppress(FileNotFoundError):
+            self._patiently(lambda: self.fs.delete_file(key), key)
+
+    def listed(self, key: str, below: bool = False) -> list[Any]:
+        """What the store has in a folder, or also in all below it."""
+        from pyarrow import fs
+
+        selector = fs.FileSelector(key, allow_not_found=True, recursive=below)
+        return self._patiently(lambda: self.fs.get_file_info(selector), key)
+
+    def pull(self, names: Sequence[str] = RECORDS, under: str = "") -> None:
+        """Make the files of these names equal to the store's; those that it does not have are removed here."""
+        found = self.listed(f"{self.base}/{under}".rstrip("/"), below=True)
+        objects = [info for info in found if info.is_file and _wanted(info.base_name, names)]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            there = set(pool.map(self._fetch, objects))
+        for path in (self.root / under).rglob("*"):
+            if path not in there and _wanted(path.name, names) and path.is_file():
+                path.unlink(missing_ok=True)
+                self._equal.pop(path, None)
+
+    def _fetch(self, info: Any) -> Path:
+        path = self.root / info.path.removeprefix(f"{self.base}/")
+        if not _same(path, info):
+            now, content = time.time_ns(), self.read(info.path)
+            if content is not None:
+                write_whole(path, content)
+                if info.mtime_ns is not None and now - info.mtime_ns > YOUNG_S * 1e9:
+                    _date(path, info)
+        if path.exists():
+            self._equal[path] = _state(path)
+        return path
+
+    def push(self, *places: Path) -> None:
+        """Send those files, or all below a folder, that changed since they were fetched or sent; a result after all else."""
+        below = (path for place in places for path in (place.rglob("*") if place.is_dir() else (place,)))
+        files = [path for path in below if path.is_file() and _sent(path.name)]
+        changed = [path for path in sorted(files, key=_order) if self._equal.get(path) != _state(path)]
+        if changed:
+            self.guard()
+        for path in changed:
+            key, content, before = self.key(path), path.read_bytes(), self._equal.get(path)
+            while True:
+                self.write(key, content)
+                info = self._patiently(partial(self.fs.get_file_info, key), key)
+                if (info.size, info.mtime_ns) != before:
+                    break
+                time.sleep(0.2)
+            _date(path, info)
+            self._equal[path] = _state(path)
+
+    def forget(self) -> None:
+        """Remove from the store what was fetched or sent and is gone here."""
+        gone = [path for path in self._equal if not path.exists()]
+        if gone:
+            self.guard()
+        for path in gone:
+            self.delete(self.key(path))
+            del self._equal[path]
+
+    @property
+    def empty(self) -> bool:
+        """Whether the store's folder holds nothing but the probe of another driver that begins."""
+        return all(info.base_name.startswith(PROBE) for info in self.listed(self.base))
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Nobody else here reads the store, so that a file may be changed and sent."""
+        with locked(self.root.with_suffix(".lock"), f"process {os.getpid()}", wait=True):
+            yield
+
+    def check(self) -> None:
+        """Refuse a store that this process cannot write, read and delete in (StorageError)."""
+        check(self.uri, self.fs, self.base)
+
+    def _patiently(self, call: Callable[[], T], key: str) -> T:
+        """What `call` gives, tried again for ten seconds: a store that fails may come back."""
+        for pause in PAUSES:
+            try:
+                return call()
+            except FileNotFoundError:
+                raise
+            except OSError:
+                time.sleep(pause)
+        try:
+            return call()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StorageError(
+                f"the results' store fails at {key}: {first_line(error)}. The same command goes on from what it holds."
+            ) from None
+
+
+def _sent(name: str, patterns: Sequence[str] = ("*",)) -> bool:
+    """Whether a file of this name is one of those that travel."""
+    return any(fnmatch(name, pattern) for pattern in patterns) and not any(fnmatch(name, pattern) for pattern in LOCAL)
+
+
+def _wanted(name: str, names: Sequence[str]) -> bool:
+    """Whether a file of this name is fetched with those of these names."""
+    return _sent(name, names) and (name not in ON_DEMAND or name in names or "*" in names)
+
+
+def _order(path: Path) -> tuple[int, str]:
+    """A resumed run drops log lines that its checkpoint does not know of; it cannot make up those that are missing."""
+    return max((at for at, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0), path.name
+
+
+def _state(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _same(path: Path, info: Any) -> bool:
+    return path.exists() and info.mtime_ns is not None and _state(path) == (info.size, info.mtime_ns)
+
+
+def _date(path: Path, info: Any) -> None:
+    if info.mtime_ns is not None:
+        os.utime(path, ns=(info.mtime_ns, info.mtime_ns))

@@ -1,0 +1,106 @@
+"""The plan of a study as readers want it: of a search, with the variants and runs of what its sampler proposed.
+
+    plan.json                     of a search, "search": objectives, sampler, stopping, budget, space by family, what is confirmed
+    trials-DEFINITION.jsonl       a line a trial (settings, variant, run id), and one a fresh seed of one of the best
+    importance-DEFINITION.json    how much each field matters, once enough trials have finished
+
+Trials with the same settings are the same run, so they share a variant; its first run is the search's own.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from recstudy.errors import StorageError
+from recstudy.records.reading import read_record, read_trials
+from recstudy.records.schema import (
+    ConfirmLine,
+    Importance,
+    PlannedRun,
+    PlanRecord,
+    Range,
+    SearchRecord,
+    TrialLine,
+    TrialRecord,
+)
+
+FAMILY = "family"  # the parameter that chooses between model families, where a search has several
+
+
+def read_plan(folder: Path) -> PlanRecord | None:
+    """A study's plan, or None where there is none, with the other definitions of this name and what they hold.
+
+    Raises:
+        StorageError: a file of it is damaged. The message names it.
+    """
+    plan = read_record(folder / "plan.json", PlanRecord)
+    if plan is None:
+        return None
+    found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
+    return replace(found, others=_others(folder, plan))
+
+
+def ranges_of(space: Mapping[str, Mapping[str, Range]]) -> dict[str, list[Range]]:
+    """Field -> the ranges that the families state; the choice of the family first where there are several."""
+    ranges: dict[str, list[Range]] = {FAMILY: [Range(choices=tuple(space))]} if len(space) > 1 else {}
+    for fields in space.values():
+        for path, stated in fields.items():
+            ranges.setdefault(path, []).append(stated)
+    return ranges
+
+
+def short_names(fields: Iterable[str]) -> dict[str, str]:
+    """Field -> the last part of its path, or the whole path where two fields end alike."""
+    last = {path: path.rpartition(".")[2] for path in fields}
+    return {path: name if list(last.values()).count(name) == 1 else path for path, name in last.items()}
+
+
+def _others(folder: Path, shown: PlanRecord) -> dict[str, str]:
+    named = {path.stem.removeprefix("plan-"): path for path in sorted(folder.glob("plan-*.json"))}
+    return {definition: _size(folder, path) for definition, path in named.items() if definition != shown.definition}
+
+
+def _size(folder: Path, path: Path) -> str:
+    try:
+        plan = read_record(path, PlanRecord)
+        lines = read_trials(_trial_log(folder, plan)) if plan and plan.search else []
+    except StorageError:
+        return "damaged"  # and not what is shown
+    if plan is None or plan.search is None:
+        return f"{len(plan.runs) if plan else 0} runs"
+    count = sum(isinstance(line, TrialLine) for line in lines)
+    return f"{count} trial" + "s" * (count != 1)
+
+
+def _trial_log(folder: Path, plan: PlanRecord) -> Path:
+    return folder / f"trials-{plan.definition}.jsonl"
+
+
+def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRecord:
+    lines = read_trials(_trial_log(folder, plan))
+    proposed = {line.number: line for line in lines if isinstance(line, TrialLine)}
+    first = {line.id: line for line in reversed(proposed.values())}  # of one run, the first that proposed it
+    at = {identity: index for index, identity in enumerate(dict.fromkeys(line.id for line in proposed.values()))}
+    runs = [PlannedRun(index, first[identity].seed, identity) for identity, index in at.items()]
+    known, confirmed = set(runs), dict[int, list[int]]()
+    for line in lines:
+        if isinstance(line, ConfirmLine) and line.confirms in proposed:
+            run = PlannedRun(at[proposed[line.confirms].id], line.seed, line.id)
+            if run not in known:
+                known.add(run)
+                runs.append(run)
+                confirmed.setdefault(run.variant, []).append(run.seed)
+    return replace(
+        plan,
+        variants=tuple(first[identity].variant for identity in at),
+        runs=tuple(runs),
+        axes={name: path for path, name in short_names(ranges_of(search.space)).items()},
+        search=replace(
+            search,
+            trials=tuple(
+                TrialRecord(number=number, params=line.params, variant=at[line.id]) for number, line in proposed.items()
+            ),
+            confirmed={variant: tuple(seeds) for variant, seeds in confirmed.items()},
+            importance=read_record(folder / f"importance-{plan.definition}.json", Importance),
+        ),
+    )

@@ -1,0 +1,175 @@
+"""Records read from their files and written to them; what a file does not hold as it should is said in one line."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from recstudy.errors import StorageError
+from recstudy.records.files import Json, append_line, whole_lines, write_json
+from recstudy.records.schema import FORMAT, ClockLine, ConfirmLine, Marker, Result, TrialLine
+
+R = TypeVar("R")
+Proposed = TrialLine | ConfirmLine | ClockLine
+
+AGAIN = "Remove it and run the study again."
+REMOVE = "Remove that line."
+REMEDIES: dict[type, str] = {Result: "Its run will be run again.", Marker: f'Write {{"format": {FORMAT}}} into it.'}
+NUMBER = "a number"
+RULES = {"int_type": "a whole number", "float_type": NUMBER, "finite_number": NUMBER}
+KINDS: dict[str, type[Proposed]] = {"number": TrialLine, "confirms": ConfirmLine, "clock": ClockLine}
+
+# The one place that knows older formats. A record's steps bring it to this one: the first makes format 1 of what states
+# none. What a newer version only adds needs no step, because it has a default; all formats so far differ by that alone.
+UPGRADES: dict[type, tuple[Callable[[Json], Json], ...]] = {}
+
+ADAPTERS: dict[Any, TypeAdapter[Any]] = {}  # made once a kind
+
+
+def read_record(path: Path, kind: type[R]) -> R | None:
+    """The record in a file, or None where there is no file.
+
+    Raises:
+        StorageError: it is damaged, or of a newer format. The message names the file and the field.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+    return _checked(content, kind, path, REMEDIES.get(kind, AGAIN))
+
+
+def read_log(path: Path, kind: type[R]) -> list[R]:
+    """The lines of a log; none where there is no file. A last one that is no JSON is dropped: a crash leaves such.
+
+    Raises:
+        StorageError: another is damaged. The message names it and the field.
+    """
+    return [_checked(line, kind, place, REMOVE) for line, place in _numbered(path)]
+
+
+def read_trials(path: Path) -> list[Proposed]:
+    """`read_log` of a search's log; lines of a kind that only a newer version knows are passed over."""
+    lines = [(line, place, _kind(line)) for line, place in _numbered(path)]
+    return [_checked(line, kind, place, REMOVE) for line, place, kind in lines if kind is not None]
+
+
+def _numbered(path: Path) -> Iterator[tuple[bytes, str]]:
+    try:
+        lines = whole_lines(path)
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+    if lines and _json(lines[-1]) is None:
+        lines.pop()
+    return ((line, f"line {number} of {path}") for number, line in enumerate(lines, 1))
+
+
+def _kind(line: bytes) -> type[Proposed] | None:
+    """Of a line of a search's log, by the key that only it has; of a damaged one any."""
+    values = _json(line)
+    return next((KINDS[key] for key in values if key in KINDS), None) if isinstance(values, dict) else TrialLine
+
+
+def parsed_line(line: bytes, kind: type[R], path: Path) -> R:
+    """One line of a log that was read elsewhere (StorageError)."""
+    return _checked(line, kind, f"a line of {path}", REMOVE)
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Write a record so that it is there whole, or as it was before (StorageError)."""
+    write_json(path, dumped(record))
+
+
+def append_record(path: Path, record: Any) -> None:
+    """Append a line to a log (StorageError)."""
+    append_line(path, dumped(record))
+
+
+def dumped(record: Any) -> Json:
+    """A record as plain JSON values, without the fields that are None."""
+    values: Json = adapter(type(record)).dump_python(record, mode="json", by_alias=True, exclude_none=True)
+    return values
+
+
+def record_of(kind: type[R], values: Json) -> R:
+    """A record of plain JSON values.
+
+    Raises:
+        ValueError: they are not such. The message names the field.
+    """
+    try:
+        record: R = adapter(kind).validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise ValueError(f"{kind.__name__}: {fault(error)}") from None
+    return record
+
+
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    if kind not in ADAPTERS:
+        ADAPTERS[kind] = TypeAdapter(kind)
+    return ADAPTERS[kind]
+
+
+def fault(error: ValidationError) -> str:
+    """The first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
+    first = error.errors(include_url=False)[-1 if _is_number(error) else 0]
+    if first["type"] == "json_invalid":
+        return "it is not JSON"
+    place = [str(part) for part in first["loc"] if part not in ("scores", "values", "int", "float")]
+    field = ".".join(place) or "it"
+    if first["type"] == "missing":
+        return f"{field} is missing"
+    if first["type"] == "value_error":
+        return str(first["ctx"]["error"])
+    rule = RULES.get(first["type"]) or first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    given = repr(first["input"])
+    return f"{field} must be {rule}, but it is {given if len(given) <= 60 else given[:59] + '…'}"
+
+
+def _is_number(error: ValidationError) -> bool:
+    """Whether either kind of number would do, each of which is an error of its own."""
+    kinds = [found["loc"][-1:] for found in error.errors(include_url=False)[:2]]
+    return kinds == [("int",), ("float",)]
+
+
+def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:
+    if kind in UPGRADES:
+        content = _upgraded(content, UPGRADES[kind])
+    try:
+        record: R = adapter(kind).validate_json(content)
+        told: Any = getattr(record, "format", FORMAT)
+    except ValidationError as error:
+        told = _format(content)
+        if told <= FORMAT:
+            raise StorageError(f"{place} is damaged: {fault(error)}. {remedy}") from None
+    if told > FORMAT:
+        raise StorageError(f"{place} was written by a newer recstudy (format {told}). Update this one.")
+    return record
+
+
+def _upgraded(content: bytes, steps: Sequence[Callable[[Json], Json]]) -> bytes:
+    values, told = _json(content), _format(content)
+    if told >= FORMAT or not isinstance(values, dict):
+        return content
+    for step in steps[told:]:
+        values = step(values)
+    return json.dumps(values | {"format": FORMAT}).encode()
+
+
+def _format(content: bytes) -> int:
+    """Which format a record says that it is of; 0 where it does not say."""
+    values = _json(content)
+    told = values.get("format") if isinstance(values, dict) else None
+    return told if isinstance(told, int) else 0
+
+
+def _json(content: bytes) -> Any:
+    """None where it is no JSON."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None

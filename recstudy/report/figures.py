@@ -1,0 +1,216 @@
+"""The kinds of figures. Fields are named as in `tables.py`."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from recstudy.errors import ConfigError
+from recstudy.papers import Target, published
+from recstudy.report.names import axis_title, metric, registered
+from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
+
+MetricName = str
+
+
+@PARTS.add("curve")
+class Curve(FigurePart, OfVariants, BesidePublished):
+    """A metric against a swept field, one line for each value of another, with interval bands and published points.
+
+    With `drop`, each point minus the best of its line, paired by seed: how robust a model is to a batch size.
+    """
+
+    x: str
+    y: MetricName
+    by: str | None = None
+    drop: bool = False
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.curve:drawn"
+    axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
+    metrics_in: ClassVar[tuple[str, ...]] = ("y",)
+
+    def __post_init__(self) -> None:
+        if self.drop and self.x == "eval.depth":
+            raise ConfigError(f"curve {self.name!r}: drop compares runs, and all depths at test are of the same runs")
+
+    @property
+    def heading(self) -> str:
+        across = metric(self.x).title.lower() if registered(self.x) else axis_title(self.x)
+        return self.title or (f"{metric(self.y).title} against {across}" + ", as a drop from each line's best" * self.drop)
+
+
+@PARTS.add("interactions")
+class Interactions(FigurePart, OfVariants):
+    """Cell means of two axes as lines, parallel where the axes do not interact; without `x` and `by`, a panel for every pair."""
+
+    name: str = "interactions"
+    metric: MetricName = "top1_accuracy"
+    x: str | None = None
+    by: str | None = None
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.interactions:drawn"
+    axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+
+    def __post_init__(self) -> None:
+        if (self.x is None) != (self.by is None):
+            raise ConfigError(f"interactions {self.name!r}: x and by go together, but only one of them is given")
+
+    @property
+    def heading(self) -> str:
+        asked = f"do {axis_title(self.x)} and {axis_title(self.by)} interact" if self.x else "which axes interact"
+        return self.title or f"{metric(self.metric).title}: {asked}?"
+
+
+@PARTS.add("heat_map")
+class HeatMap(FigurePart, OfVariants):
+    """A metric at every two levels of a sweep, as coloured cells with mean, interval and n."""
+
+    x: str
+    y: str
+    metric: MetricName = "top1_accuracy"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.heat_map:drawn"
+    axes_in: ClassVar[tuple[str, ...]] = ("x", "y")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title} by {axis_title(self.x)} and {axis_title(self.y)}"
+
+
+@PARTS.add("pareto")
+class Pareto(FigurePart):
+    """Two metrics or costs against each other, one point a trial (a variant in other studies), and the front as a line.
+
+    Where `y` is not named it is the search's first objective, which is scored on the selection split.
+    """
+
+    name: str = "pareto"
+    x: MetricName = "gflops"
+    y: MetricName | None = None
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.pareto:drawn"
+    metrics_in: ClassVar[tuple[str, ...]] = ("x", "y")
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.y).title if self.y else 'Score'} against {metric(self.x).heading}"
+
+
+# -------------------------------------------------------------------------------------------------------------- training
+
+
+@PARTS.add("learning_curves")
+class LearningCurves(FigurePart):
+    """Per-epoch values of every variant: mean over the seeds, with the range between them."""
+
+    name: str = "learning_curves"
+    metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")
+    window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.learning:drawn"
+    live: ClassVar[bool] = True
+    default_title: ClassVar[str] = "Learning curves: mean over seeds, range between them"
+
+
+@PARTS.add("loss_trace")
+class LossTrace(FigurePart, OfVariants):
+    """The training loss of single updates, light, and its moving average, dark: one seed of every variant."""
+
+    name: str = "loss_trace"
+    window: int = Field(default=50, ge=1)  # recorded points that an average is taken over
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.losses:drawn"
+    live: ClassVar[bool] = True
+    default_title: ClassVar[str] = "Training loss, update by update"
+
+
+# ------------------------------------------------------------------------------------------------ what a trained model does
+
+
+@PARTS.add("mistakes")
+class Mistakes(FigurePart, OfVariants):
+    """The first test images that each variant got wrong, with their true and predicted classes: one seed of a variant."""
+
+    name: str = "mistakes"
+    most: int = Field(default=25, ge=1)  # images of a variant; a run keeps 36
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.tiles:drawn"
+    default_title: ClassVar[str] = "Misclassified test images"
+
+
+@PARTS.add("expert_load")
+class ExpertLoad(FigurePart, OfVariants):
+    """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
+
+    name: str = "load"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.loads:drawn"
+    default_title: ClassVar[str] = "Load: each expert's share of the test set's tokens"
+
+
+@PARTS.add("expert_path")
+class ExpertPath(FigurePart, OfVariants):
+    """The experts that each token of one generated caption goes to, a panel a layer: of the first variant that has experts."""
+
+    name: str = "experts"
+    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.experts:drawn"
+    default_title: ClassVar[str] = "Experts of each token along a generated caption"
+
+
+@PARTS.add("attention_maps")
+class AttentionMaps(FigurePart, OfVariants):
+    """Where a model looks in one test image as it writes each word, and at which words: of the first variant that has kept it.
+
+    Without `layer` and `head`, which count from 1, the mean over them.
+    """
+
+    name: str = "attention"
+    example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
+    layer: int | None = Field(default=None, ge=1)
+    head: int | None = Field(default=None, ge=1)
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.maps:drawn"
+    default_title: ClassVar[str] = "Attention while a caption is written"
+
+
+@PARTS.add("alignment")
+class Alignment(FigurePart, OfVariants, BesidePublished):
+    """Cosines of test images and their captions before and after training, and the differences: one seed of a variant."""
+
+    name: str = "alignment"
+    most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
+    targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"), kw_only=True)
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.violins:drawn"
+    default_title: ClassVar[str] = "Cosine of image and caption, before and after training"
+
+
+# -------------------------------------------------------------------------------------------------------------- searches
+
+
+@PARTS.add("history")
+class History(FigurePart):
+    """Of a search: each objective trial by trial, and the best so far as a step line."""
+
+    name: str = "history"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.history:drawn"
+    default_title: ClassVar[str] = "The search, trial by trial"
+
+
+@PARTS.add("importance")
+class Importance(FigurePart):
+    """Of a search: how much each field matters for each objective, by PED-ANOVA and by fANOVA."""
+
+    name: str = "importance"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.importance:drawn"
+    default_title: ClassVar[str] = "What matters: importance of each field"
+
+
+@PARTS.add("parallel_coordinates")
+class ParallelCoordinates(FigurePart):
+    """Of a search: one line a finished trial through its settings to the first objective; a panel for each family."""
+
+    name: str = "parallel_coordinates"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.parallel:drawn"
+    default_title: ClassVar[str] = "Every trial's settings"
+
+
+@PARTS.add("slices")
+class Slices(FigurePart):
+    """Of a search: the first objective against each field, in a panel of its own, coloured by trial number."""
+
+    name: str = "slices"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.slices:drawn"
+    default_title: ClassVar[str] = "The score against each field"

@@ -1,0 +1,77 @@
+"""What metrics are called, what they are measured in, and how their numbers are printed."""
+
+from dataclasses import replace
+from typing import Any
+
+from recstudy.metrics import METRICS, Metric
+
+DASH = "\N{EN DASH}"  # stands where there is no number
+
+
+# What stands before the name of a metric that was measured elsewhere than on the test split.
+SPLITS = {"selection_": "selection", "train_": "training"}
+# What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
+SCALES = {"million": 1e6, "billion": 1e9}
+
+
+def improved(name: str) -> str:
+    """Of `avg_bleu_delta`, a relative improvement in percent, the metric that is improved; empty for any other name."""
+    of = name.removesuffix("_delta")
+    return of if of != name and registered(of.partition(".")[0]) else ""
+
+
+def registered(name: str) -> Metric | None:
+    """The registered metric of that name, as `selection_auroc` on the selection split; None where there is none."""
+    if name in METRICS:
+        return METRICS[name]
+    for start, words in SPLITS.items():
+        if name.startswith(start) and (of := METRICS.get(name.removeprefix(start))):
+            return replace(of, title=f"{of.title}, {words}", by_finding=False)
+    return None
+
+
+def metric(name: str) -> Metric:
+    """The metric of that name, `auroc.Effusion` with the unit of `auroc`; an unknown name stays, less the underscores."""
+    if of := improved(name):
+        return replace(metric(of), title=f"{metric(of).title} delta", unit="%", better=None, form=".2f")
+    parent, _, part = name.partition(".")
+    found, words = registered(parent), part.replace("_", " ")
+    if found is None:
+        return Metric(name.replace("_", " "))
+    return replace(found, title=f"{found.title}, {words}") if words else found
+
+
+def in_own_unit(name: str, value: float, unit: str) -> float:
+    """A published value in the unit that the records use."""
+    return value * (100.0 if unit == "fraction" and metric(name).unit == "%" else SCALES.get(unit, 1.0))
+
+
+def number(name: str, value: float) -> str:
+    """A value of this metric, as tables print it."""
+    return format(value, metric(name).form)
+
+
+def spread(name: str, half: float) -> str:
+    """Half an interval's width: as many decimals as the mean, or one significant digit where those are all zero."""
+    text = number(name, half)
+    return text if half == 0 or any(digit in text for digit in "123456789") else f"{half:.1g}"
+
+
+def plain(value: Any) -> str:
+    """A config value as text: `true`, `none`, and no quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={plain(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(plain(item) for item in value) + "]"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def axis_title(name: str | None) -> str:
+    """What a table or figure calls an axis: `train.batch_size` is `batch size`."""
+    return (name or "").rpartition(".")[2].replace("_", " ")

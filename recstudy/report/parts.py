@@ -1,0 +1,243 @@
+"""What a part of a report is: data in a study's file and its plan, which says what to draw and knows who draws it.
+
+A kind of part is a class, registered by the name that plans have for it. recstudy's own (`tables.py`, `figures.py`) name what
+draws them by a string, so that a study loads neither pandas nor Plotly; one of yours defines the method. A figure:
+
+    @PARTS.add("reliability_diagram")
+    class ReliabilityDiagram(FigurePart, OfVariants):
+        name: str = "reliability"
+        bins: int = Field(default=15, ge=1)
+
+        def drawn(self, records: StudyRecords) -> Drawn:
+            data = pd.DataFrame(...)  # a row a point: it stands as CSV beside the figure
+            return Drawn(lambda size: px.line(data, x="confidence", y="accuracy", color="label"), data, self.heading)
+
+`records` has the study's `variants`, those `chosen(self.where)`, and the rows of their runs (`by_variant[at]`), each with what
+was measured; `answers_of(records, row)` gives what a run answered on the test split, `results.run(row.id).path` its folder.
+A table gives rows of cells, each a number with the runs behind it, which `recstudy explain` names:
+
+    @PARTS.add("confidence")
+    class Confidence(TablePart, OfVariants):
+        name: str = "confidence"
+
+        def cells(self, records: StudyRecords) -> TableData:
+            rows = []
+            for at in records.chosen(self.where):
+                values = {row.id: confidence(records, row) for row in records.by_variant[at] if row.done}
+                rows.append(TableRow(records.variants[at].label, (cell_of_values(records, [at], "confidence", values),)))
+            return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
+
+Fields are checked by pydantic, and may be whatever it writes as JSON; those that `axes_in` and `metrics_in` list are checked
+against the study before any run starts. The bases are in `recstudy.report`; `StudyRecords`,
+`Drawn`, `TableData`, `TableRow`, `answers_of` and `cell_of_values` in `recstudy.analysis`.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.metrics import METRICS
+from recstudy.papers import Target
+from recstudy.plugins import Registry, named
+from recstudy.report.names import improved, registered
+
+if TYPE_CHECKING:  # the reading half, which a study does not load
+    from recstudy.analysis.cells import TableData
+    from recstudy.analysis.figures.drawn import Drawn
+    from recstudy.analysis.frame import StudyRecords
+    from recstudy.analysis.shown import Shown
+
+PARTS: "Registry[type[Part]]" = Registry("report part")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+class _Declared:
+    """Every class below is a frozen dataclass whose fields pydantic checks."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, config=ConfigDict(extra="forbid", defer_build=True))(cls)
+
+
+class Part(_Declared):
+    """One part of a report: the name of its files, and the title over it.
+
+    A kind of your own derives from `FigurePart` or `TablePart`.
+    """
+
+    name: str
+    title: str = Field(default="", kw_only=True)
+    default_title: ClassVar[str] = ""
+    shown_by: ClassVar[str] = ""  # module:function(records, part) that makes it
+    axes_in: ClassVar[tuple[str, ...]] = ()  # its fields that name axes or config fields, checked before any run starts
+    metrics_in: ClassVar[tuple[str, ...]] = ()  # its fields that name metrics, checked likewise
+    explained: ClassVar[bool] = False  # whether its numbers can be named as TABLE:ROW:COLUMN
+    live: ClassVar[bool] = False  # whether it changes with every epoch of a run under way
+
+    @property
+    def heading(self) -> str:
+        """The title, or what stands where none is given."""
+        return self.title or self.default_title or self.name.replace("_", " ")
+
+    @property
+    def needs(self) -> list[str]:
+        """The axes, config fields or costs that the study must have."""
+        return self._words("axes_in")
+
+    @property
+    def shows(self) -> list[str]:
+        """The metrics whose numbers a reader finds in it, the one that it is about first."""
+        return self._words("metrics_in")
+
+    def _words(self, which: str) -> list[str]:
+        """What stands in the fields that this class and its bases list under `which`."""
+        fields = [field for kind in type(self).__mro__ for field in vars(kind).get(which, ())]
+        return [word for field in fields for word in _words(getattr(self, field))]
+
+    def shown(self, records: "StudyRecords") -> "Shown":
+        """The part made from the records.
+
+        Raises:
+            ConfigError: it names what the study does not have.
+        """
+        return named(self.shown_by)(records, self)
+
+    def scored_by(self, score: str) -> Self:
+        """The part in a search whose families are judged by this metric."""
+        return self
+
+
+class OfVariants(Part):
+    """A part that may be of some variants only: those at the levels that `where` names, by axis."""
+
+    where: dict[str, Any] = Field(default_factory=dict, kw_only=True)
+    axes_in: ClassVar[tuple[str, ...]] = ("where",)
+
+
+class BesidePublished(Part):
+    """A part that shows published values too: each stands where a variant has its settings."""
+
+    targets: tuple[Target, ...] = Field(default=(), kw_only=True)
+
+
+class FigurePart(Part):
+    """A figure. A kind of yours defines `drawn`."""
+
+    drawn_by: ClassVar[str] = ""  # module:function(records, part), of a kind that does not define it
+
+    def drawn(self, records: "StudyRecords") -> "Drawn":
+        """Reads what the figure shows, and no more; ConfigError where the part names what the study does not have."""
+        return named(self.drawn_by)(records, self)
+
+    def shown(self, records: "StudyRecords") -> "Shown":
+        return named("recstudy.analysis.figures.export:shown")(records, self.name, self.drawn(records))
+
+
+class TablePart(Part):
+    """A table whose every number carries the runs behind it. A kind of yours defines `cells`."""
+
+    cells_by: ClassVar[str] = ""  # module:function(records, part), of a kind that does not define it
+    explained: ClassVar[bool] = True
+
+    def cells(self, records: "StudyRecords") -> "TableData":
+        """The rows of cells; ConfigError where the part names what the study does not have."""
+        return named(self.cells_by)(records, self)
+
+    def shown(self, records: "StudyRecords") -> "Shown":
+        return named("recstudy.analysis.tables.shown:with_facts")(records, self.cells(records))
+
+
+class Undrawable(Part):
+    """A part of a plan that cannot be read here, and why: of a kind that is not registered, or with fields that it refuses."""
+
+    entry: Any = None  # as it stands in the plan
+    reason: str = ""
+    explained: ClassVar[bool] = True  # asked for a number of it, `explain` says why there is none
+
+    def shown(self, records: "StudyRecords") -> "Shown":
+        raise ConfigError(self.reason)
+
+
+def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    """The parts as a plan has them: each with its `kind`.
+
+    Raises:
+        ConfigError: one is no part, or of a kind that is not registered.
+    """
+    return [_dumped(part) for part in parts]
+
+
+def read_report(entries: Sequence[Any]) -> list[Part]:
+    """The parts of a plan in their order. One that cannot be read is `Undrawable`, and spoils no other."""
+    return [_read(entry, at) for at, entry in enumerate(entries, 1)]
+
+
+def check_report(parts: Iterable[Part], have: Collection[str]) -> None:
+    """Refuse a part that could never be drawn, before any run starts; `have`: the study's axes and config fields.
+
+    Raises:
+        ConfigError: something is no part, of a kind that is not registered, or names an axis, field or metric that is not there.
+    """
+    for part in parts:
+        kind = kind_of(part)
+        wanted = [name for name in part.needs if not registered(name)]
+        for name in (name for name in wanted if name not in have):
+            raise ConfigError(f"the {kind} {part.name!r} names {name!r}, but the study has {choices(have)}.{nearest(name, have)}")
+        for name in (name for name in part.shows if not _is_metric(name)):
+            raise ConfigError(f"the {kind} {part.name!r} shows {name!r}, which no metric is called.{nearest(name, METRICS)}")
+
+
+def kind_of(part: Part) -> str:
+    """What plans call its kind.
+
+    Raises:
+        ConfigError: it is not registered.
+    """
+    kind = type(part)
+    found = next((name for name, known in PARTS.items() if known is kind), None)
+    if found is None:
+        raise ConfigError(
+            f"a report is made of parts, but got {part!r}."
+            if not isinstance(part, Part)
+            else f'the report part {kind.__name__} is not registered: write @PARTS.add("{kind.__name__.lower()}") over its class.'
+        )
+    return found
+
+
+def _words(value: Any) -> Iterator[str]:
+    """The names in a field: a text, the keys of a dict, or any of these in a tuple."""
+    if isinstance(value, str):
+        yield value
+    elif value is not None:
+        for one in value:
+            yield from _words(one)
+
+
+def _is_metric(name: str) -> bool:
+    """`auroc.Effusion`, `auroc.*` and `avg_bleu_delta` follow from registered ones; `score` is a search's own."""
+    return name == "score" or bool(registered(name.partition(".")[0]) or improved(name))
+
+
+def _dumped(part: Part) -> dict[str, Any]:
+    if isinstance(part, Undrawable):
+        return part.entry
+    return {"kind": kind_of(part), **TypeAdapter(type(part)).dump_python(part, mode="json")}
+
+
+def _read(entry: Any, at: int) -> Part:
+    fields = dict(entry) if isinstance(entry, Mapping) else {}
+    name, title = str(fields.get("name") or f"part {at}"), str(fields.get("title") or "")
+    try:
+        if "kind" not in fields:
+            raise ConfigError("it has no kind")
+        return PARTS[str(fields.pop("kind"))](**fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        reason = f"{'.'.join(map(str, first['loc'])) or 'its fields'}: {first['msg']}, but got {first['input']!r}"
+    except ConfigError as error:
+        reason = str(error)
+    except Exception as error:  # a user's class may raise anything, and the rest of the report is still good
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return Undrawable(name, title=title, entry=entry, reason=f"{name!r} cannot be drawn: {reason}")

@@ -1,0 +1,163 @@
+"""The kinds of tables.
+
+Fields are named as in a config (`model.latent_steps`), or by the name of a grid's axis (`model`, `batch_size`).
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.papers import Target, published
+from recstudy.report.names import axis_title, improved, metric
+from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
+
+MetricName = str
+
+
+@PARTS.add("table")
+class Table(TablePart, OfVariants, BesidePublished):
+    """Mean, 95 % interval and n of each metric, beside the published value and a verdict.
+
+    One row a variant; or, with `rows` and `columns` (names of axes), the paper's layout of one metric; or, with `across`,
+    one row a metric and one column a variant, without the metrics that no run has. `auroc.*` stands for all metrics of
+    that beginning which the runs have. `group` puts the rows of each level of an axis (`data`) under a heading, or, by the
+    name of a cost (`gflops`, `params`), those within a tenth of each other; the best is then that of its group.
+
+    `settings` are config fields that stand as columns before the metrics, several in one column where they are a tuple
+    (`2/0/2` cycles of an HRM's levels). `improvement` names a variant by its levels (`{"model": "MicarVLMoE"}`): a metric
+    `avg_bleu_delta` is by how much its `avg_bleu` is better than the row's, in percent of it, paired by seed.
+    """
+
+    metrics: tuple[MetricName, ...] = ("top1_accuracy", "params", "gflops")
+    rows: str | None = None
+    columns: str | None = None
+    across: bool = False
+    group: str | None = None
+    settings: tuple[str | tuple[str, ...], ...] = ()
+    improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
+    cells_by: ClassVar[str] = "recstudy.analysis.tables.table:table_data"
+    axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "group", "settings", "improvement")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
+
+    def __post_init__(self) -> None:
+        given = {"group": self.group is not None, "settings": bool(self.settings), "improvement": bool(self.improvement)}
+        for field in (field for field, used in given.items() if used):
+            if self.across or self.rows is not None or self.columns is not None:
+                raise ConfigError(
+                    f"table {self.name!r}: {field} goes with one row a variant, so with neither rows, columns nor across"
+                )
+        if self.across and (self.rows is not None or self.columns is not None):
+            raise ConfigError(f"table {self.name!r}: across puts metrics in rows, so it takes neither rows nor columns")
+        if bool(self.improvement) != any(improved(name) for name in self.metrics):
+            raise ConfigError(
+                f"table {self.name!r}: improvement={{AXIS: LEVEL}} and a metric such as top1_accuracy_delta go together, "
+                "but only one of them is given"
+            )
+
+
+@PARTS.add("tuned")
+class Tuned(TablePart, OfVariants):
+    """The paper's layout of one metric, in each cell at the level of `over` with the best score on the selection split.
+
+    So a learning rate can be tuned for every model and batch size without a look at the test set.
+    """
+
+    name: str = "tuned"
+    metric: MetricName = "top1_accuracy"
+    rows: str = "model"
+    columns: str = "batch_size"
+    over: str = "learning_rate"
+    by: MetricName = "selection_top1_accuracy"
+    cells_by: ClassVar[str] = "recstudy.analysis.tables.tuned:tuned_data"
+    axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "over")
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title}, {axis_title(self.over)} tuned in each cell"
+
+
+@PARTS.add("best")
+class Best(TablePart):
+    """Of a search: a table of its best trials, with each metric over fresh seeds, which the search did not choose by.
+
+    Ranked by the first objective; where there are several, the Pareto front comes first. `score` is the families' own.
+    """
+
+    name: str = "best"
+    most: int = Field(default=10, ge=1)  # trials
+    metrics: tuple[MetricName, ...] = ("score", "params", "gflops")
+    cells_by: ClassVar[str] = "recstudy.analysis.tables.best:best_data"
+    metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
+    default_title: ClassVar[str] = "The best trials, confirmed with fresh seeds"
+
+    def scored_by(self, score: MetricName) -> Self:
+        return replace(self, metrics=tuple(score if name == "score" else name for name in self.metrics))
+
+
+@PARTS.add("differences")
+class Differences(OfVariants, BesidePublished):
+    """Each variant minus its base, on the seeds that both have: interval, Holm-adjusted p, verdict, what could be detected.
+
+    The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`); with `base`, a label, that one
+    for all. Beside it stands the difference of the two published numbers, where `targets` has both.
+    """
+
+    name: str = "differences"
+    metric: MetricName = "top1_accuracy"
+    base: str = ""
+    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:differences"
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+    explained: ClassVar[bool] = True
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title}: differences on the same seeds"
+
+
+@PARTS.add("effects")
+class Effects(OfVariants):
+    """Of a two-level `factorial`, whole or a fraction: main effects and interactions with intervals, and their aliases."""
+
+    name: str = "effects"
+    metric: MetricName = "top1_accuracy"
+    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:effects"
+    metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+    explained: ClassVar[bool] = True
+
+    @property
+    def heading(self) -> str:
+        return self.title or f"{metric(self.metric).title}: main effects and interactions"
+
+
+@PARTS.add("arithmetic")
+class Arithmetic(BesidePublished):
+    """Published claims that can be checked by counting, beside our own counts and a verdict.
+
+    `counted` gives our number by the targets' metric: in single parameters where the paper prints millions, in percent
+    where it prints a fraction or percent. Targets that are not in it are named under the table.
+    """
+
+    name: str = "arithmetic"
+    counted: dict[str, float] = Field(default_factory=dict)
+    targets: tuple[Target, ...] = Field(default_factory=lambda: published("001_parameter_arithmetic"), kw_only=True)
+    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:counted"
+    default_title: ClassVar[str] = "Published parameter arithmetic, counted again"
+
+    def __post_init__(self) -> None:
+        known = list(dict.fromkeys(target.metric for target in self.targets))
+        for name in self.counted:
+            if name not in known:
+                raise ConfigError(f"counted {name!r}, but the targets have {choices(known)}.{nearest(name, known)}")
+
+
+@PARTS.add("captions")
+class Captions(OfVariants):
+    """Test images with their reference captions and what each variant writes: one seed of a variant. A page and its CSV."""
+
+    name: str = "captions"
+    most: int = Field(default=12, ge=1)  # images; a run keeps 36
+    shown_by: ClassVar[str] = "recstudy.analysis.caption_cards:shown"
+    default_title: ClassVar[str] = "Captions: references and what each model writes"

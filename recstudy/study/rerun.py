@@ -1,0 +1,81 @@
+"""Finished runs of other code, or on other data, than the present ones; and which finished runs are run again."""
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recstudy.analysis.changes import Change, changed, lines
+from recstudy.data.cache import unread
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.records import Results
+from recstudy.records.schema import VariantRecord
+from recstudy.report.names import plural
+from recstudy.study.plan import checksums, code_records, decode_present
+from recstudy.study.study import Run
+from recstudy.train.code import part_names
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """The ids of the runs that are finished, what has changed since they were, and the ids of those that are run again."""
+
+    finished: frozenset[str]
+    found: Sequence[Change]
+    again: frozenset[str]
+    unread: Sequence[str] = ()  # data sets whose files have not been decoded as they are now
+
+    @property
+    def notices(self) -> list[str]:
+        """What to say of it, a line each."""
+        fix = "" if self.again else " --rerun changed runs them again."
+        kept = f"{plural(len(self.again), 'finished run')} to run again; the records so far are kept in runs/ID/attempt-N."
+        told = [f"{line}.{fix}" for line in lines(self.found)]
+        told += [
+            f"The files of {name} were not read here as they are now, so it is not known whether finished runs are of them. "
+            "--rerun changed reads them."
+            for name in self.unread
+        ]
+        return [*told, *([kept] if self.again else [])]
+
+    def kinds(self, run_id: str) -> list[str]:
+        """What has changed of a run: `code`, `data`."""
+        return [change.kind for change in self.found if change.run_id == run_id]
+
+
+def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "") -> Outdated:
+    """Compare the runs that are finished with what would compute them now.
+
+    Args:
+        runs: of a study or search.
+        results: where their records are.
+        data: the folder that the data sets lie in.
+        rerun: which are run again: `changed`, `all`, or a glob of labels.
+
+    Raises:
+        ConfigError: no label matches.
+    """
+    made = results.finished()
+    finished = {run.id: run.variant for run in runs if run.id in made}
+    configs = {run.variant: run.config for run in runs if run.id in finished}  # seeds of a variant share all that computes
+    if rerun == "changed":
+        decode_present(configs.values(), data)
+    known = checksums(configs.values(), data)
+    variants = {
+        variant: VariantRecord(label="", data=one.data.title, code=part_names(one), data_checksum=known.get(one.data, ""))
+        for variant, one in configs.items()
+    }
+    planned = {run_id: variants[variant] for run_id, variant in finished.items()}
+    found = changed(planned, code_records(configs.values()), made, results)
+    unseen = sorted({one.data.title for one in configs.values() if one.data not in known and unread(one.data, data)})
+    return Outdated(frozenset(finished), found, _again(rerun, runs, found) & finished.keys(), unseen)
+
+
+def _again(rerun: str, runs: Sequence[Run], found: Sequence[Change]) -> frozenset[str]:
+    if not rerun or rerun == "changed":
+        return frozenset(change.run_id for change in found if rerun)
+    labels = list(dict.fromkeys(run.label for run in runs))
+    if rerun != "all" and not fnmatch.filter(labels, rerun):
+        known = choices((f"'{label}'" for label in labels), most=6)
+        raise ConfigError(f"--rerun takes changed, all or a label, but got {rerun!r}: there are {known}.{nearest(rerun, labels)}")
+    return frozenset(run.id for run in runs if rerun == "all" or fnmatch.fnmatchcase(run.label, rerun))

@@ -1,0 +1,175 @@
+"""Metrics of runs that have finished: from the answers that they kept, or else from their weights. Nothing is trained.
+
+What is computed stands in a run's measured.json, beside its result, which never changes. Answers that had to be made again are
+kept too, where there were none. Torch is loaded for weights alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.text import Text
+
+from recstudy.analysis.answers import kept_answers
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.rows import Row
+from recstudy.config import RunConfig, Task
+from recstudy.errors import ConfigError, RecstudyError
+from recstudy.metrics import METRICS, Answers, NotAvailable, measured
+from recstudy.metrics.kept import packed
+from recstudy.metrics.registry import check_computed, of_task
+from recstudy.plugins import named, reading
+from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
+from recstudy.report.names import metric, number, plural
+from recstudy.source import code_of
+from recstudy.train.run_folder import workplace
+
+How = Literal["answers", "weights"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run's answers, and what they were read from; with the content of `answers.npz` where that is to be written."""
+
+    answers: Answers
+    how: How
+    file: bytes = b""
+
+
+def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, out: Console) -> bool:
+    """Compute metrics of a study's finished runs that their results do not have: these, or all of their tasks.
+
+    Returns:
+        Whether all that was to be computed was.
+
+    Raises:
+        ConfigError: no such study, or no such metric that is computed from answers.
+    """
+    records = load_study(results, study, preset)
+    with reading(records.plugins):
+        for name in metrics:
+            _check(name, records.plan.command)
+        rows = list({row.id: row for row in records.rows}.values())
+        done = [row for row in rows if row.done]
+        out.print(Text(f"{study} ({preset}): {plural(len(done), 'finished run')} of {len(rows):,}"), soft_wrap=True)
+        told = [_told(results, row, metrics, data, f"[{at}/{len(done)}]", out) for at, row in enumerate(done, 1)]
+    return all(told)
+
+
+def _check(name: str, command: str) -> None:
+    try:
+        check_computed(name)
+    except ConfigError as error:
+        ours = "" if name in METRICS else f" One of your own is found once the study knows its module: {command}"
+        raise ConfigError(f"{error}{ours}") from None
+
+
+def _told(results: Results, row: Row, metrics: Sequence[str], data: Path, count: str, out: Console) -> bool:
+    """One run, and a line about it: whether it has now what was asked for."""
+    try:
+        new, computed = _one(results, row, metrics, data), True
+        words = ", ".join(f"{metric(name).title} {_value(name, one)}" for name, one in new.items())
+        words += f" (from its {next(iter(new.values())).how})" if new else "nothing to compute"
+    except (RecstudyError, NotAvailable) as error:
+        words, computed = f"cannot be evaluated: {error}", False
+    except Exception as error:  # of whatever kind: the other runs are evaluated all the same
+        words, computed = f"cannot be evaluated: {type(error).__name__}: {_line(error)}", False
+    out.print(Text(f"{count} {row.label}, seed {row.seed}: {words}"), soft_wrap=True)
+    return computed
+
+
+def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict[str, Later]:
+    """What is new of a run, written to its folder."""
+    folder = results.run(row.id)
+    result, before = read_record(folder.result, Result), read_record(folder.measured, Measured) or Measured()
+    if result is None:
+        raise NotAvailable("its result is gone")
+    kept, _ = kept_answers(results, row.id)
+    task = kept.answers.task if kept else _config(folder.config).data.task
+    names = _lacking(result, before, metrics, task)
+    if not names:
+        return {}
+    if kept is not None and not kept.cut:
+        found = Found(kept.answers, "answers")
+    else:
+        answers = _again(results, row.id, result, data)
+        found = Found(answers, "weights", b"" if kept else packed(answers)[0])
+    new = {name: _later(name, found) for name in names}
+    with workplace(str(folder.path), results.store) as place:
+        before = read_record(place.measured, Measured) or Measured()
+        if found.file:
+            write_whole(place.answers, found.file)
+        write_record(place.measured, replace(before, metrics=before.metrics | new))
+    return new
+
+
+def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: Task) -> list[str]:
+    """Which metrics are to be computed: named ones anew, others where they are not there or their code is not the same.
+
+    Raises:
+        NotAvailable: one that is named is not for the task.
+    """
+    fits = of_task(task)
+    for name in metrics:
+        if name not in fits:
+            raise NotAvailable(f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}")
+    known = {name for name, one in before.metrics.items() if one.value is not None and one.code == _code(name)}
+    names = metrics or [name for name in fits if name not in known]
+    return [name for name in names if result.metrics.get(name) is None]
+
+
+def _later(name: str, found: Found) -> Later:
+    values, undefined, unavailable = measured(found.answers, [name])
+    return Later(
+        value=values.get(name),
+        by_class={part.removeprefix(f"{name}."): value for part, value in values.items() if part != name},
+        undefined=undefined,
+        unavailable=unavailable.get(name, ""),
+        how=found.how,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        code=_code(name),
+        tokenizer=_tokenizer(name, found.answers) if name in values else "",
+    )
+
+
+def _again(results: Results, run_id: str, result: Result, data: Path) -> Answers:
+    """The answers of a run by its weights.
+
+    Raises:
+        NotAvailable: it has none.
+        DataError: the data are not those of the run.
+    """
+    folder = results.run(run_id)
+    weights = results.fetched(folder.weights)
+    if not weights.exists():
+        raise NotAvailable("it kept neither answers nor weights")
+    answers: Answers = named("recstudy.train.rebuilt:answers_again")(_config(folder.config), result, weights, data)
+    return answers
+
+
+def _config(file: Path) -> RunConfig:
+    return RunConfig.model_validate(read_json(file))
+
+
+def _code(name: str) -> str:
+    return code_of(METRICS[name].of, within=("recstudy.metrics",)).digest
+
+
+def _tokenizer(name: str, answers: Answers) -> str:
+    """What cut the words of a score of captions."""
+    if name == "rate_score":
+        return str(named("recstudy.metrics.rate_score:made_by")())
+    return answers.words.tokenizer if METRICS[name].of_words else ""
+
+
+def _value(name: str, one: Later) -> str:
+    if one.value is None:
+        return f"is not available: {one.unavailable or 'no class can be judged'}"
+    return f"{number(name, one.value)} {metric(name).unit}".strip()
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

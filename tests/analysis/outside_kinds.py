@@ -1,0 +1,75 @@
+"""A stranger's kinds of parts, as a study's file would define them: nothing in recstudy names them."""
+
+import numpy as np
+import pandas as pd
+import plotly.express as px
+from pydantic import Field
+
+from recstudy.analysis import Drawn, StudyRecords, TableData, TableRow, answers_of, cell_of_values
+from recstudy.report import PARTS, FigurePart, OfVariants, TablePart
+
+
+@PARTS.add("reliability_diagram")
+class ReliabilityDiagram(FigurePart, OfVariants):
+    """How often answers of a confidence are right."""
+
+    name: str = "reliability"
+    bins: int = Field(default=5, ge=1)
+
+    def drawn(self, records: StudyRecords) -> Drawn:
+        rows = [row for at in records.chosen(self.where) for row in records.by_variant[at]]
+        parts = [self._points(row.label, answers) for row in rows if (answers := answers_of(records, row)[0])]
+        data = pd.concat(parts) if parts else pd.DataFrame()
+        return Drawn(lambda size: px.line(data, x="confidence", y="right", color="label"), data, self.heading)
+
+    def _points(self, label: str, answers) -> pd.DataFrame:
+        confidence, right = answers.probabilities.max(1), answers.predicted == answers.labels
+        bins = pd.cut(confidence, np.linspace(0, 1, self.bins + 1))
+        points = pd.DataFrame({"confidence": confidence, "right": right}).groupby(bins, observed=True).mean()
+        return points.assign(label=label).reset_index(drop=True)
+
+
+@PARTS.add("confidence")
+class Confidence(TablePart, OfVariants):
+    """How sure each variant is of its answers."""
+
+    name: str = "confidence"
+    default_title = "How sure the models are"
+
+    def cells(self, records: StudyRecords) -> TableData:
+        rows = []
+        for at in records.chosen(self.where):
+            kept = {row.id: answers_of(records, row)[0] for row in records.by_variant[at]}
+            values = {run: 100 * float(answers.probabilities.max(1).mean()) for run, answers in kept.items() if answers}
+            rows.append(TableRow(records.variants[at].label, (cell_of_values(records, [at], "confidence", values),)))
+        return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
+
+
+@PARTS.add("faulty")
+class Faulty(FigurePart):
+    """Fails where it is told to."""
+
+    name: str = "faulty"
+    at: str = "drawn"
+
+    @property
+    def heading(self) -> str:
+        return str(1 / 0) if self.at == "heading" else "A fault"
+
+    def drawn(self, records: StudyRecords) -> Drawn:
+        if self.at == "drawn":
+            raise RuntimeError("no such column\nand more")
+        data = pd.DataFrame({"x": [1]})
+        if self.at == "return":
+            return data
+        return Drawn(lambda size: px.line(data, x="y" if self.at == "figure" else "x"), data, "A fault")
+
+
+@PARTS.add("faulty_table")
+class FaultyTable(TablePart):
+    """Fails."""
+
+    name: str = "faulty_table"
+
+    def cells(self, records: StudyRecords) -> TableData:
+        raise ZeroDivisionError("nothing to divide by")

@@ -1,0 +1,56 @@
+"""Run ids that finished runs are found by: of every family and data set, and of the studies.
+
+`python tests/golden_ids.py` writes golden_ids.json anew, where a study itself has changed or a family has come. The ids of
+what was there before must stay as they are; those of commit 9086471 (its three studies) were written by its own code.
+"""
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import recstudy.data
+import recstudy.models
+from recstudy.config import DATASETS, FAMILIES, RunConfig, TrainConfig
+from recstudy.study.search import make_search
+from recstudy.study.study import Study, make_plan
+
+FILE = Path(__file__).with_suffix(".json")
+STUDIES = Path(__file__).parents[1] / "studies"
+NEEDED = {"data.folder": {"path": "birds", "class_count": 3}, "data.captions": {"path": "films"}}  # fields without a default
+
+
+def of_parts() -> dict[str, str]:
+    """By part: the id of a run of the family, or on the data set, with every other setting at its default."""
+    ids = {}
+    for part, registry in (("model", FAMILIES), ("data", DATASETS)):
+        for name, kind in registry.items():
+            if kind.__module__.startswith("recstudy."):
+                given = {"data": recstudy.data.Digits(), "model": recstudy.models.ViTRM(), "train": TrainConfig(), "seed": 0}
+                given[part] = kind(**NEEDED.get(f"{part}.{name}", {}))
+                ids[f"{part}.{name}"] = RunConfig.model_construct(**given).run_id
+    eyes = recstudy.models.ImageTRM(backbone="fuselip", fuselip=recstudy.models.FuseEyes())
+    return ids | {"FuseEyes": RunConfig.model_construct(**given | {"model": eyes, "data": recstudy.data.Digits()}).run_id}
+
+
+def of_studies() -> dict[str, dict[str, str]]:
+    """By study and preset: the definition, and the id of the first run of every variant (of every family of a search)."""
+    return {name: ids for path in sorted(STUDIES.glob("*_*.py")) for name, ids in _of_study(path)}
+
+
+def _of_study(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    for preset, bases in module.study.presets.items():
+        if isinstance(module.study, Study):
+            plan = make_plan(module.study, preset)
+            ids = {variant.label: config.run_id for variant, config in zip(plan.variants, plan.configs, strict=True)}
+            yield f"{module.study.name}/{preset}", {"definition": plan.definition} | ids
+        for family in () if isinstance(module.study, Study) else (config.model.family for config in bases):
+            plan = make_search(module.study, preset, families=[family])
+            yield f"{module.study.name}/{preset}/{family}", {"definition": plan.definition, family: plan.base.run_id}
+
+
+if __name__ == "__main__":
+    kept = json.loads(FILE.read_text()) if FILE.exists() else {}
+    FILE.write_text(json.dumps(kept | {"parts": of_parts(), "studies": of_studies()}, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,92 @@
+"""Answers that a run keeps: read back as they were but for half precision, cut where they are too large."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recstudy.errors import StorageError
+from recstudy.metrics import METRICS, Answers, measured
+from recstudy.metrics.kept import packed, unpacked
+
+
+def some(count: int, classes: int = 10, seed: int = 0) -> Answers:
+    draw = np.random.default_rng(seed)
+    logits, labels = 4 * draw.normal(size=(count, classes)), draw.integers(classes, size=count)
+    return Answers("multiclass", logits, labels, tuple("abcdefghij"[:classes]), labels // 2, np.arange(count) + 7)
+
+
+def again(tmp_path, answers: Answers, limit: int = 2**22):
+    content, count = packed(answers, limit)
+    (tmp_path / "answers.npz").write_bytes(content)
+    kept = unpacked(tmp_path / "answers.npz")
+    assert (len(content) <= limit, len(kept.answers)) == (True, count)
+    return kept
+
+
+def test_classes_come_back_in_half_precision(tmp_path):
+    answers = some(500)
+
+    kept = again(tmp_path, answers)
+
+    assert (kept.whole, kept.cut, kept.answers.task, kept.answers.class_names) == (500, False, "multiclass", tuple("abcdefghij"))
+    for name in ("labels", "groups", "rows"):
+        assert getattr(kept.answers, name).tolist() == getattr(answers, name).tolist()
+    np.testing.assert_allclose(kept.answers.log_probabilities, answers.log_probabilities, rtol=1e-3, atol=1e-3)
+    ours, theirs = measured(kept.answers).values, measured(answers).values
+    assert (ours["top1_accuracy"], ours["macro_f1"]) == (theirs["top1_accuracy"], theirs["macro_f1"])
+    assert ours["nll"] == pytest.approx(theirs["nll"], rel=1e-3)
+
+
+@given(st.lists(st.floats(-1e-4, 1e-4), min_size=2, max_size=5))
+def test_the_most_likely_class_stays_the_same(tmp_path_factory, logits):
+    """Half precision cannot tell these apart."""
+    answers = Answers("multiclass", np.array([logits]), np.array([0]))
+
+    assert again(tmp_path_factory.mktemp("kept"), answers).answers.predicted == answers.predicted
+
+
+def test_a_class_without_a_chance_keeps_its_likelihood(tmp_path):
+    """Its probability, 1e-13, would be 0 in half precision."""
+    answers = Answers("multiclass", np.array([[30.0, 0.0]]), np.array([1]), ("a", "b"))
+
+    assert METRICS["nll"](again(tmp_path, answers).answers) == pytest.approx(30, rel=1e-3)
+
+
+def test_findings_and_their_unknown_labels_come_back(tmp_path):
+    answers = Answers("multilabel", np.array([[0.5, -2.0], [1e9, 3.0]]), np.array([[1, -1], [0, 1]]), ("A", "B"))
+
+    kept = again(tmp_path, answers).answers
+
+    assert (kept.labels.tolist(), kept.groups) == ([[1, -1], [0, 1]], None)
+    assert kept.logits.tolist() == [[0.5, -2.0], [65504, 3.0]]
+
+
+def test_captions_come_back(tmp_path):
+    answers = Answers("caption", written=["a dïsc", ""], references=[["a disc", "ring"], ["x"]], rows=np.array([3, 5]))
+
+    kept = again(tmp_path, answers).answers
+
+    assert (kept.written, kept.references, kept.rows.tolist()) == (["a dïsc", ""], [["a disc", "ring"], ["x"]], [3, 5])
+    assert METRICS["bleu_1"](kept) == METRICS["bleu_1"](answers)
+
+
+@pytest.mark.parametrize("limit", [2_000, 10_000])
+def test_the_first_that_fit_are_kept(tmp_path, limit):
+    kept = again(tmp_path, some(5000), limit)
+
+    assert kept.cut
+    assert kept.whole == 5000
+    assert kept.answers.rows.tolist() == list(range(7, 7 + len(kept.answers)))
+    assert len(packed(some(5000), limit)[0]) > 0.6 * limit
+
+
+@pytest.mark.parametrize("damage", ["torn", "empty", "other"])
+def test_a_damaged_file_says_so(tmp_path, damage):
+    path = tmp_path / "answers.npz"
+    path.write_bytes({"torn": packed(some(50))[0][:200], "empty": b"", "other": b""}[damage])
+    if damage == "other":
+        np.savez(path, x=np.arange(3))
+
+    with pytest.raises(StorageError, match=r"answers.npz is damaged"):
+        unpacked(path)

@@ -1,0 +1,177 @@
+"""`recstudy contract`: what it says of families that keep their promises, and of one for each that does not."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recstudy import command
+from recstudy.plugins import Bundle, use
+
+HERE = Path(__file__).parent
+FAMILY = """
+from typing import ClassVar, Literal
+import torch
+from torch import nn
+from recstudy.config import FAMILIES, LOSSES, OPTIMIZERS, ModelConfig
+from recstudy.models.networks.contract import Network, Output
+
+class Net(Network):
+    def __init__(self, config, shape, classes):
+        super().__init__()
+        self.config = config
+        self.head = nn.Linear(shape[0] * shape[1] * shape[2], classes)
+        self.unused = nn.Linear(2, 2) if config.broken == "unused" else None
+        self.calls = 0
+
+    def start(self, images, told=None):
+        return ()
+
+    def forward(self, images, carry):
+        flat = images.flatten(1)
+        if self.config.broken == "batch":
+            flat = flat - flat.mean(0)
+        logits = self.head(flat)
+        if self.config.broken == "drawn":
+            logits = logits + torch.rand(1)
+        if self.config.broken == "kept":
+            self.last = logits.detach()
+        if self.config.broken == "shape":
+            logits = logits[:, :3]
+        if self.config.broken == "raises":
+            logits = logits @ torch.zeros(1, 2, 3)
+        return Output(logits), carry
+
+@FAMILIES.add("line")
+class Line(ModelConfig):
+    recursive: ClassVar[bool] = {recursive}
+    family: Literal["line"] = "line"
+    broken: str = "{broken}"
+    {field}
+
+    def build(self, shape, classes):
+        return Net(self, shape, classes)
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    yield
+    use(Bundle())
+
+
+def contract(capsys, file: Path, *arguments: str) -> tuple[int, list[str]]:
+    with pytest.raises(SystemExit, match=r"^\d+$") as ended:
+        command.main(["contract", str(file), *arguments])
+    out, errors = capsys.readouterr()
+    return int(ended.value.code or 0), (out + errors).splitlines()
+
+
+def write(folder: Path, broken: str = "", recursive: bool = False, field: str = "") -> Path:
+    file = folder / "line.py"
+    file.write_text(FAMILY.replace("{recursive}", str(recursive)).replace("{broken}", broken).replace("{field}", field))
+    return file
+
+
+def test_the_mixer_keeps_them_all(tmp_path, capsys):
+    folder = tmp_path / "mixer"
+    shutil.copytree(HERE / "mixer", folder)
+
+    code, lines = contract(capsys, folder / "mixer_study.py", "--write")
+
+    assert code == 0, lines
+    assert lines[0].startswith("mixer: Mixer, on ")
+    assert "  ok      shapes are right, and every weight gets a gradient" in lines
+    assert "  ok      activation=relu trains" in lines
+    assert "  ok      the first twenty losses are as they were: kept in mixer_study.golden.json" in lines
+    assert lines[-1].endswith(" checks: all hold")
+
+
+@pytest.mark.parametrize(
+    ("broken", "recursive", "said"),
+    [
+        ("unused", False, "no gradient reaches unused.weight, unused.bias"),
+        ("batch", False, "an image's logits depend on the others of its batch"),
+        ("drawn", False, "a second call gives other logits: something is drawn or kept in evaluation"),
+        ("kept", False, "evaluation keeps last on the module"),
+        ("shape", False, "logits of 5 images in 10 classes are (5, 3)"),
+        ("raises", False, "line.py, line 31: RuntimeError: "),
+        ("", True, "`recursive` is True, but the carry has 0 parts"),
+    ],
+)
+def test_a_promise_that_is_broken_is_named(tmp_path, capsys, broken, recursive, said):
+    code, lines = contract(capsys, write(tmp_path, broken, recursive))
+
+    assert code == 1
+    assert any(line.startswith("  FAILED  ") and said in line for line in lines), lines
+    assert " failed" in lines[-1]
+
+
+def test_losses_that_have_changed_are_told(tmp_path, capsys):
+    file = write(tmp_path)
+    contract(capsys, file, "--write")
+    assert contract(capsys, file)[0] == 0
+    file.write_text(file.read_text().replace("flat = images.flatten(1)", "flat = 2 * images.flatten(1)"))
+
+    code, lines = contract(capsys, file)
+
+    assert code == 1
+    assert any("the first twenty losses are as they were: the loss of step 1 is " in line for line in lines)
+
+
+def test_a_value_that_the_family_refuses_beside_others_is_said(tmp_path, capsys):
+    field = "norm: Literal['pre', 'post'] = 'pre'\n    def check(self, data):\n        if self.norm == 'post': raise ValueError('post needs more')"
+
+    code, lines = contract(capsys, write(tmp_path, field=field))
+
+    assert code == 0, lines
+    assert "  ok      norm=post trains: not with the example (post needs more)" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "other.py registers no model family, optimizer, loss or augmentation, which could be checked"),
+        ("1 / 0", "ConfigError: other cannot be imported: other.py, line 1: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_file_without_anything_to_check_is_refused(tmp_path, capsys, text, said):
+    file = tmp_path / "other.py"
+    file.write_text(text)
+
+    code, lines = contract(capsys, file)
+
+    assert code == 2
+    assert said in lines[-1]
+
+
+def test_optimisers_and_losses_train(tmp_path, capsys):
+    (tmp_path / "extras.py").write_text(
+        "import torch\nfrom recstudy.config import LOSSES, OPTIMIZERS\n"
+        "@OPTIMIZERS.add('plain')\ndef plain(groups, config):\n    return torch.optim.SGD(groups, lr=config.learning_rate)\n"
+        "@LOSSES.add('mean')\ndef mean(logits, targets, smoothing=0.0):\n    return logits.mean()\n"
+    )
+
+    code, lines = contract(capsys, tmp_path / "extras.py")
+
+    assert code == 1
+    assert lines[0] == "plain: optimizer, with a small CNN on digits"
+    assert [line.split()[0] for line in lines[1:3]] == ["ok", "ok"]
+    assert lines[4].startswith("  FAILED  it trains")
+    assert "must give one number a sample, 8 in all, but gives ()" in lines[4]
+
+
+@pytest.mark.slow
+def test_a_captioner_is_held_to_see_no_later_token(tmp_path, capsys):
+    (tmp_path / "writer.py").write_text(
+        "from typing import ClassVar, Literal\nfrom recstudy.config import FAMILIES\nfrom recstudy.models import ImageTRM\n"
+        "@FAMILIES.add('writer')\nclass Writer(ImageTRM):\n"
+        "    example: ClassVar = {'model': {'width': 16, 'heads': 2, 'layers': 1, 'cycles': 2, 'latent_steps': 2}}\n"
+        "    family: Literal['writer'] = 'writer'\n"
+    )
+
+    code, lines = contract(capsys, tmp_path / "writer.py")
+
+    assert code == 0, lines
+    assert "  ok      no logit depends on a later token, and each on those before it" in lines
+    assert "  ok      all of that holds with decode=greedy" in lines

@@ -1,0 +1,313 @@
+"""A user's modules: found, sent and loaded, without Ray."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import recstudy
+from recstudy.config import FAMILIES
+from recstudy.errors import ConfigError, DataError
+from recstudy.plugins import Bundle, Registry, bundle, bundle_of, named, reading, use
+
+ROOT = Path(recstudy.__file__).parents[1]
+FAMILY = """
+from typing import Literal
+from recstudy.config import FAMILIES, ModelConfig
+
+@FAMILIES.add("{name}")
+class Model(ModelConfig):
+    family: Literal["{name}"] = "{name}"
+    @property
+    def title(self):
+        return "{title}"
+"""
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """Each test ends with the registries and the modules that it began with."""
+    families, path = dict(FAMILIES), list(sys.path)
+    yield
+    use(Bundle())
+    assert dict(FAMILIES) == families
+    assert sys.path == path
+    assert {"mine", "late", "good", "bad"}.isdisjoint(sys.modules)
+
+
+def family(name: str, title: str = "one") -> str:
+    return FAMILY.format(name=name, title=title)
+
+
+def test_what_a_module_imports_travels_with_it(tmp_path):
+    """Now or later, as a package or by a string; what is installed, or nobody imports, stays."""
+    write(
+        tmp_path,
+        study="import helpers\nfrom parts import inner\nimport numpy\nNETWORK = 'network:Net'\ndef later():\n    import late\n",
+        helpers="", late="", network="", unused="",
+        **{"parts/__init__": "", "parts/inner": "from . import deep\nfrom .. import no", "parts/deep": ""},
+        **{"env/lib/numpy": "", "recstudy/__init__": "raise SystemError"},
+    )  # fmt: skip
+
+    sent = bundle_of(tmp_path, ["study"])
+
+    assert set(sent.files) == {
+        "study.py", "helpers.py", "late.py", "network.py", "parts/__init__.py", "parts/inner.py", "parts/deep.py",
+    }  # fmt: skip
+    assert [one["module"] for one in sent.record] == ["study"] + [""] * 6
+
+
+def test_a_worker_has_what_it_was_given(tmp_path):
+    given = bundle_of(write(tmp_path, mine=family("mine")), ["mine"])
+
+    use(given)
+    assert FAMILIES["mine"](family="mine").title == "one"
+    assert bundle() is given
+
+    use(Bundle())
+    with pytest.raises(ConfigError, match="no model family 'mine'"):
+        FAMILIES["mine"]
+
+
+def test_a_file_that_has_changed_since_is_taken_as_it_was_sent(tmp_path):
+    """From a copy, as on a node that never had the folder; the file may have changed within a second, to equal length."""
+    given = bundle_of(write(tmp_path, mine=family("mine", "one")), ["mine"])
+    use(given)
+    write(tmp_path, mine=family("mine", "two"))
+    use(bundle_of(tmp_path, ["mine"]))
+    assert FAMILIES["mine"](family="mine").title == "two"
+
+    use(given)
+
+    assert FAMILIES["mine"](family="mine").title == "one"
+    assert not Path(sys.modules["mine"].__file__).is_relative_to(tmp_path)
+
+
+def test_readers_of_two_studies_that_name_things_alike(tmp_path):
+    plans = [bundle_of(write(tmp_path / one, mine=family("mine", one)), ["mine"]).record for one in ("a", "b")]
+    titles = []
+    for plan in [*plans, *plans]:
+        with reading(plan):
+            titles.append(FAMILIES["mine"](family="mine").title)
+
+    assert titles == ["a", "b", "a", "b"]
+    assert "mine" not in FAMILIES
+    assert "mine" not in sys.modules
+
+
+def test_a_changed_file_is_read_anew(tmp_path):
+    plan = bundle_of(write(tmp_path, mine=family("mine", "one")), ["mine"]).record
+    with reading(plan) as before:
+        kind = FAMILIES["mine"]
+    with reading(plan) as same:
+        assert FAMILIES["mine"] is kind
+    write(tmp_path, mine=family("mine", "two"))
+
+    with reading(plan) as after:
+        assert FAMILIES["mine"](family="mine").title == "two"
+    assert before == same != after
+
+
+def test_a_module_that_is_imported_late_stays_the_studys_own(tmp_path):
+    plans = [
+        bundle_of(write(tmp_path / one, mine="PLACE = 'late:word'", late=f"word = {one!r}"), ["mine"]).record
+        for one in ("a", "b")
+    ]
+    words = []
+    for plan in plans:
+        with reading(plan):
+            words.append(named("late:word"))
+
+    assert words == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import math\nmath.nothing\n", r"mine.py, line 2: AttributeError: module 'math' has no attribute 'nothing'"),
+        ("def f(:\n", r"mine.py, line 1: SyntaxError: invalid syntax"),
+        ("import nowhere_at_all\n", r"mine.py, line 1: ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        ("import broken\n", r"broken.py, line 2: ZeroDivisionError: division by zero"),
+        (family("trm"), r"mine.py, line 5: ConfigError: the model family 'trm' is recstudy's own. Give yours another name"),
+        (family("x") + family("x"), r"mine.py, line 15: ConfigError: the model family 'x' is registered twice in mine"),
+        ("import sys; sys.exit(3)", r"mine.py, line 1: SystemExit: 3"),
+    ],
+    ids=["attribute", "syntax", "missing", "inside", "own", "twice", "exit"],
+)  # fmt: skip
+def test_what_cannot_be_imported_is_told_in_one_line(tmp_path, text, reason):
+    write(tmp_path, mine=text, broken="\n1 / 0")
+    given = bundle_of(tmp_path, ["mine"])
+
+    with pytest.raises(ConfigError, match=f"mine cannot be imported: {reason}") as told:
+        use(given)
+    assert "\n" not in str(told.value)
+    with reading(given.record), pytest.raises(ConfigError, match=rf"no model family 'mine': .*{reason}"):
+        FAMILIES["mine"]
+
+
+def test_the_other_modules_of_a_broken_study_are_there(tmp_path):
+    given = bundle_of(write(tmp_path, good=family("good"), bad="1 / 0"), ["bad", "good"])
+
+    with reading(given.record):
+        assert FAMILIES["good"](family="good").title == "one"
+
+
+def test_files_that_are_gone_are_named_where_a_name_is_missing(tmp_path, monkeypatch):
+    plan = bundle_of(write(tmp_path / "there", mine=family("mine")), ["mine"]).record
+    (tmp_path / "there").rename(tmp_path / "moved")
+
+    with reading(plan), pytest.raises(ConfigError, match=r"there/mine.py is not there, nor is mine.py in the current folder"):
+        FAMILIES["mine"]
+    monkeypatch.chdir(tmp_path / "moved")
+    with reading(plan):
+        assert FAMILIES["mine"](family="mine").title == "one"
+
+
+def test_a_study_file_that_starts_itself_is_refused_where_it_is_imported(tmp_path):
+    write(tmp_path, mine="from recstudy import main\n\nmain(None)\n")
+
+    with pytest.raises(ConfigError, match=r"mine.py, line 3: ConfigError: mine.py calls main\(...\) whenever it is imported"):
+        use(bundle_of(tmp_path, ["mine"]))
+
+
+STUDY = (
+    family("mine")
+    + """
+from recstudy import RunConfig, Study, Variant, main
+from recstudy.data import Digits
+study = Study(name="mine", presets={"quick": RunConfig(data=Digits(), model=Model())}, variants=[Variant("as it is", {})])
+"""
+)
+
+
+def run(file: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(file), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def test_a_study_file_that_starts_itself_is_refused_before_ray_starts(tmp_path):
+    write(tmp_path, mine=f"{STUDY}\nmain(study)\n")
+    (tmp_path / "run.py").write_text("")
+
+    done = run(tmp_path / "mine.py", "--results", str(tmp_path / "results"))
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("ConfigError: mine.py, line 16, calls main(...) whenever it is imported")
+    assert done.stderr.endswith('Put it under: if __name__ == "__main__":\n')
+
+
+def test_a_study_file_that_another_module_imports_says_so(tmp_path):
+    write(tmp_path, mine=f"{STUDY}\nimport other\n", other="import mine\n")
+
+    done = run(tmp_path / "mine.py")
+
+    assert (
+        f"the model family 'mine' is registered twice: {tmp_path / 'mine.py'} runs as the study and is imported by" in done.stderr
+    )
+
+
+def test_a_network_of_the_study_file_itself(tmp_path):
+    """`network = "mine:Net"`: the file runs as `__main__`, and is not run again."""
+    write(tmp_path, mine='from recstudy.plugins import named\n\nclass Net: ...\n\nprint(named("mine:Net") is Net)\n')
+
+    assert run(tmp_path / "mine.py").stdout == "True\n"
+
+
+def install(folder: Path, package: str, text: str) -> None:
+    """As pip would: a module, and what it is told of."""
+    write(folder, **{package: text})
+    about = folder / f"{package}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[recstudy.plugins]\n{package} = {package}\n")
+
+
+def test_installed_packages_offer_theirs(tmp_path):
+    install(tmp_path, "offered", family("offered"))
+    install(tmp_path, "spoiled", "\nimport nowhere_at_all\n")
+    ask = "from recstudy.config import FAMILIES; print('offered' in FAMILIES, FAMILIES['offered']); FAMILIES['other']"
+
+    write(tmp_path / "there", ask=ask)
+    done = run(tmp_path / "there/ask.py", PYTHONPATH=f"{tmp_path}:{ROOT}")
+
+    assert done.stdout == "True <class 'offered.Model'>\n", done.stderr
+    assert "no model family 'other': The plug-in 'spoiled' of spoiled " in done.stderr
+    assert ". There are " in done.stderr
+    assert "The plug-in 'spoiled' of spoiled cannot be imported: " in done.stderr
+    assert "ModuleNotFoundError: No module named 'nowhere_at_all'." in done.stderr
+
+
+def test_a_copy_of_the_modules_that_is_not_whole_is_made_whole(tmp_path, monkeypatch):
+    """On a node where an earlier process was killed, or somebody tidied up."""
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path))
+    given = Bundle(str(tmp_path / "elsewhere"), ("mine",), {"mine.py": family("mine")})
+    write(tmp_path / "plugins" / given.digest, mine="cut off in the mid")
+
+    use(given)
+
+    assert FAMILIES["mine"]().title == "one"
+
+
+def test_a_cache_that_cannot_keep_the_modules_is_named(tmp_path, monkeypatch):
+    """On a node that has no copy of the study's folder."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "file"))
+
+    with pytest.raises(
+        DataError, match=r"cannot keep the study's modules in .*/file/plugins: Not a directory. Set RECSTUDY_CACHE"
+    ):
+        use(Bundle(str(tmp_path / "elsewhere"), ("mine",), {"mine.py": family("mine")}))
+
+
+def test_registries_tell_a_study_from_recstudy():
+    metrics: Registry[object] = Registry("metric")
+    metrics.add("mine")(type("Mine", (), {}))
+
+    with pytest.raises(ConfigError, match="the metric 'mine' is registered twice"):
+        metrics.add("mine")(type("Other", (), {}))
+
+
+def test_what_is_installed_is_no_part_of_a_study_that_asks_for_it(tmp_path):
+    install(tmp_path / "packages", "offered", family("offered"))
+    write(
+        tmp_path,
+        ask="from recstudy.config import FAMILIES\nfrom recstudy.plugins import bundle\nFAMILIES['offered']\nprint(bundle().modules)",
+    )
+
+    assert run(tmp_path / "ask.py", PYTHONPATH=f"{tmp_path / 'packages'}:{ROOT}").stdout == "()\n"
+
+
+def test_a_study_of_a_package_is_known_by_its_whole_name(tmp_path):
+    write(
+        tmp_path / "lab",
+        __init__="",
+        parts=family("mine"),
+        study="from . import parts\nfrom recstudy.plugins import bundle\nprint(bundle().modules, sorted(bundle().files))\n",
+    )
+    command = [sys.executable, "-m", "lab.study"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+
+    assert done.stdout == "('lab.parts',) ['lab/__init__.py', 'lab/parts.py']\n", done.stderr
+
+
+def test_modules_stand_while_an_outer_block_reads_the_same_study(tmp_path):
+    plan = bundle_of(write(tmp_path, mine="PLACE = 'late:word'", late="word = []"), ["mine"]).record
+
+    with reading(plan):
+        word = named("late:word")
+        with reading(plan):
+            assert named("late:word") is word
+        assert named("late:word") is word

@@ -1,0 +1,151 @@
+"""What a search proposes, and when it stops: by its budget, or because nothing is left to try, and which."""
+
+import io
+from collections.abc import Mapping
+
+import pytest
+from rich.console import Console
+
+from recstudy import RunConfig, Search, Tunable
+from recstudy.cluster.searching import Confirmations, Proposals
+from recstudy.cluster.view import View
+from recstudy.data import Digits
+from recstudy.models import ViTRM
+from recstudy.records import Result, Results
+from recstudy.records.schema import Selected
+from recstudy.study.budget import Meter
+from recstudy.study.plan import record_plan
+from recstudy.study.search import SearchPlan, make_search
+from recstudy.study.study import Run
+from recstudy.study.trials import TrialLog
+
+BASE = RunConfig(data=Digits(), model=ViTRM(width=16, heads=16, patch=2))
+RATE = {"train.learning_rate": Tunable(1e-4, 1e-2, log=True)}
+
+
+def plan(ranges: Mapping[str, Tunable], budget: str, **changes) -> SearchPlan:
+    given = {"name": "s", "presets": {"quick": [BASE]}, "vary": tuple(ranges), "ranges": ranges, "question": "?", "seeds": 0}
+    return make_search(Search(**given | changes), budget=budget)
+
+
+class Searched:
+    """A search whose runs end at once, with the scores 1, 2, 3, ... or the given ones."""
+
+    def __init__(self, plan: SearchPlan, results: Results, clock=None) -> None:
+        self.plan, self.results, self.said = plan, results.create(), io.StringIO()
+        record_plan(plan, results)
+        self.log = TrialLog(plan, results)
+        self.proposals = Proposals(plan, results, self.log, View(Console(file=self.said, width=300)), "")
+        self.proposals.meter = Meter(self.log.path, gpus=0, **({"clock": clock} if clock else {}))
+
+    def end(self, run: Run, score: float) -> None:
+        selected = Selected(split="validation", epoch=1, scores={"top1_accuracy": score})
+        self.results.run(run.id).finish(Result(status="done", metrics={}, selected=selected))
+        self.proposals.ended(run, {"status": "done"})
+
+    def to_the_end(self) -> "Searched":
+        while run := self.proposals.next():
+            self.end(run, self.log.made)
+        return self
+
+    def confirmed(self) -> list[tuple[int, int]]:
+        """Number and fresh seed of the runs that are made, all of which end."""
+        runs = self.log.confirm()
+        for run in runs:
+            self.end(run, 1.0)
+        return [(run.variant, run.seed) for run in runs]
+
+
+@pytest.fixture
+def results(tmp_path) -> Results:
+    return Results(tmp_path / "results")
+
+
+def test_settings_that_do_not_fit_together_do_not_end_a_search(results):
+    """One width in sixteen goes with the heads: 30 misfits in a row come about once in seven settings."""
+    ranges = {"model.width": Tunable(16, 271), "model.heads": Tunable([16]), **RATE}
+
+    search = Searched(plan(ranges, "40"), results).to_the_end()
+
+    assert len(search.log.params) == 40
+    assert search.said.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("rate", "reason"),
+    [
+        ({}, "No settings fit together, such as: "),
+        (RATE, "Of 1,000 settings drawn at random 0 were tried before, 1,000 do not fit together, such as: "),
+    ],
+)
+def test_where_nothing_fits_together_the_search_ends_and_says_so(results, rate, reason):
+    search = Searched(plan({"model.width": Tunable([17, 19]), **rate}, "40"), results).to_the_end()
+
+    assert search.log.params == {}
+    assert search.said.getvalue().startswith(reason)
+    assert "heads" in search.said.getvalue()
+
+
+def test_a_space_is_searched_when_all_that_fits_together_was_tried(results):
+    """Of six settings three fit."""
+    ranges = {"model.width": Tunable([16, 17, 24]), "model.heads": Tunable([8, 16])}
+
+    search = Searched(plan(ranges, "40"), results).to_the_end()
+
+    assert sorted((params["model.width"], params["model.heads"]) for params in search.log.params.values()) == [
+        (16, 8), (16, 16), (24, 8),
+    ]  # fmt: skip
+    assert search.said.getvalue() == "All settings that fit together were tried: the space is searched.\n"
+
+
+@pytest.mark.parametrize("amount", range(1, 9))
+def test_a_budget_of_runs_is_all_that_is_run(results, amount):
+    """Fresh seeds get no more than half of it."""
+    search = Searched(plan(RATE, str(amount), seeds=3), results).to_the_end()
+
+    fresh = search.confirmed()
+
+    assert len(search.log.params) + len(fresh) == amount
+    assert len(fresh) == min(amount // 2, 3)
+    assert search.log.settled()
+
+
+def test_the_plan_says_beforehand_what_the_budget_is_for():
+    assert plan(RATE, "44", seeds=2).split == "44 runs in all: 24 to search, 20 for the best 10 with fresh seeds"
+    assert plan(RATE, "4", seeds=3).split == "4 runs in all: 2 to search, 2 for the best with fresh seeds"
+    assert plan(RATE, "1", seeds=3).split == "1 run in all, without fresh seeds"
+    assert plan(RATE, "2h", seeds=3).split == "2 hours in all, at most half of it for 30 runs of the best 10 with fresh seeds"
+
+
+def test_a_larger_budget_goes_on_and_keeps_what_a_new_best_may_need(results):
+    """Each later trial is better than those before, so that its fresh seeds are new, and paid for."""
+    Searched(plan(RATE, "4", seeds=1, confirm=1), results).to_the_end().confirmed()
+
+    search = Searched(plan(RATE, "6", seeds=1, confirm=1), results).to_the_end()
+
+    assert len(search.log.params) == 4
+    assert search.confirmed() == [(3, 1)]
+    assert search.log.made == 6
+    assert search.log.settled()
+
+
+def test_runs_under_way_are_counted_before_their_scores_are_known(results):
+    search = Searched(plan(RATE, "4", seeds=1, confirm=2), results)
+
+    begun = [search.proposals.next() for _ in range(4)]
+
+    assert [run is not None for run in begun] == [True, True, False, False]
+
+
+def test_hours_are_kept_for_fresh_seeds_by_what_a_run_takes(results):
+    """Ten runs at most with fresh seeds; each takes a quarter of an hour, so half of the four hours are kept. Then eight fit."""
+    now = [0.0]
+    search = Searched(plan(RATE, "4h", seeds=2, confirm=5), results, lambda: now[0])
+    while run := search.proposals.next():
+        now[0] += 900
+        search.end(run, now[0])
+    source = Confirmations(search.proposals.waiting, search.plan.budget, search.proposals.meter)
+
+    assert (len(search.log.params), search.proposals.over, source.over) == (8, True, False)
+    now[0] += 7200
+    assert source.over

@@ -1,0 +1,164 @@
+"""What recstudy uses of Ray that Ray does not promise to keep: each test fails where a new Ray has changed it.
+
+`pyproject.toml` names the newest Ray with which they pass. Draining has a test of its own in tests/train/test_worker.py.
+"""
+
+import inspect
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray
+import tiny_search
+from ray import tune
+from ray.dashboard.modules.metrics.grafana_dashboard_factory import GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import TrialScheduler
+from ray.tune.search import Searcher
+from ray.util.placement_group import placement_group, remove_placement_group
+
+from recstudy.cluster import placement_groups
+from recstudy.cluster.connection import SETTINGS
+from recstudy.cluster.searching import _Idle, make_scheduler
+from recstudy.cluster.sweep import COORDINATOR
+from recstudy.cluster.worker import ENV_VARS_TO_PROPAGATE, Draining, titled
+from recstudy.records import Results, append_line
+from recstudy.study.plan import record_plan
+from recstudy.study.search import make_search
+from recstudy.study.trials import TrialLog
+
+PACKAGE = Path(ray.__file__).parent
+READS = "tune", "train", "air", "_private", "_common"  # the parts of Ray that read the variables below
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@ray.remote(num_cpus=0)
+class Maker:
+    """Reserves room, as the controller of a Train run does."""
+
+    def make(self) -> str:
+        group = placement_group([{"CPU": 1}])
+        ray.get(group.ready())
+        return group.id.hex()
+
+    def title(self) -> str:
+        told: list[dict] = []
+        titled("mine: a, seed 0", told.append)({"epoch": 0})
+        return Path("/proc/self/cmdline").read_text().rstrip("\0")
+
+    def drained(self) -> bool:
+        return Draining()()
+
+
+def test_room_whose_maker_has_ended_is_found_in_rays_table_of_groups():
+    """Fields of its records: the job, the maker, the state; and of an actor's record, whether it is dead."""
+    maker = Maker.remote()
+    group = ray.get(maker.make.remote())
+    assert list(placement_groups._left()) == []
+
+    ray.kill(maker)
+    deadline = time.monotonic() + 30
+    while not (left := list(placement_groups._left())):
+        assert time.monotonic() < deadline, "the group of a dead maker is not found"
+        time.sleep(0.1)
+
+    assert [found.id.hex() for found in left] == [group]
+    remove_placement_group(left[0])
+    while list(placement_groups._left()):
+        assert time.monotonic() < deadline, "a group that is removed is found again"
+        time.sleep(0.1)
+
+
+def test_a_process_of_ray_takes_a_title():
+    assert ray.get(Maker.remote().title.remote()) == "mine: a, seed 0"
+
+
+def test_a_worker_may_ask_which_nodes_are_drained():
+    """Whose answers are by a node's id, as its own process knows it."""
+    assert ray.get(Maker.remote().drained.remote()) is False
+    assert ray._private.worker.global_worker.gcs_client.get_draining_nodes(timeout=5.0) == {}
+    assert ray.get_runtime_context().get_node_id() == ray.nodes()[0]["NodeID"]
+
+
+def test_every_head_node_has_the_coordinators_resource():
+    assert COORDINATOR.keys() <= ray.cluster_resources().keys()
+
+
+def test_train_hands_its_workers_the_variables_of_a_set(monkeypatch):
+    from ray.train.v2._internal.constants import get_env_vars_to_propagate
+
+    monkeypatch.setenv("RECSTUDY_TEST", "here")
+    assert "RECSTUDY_TEST" not in get_env_vars_to_propagate()
+    ENV_VARS_TO_PROPAGATE.add("RECSTUDY_TEST")
+    try:
+        assert get_env_vars_to_propagate()["RECSTUDY_TEST"] == "here"
+    finally:
+        ENV_VARS_TO_PROPAGATE.discard("RECSTUDY_TEST")
+
+
+def test_ray_still_reads_every_variable_that_is_set_for_it():
+    source = "".join(file.read_text(errors="replace") for part in READS for file in (PACKAGE / part).rglob("*.py"))
+    own = GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE.format(name="DATA")
+
+    assert own in SETTINGS
+    assert [name for name in (*SETTINGS, "TUNE_MAX_PENDING_TRIALS_PG") if name != own and name not in source] == []
+
+
+def test_a_node_that_is_low_on_memory_says_so_in_the_words_that_are_looked_for():
+    """In cluster/sweep.py, which tells such a death from that of a lost node."""
+    assert b"running low on memory" in (PACKAGE / "core/src/ray/raylet/raylet").read_bytes()
+
+
+def test_tunes_hooks_have_the_names_and_arguments_that_are_overridden():
+    """A searcher's and a callback's methods that Tune calls; another name would be passed over in silence."""
+    hooks = {
+        Searcher.suggest: ["self", "trial_id"],
+        Searcher.on_trial_complete: ["self", "trial_id", "result", "error"],
+        Searcher.save: ["self", "checkpoint_path"],
+        Searcher.restore: ["self", "checkpoint_path"],
+        tune.Callback.on_trial_start: ["self", "iteration", "trials", "trial", "info"],
+        tune.Callback.on_trial_result: ["self", "iteration", "trials", "trial", "result", "info"],
+        tune.Callback.on_trial_complete: ["self", "iteration", "trials", "trial", "info"],
+        tune.Callback.on_trial_error: ["self", "iteration", "trials", "trial", "info"],
+        tune.Callback.on_step_end: ["self", "iteration", "trials", "info"],
+        tune.Stopper.stop_all: ["self"],
+    }
+
+    assert {hook.__qualname__: list(inspect.signature(hook).parameters) for hook in hooks} == {
+        hook.__qualname__: names for hook, names in hooks.items()
+    }
+    assert isinstance(Searcher.FINISHED, str)
+    assert isinstance(inspect.getattr_static(TuneTrial, "error_file"), property)
+    assert isinstance(inspect.getattr_static(TuneTrial, "last_result"), property)
+
+
+@pytest.mark.parametrize("rule", ["asha", "median"])
+def test_a_scheduler_can_be_told_of_trials_that_ran_before(tmp_path, rule):
+    """With stand-ins for trial and controller, one of them poor; a poor run is then stopped where the good ones went on."""
+    plan = make_search(tiny_search.study, stopping=rule, changes={"train.epochs": 9})
+    results = Results(tmp_path).create()
+    record_plan(plan, results)
+    log = TrialLog(plan, results)
+    for number, (steps, size) in enumerate([(1, 16), (1, 32), (1, 64), (2, 16)]):
+        params = {"model.latent_steps": steps, "train.batch_size": size, "train.learning_rate": 5e-3}
+        run = plan.run(number, params)
+        log.add(run, params)
+        results.run(run.id).path.mkdir(parents=True)
+        for epoch in range(9):
+            append_line(
+                results.run(run.id).epochs, {"epoch": epoch, "selection_top1_accuracy": (90.0 if steps == 1 else 20.0) + epoch}
+            )
+
+    scheduler = make_scheduler(plan, results, log)
+    poor = TuneTrial("mine", stub=True)
+    scheduler.on_trial_add(_Idle(), poor)
+    lines = ({"epoch": epoch, "epochs_done": epoch + 1, "selection_top1_accuracy": 10.0} for epoch in range(9))
+
+    assert any(scheduler.on_trial_result(_Idle(), poor, line) == TrialScheduler.STOP for line in lines)

@@ -1,0 +1,71 @@
+"""A report that could never be drawn is refused before any run starts."""
+
+import pytest
+
+from recstudy import RunConfig, Search, Study, grid
+from recstudy.data import Digits
+from recstudy.errors import ConfigError
+from recstudy.models import ViTRM
+from recstudy.report import Curve, Differences, FigurePart, HeatMap, LearningCurves, Table, Tuned
+from recstudy.study.search import make_search
+from recstudy.study.study import make_plan
+
+BASE = RunConfig(data=Digits(), model=ViTRM(width=32, heads=2))
+
+
+class Forgotten(FigurePart):
+    """Of a kind that nobody registered."""
+
+    name: str = "forgotten"
+
+
+def study(*report) -> Study:
+    return Study("s", {"quick": BASE}, grid({"model.latent_steps": [1, 2]}), report=report, question="?")
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (
+            Curve("c", x="latent_stpes", y="nll"),
+            r"the curve 'c' names 'latent_stpes', but the study has .* mean 'latent_steps'\?",
+        ),
+        (Curve("c", x="latent_steps", y="nll", by="model.dpeth"), "the curve 'c' names 'model.dpeth'"),
+        (Curve("c", x="latent_steps", y="top_1_accuracy"), r"shows 'top_1_accuracy', which no metric .* mean 'top1_accuracy'\?"),
+        (Table("t", where={"modle": "ViTRM"}), r"the table 't' names 'modle', .* Did you mean 'model'\?"),
+        (Table("t", settings=(("model.width", "model.widht"),)), "the table 't' names 'model.widht'"),
+        (Table("t", group="gflop"), "the table 't' names 'gflop'"),
+        (Table("t", metrics=("aurco.*",)), r"the table 't' shows 'aurco\.\*', which no metric is called"),
+        (HeatMap("h", x="latent_steps", y="data.size"), "the heat_map 'h' names 'data.size'"),
+        (Tuned(), "the tuned 'tuned' names 'batch_size'"),
+        (Differences(metric="accuracy"), "the differences 'differences' shows 'accuracy'"),
+        (Forgotten(), r"the report part Forgotten is not registered: write @PARTS\.add\(\"forgotten\"\) over its class"),
+        ("table1", "a report is made of parts, but got 'table1'"),
+    ],
+)
+def test_what_the_study_does_not_have_is_refused(part, said):
+    with pytest.raises(ConfigError, match=said):
+        make_plan(study(part))
+
+
+def test_what_it_has_is_planned():
+    """Axes, fields by their path, costs, and what follows from registered metrics."""
+    parts = [
+        Curve("a", x="latent_steps", y="train_top1_accuracy", by="train.batch_size", where={"model": "ViTRM", "data": "digits"}),
+        Curve("b", x="eval.depth", y="nll"),
+        Curve("c", x="gflops", y="auroc.Effusion"),
+        Table("t", metrics=("auroc.*", "nll_delta"), improvement={"latent_steps": 2}, settings=("model.width", "model.heads")),
+        Table("g", group="params"),
+        LearningCurves(metrics=("whatever_an_epoch_says",)),
+    ]
+
+    assert len(make_plan(study(*parts)).runs) == 2
+
+
+def test_a_search_has_what_it_searches():
+    def search(*report) -> Search:
+        return Search("s", {"quick": [BASE]}, vary=("model.width",), report=report, question="?")
+
+    make_search(search(Curve("c", x="width", y="nll", by="model.width")))
+    with pytest.raises(ConfigError, match="the curve 'c' names 'depth', but the study has family, width, "):
+        make_search(search(Curve("c", x="depth", y="nll")))

@@ -1,0 +1,104 @@
+"""Which commit a study records: that of its own repository, and recstudy's own beside it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recstudy
+
+STUDY = """import json
+from pathlib import Path
+from recstudy.study.repository import code_version
+print(json.dumps(code_version(Path({package!r}))))
+"""
+ME = {f"GIT_{who}_{what}": "me@here" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+def git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | ME).stdout.strip()
+
+
+def repository(folder: Path) -> str:
+    """A repository with all that the folder holds; its commit."""
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "all")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def recorded(study: Path) -> tuple[str | None, bool, str]:
+    """What a study that is run from elsewhere records."""
+    done = subprocess.run([sys.executable, str(study)], cwd="/", capture_output=True, text=True, check=True)
+    return tuple(json.loads(done.stdout))
+
+
+@pytest.fixture
+def study(tmp_path) -> Path:
+    """In a user's repository, beside an environment with a recstudy that the repository does not know."""
+    package = tmp_path / "mine/.venv/lib/python3/site-packages/recstudy"
+    package.mkdir(parents=True)
+    shutil.copy(recstudy.__file__, package)
+    file = tmp_path / "mine/studies/study.py"
+    file.parent.mkdir()
+    file.write_text(STUDY.format(package=str(package)))
+    (tmp_path / "mine/.gitignore").write_text(".venv\n")
+    return file
+
+
+def test_a_users_repository_is_the_studys_and_not_recstudys(study):
+    commit = repository(study.parents[1])
+
+    assert recorded(study) == (commit, False, "")
+
+
+@pytest.mark.parametrize(("file", "dirty"), [("studies/study.py", True), ("helper.py", True), ("results/plan.json", False)])
+def test_what_is_changed(study, file, dirty):
+    """A Python file that the repository does not know decides numbers; results do not."""
+    top = study.parents[1]
+    repository(top)
+    (top / file).parent.mkdir(exist_ok=True)
+    with open(top / file, "a") as changed:
+        changed.write("\n")
+
+    assert recorded(study)[1] is dirty
+
+
+def test_a_checkout_of_recstudy_has_a_commit_of_its_own(study, tmp_path):
+    commit = repository(study.parents[1])
+    package = tmp_path / "checkout/recstudy"
+    package.mkdir(parents=True)
+    shutil.copy(recstudy.__file__, package)
+    own = repository(package.parent)
+    other = tmp_path / "elsewhere.py"
+    other.write_text(STUDY.format(package=str(package)))
+    study.write_text(other.read_text())
+
+    assert recorded(other) == (None, False, own)
+    assert recorded(study) == (commit, True, own)
+    (package / "new.py").write_text("")
+    assert recorded(other) == (None, True, f"{own} with changes")
+
+
+def test_a_copy_without_its_repository_is_told_its_commit(tmp_path, monkeypatch):
+    (tmp_path / "study.py").write_text(STUDY.format(package=str(tmp_path)))
+    assert recorded(tmp_path / "study.py") == (None, False, "")
+
+    monkeypatch.setenv("RECSTUDY_COMMIT", "0123abc")
+
+    assert recorded(tmp_path / "study.py") == ("0123abc", False, "")
+
+
+def test_a_study_beside_recstudy_has_one_commit(study):
+    package = study.parents[1] / "lib/recstudy"
+    package.mkdir(parents=True)
+    shutil.copy(recstudy.__file__, package)
+    study.write_text(STUDY.format(package=str(package)))
+    commit = repository(study.parents[1])
+
+    assert recorded(study) == (commit, False, "")

@@ -1,0 +1,173 @@
+"""Two commands on one study at once: neither loses what the other plans and runs. Real processes, without Ray."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tiny
+
+from recstudy.errors import StorageError
+from recstudy.records import Attempt, Result, Results, write_json
+from recstudy.records.mirror import Mirror
+from recstudy.study.plan import record_plan, recorded
+from recstudy.study.study import make_plan
+
+DRIVER = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import tiny
+from recstudy.records import Results
+from recstudy.study.plan import record_plan
+from recstudy.study.study import make_plan
+results = Results(sys.argv[1])
+with results.holding("tiny", "quick"):
+    record_plan(make_plan(tiny.study, seeds=3), results)
+    print("planned", flush=True)
+    sys.stdin.readline()
+"""
+CREATE = """
+import pathlib, sys
+from recstudy.records import Results
+print("ready", flush=True)
+for line in sys.stdin:
+    try:
+        Results(line.strip()).create()
+        print("created", flush=True)
+    except Exception as error:
+        print(error, flush=True)
+"""
+
+
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def results(tmp_path) -> Results:
+    """Seed 0 of every variant is finished."""
+    results = Results(tmp_path / "results").create()
+    for run in make_plan(tiny.study, seeds=1).runs:
+        results.run(run.id).path.mkdir()
+        results.run(run.id).finish(Result(status="done", metrics={"top1_accuracy": 90.0}))
+    return results
+
+
+@pytest.fixture
+def driver(results) -> Iterator[subprocess.Popen[str]]:
+    """A driver that runs three seeds."""
+    with python(DRIVER, str(results.root)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "planned\n"
+        yield process
+        process.kill()
+
+
+def seeds(results: Results, file: str = "plan.json") -> list[int]:
+    record = json.loads((results.study("tiny", "quick") / file).read_text())
+    assert [run[1] for run in record["runs"]] == [seed for seed in record["seeds"] for _ in tiny.study.variants]
+    return record["seeds"]
+
+
+def test_a_finished_command_of_fewer_seeds_leaves_the_plan_of_the_driver_under_way(results, driver):
+    command = [sys.executable, tiny.__file__, "--seeds", "1", "--results", str(results.root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert "6 runs: all finished before" in done.stdout, done.stderr
+    assert driver.poll() is None  # which it did not wait for
+    assert seeds(results) == [0, 1, 2]
+
+
+def test_a_finished_command_that_the_driver_does_not_run_waits_for_it(results, driver):
+    (results.study("tiny", "quick") / "plan.json").unlink()
+    command = [sys.executable, tiny.__file__, "--seeds", "1", "--results", str(results.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as waiting:
+        assert waiting.stdout is not None
+        assert f"Waiting for process {driver.pid}" in waiting.stdout.readline()
+        driver.communicate("\n")
+        assert "6 runs: all finished before" in waiting.communicate(timeout=120)[0]
+    assert seeds(results) == [0]
+
+
+def test_a_plan_of_fewer_seeds_keeps_those_that_have_begun(results):
+    three, one = make_plan(tiny.study, seeds=3), make_plan(tiny.study, seeds=1)
+    record_plan(three, results)
+    assert recorded(one, results)
+    run = next(run for run in three.runs if run.seed == 1)
+    results.run(run.id).path.mkdir()
+    results.run(run.id).begin(Attempt())
+
+    record_plan(one, results)
+
+    assert seeds(results) == seeds(results, f"plan-{one.definition}.json") == [0, 1]
+    assert not recorded(three, results)
+
+
+def test_a_damaged_plan_is_written_anew(results):
+    plan = make_plan(tiny.study, seeds=1)
+    record_plan(plan, results)
+    (results.study("tiny", "quick") / f"plan-{plan.definition}.json").write_text("{")
+
+    record_plan(plan, results)
+
+    assert seeds(results, f"plan-{plan.definition}.json") == [0]
+
+
+def test_two_drivers_begin_in_one_fresh_folder(tmp_path):
+    """Four processes, each told at the same time; and one that comes between another's marker and its renaming."""
+    processes = [python(CREATE) for _ in range(4)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    told = []
+    for number in range(50):
+        for process in processes:
+            process.stdin.write(f"{tmp_path / str(number)}\n")
+            process.stdin.flush()
+        told += [process.stdout.readline() for process in processes]
+    for process in processes:
+        process.communicate()
+    assert set(told) == {"created\n"}
+
+    (tmp_path / "fresh").mkdir()
+    (tmp_path / "fresh/.recstudy.json.7.tmp").touch()
+    assert Results(tmp_path / "fresh").create().root.exists()
+    (tmp_path / "fresh/recstudy.json").unlink()
+    (tmp_path / "fresh/.other.tmp").touch()
+    with pytest.raises(StorageError, match="holds files of another program"):
+        Results(tmp_path / "fresh").create()
+
+
+def test_two_drivers_begin_in_one_fresh_folder_of_a_store(object_store, tmp_path, monkeypatch):
+    """The other one tries out whether it can write there."""
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "here"))
+    uri = object_store.uri(tmp_path.name)
+    other = Mirror(uri, tmp_path / "there")
+    other.write(other.key(other.root / ".probe-7"), b"")
+
+    assert Results(uri).create().pull().states() == {}
+
+
+def test_drivers_of_one_study_take_turns(results):
+    """Eight threads that plan it and write what only one may write at a time."""
+    at_once, most, file = [], [], results.root / "counted.json"
+    write_json(file, {"count": 0})
+
+    def drive() -> None:
+        with results.holding("tiny", "quick"):
+            at_once.append(1)
+            most.append(len(at_once))
+            write_json(file, {"count": json.loads(file.read_text())["count"] + 1})
+            at_once.pop()
+
+    threads = [threading.Thread(target=drive) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert most == [1] * 8
+    assert json.loads(file.read_text()) == {"count": 8}

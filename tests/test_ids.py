@@ -1,0 +1,214 @@
+"""Run ids last: today's for today's configs, and finished runs are found again when fields come, go or change their name."""
+
+import inspect
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar, Literal, get_args
+
+import pytest
+from golden_ids import FILE, of_parts, of_studies
+
+import recstudy
+from recstudy.config import (
+    AUGMENTATIONS,
+    DATASETS,
+    FAMILIES,
+    OPTIMIZERS,
+    Augment,
+    Config,
+    ModelConfig,
+    RunConfig,
+    TrainConfig,
+    configure,
+    frozen,
+    ids,
+)
+from recstudy.data import Digits
+from recstudy.models import ResNet, ViTRM
+
+GOLDEN = json.loads(FILE.read_text())
+RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))
+RECORDS = sorted(Path(__file__).parent.glob("records/*/runs/*/config.json"))
+
+
+def parts() -> dict[str, type[Config]]:
+    """Every config class of recstudy's that is part of a run, by its name in the frozen table."""
+    found: dict[str, type[Config]] = {"RunConfig": RunConfig}
+    for part, registry in (("model", FAMILIES), ("data", DATASETS)):
+        found |= {f"{part}.{name}": kind for name, kind in registry.items() if kind.__module__.startswith("recstudy.")}
+    for kind in list(found.values()):
+        _nested(kind, found)
+    return found
+
+
+def _nested(kind: type[Config], found: dict[str, type[Config]]) -> None:
+    within = [inner for about in kind.model_fields.values() for inner in (about.annotation, *get_args(about.annotation))]
+    for inner in (one for one in within if isinstance(one, type) and issubclass(one, Config) and one not in found.values()):
+        if inner.__name__ not in ("ModelConfig", "DataConfig", "Place"):
+            found[inner.__name__] = inner
+            _nested(inner, found)
+
+
+def unlisted(found: dict[str, type[Config]]) -> list[str]:
+    """What the frozen table lacks, as lines that say what to add to it."""
+    lines = []
+    for part, kind in found.items():
+        if part not in frozen.FIELDS:
+            lines.append(f'{part} is new. Add to FIELDS: "{part}": "{" ".join(kind.model_fields)}",')
+            continue
+        known = {*frozen.FIELDS[part].split(), *frozen.YOUNGER.get(part, {})}
+        now = {
+            frozen.RENAMED.get(part, {}).get(name, name): name
+            for name in kind.model_fields
+            if (part, name) != ("RunConfig", "place")
+        }
+        defaults = {name: ids._default(part, old, kind.model_fields[name]) for old, name in now.items() if old not in known}
+        lines += [f'{part} has a new field. Add to YOUNGER["{part}"]: "{name}": {value!r},' for name, value in defaults.items()]
+        gone = known - set(now) - set(frozen.REMOVED.get(part, {}))
+        lines += [f"{part} has lost {name!r}. Add it to RENAMED or REMOVED, that its runs are found" for name in sorted(gone)]
+    return lines
+
+
+def test_ids_are_those_of_the_code_before():
+    """Of every family and data set: `golden_ids.json` was written by commit 17de08b."""
+    now = of_parts()
+
+    assert {name: now.get(name) for name in GOLDEN["parts"]} == GOLDEN["parts"]
+
+
+def test_ids_of_the_studies_are_those_of_the_code_before():
+    """Where a study itself was changed, `python tests/golden_ids.py` writes its new ids."""
+    now = of_studies()
+
+    for name, known in GOLDEN["studies"].items():
+        assert now[name] == known, f"{name}: finished runs and trials would not be found again"
+
+
+def test_results_of_the_first_commit_are_found_again():
+    """The ids that commit 9086471 gave the runs of its studies are those of the same settings today."""
+    now = {name: set(of.values()) for name, of in of_studies().items()}
+
+    assert {name: set(known) - now[name] for name, known in GOLDEN["9086471"].items()} == {
+        name: set() for name in GOLDEN["9086471"]
+    }
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: f"{path.parts[-4]}-{path.parent.name[:4]}")
+def test_recorded_configs_have_the_ids_that_they_were_recorded_under(path):
+    assert configure(RunConfig, json.loads(path.read_text())).run_id == path.parent.name
+
+
+def test_the_frozen_table_knows_every_field():
+    missing = unlisted(parts())
+
+    assert not missing, "recstudy/config/frozen.py lacks:\n" + "\n".join(missing)
+
+
+class Longer(ViTRM):
+    """ViTRM, as it is after somebody has added a field."""
+
+    patience: int = 3
+
+
+def test_a_field_without_a_line_in_the_table_is_told():
+    assert unlisted(parts() | {"model.vitrm": Longer}) == [
+        'model.vitrm has a new field. Add to YOUNGER["model.vitrm"]: "patience": 3,'
+    ]
+    assert unlisted({"model.new": ResNet}) == ['model.new is new. Add to FIELDS: "model.new": "family depth stem",']
+
+
+EDITS = {  # the beginning of the line behind the new field
+    ViTRM: '    family: Literal["vitrm"]',
+    Digits: '    name: Literal["digits"]',
+    Augment: "    crop: int",
+}
+
+
+def test_a_field_that_is_added_orphans_no_finished_run(tmp_path):
+    """The sources with a field more in a family, a data set, the training and a config inside it, in a new process."""
+    package = Path(recstudy.__file__).parent
+    shutil.copytree(package, tmp_path / "recstudy", ignore=shutil.ignore_patterns("__pycache__"))
+    for kind, line in EDITS.items():
+        path = tmp_path / "recstudy" / Path(inspect.getfile(kind)).relative_to(package)
+        before = path.read_text()
+        path.write_text(before.replace(line, "    added: float = 0.25\n" + line, 1))
+        assert path.read_text() != before
+    code = f"""
+from recstudy.config import RunConfig, configure
+import recstudy.data, recstudy.models
+run = configure(RunConfig, {RUN.values!r})
+print(run.run_id, *(run.with_changes({{field: 0.5}}).run_id for field in ("model.added", "data.added", "train.augment.added")))
+"""
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": ""}, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    found, *others = done.stdout.split()
+    assert found == RUN.run_id
+    assert len({found, *others}) == 4
+
+
+def test_a_field_that_is_renamed_or_removed_keeps_its_runs(monkeypatch):
+    """`train.patience` as if it had been called `waiting`, and one that is gone and was always 4."""
+    values = RUN.values["train"]
+    before = ids.deciding(RUN.train, values)
+    monkeypatch.setitem(frozen.RENAMED, "TrainConfig", {"patience": "waiting"})
+    monkeypatch.setitem(frozen.REMOVED, "TrainConfig", {"workers": 4})
+    monkeypatch.setitem(frozen.FIELDS, "TrainConfig", frozen.FIELDS["TrainConfig"].replace("patience", "waiting"))
+    ids._rule.cache_clear()
+
+    after = ids.deciding(RUN.train, values)
+    ids._rule.cache_clear()
+
+    assert after.pop("waiting") == before.pop("patience")
+    assert after == before | {"workers": 4}
+
+
+class Block(Config):
+    width: int = 8
+
+
+class Outside(ModelConfig):
+    """A family from outside, which the table does not know."""
+
+    recursive: ClassVar[bool] = True
+
+    family: Literal["outside"] = "outside"
+    blocks: tuple[Block, ...] = (Block(),)
+    heads: int = 2
+
+
+def test_a_family_from_outside_contributes_what_differs_from_its_defaults():
+    def of(model: ModelConfig) -> dict[str, object]:
+        return RunConfig.model_construct(data=Digits(), model=model, train=TrainConfig(), seed=0).deciding["model"]
+
+    assert of(Outside()) == {"family": "outside"}
+    assert of(Outside(heads=4, blocks=(Block(), Block(width=3)))) == {
+        "family": "outside",
+        "heads": 4,
+        "blocks": [{}, {"width": 3}],
+    }
+
+
+def test_a_revision_of_a_registered_function_gives_new_ids_to_the_runs_that_use_it(monkeypatch):
+    other, cropped = RUN.with_changes({"train.optimizer": "adam_atan2"}), RUN.with_changes({"train.augment.crop": 2})
+    before = RUN.run_id, other.run_id, cropped.run_id
+
+    monkeypatch.setattr(OPTIMIZERS["adam_atan2"], "revision", 2, raising=False)
+    monkeypatch.setattr(AUGMENTATIONS["crop"], "revision", 2, raising=False)
+
+    assert [RUN.run_id, other.run_id == before[1], cropped.run_id == before[2]] == [before[0], False, False]
+
+
+@pytest.mark.parametrize("kind", [ViTRM, Digits, TrainConfig, Augment, ModelConfig])
+def test_a_revision_gives_new_ids(kind, monkeypatch):
+    before = RUN.run_id
+    monkeypatch.setattr(kind, "revision", 2)
+
+    second = RUN.run_id
+    monkeypatch.setattr(kind, "revision", 3)
+
+    assert len({before, second, RUN.run_id}) == 3

@@ -1,0 +1,201 @@
+"""What stands in the files: read with a word on what is wrong, whatever else they hold."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from recstudy.errors import StorageError
+from recstudy.records import (
+    Attempt,
+    EpochLine,
+    Failure,
+    LossLine,
+    PlanRecord,
+    Result,
+    RunFolder,
+    Stopped,
+    read_log,
+    read_record,
+    reading,
+    write_record,
+    write_whole,
+)
+from recstudy.records.reading import read_trials, record_of
+from recstudy.records.schema import ClockLine, ConfirmLine, Selected, TrialLine
+
+RESULT = {"format": 1, "status": "done", "metrics": {"top1_accuracy": 93, "nll": 0.25, "ece": None}}
+PLAN = {"study": "s", "preset": "p", "base": {}, "variants": [{"label": "a"}], "seeds": [0], "runs": [[0, 0, "x"]], "report": []}
+TRIAL = {"number": 0, "params": {"model.width": 8}, "variant": {"label": "width=8"}, "seed": 0, "id": "x"}
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    result = record_of(
+        Result, RESULT | {"selected": {"split": "validation", "epoch": 3, "top1_accuracy": 92.5}, "undefined": ["Hernia"]}
+    )
+    write_record(tmp_path / "result.json", result)
+
+    assert read_record(tmp_path / "result.json", Result) == result
+    assert result.selected == Selected(split="validation", epoch=3, scores={"top1_accuracy": 92.5})
+    assert json.loads((tmp_path / "result.json").read_text())["selected"] == {
+        "split": "validation",
+        "epoch": 3,
+        "top1_accuracy": 92.5,
+    }
+    assert [type(value) for value in result.metrics.values()] == [int, float, type(None)]  # 93 stays 93
+
+
+def test_a_record_that_is_not_there_is_none(tmp_path):
+    assert read_record(tmp_path / "result.json", Result) is None
+    assert read_log(tmp_path / "epochs.jsonl", EpochLine) == []
+
+
+def test_what_a_newer_version_adds_is_passed_over(tmp_path):
+    write_whole(tmp_path / "result.json", json.dumps(RESULT | {"carbon": {"kg": 1}}))
+    write_whole(tmp_path / "trials.jsonl", '{"rumour": 1}\n' + json.dumps(TRIAL | {"why": "luck"}) + "\n")
+
+    assert read_record(tmp_path / "result.json", Result) == record_of(Result, RESULT)
+    assert [type(line) for line in read_trials(tmp_path / "trials.jsonl")] == [TrialLine]
+
+
+def test_a_newer_format_is_said_whatever_its_shape(tmp_path):
+    write_whole(tmp_path / "result.json", '{"format": 7, "state": "done"}')
+
+    with pytest.raises(StorageError, match=r"result\.json was written by a newer recstudy \(format 7\)\. Update this one"):
+        read_record(tmp_path / "result.json", Result)
+
+
+def test_an_older_format_is_brought_up_in_one_place(tmp_path, monkeypatch):
+    monkeypatch.setitem(reading.UPGRADES, Failure, (lambda values: {"class": values["kind"], "error": values["words"]},))
+    write_whole(tmp_path / "failure.json", '{"kind": "code", "words": "it broke"}')
+    write_whole(tmp_path / "new.json", '{"format": 1, "class": "data", "error": "no file"}')
+
+    assert read_record(tmp_path / "failure.json", Failure) == Failure(error_class="code", error="it broke")
+    assert read_record(tmp_path / "new.json", Failure) == Failure(error_class="data", error="no file")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "words"),
+    [
+        (Result, "{torn", "it is not JSON"),
+        (Result, "", "it is not JSON"),
+        (Result, "\x00\x00", "it is not JSON"),
+        (Result, "[]", r"it must be an object, but it is \[\]"),
+        (Result, '{"metrics": {}}', "status is missing"),
+        (Result, '{"status": "done"}', "metrics is missing"),
+        (Result, '{"status": "won", "metrics": {}}', "status must be 'done' or 'diverged', but it is 'won'"),
+        (Result, RESULT | {"metrics": []}, r"metrics must be an object, but it is \[\]"),
+        (Result, RESULT | {"metrics": {"nll": "high"}}, "metrics.nll must be a number, but it is 'high'"),
+        (Result, RESULT | {"metrics": {"nll": True}}, "metrics.nll must be a number, but it is True"),
+        (Result, '{"status": "done", "metrics": {"nll": NaN}}', "metrics.nll must be a number, but it is nan"),
+        (Result, RESULT | {"cost": {"seconds": "90"}}, "cost.seconds must be a number"),
+        (Result, RESULT | {"depths": {"nll": {"1": "x"}}}, r"depths.nll.1 must be a number"),
+        (Result, RESULT | {"selected": {"epoch": 1.5}}, "selected.epoch must be a whole number, but it is 1.5"),
+        (Result, RESULT | {"selected": {"nll": "x"}}, "selected.nll must be a number"),
+        (Result, RESULT | {"provenance": {"hardware": {"cores": "two"}}}, "provenance.hardware.cores must be a whole number"),
+        (Result, RESULT | {"undefined": "Hernia"}, "undefined must be "),
+        (Result, RESULT | {"attempts": "x" * 100}, "attempts must be a whole number, but it is 'x{57,58}…"),
+        (Failure, "{}", "class is missing"),
+        (Failure, {"class": 3}, "class must be string, but it is 3"),
+        (Stopped, {"score": 3.0}, "epoch is missing"),
+        (Stopped, {"epoch": 3, "score": "3"}, "score must be a number"),
+        (PlanRecord, "3", "it must be an object"),
+        (PlanRecord, {key: value for key, value in PLAN.items() if key != "runs"}, "runs is missing"),
+        (PlanRecord, PLAN | {"runs": [[0, 0]]}, r"runs.0.2 is missing"),
+        (PlanRecord, PLAN | {"runs": [[0, "0", "x"]]}, r"runs.0.1 must be a whole number"),
+        (PlanRecord, PLAN | {"runs": [[1, 0, "x"]]}, "run 'x' names variant 1 of 1"),
+        (PlanRecord, PLAN | {"runs": [[0, 0, "../../x"]]}, "a run's id must be a name, but it is '../../x'"),
+        (PlanRecord, PLAN | {"definition": "../x"}, "the definition must be a name"),
+        (PlanRecord, PLAN | {"variants": [{}]}, r"variants.0.label is missing"),
+        (PlanRecord, PLAN | {"variants": ["a"]}, r"variants.0 must be an object"),
+        (PlanRecord, PLAN | {"base": None}, "base must be an object"),
+        (PlanRecord, PLAN | {"report": ["table"]}, r"report.0 must be an object"),
+        (
+            PlanRecord,
+            PLAN | {"search": {"objectives": {"nll": "down"}, "space": {}}},
+            "search.objectives.nll must be 'max' or 'min'",
+        ),
+        (PlanRecord, PLAN | {"search": {"objectives": {}, "space": {}}}, "search.objectives must"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, kind, content, words):
+    write_whole(tmp_path / "file.json", content if isinstance(content, str) else json.dumps(content))
+
+    with pytest.raises(
+        StorageError, match=rf"^\S+/file\.json is damaged: {words}.*\. (Remove it and|Its run will be) run"
+    ) as told:
+        read_record(tmp_path / "file.json", kind)
+
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "words"),
+    [
+        (EpochLine, "{torn", "it is not JSON"),
+        (EpochLine, "[0]", "it must be an object"),
+        (EpochLine, '{"train_loss": 1.5}', "epoch must be a whole number, but it is None"),
+        (EpochLine, '{"epoch": "0"}', "epoch must be a number, but it is '0'"),
+        (EpochLine, '{"epoch": 0, "train_loss": "low"}', "train_loss must be a number, but it is 'low'"),
+        (LossLine, '{"epoch": 0, "first": 1, "every": 1, "losses": [1, "x"]}', r"losses.1 must be a number"),
+        (LossLine, '{"epoch": 0, "first": 1, "every": 1}', "losses is missing"),
+        (Attempt, '{"started": 3}', "started must be string"),
+    ],
+)
+def test_a_damaged_line_is_named_with_its_number(tmp_path, kind, line, words):
+    good = json.dumps({"epoch": 0, "first": 1, "every": 1, "losses": []} if kind is LossLine else {"epoch": 0})
+    write_whole(tmp_path / "log", f"{good}\n{line}\n{good}\n")
+
+    with pytest.raises(StorageError, match=rf"^line 2 of \S+/log is damaged: {words}.*\. Remove that line\.$"):
+        read_log(tmp_path / "log", kind)
+
+
+@pytest.mark.parametrize("torn", ['{"epoch": 1, "tr', "\x00\x00\x00\n", '{"epoch": \n'])
+def test_a_torn_last_line_is_dropped(tmp_path, torn):
+    write_whole(tmp_path / "log", '{"epoch": 0, "train_loss": 1.5}\n' + torn)
+
+    assert read_log(tmp_path / "log", EpochLine) == [EpochLine({"epoch": 0, "train_loss": 1.5})]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("[]", "it must be an object"),
+        ({"number": 0}, "params is missing"),
+        (TRIAL | {"number": "0"}, "number must be a whole number"),
+        (TRIAL | {"variant": {}}, r"variant.label is missing"),
+        ({"confirms": 0, "seed": 1}, "id is missing"),
+        ({"clock": {"session": "s", "h": "1"}}, r"clock.h must be a number"),
+    ],
+)
+def test_a_damaged_line_of_a_search_is_named(tmp_path, line, words):
+    write_whole(tmp_path / "trials.jsonl", f"{line if isinstance(line, str) else json.dumps(line)}\n{json.dumps(TRIAL)}\n")
+
+    with pytest.raises(StorageError, match=rf"^line 1 of \S+/trials\.jsonl is damaged: {words}"):
+        read_trials(tmp_path / "trials.jsonl")
+
+
+def test_the_lines_of_a_search_are_told_apart(tmp_path):
+    lines = TRIAL, {"confirms": 0, "seed": 1, "id": "y"}, {"clock": {"session": "s", "h": 1, "gpuh": 0.5}}
+    write_whole(tmp_path / "trials.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+
+    assert [type(line) for line in read_trials(tmp_path / "trials.jsonl")] == [TrialLine, ConfirmLine, ClockLine]
+
+
+def test_an_epoch_says_its_score():
+    assert EpochLine({"epoch": 2, "selection_loss": 1.0, "selection_auroc": 80.5}).score == 80.5
+    assert EpochLine({"epoch": 2, "train_loss": 1.0}).score is None
+
+
+def test_a_folder_in_a_records_place_is_named(tmp_path):
+    RunFolder(tmp_path).failure.mkdir()
+
+    with pytest.raises(StorageError, match=r"cannot read \S+/failure\.json: Is a directory"):
+        read_record(tmp_path / "failure.json", Failure)
+
+
+def test_importing_builds_no_validator():
+    """They are a third of what the import of these classes takes, and most commands use a few of them."""
+    code = "import recstudy; from recstudy.records import Result; print(Result.__pydantic_complete__)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,0 +1,291 @@
+"""Metrics of finished runs, computed without training: from answers, from weights, by the command line in a new process."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.summary import lacking, summary
+from recstudy.command import main
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data import Digits, PhantomCaptions, PhantomXray
+from recstudy.errors import ConfigError
+from recstudy.metrics import METRICS, measured, metric
+from recstudy.metrics.kept import packed, unpacked
+from recstudy.models import CNN, ImageTRM, ViTRM
+from recstudy.records import Measured, Results, read_record
+from recstudy.report import Curve, Table
+from recstudy.study.design import grid
+from recstudy.study.plan import record_plan
+from recstudy.study.study import Study, make_plan
+from recstudy.train.later import evaluate
+from recstudy.train.trial import Trial, run_trial
+
+BRIER = """
+import numpy as np
+from recstudy.metrics import METRICS, metric
+
+
+@METRICS.add("brier")
+@metric("Brier score", better="lower", bounds=(0, 2), form=".3f")
+def brier(answers):
+    right = np.eye(answers.logits.shape[1])[answers.labels]
+    return float(((answers.probabilities - right) ** 2).sum(1).mean())
+"""
+RUN = RunConfig(
+    data=Digits(limit=32),
+    model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, latent_steps=1),
+    train=TrainConfig(epochs=1, batch_size=16, ema_decay=0.9),
+)
+CAPTIONER = RunConfig(
+    data=PhantomCaptions(limit=24),
+    model=ImageTRM(backbone="small", weights="random", tuned=True, width=16, heads=2, layers=1, cycles=1, latent_steps=1),
+    train=TrainConfig(epochs=1, batch_size=8),
+)
+
+
+def trained(root: Path, base: RunConfig, seeds: int = 1) -> Results:
+    """The records of a study of one variant, made in this process."""
+    report = [Table("table", metrics=("top1_accuracy", "act_loss")), Curve("curve", x="epochs", y="act_loss")]
+    study = Study(name="later", presets={"quick": base}, variants=grid({"train.epochs": [1]}), seeds=seeds, report=report)
+    plan, results = make_plan(study, changes={"place.gpus_per_run": 0}), Results(root).create()
+    record_plan(plan, results)
+    file = results.study("later", "quick") / "plan.json"
+    file.write_text(file.read_text().replace("act_loss", "brier"))  # as of a study that defines it
+    for run in plan.runs:
+        folder = results.run(run.id).path
+        folder.mkdir(parents=True)
+        values = {**run.config.values, "place": run.config.place.model_dump()}
+        run_trial(Trial("later", run.label, values, run.id, str(folder), "data", False, "", "abc", False), lambda line: None)
+    return results
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    return trained(tmp_path_factory.mktemp("finished") / "results", RUN, seeds=2).root
+
+
+@pytest.fixture
+def results(finished, tmp_path) -> Results:
+    """Two finished runs, of a copy of their own."""
+    shutil.copytree(finished, tmp_path / "results")
+    return Results(tmp_path / "results")
+
+
+@pytest.fixture
+def brier():
+    exec(BRIER, {"__name__": "users"})
+    yield
+    del METRICS["brier"]
+
+
+def folders(results: Results):
+    return [results.run(path.name) for path in sorted((results.root / "runs").iterdir())]
+
+
+def computed(results: Results, *names: str) -> tuple[bool, list[str]]:
+    """Whether all was computed, and what was said of the runs."""
+    with open(results.root / "said", "w") as file:
+        done = evaluate(results, "later", "quick", names, Path("data"), Console(file=file, width=200))
+    return done, (results.root / "said").read_text().splitlines()[1:]
+
+
+def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
+    before = [folder.result.read_bytes() for folder in folders(results)]
+    (told,) = lacking(load_study(results, "later", "quick"))
+    assert told.startswith("not computed yet: Brier score by 2 finished runs. Compute without training: recstudy evaluate ")
+    assert told.endswith("results/studies/later/quick --metric brier")
+
+    done, said = computed(results)
+
+    assert done
+    assert [line.partition(": ")[2][:12] for line in said] == ["Brier score "] * 2
+    assert "from its answers" in said[0]
+    assert [folder.result.read_bytes() for folder in folders(results)] == before
+    records = load_study(results, "later", "quick")
+    for row, folder in zip(sorted(records.rows, key=lambda row: row.id), folders(results), strict=True):
+        (one,) = read_record(folder.measured, Measured).metrics.values()
+        assert row.value("brier") == one.value == METRICS["brier"](unpacked(folder.answers).answers)
+        assert (one.how, row.later, "brier" in row.measured) == ("answers", {"brier": "answers"}, True)
+    assert lacking(records) == ()
+    assert ("Computed later", "Brier score of 2 runs from answers") in summary(records)
+    assert computed(results)[1] == [f"[{at}/2] epochs=1, seed {at - 1}: nothing to compute" for at in (1, 2)]
+
+
+def test_runs_without_answers_go_through_their_weights(results, brier):
+    """As runs of before are."""
+    first, second = folders(results)
+    expected = METRICS["brier"](unpacked(first.answers).answers)
+    first.answers.unlink()
+    second.answers.write_bytes(b"torn")
+
+    done, said = computed(results)
+
+    assert done
+    assert all("from its weights" in line for line in said)
+    assert read_record(first.measured, Measured).metrics["brier"].value == pytest.approx(expected, rel=1e-3)
+    assert measured(unpacked(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
+
+
+def told_by(folder) -> dict:
+    return json.loads(folder.result.read_text())["metrics"]
+
+
+def test_answers_that_were_cut_do_not_suffice(results, brier):
+    first = folders(results)[0]
+    content, count = packed(unpacked(first.answers).answers, limit=1500)
+    first.answers.write_bytes(content)
+
+    done, said = computed(results, "brier")
+
+    assert done
+    assert 0 < count < 32
+    assert sum("from its weights" in line for line in said) == 1
+    assert first.answers.read_bytes() == content
+
+
+def test_a_run_that_cannot_be_evaluated_is_one_line(results, brier):
+    first, second = folders(results)
+    first.answers.unlink()
+    first.weights.unlink()
+    result = json.loads(second.result.read_text())
+    result["provenance"]["data_checksum"] = "other"
+    second.result.write_text(json.dumps(result))
+    second.answers.unlink()
+
+    done, said = computed(results)
+
+    assert not done
+    assert len(said) == 2
+    assert any(line.endswith("cannot be evaluated: it kept neither answers nor weights") for line in said)
+    assert any("cannot be evaluated: the data here is not that of the run: its checksum is" in line for line in said)
+
+
+def test_a_result_keeps_its_own_value(results):
+    (first, _), own = folders(results), METRICS["nll"]
+    METRICS["nll"] = metric("NLL", tasks=("multiclass",))(lambda answers: 7.0)
+    try:
+        done, said = computed(results, "nll")
+    finally:
+        METRICS["nll"] = own
+
+    assert (done, all(line.endswith("nothing to compute") for line in said)) == (True, True)
+    assert not first.measured.exists()
+
+
+def test_a_metric_whose_code_changed_is_computed_again(results, brier):
+    computed(results)
+    first = folders(results)[0]
+    record = json.loads(first.measured.read_text())
+    record["metrics"]["brier"] |= {"code": "of another version", "value": 1.5}
+    first.measured.write_text(json.dumps(record))
+
+    _, said = computed(results)
+
+    assert sum("Brier score 0." in line or "Brier score 1." in line for line in said) == 1
+    assert read_record(first.measured, Measured).metrics["brier"].value != 1.5
+
+
+def test_a_metric_that_is_not_there_or_for_other_data_says_so(results):
+    with pytest.raises(ConfigError, match=r"no metric 'birer': .* One of your own is found once the study knows its module"):
+        computed(results, "birer")
+    with pytest.raises(ConfigError, match=r"Parameters \(params\) does not follow from answers"):
+        computed(results, "params")
+
+    done, said = computed(results, "cider")
+
+    assert not done
+    assert said[0].endswith("cannot be evaluated: CIDEr is for caption data, not for multiclass")
+
+
+def test_a_damaged_file_of_later_metrics_spoils_nothing_else(results, brier):
+    computed(results)
+    folders(results)[0].measured.write_text("{")
+
+    states = {row.status for row in load_study(results, "later", "quick").rows}
+
+    assert states == {"done", "failed"}  # said as any damaged record is
+
+
+@pytest.mark.parametrize("base", [CAPTIONER, RUN.with_changes({"data": PhantomXray(size=32, limit=40), "model": CNN(width=4)})])
+def test_captions_and_findings_are_answered_again_as_they_were(tmp_path, base):
+    results = trained(tmp_path / "results", base)
+    (folder,) = folders(results)
+    before = unpacked(folder.answers).answers
+    folder.answers.unlink()
+    tasks = (base.data.task,)
+    METRICS["count"] = metric("Images", tasks=tasks)(lambda answers: float(len(answers)))
+    try:
+        done, said = computed(results)
+    finally:
+        del METRICS["count"]
+
+    assert done, said
+    again = unpacked(folder.answers).answers
+    assert (list(again.written), list(again.references)) == (list(before.written), list(before.references))
+    assert (again.logits.tolist(), again.labels.tolist()) == (before.logits.tolist(), before.labels.tolist())
+    assert read_record(folder.measured, Measured).metrics["count"].value == len(before)
+
+
+def test_the_command_line_in_a_new_process(results, tmp_path):
+    """The metric lies in a file of the user's that the study's plan names."""
+    (tmp_path / "mine.py").write_text(BRIER)
+    plan = results.study("later", "quick") / "plan.json"
+    content = json.loads(plan.read_text())
+    content["plugins"] = [{"module": "mine", "file": str(tmp_path / "mine.py"), "digest": ""}]
+    plan.write_text(json.dumps(content))
+    command = [sys.executable, "-c", "from recstudy.command import main; main()"]
+
+    def ran(*arguments: str) -> str:
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, timeout=200, check=False, cwd=tmp_path, env=dict(os.environ)
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    before = ran("report", "results")
+    told = ran("evaluate", "results/studies/later/quick", "--metric", "brier")
+    after = ran("report", "results")
+
+    assert "Compute without training: recstudy evaluate results/studies/later/quick --metric brier" in before
+    assert "[2/2] epochs=1, seed 1: Brier score " in told
+    assert "Compute without" not in after
+    value = load_study(results, "later", "quick").rows[0].value("brier")
+    assert f"{value:.1f}" in after
+
+
+def test_what_suffices_loads_no_torch(results, tmp_path):
+    (tmp_path / "mine.py").write_text(BRIER)
+    code = (
+        "import mine, sys; from pathlib import Path; from recstudy.records import Results; from recstudy.terminal import console;"
+        "from recstudy.train.later import evaluate; import recstudy.data, recstudy.models;"
+        "print(evaluate(Results('results'), 'later', 'quick', (), Path('data'), console()), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "True False"
+
+
+def test_the_command_says_how_to_draw(results, brier, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["evaluate", str(results.root), "--metric", "brier"])
+    assert "Draw them with: recstudy report" in capsys.readouterr().out
+
+
+def test_runs_on_an_object_store_are_evaluated_there(results, brier, tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "scratch"))
+    folders(results)[0].answers.unlink()
+    stored = Results(f"local://{results.root}").pull()
+
+    done, said = computed(stored)
+
+    assert done, said
+    assert sum("from its weights" in line for line in said) == 1
+    assert all(read_record(folder.measured, Measured).metrics["brier"].value for folder in folders(results))
+    assert all(folder.answers.exists() and not folder.path.joinpath("lease").exists() for folder in folders(results))

@@ -1,0 +1,138 @@
+"""Epochs that another metric selects than the task's own."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data import Digits, PhantomCaptions
+from recstudy.data.cache import load
+from recstudy.errors import ConfigError
+from recstudy.metrics import METRICS, NotAvailable, metric
+from recstudy.models import VQ, Aligner, FuseLIP, ImageLSTM, ViTRM
+from recstudy.study.search import Search, make_search
+from recstudy.train.loop import Training
+from recstudy.train.state import load_checkpoint, save_checkpoint
+
+CLASSES = RunConfig(
+    data=Digits(limit=300),
+    model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
+    train=TrainConfig(epochs=5, batch_size=16, learning_rate=3e-2, ema_decay=0.0, score="nll"),
+)
+CAPTIONS = RunConfig(
+    data=PhantomCaptions(limit=24),
+    model=ImageLSTM(backbone="small", weights="random", tuned=True, width=16),
+    train=TrainConfig(epochs=2, batch_size=8, score="bleu_1"),
+)
+ALIGNER = Aligner(
+    encoder=FuseLIP(
+        width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=16, context=40
+    ),
+    tokenizer=VQ(codes=4, codebook=16, width=16, layers=1, heads=2, patch=16),
+)  # fmt: skip
+
+
+def trained(config: RunConfig) -> tuple[Training, list[dict[str, float]]]:
+    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+    return training, list(training.epochs())
+
+
+def test_a_score_that_is_better_when_lower_selects_the_lowest():
+    training, lines = trained(CLASSES)
+
+    likelihoods = [line["selection_nll"] for line in lines]
+    found = training.finish()
+
+    assert len(set(likelihoods)) == 5
+    assert training.state.best.epoch == likelihoods.index(min(likelihoods)) != likelihoods.index(max(likelihoods))
+    assert (found["selected"]["nll"], found["selected"]["epoch"]) == (min(likelihoods), training.state.best.epoch)
+    assert found["depths"]["nll"]["1"] == pytest.approx(found["metrics"]["nll"], rel=1e-6)
+    assert found["metrics"]["train_nll"] > 0
+    assert "selection_top1_accuracy" not in lines[0]
+
+
+def test_it_goes_on_after_a_stop_as_if_there_was_none(tmp_path):
+    whole, lines = trained(CLASSES)
+    training = Training(CLASSES, whole.data, torch.device("cpu"))
+    epochs = training.epochs()
+    first = [next(epochs), next(epochs)]
+    save_checkpoint(training, tmp_path, True)
+    again = Training(CLASSES, whole.data, torch.device("cpu"))
+    load_checkpoint(again, tmp_path)
+
+    rest = list(again.epochs())
+
+    assert [line["selection_nll"] for line in [*first, *rest]] == [line["selection_nll"] for line in lines]
+    assert (again.state.best.epoch, again.state.best.score) == (whole.state.best.epoch, whole.state.best.score)
+
+
+def test_patience_waits_for_the_score():
+    training, lines = trained(CLASSES.with_changes({"train.epochs": 40, "train.patience": 2, "train.learning_rate": 0.3}))
+
+    likelihoods = [line["selection_nll"] for line in lines]
+
+    assert len(lines) < 40
+    assert training.state.best.epoch == likelihoods.index(min(likelihoods)) == len(lines) - 3
+
+
+def test_a_score_of_ones_own_may_be_missing_in_an_epoch():
+    """Undefined, then worse than before: the epoch between them is selected."""
+    told = iter([math.nan, 1.0, 2.0])
+
+    def of(answers):
+        value = next(told)
+        if math.isnan(value):
+            raise NotAvailable("too few images")
+        return value
+
+    METRICS["mine"] = metric("Mine", better="lower")(of)
+    try:
+        training, lines = trained(CLASSES.with_changes({"train.score": "mine", "train.epochs": 3}))
+    finally:
+        del METRICS["mine"]
+
+    assert [line.get("selection_mine") for line in lines] == [None, 1.0, 2.0]
+    assert (training.state.best.epoch, training.state.best.score) == (1, 1.0)
+
+
+def test_captions_that_the_model_writes_can_select():
+    training, lines = trained(CAPTIONS)
+
+    found = training.finish()
+
+    assert found["selected"]["bleu_1"] == max(line["selection_bleu_1"] for line in lines)
+    assert "token_accuracy" in found["depths"]
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "words"),
+    [
+        (CLASSES, {"train.score": "nlll"}, "no metric 'nlll': .* Did you mean 'nll'"),
+        (CLASSES, {"train.score": "auroc"}, "train.score 'auroc' is for multilabel data, but those of Digits are multiclass"),
+        (CLASSES, {"train.score": "params"}, "train.score 'params' is for no data"),
+        (CLASSES, {"train.selection": "last"}, "score 'nll' selects epochs, but selection 'last' takes the last one"),
+        (CAPTIONS, {"train.score": "recall_1"}, "'recall_1' must follow from answers, which Recall@1 does not"),
+        (CAPTIONS, {"model": ALIGNER}, "train.score must be left out for .*, which is judged by Recall@1 alone"),
+    ],
+)
+def test_a_score_that_cannot_select_is_refused(base, changes, words):
+    with pytest.raises(ConfigError, match=words):
+        base.with_changes(changes)
+
+
+def test_the_score_is_part_of_the_id_where_it_is_given():
+    own = CLASSES.with_changes({"train.score": None})
+
+    assert "score" not in own.deciding["train"]
+    assert own.run_id != CLASSES.run_id
+    assert CLASSES.with_changes({"train.score": "top1_accuracy"}).score == own.score == "top1_accuracy"
+
+
+def test_a_search_goes_the_way_in_which_the_score_is_better():
+    def objectives(base: RunConfig):
+        return dict(make_search(Search("s", {"quick": [base]}, vary=["train.learning_rate"])).objectives)
+
+    assert objectives(CLASSES) == {"selection_nll": "min"}
+    assert objectives(CLASSES.with_changes({"train.score": None})) == {"selection_top1_accuracy": "max"}
