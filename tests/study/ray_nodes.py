@@ -22,10 +22,10 @@ def free_port() -> int:
 
 def until_healthy(port: int) -> None:
     """Wait for a head node to answer whoever has the token."""
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 600
     command = [sys.executable, "-c", f"import ray; ray.init('127.0.0.1:{port}')"]
-    while subprocess.run(command, capture_output=True, check=False, env={**os.environ, **TOKEN}).returncode:
-        assert time.monotonic() < deadline, "the head node does not answer"
+    while (asked := subprocess.run(command, capture_output=True, check=False, env={**os.environ, **TOKEN})).returncode:
+        assert time.monotonic() < deadline, f"the head node does not answer: {asked.stderr.decode()}"
 
 
 @contextlib.contextmanager

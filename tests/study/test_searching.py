@@ -130,7 +130,7 @@ def test_hours_end_a_search_and_what_was_under_way_goes_on_with_more(shell):
 
 
 def test_gpu_hours_without_a_gpu_are_refused(shell):
-    assert "--budget 1 GPU hours counts GPU hours, but the runs use no GPU" in shell.run("--budget", "1gpuh", code=2)
+    assert "--budget 1 GPU hour counts GPU hours, but the runs use no GPU" in shell.run("--budget", "1gpuh", code=2)
 
 
 def test_optuna_dashboard_shows_a_finished_search(shell):
