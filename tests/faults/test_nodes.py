@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ray_nodes import TOKEN, free_port, lose, started, until_healthy
+from ray_nodes import TOKEN, free_port, lose, started
 from shell import Shell, processes, until
 from twice import curve
 
@@ -30,8 +30,7 @@ FOUR = ("--only", "latent_steps=1*", "--only", "latent_steps=2*", "--set", f"tra
 @contextmanager
 def head(log: Path, port: int, cpus: int) -> Iterator[subprocess.Popen[bytes]]:
     ports = f"--port={port}", f"--dashboard-port={free_port()}", f"--ray-client-server-port={free_port()}"
-    with started(log, "--head", f"--num-cpus={cpus}", *ports, environment={**TOKEN, **IMPATIENT}) as node:
-        until_healthy(port)
+    with started(log, "--head", f"--num-cpus={cpus}", *ports, port=port, environment={**TOKEN, **IMPATIENT}) as node:
         yield node
 
 

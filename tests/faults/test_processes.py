@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ray_nodes import TOKEN, free_port, started, until_healthy
+from ray_nodes import TOKEN, free_port, started
 from shell import Shell, kill_all, titled, until
 from twice import TWO, curve
 
@@ -95,8 +95,7 @@ def test_19_early_stops_give_back_what_they_held(tmp_path, trainer, budget, stop
     """One run at a time takes the one core: the next cannot start before the one that was stopped has given them back."""
     port, shell = free_port(), Shell(tmp_path, Path(__file__).with_name("early.py"))
     ports = f"--port={port}", f"--dashboard-port={free_port()}", f"--ray-client-server-port={free_port()}"
-    with started(tmp_path / "head.log", "--head", "--num-cpus=1", *ports):
-        until_healthy(port)
+    with started(tmp_path / "head.log", "--head", "--num-cpus=1", *ports, port=port):
         with shell.start("--address", f"127.0.0.1:{port}", "--trainer", trainer, "--budget", budget) as driver:
             output, errors = driver.communicate(timeout=500)
         rest = subprocess.run(

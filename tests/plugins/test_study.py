@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from ray_nodes import TOKEN, free_port, started, until_healthy
+from ray_nodes import free_port, started
 from shell import Shell
 from test_cluster import namespace
 
@@ -98,8 +98,7 @@ def nodes_without(folder: Path, home: Path, count: int) -> Iterator[int]:
     port = free_port()
     ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
     with ExitStack() as kept:
-        kept.enter_context(started(folder / "head", "--head", "--num-cpus=1", *ports, inside=hidden, environment=TOKEN))
-        until_healthy(port)
+        kept.enter_context(started(folder / "head", "--head", "--num-cpus=1", *ports, port=port, inside=hidden))
         for at in range(1, count):
             kept.enter_context(started(folder / f"node{at}", f"--address=127.0.0.1:{port}", "--num-cpus=1", inside=hidden))
         yield port

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import RAY, TOKEN, free_port, lose, started, until_healthy
+from ray_nodes import RAY, TOKEN, answers, free_port, lose, started
 
 import recstudy
 from recstudy.cluster.connection import check_packing
@@ -31,8 +31,7 @@ def head(tmp_path_factory) -> Iterator[int]:
     subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=True)
     ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
     environment = {**TOKEN, "PYTHONPATH": str(folder)}
-    with started(folder / "log", "--head", "--num-cpus=2", *ports, environment=environment):
-        until_healthy(port)
+    with started(folder / "log", "--head", "--num-cpus=2", *ports, port=port, environment=environment):
         yield port
 
 
@@ -44,7 +43,7 @@ def test_a_study_joins_a_cluster_with_its_own_code_and_leaves_it_running(head, s
     shell.run("--address", f"127.0.0.1:{head}", "--only", "latent_steps=1*")
 
     assert len(shell.records()) == 2
-    until_healthy(head)
+    assert answers(head)
 
 
 def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import RAY, TOKEN, free_port, started, until_healthy
+from ray_nodes import RAY, TOKEN, free_port, started
 from shell import TINY
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(2400)]
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,7 @@ def dashboard(tmp_path_factory) -> Iterator[str]:
     port, door = free_port(), free_port()
     subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=True)
     ports = f"--port={port}", f"--dashboard-port={door}", f"--ray-client-server-port={free_port()}"
-    with started(tmp_path_factory.mktemp("head") / "log", "--head", "--num-cpus=2", *ports):
-        until_healthy(port)
+    with started(tmp_path_factory.mktemp("head") / "log", "--head", "--num-cpus=2", *ports, port=port):
         yield f"http://127.0.0.1:{door}"
 
 
