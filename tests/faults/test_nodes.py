@@ -98,7 +98,7 @@ def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, 
         assert [epoch for epoch, *_ in curve(shell.results / "runs" / run)] == list(range(EPOCHS))
         were = hosts(attempts)
         assert were == ["second", "head"] if run in moving else were in (["head"], ["second"], ["second", "head"])
-        assert sum("drained" in attempt for attempt in attempts) == (len(were) - 1 if fault == "drained" else 0)
+        assert sum(attempt["drained"] for attempt in attempts) == (len(were) - 1 if fault == "drained" else 0)
         assert results[run]["attempts"] == (1 if fault == "drained" else len(were))
 
 
