@@ -1,5 +1,6 @@
 import errno
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -239,3 +240,11 @@ def test_a_folder_is_there_whole_or_as_it_was(tmp_path):
 def append_line_below(path: Path, line: dict) -> None:
     path.parent.mkdir(parents=True)
     append_line(path, line)
+
+
+def test_a_folder_in_a_logs_place_is_named(tmp_path):
+    """By its path: runs that fail alike are told by their messages."""
+    (tmp_path / "log").mkdir()
+
+    with pytest.raises(IsADirectoryError, match=re.escape(f"'{tmp_path / 'log'}'")):
+        Log(tmp_path / "log").read()

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import warning_lines
-from recstudy.errors import ConfigError, RecstudyError
+from recstudy.errors import ConfigError, RecstudyError, StorageError
 from recstudy.report import Part
 
 if TYPE_CHECKING:
@@ -66,11 +66,20 @@ class Shown(ABC):
 def section(
     records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], columns: int = 2
 ) -> tuple[str, str]:
-    """Title and HTML of one part, its files written. Where it cannot be made it says why, and the other parts are drawn."""
+    """Title and HTML of one part, its files written. Where it cannot be made it says why, and the other parts are drawn.
+
+    Raises:
+        StorageError: the report's folder cannot be written, which is no part's own fault.
+    """
     try:
         shown = part.shown(records)
-        links = shown.write(folder, file, export, columns)
-        return heading(part), shown.html + links
+        content = shown.html
+    except Exception as error:
+        return heading(part), warning_lines([problem(part, error)])
+    try:
+        return heading(part), content + shown.write(folder, file, export, columns)
+    except StorageError:
+        raise
     except Exception as error:
         return heading(part), warning_lines([problem(part, error)])
 

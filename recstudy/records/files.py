@@ -115,11 +115,14 @@ class Log:
     def whole(self) -> list[bytes]:
         """The same lines as they stand there, whatever that is."""
         try:
-            with open(os.open(self.path, os.O_RDONLY | (0 if self.follow else os.O_NOFOLLOW)), "rb") as file:
+            with open(self.path, "rb", opener=self._opened) as file:
                 return self._whole(file, os.fstat(file.fileno()))
         except FileNotFoundError:
             self.begun, self.changed = False, 0.0
             return []
+
+    def _opened(self, path: str, flags: int) -> int:
+        return os.open(path, flags | (0 if self.follow else os.O_NOFOLLOW))
 
     def _whole(self, file: IO[bytes], found: os.stat_result) -> list[bytes]:
         self.changed, self.begun = found.st_mtime, found.st_ino != self._file or found.st_size < self.offset

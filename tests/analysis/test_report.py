@@ -23,7 +23,7 @@ from rich.console import Console
 
 from recstudy.analysis import Alignment, Arithmetic, Captions, Curve, LossTrace, Mistakes, Table
 from recstudy.analysis.report import file_names, show_report, show_status, studies_at, write_report
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import named
 from recstudy.records import write_json
 from recstudy.report import PARTS, FigurePart, dump_report
@@ -122,6 +122,18 @@ def test_a_part_that_cannot_be_made_says_so_in_its_place(tmp_path, caplog):
     assert "the report names &#x27;batch_sise&#x27;" in page
     assert "batch_sise" in caplog.text
     assert "93.1 ±0.2 (n=3)" in page
+
+
+def test_a_report_that_cannot_be_written_is_one_error_and_no_parts_own(tmp_path, caplog):
+    results = write_study(tmp_path / "r")
+    folder = results.study("made_up", "paper") / "report"
+    folder.mkdir()
+    (folder / "tables").write_text("in the folder's place")
+
+    with pytest.raises(StorageError, match=r"cannot write .*tables"):
+        write_report(results, "made_up", "paper")
+
+    assert caplog.messages == []
 
 
 def test_files_of_an_older_report_are_removed(tmp_path):
