@@ -75,7 +75,7 @@ def test_13_a_sweep_whose_first_runs_all_fail_alike_stops(shell):
         (shell.results / "runs" / run_id / "losses.jsonl").mkdir(parents=True)
     (shell.results / "recstudy.json").write_text('{"format": 1}')
 
-    output = shell.run("--set", "place.cpus_per_run=2", code=1)  # one run at a time, on two cores
+    output = shell.run("--set", "place.cpus_per_run=2", code=8)  # one run at a time, on two cores
 
     failures = shell.records("failure.json")
     assert len(failures) < len(ids)
