@@ -16,7 +16,7 @@ from recstudy.report.names import plural
 from recstudy.terminal import duration
 
 LINES = 12  # runs in the figure of those under way
-TODO = ("not run", "unfinished", "failed")  # what the study's command runs
+LEFT = ("not run", "unfinished", "failed")  # what the study's command runs
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def progress(watch: Watch, planned: Planned) -> Progress:
             seconds.setdefault(planned.named[run_id][0], []).append(paid)
     counts = Counter(found.status for found in outcomes.values())
     stopped = counts["stopped"] if planned.plan.search is not None else 0
-    todo = sum(found.status in TODO for found in outcomes.values())
+    todo = sum(found.status in LEFT for found in outcomes.values())
     return Progress(
         planned=len(outcomes) - stopped,
         counts=counts,
@@ -131,7 +131,7 @@ def _left(planned: Planned, outcomes: dict[str, Outcome], running: list[Under], 
     """Work that is left: a run takes as long as others of its variant, or as the study's runs on average."""
     known = [value for values in seconds.values() for value in values]
     known = known or [run.spent + run.left for run in running if run.done]
-    todo = [run_id for run_id, found in outcomes.items() if found.status in TODO]
+    todo = [run_id for run_id, found in outcomes.items() if found.status in LEFT]
     if not todo:
         return 0.0
     if not known:

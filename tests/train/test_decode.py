@@ -124,7 +124,7 @@ class Table(Captioner):
         return (tokens,)
 
     def forward(self, images, carry):
-        raise NotImplementedError
+        raise AssertionError("decoding asks for the next token alone")
 
     def next(self, images, tokens, steps, cache=None):
         return self.logits[tokens[:, -1]], (tokens,)
