@@ -263,3 +263,28 @@ def test_a_damaged_lease_is_somebodys_until_patience_ends(machine):
     with leased(mirror, mirror.root, "me", told.append, patience=0.3):
         assert standing(mirror) == ["me", "over"]
     assert told == ["a process that left no name"]
+
+
+class Early(Mirror):
+    """Sees every claim once before its content, as a file system shows a file that is being written."""
+
+    def read(self, key: str) -> bytes | None:
+        looked, self.looked = getattr(self, "looked", set()), {key} | getattr(self, "looked", set())
+        return super().read(key) if "/lease" not in key or key in looked else b""
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_who_writes_its_claim_just_now_is_called_by_its_name(machine, wait, monkeypatch):
+    monkeypatch.setattr(leases, "BEAT_S", 60.0)  # no claim of this test is without a name for as long
+    holder, other, told = machine("a"), machine("b", Early), []
+    released = threading.Timer(2.0, lambda: holding.__exit__(None, None, None))
+    holding = leased(holder, holder.root, "process 7 on moon")
+    holding.__enter__()
+    released.start()
+    if wait:
+        with leased(other, other.root, "b", told.append):
+            assert told == ["process 7 on moon"]
+    else:
+        with pytest.raises(Held, match="in use by process 7 on moon"), leased(other, other.root, "b", wait=False):
+            pass
+    released.join()

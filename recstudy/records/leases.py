@@ -108,11 +108,11 @@ class _Lease:
                 continue  # look again, now that it is written
             if self.token and (self.token not in claims or not wait or min(others) < self.token):
                 self.lower()
-            holders = [name for token in sorted(others) if (name := self._watched(token, seen, patience))]
-            if holders and not wait:
-                raise Held(f"{self.place} is in use by {holders[0]}. Wait for it or stop it.")
-            if holders and on_wait is not None:
-                on_wait(holders[0])
+            holder = next((name for token in sorted(others) if (name := self._watched(token, seen, patience))), "")
+            if holder and not wait:
+                raise Held(f"{self.place} is in use by {holder}. Wait for it or stop it.")
+            if holder and on_wait is not None:
+                on_wait(holder)
                 on_wait = None
             if self.token and time.monotonic() - self.written > BEAT_S:
                 self._write()
@@ -150,7 +150,10 @@ class _Lease:
         return _claims({info.base_name: 0.0 for info in self.mirror.listed(self.place)}) - {self.dead}
 
     def _watched(self, token: str, seen: dict[str, tuple[bytes, float]], patience: float) -> str:
-        """Who made a claim, empty where it has gone; one that has been silent for too long is over from now on."""
+        """Who made a claim, empty where it has gone or is being written; one that was silent for too long is over from now on.
+
+        A file system shows a file before its content: a claim without a name is one only after a beat.
+        """
         content, now = self.mirror.read(self._key(token)), time.monotonic()
         if content is None:
             return ""
@@ -162,7 +165,7 @@ class _Lease:
         try:
             return str(json.loads(content)["holder"])
         except (ValueError, TypeError, KeyError):
-            return "a process that left no name"
+            return "a process that left no name" if now - seen[token][1] > BEAT_S else ""
 
     def _write(self) -> None:
         self.beats, self.written = self.beats + 1, time.monotonic()
