@@ -1,12 +1,17 @@
-"""The two Java programs of the COCO caption evaluation, in pycocoevalcap's jars: each runs for one call and is gone after it."""
+"""The two Java programs of the COCO caption evaluation, in pycocoevalcap's jars.
 
+The tokenizer runs for one call. METEOR reads its tables for a quarter of a minute before it scores the first caption, so its
+process stays for the next call, until `IDLE_S` pass without one; it ends with ours, whose end closes its input.
+"""
+
+import atexit
 import re
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +26,7 @@ FLAGS = ("-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")  # METEOR takes 0.6 GB, wi
 ENDS = re.compile(r"\|{3}|[\r\n]")  # of a field and of a line in METEOR's protocol
 STATISTICS = 23  # numbers in METEOR's answer for one caption
 LIMIT_S = 600.0  # 10,000 captions take METEOR half a minute; what takes longer than this hangs
+IDLE_S = 60.0  # between two epochs' captions, and two runs' of a worker, of a small study
 
 
 def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
@@ -46,7 +52,7 @@ def meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> fl
     Raises:
         NotAvailable: no Java, or the jar is missing, damaged or hangs.
     """
-    with _Java("-Xmx2G", "-jar", _jar(METEOR_JAR), "-", "-", "-stdio", "-l", "en", "-norm") as java:
+    with METEOR.answering() as java:
         pairs = zip(hypotheses, references, strict=True)
         statistics = [java.ask(_fields("SCORE", *own, hypothesis)) for hypothesis, own in pairs]
         if any(len(answer.split()) != STATISTICS for answer in statistics):
@@ -67,7 +73,7 @@ def _jar(name: str) -> str:
 
 
 class _Java:
-    """A Java process, killed at the end of the block whatever happens in it, or after `LIMIT_S`."""
+    """A Java process, killed at the end of the block whatever happens in it; what takes longer than `LIMIT_S` is killed too."""
 
     def __init__(self, *arguments: str) -> None:
         program = shutil.which("java")
@@ -80,22 +86,35 @@ class _Java:
         except OSError as error:
             self.complaints.close()
             raise NotAvailable(f"Java does not start: {error}") from error
-        self.timer = threading.Timer(LIMIT_S, self.process.kill)
-        self.timer.daemon = True
+        self.late = False
 
     def __enter__(self) -> "_Java":
-        self.timer.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.timer.cancel()
         self.process.kill()
         self.process.communicate()
         self.complaints.close()
 
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """A block in which it answers, or is killed after `LIMIT_S`."""
+        timer = threading.Timer(LIMIT_S, self._stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _stop(self) -> None:
+        self.late = True
+        self.process.kill()
+
     def ask_all(self, lines: Sequence[str]) -> list[str]:
         """Every line of the answer to these lines, after which there is no other."""
-        answer, _ = self.process.communicate("".join(f"{line}\n" for line in lines).encode(errors="replace"))
+        with self.limited():
+            answer, _ = self.process.communicate("".join(f"{line}\n" for line in lines).encode(errors="replace"))
         return answer.decode(errors="replace").split("\n")[:-1]
 
     def ask(self, line: str | None = None) -> str:
@@ -114,9 +133,53 @@ class _Java:
 
     def complaint(self) -> str:
         """What the process wrote to its standard error, in a line."""
-        if self.timer.finished.is_set():
+        if self.late:
             return f"stopped after {LIMIT_S:g} s"
         self.process.wait()
         self.complaints.seek(0)
         lines = self.complaints.read().decode(errors="replace").splitlines()
         return next((line.strip() for line in lines if line.strip() and "WARNING" not in line), "it gives no reason")
+
+
+class Meteor:
+    """METEOR's process, in which one call at a time asks."""
+
+    def __init__(self) -> None:
+        self.java: _Java | None = None
+        self.lock, self.idle = threading.Lock(), threading.Timer(0, self.stop)
+
+    @contextmanager
+    def answering(self) -> Iterator[_Java]:
+        """The process that is there, or a new one; an error in the block ends it, because it may owe an answer.
+
+        Raises:
+            NotAvailable: no Java, or METEOR's jar is missing.
+        """
+        with self.lock:
+            self.idle.cancel()
+            if self.java is not None and self.java.process.poll() is not None:  # killed meanwhile, as for memory
+                self._end()
+            if self.java is None:
+                self.java = _Java("-Xmx2G", "-jar", _jar(METEOR_JAR), "-", "-", "-stdio", "-l", "en", "-norm")
+            try:
+                with self.java.limited():
+                    yield self.java
+            except BaseException:
+                self._end()
+                raise
+            self.idle = threading.Timer(IDLE_S, self.stop)
+            self.idle.daemon = True
+            self.idle.start()
+
+    def stop(self) -> None:
+        with self.lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self.java is not None:
+            with self.java:
+                self.java = None
+
+
+METEOR = Meteor()
+atexit.register(METEOR.stop)

@@ -3,6 +3,8 @@ import math
 import os
 import random
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -37,7 +39,15 @@ def caption_scores(written, references):
 
 
 @pytest.fixture
-def no_java(monkeypatch, tmp_path):
+def no_meteor():
+    """Nor one that an earlier test has left running."""
+    java.METEOR.stop()
+    yield
+    java.METEOR.stop()
+
+
+@pytest.fixture
+def no_java(monkeypatch, tmp_path, no_meteor):
     """The folder that the PATH names alone, empty."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -65,6 +75,11 @@ def java_children() -> list[str]:
     return found
 
 
+def meteors() -> list[str]:
+    """METEOR's process, which stays for a while."""
+    return [str(java.METEOR.java.process.pid)] if java.METEOR.java else []
+
+
 @needs_java
 def test_the_thousand_captions_of_the_coco_demo_give_the_published_scores(fixtures):
     references, candidates, expected = (
@@ -80,7 +95,21 @@ def test_the_thousand_captions_of_the_coco_demo_give_the_published_scores(fixtur
     assert ours.pop("avg_bleu") == 0.363  # the mean of the four, which the demo does not print
     assert ours == {name.lower(): value for name, value in published.items() if name != "SPICE"}
     assert (scores.unavailable, cut(written, told).tokenizer, cut(written, told).notes) == ({}, STANFORD, ())
-    assert java_children() == []
+    assert java_children() == meteors()
+
+
+@needs_java
+def test_meteor_by_hand():
+    """Words that carry meaning weigh 0.75, the others 0.25: P = (0.75 + 3/4)/(2 x 0.75 + 3/4), 4 matches in 2 chunks.
+
+    The second caption says nothing, so its reference's word is missed; what would end a field or a line does not.
+    """
+    value = meteor(["this is ||| a good\r\ntest", ""], [["this is a ||| test", "this is\nalso a test"], ["dog"]])
+
+    precision = recall = 1.5 / 2.25
+    f_mean = precision * recall / (0.85 * precision + 0.15 * recall)
+    assert value == pytest.approx(f_mean * (1 - 0.6 * (2 / 4) ** 0.2))
+    assert java_children() == meteors()
 
 
 @pytest.mark.parametrize("toy", ["nlgeval_two_sentences", "nlgeval_one_sentence"])
@@ -119,20 +148,6 @@ def test_cider_by_hand(no_java):
     values = caption_scores(["x", "z"], [["x y"], ["w"]]).values
 
     assert values["cider"] == pytest.approx(10 / 4 / math.sqrt(2) * math.exp(-1 / (2 * 6**2)) / 2)
-
-
-@needs_java
-def test_meteor_by_hand():
-    """Words that carry meaning weigh 0.75, the others 0.25: P = (0.75 + 3/4)/(2 x 0.75 + 3/4), 4 matches in 2 chunks.
-
-    The second caption says nothing, so its reference's word is missed; what would end a field or a line does not.
-    """
-    value = meteor(["this is ||| a good\r\ntest", ""], [["this is a ||| test", "this is\nalso a test"], ["dog"]])
-
-    precision = recall = 1.5 / 2.25
-    f_mean = precision * recall / (0.85 * precision + 0.15 * recall)
-    assert value == pytest.approx(f_mean * (1 - 0.6 * (2 / 4) ** 0.2))
-    assert java_children() == []
 
 
 def test_without_java_meteor_is_missing_and_the_tokenizer_is_named(no_java):
@@ -180,7 +195,7 @@ def test_ten_thousand_captions_take_less_than_a_minute():
 
     assert time.perf_counter() - started < 60
     assert (scores.unavailable, set(scores.values)) == ({}, set(NAMES))
-    assert java_children() == []
+    assert java_children() == meteors()
 
 
 @needs_java
@@ -216,7 +231,7 @@ def test_the_approximation_by_hand():
 
 @needs_java
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
-def test_a_jar_that_cannot_be_used_is_the_reason(monkeypatch, tmp_path, damage):
+def test_a_jar_that_cannot_be_used_is_the_reason(monkeypatch, tmp_path, no_meteor, damage):
     if damage == "damaged":
         for jar in (java.METEOR_JAR, java.TOKENIZER_JAR):
             (tmp_path / jar).parent.mkdir()
@@ -229,7 +244,7 @@ def test_a_jar_that_cannot_be_used_is_the_reason(monkeypatch, tmp_path, damage):
     assert said[damage] in scores.unavailable["meteor"]
     assert cut(["a b"], [["a b"]]).tokenizer == APPROXIMATION
     assert scores.values["bleu_1"] == pytest.approx(1)
-    assert java_children() == []
+    assert java_children() == meteors()
 
 
 @pytest.mark.parametrize(
@@ -247,8 +262,44 @@ def test_a_java_that_hangs_or_is_none_is_the_reason(monkeypatch, no_java, progra
 
 
 @needs_java
-def test_java_is_gone_after_an_error_of_ours():
-    with pytest.raises(TypeError, match="expected string"):
-        meteor(["a"], [[None]])
+def test_meteor_stays_for_the_next_call_until_none_comes(monkeypatch, no_meteor):
+    monkeypatch.setattr(java, "IDLE_S", 3600)
+    first = [meteor(["a b"], [["a c"]]), meteor(["c d"], [["c d"]])]
+    (process,) = java_children()
+    again = [meteor(["a b"], [["a c"]]), meteor(["c d"], [["c d"]])]
+    assert (again, java_children()) == (first, [process])
 
+    with pytest.raises(TypeError, match="expected string"):  # an error of ours: it may owe an answer
+        meteor(["a"], [[None]])
     assert java_children() == []
+
+    assert meteor(["a b"], [["a c"]]) == first[0]
+    java.METEOR.java.process.kill()  # as when memory is short
+    java.METEOR.java.process.wait()
+    monkeypatch.setattr(java, "IDLE_S", 0.1)
+    assert meteor(["a b"], [["a c"]]) == first[0]
+    for _ in range(600):
+        if not java_children():
+            break
+        time.sleep(0.1)
+    assert java_children() == []
+
+
+ASK = "import sys, time; from recstudy.metrics import java; java.meteor(['a'], [['a']]); print(java.METEOR.java.process.pid, flush=True); "
+
+
+@needs_java
+@pytest.mark.parametrize("end", ["time.sleep(600)", ""])
+def test_meteor_ends_with_the_process_that_asked_it(end):
+    """Killed, or at its own end, without a word on the standard error."""
+    process = subprocess.Popen([sys.executable, "-W", "error", "-c", ASK + end], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    meteor_process = Path("/proc") / process.stdout.readline().decode().strip()
+    if end:
+        process.kill()
+    assert process.communicate(timeout=100)[1] == b""
+    assert process.returncode == (-9 if end else 0)
+    for _ in range(600):
+        if not meteor_process.exists():
+            break
+        time.sleep(0.1)
+    assert not meteor_process.exists()
