@@ -170,11 +170,16 @@ PATCHES = HRM_SMALL.model_copy(update={"tokens": "patch", "patch": 8, "head": "m
 @pytest.mark.parametrize(
     ("model", "data"),
     [
-        (HRM_SMALL, None),
-        (PATCHES.model_copy(update={"puzzle_emb": "patient", "identifiers": 794}), XRAYS),
-        (PATCHES.model_copy(update={"puzzle_emb": "pathology_query", "halves": "carry", "half_loss": "both"}), XRAYS),
+        pytest.param(HRM_SMALL, None, id="pixels", marks=pytest.mark.slow),  # a minute of compiling each
+        pytest.param(
+            PATCHES.model_copy(update={"puzzle_emb": "patient", "identifiers": 794}), XRAYS, id="patient", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            PATCHES.model_copy(update={"puzzle_emb": "pathology_query", "halves": "carry", "half_loss": "both"}),
+            XRAYS,
+            id="queries in halves",
+        ),
     ],
-    ids=["pixels", "patient", "queries in halves"],
 )
 def test_compiling_leaves_the_slots_as_they_are(model, data, tmp_path):
     """The same steps with the network compiled: same samples in work, same losses."""
