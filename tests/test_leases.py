@@ -265,6 +265,25 @@ def test_a_damaged_lease_is_somebodys_until_patience_ends(machine):
     assert told == ["a process that left no name"]
 
 
+def test_patience_with_a_dead_claim_runs_out_beside_one_that_lives(machine):
+    holder, waiter = machine("a"), machine("b")
+
+    def wait() -> None:
+        with leased(waiter, waiter.root, "b", patience=1):
+            pass
+
+    with leased(holder, holder.root, "a"):
+        holder.write(f"{holder.base}/lease-z", b'{"holder": "dead"}')
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        ends = time.monotonic() + 30
+        while "over" not in standing(holder) and time.monotonic() < ends:
+            time.sleep(0.05)
+        assert "over" in standing(holder)
+        assert "a" in standing(holder)
+    waiting.join()
+
+
 class Early(Mirror):
     """Sees every claim once before its content, as a file system shows a file that is being written."""
 

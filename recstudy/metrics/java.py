@@ -11,9 +11,8 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 
 import pycocoevalcap
 
@@ -39,7 +38,7 @@ def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
     """
     lines = [" ".join(caption.split()) for caption in captions]
     program = "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"
-    with _Java("-cp", _jar(TOKENIZER_JAR), *program) as java:
+    with closing(_Java("-cp", _jar(TOKENIZER_JAR), *program)) as java:
         answers = java.ask_all(lines)
         if len(answers) != len(lines):
             raise NotAvailable(f"the PTB tokenizer gave {len(answers)} lines for {len(lines)}: {java.complaint()}")
@@ -73,7 +72,7 @@ def _jar(name: str) -> str:
 
 
 class _Java:
-    """A Java process, killed at the end of the block whatever happens in it; what takes longer than `LIMIT_S` is killed too."""
+    """A Java process, which ends with `close`, or after `LIMIT_S` of one answer."""
 
     def __init__(self, *arguments: str) -> None:
         program = shutil.which("java")
@@ -88,10 +87,7 @@ class _Java:
             raise NotAvailable(f"Java does not start: {error}") from error
         self.late = False
 
-    def __enter__(self) -> "_Java":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         self.process.kill()
         self.process.communicate()
         self.complaints.close()
@@ -177,8 +173,8 @@ class Meteor:
 
     def _end(self) -> None:
         if self.java is not None:
-            with self.java:
-                self.java = None
+            self.java.close()
+            self.java = None
 
 
 METEOR = Meteor()

@@ -108,11 +108,13 @@ class _Lease:
                 continue  # look again, now that it is written
             if self.token and (self.token not in claims or not wait or min(others) < self.token):
                 self.lower()
-            holder = next((name for token in sorted(others) if (name := self._watched(token, seen, patience))), "")
-            if holder and not wait:
-                raise Held(f"{self.place} is in use by {holder}. Wait for it or stop it.")
-            if holder and on_wait is not None:
-                on_wait(holder)
+            holders = [
+                name for token in sorted(others) if (name := self._watched(token, seen, patience))
+            ]  # the patience with each
+            if holders and not wait:
+                raise Held(f"{self.place} is in use by {holders[0]}. Wait for it or stop it.")
+            if holders and on_wait is not None:
+                on_wait(holders[0])
                 on_wait = None
             if self.token and time.monotonic() - self.written > BEAT_S:
                 self._write()
