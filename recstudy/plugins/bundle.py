@@ -14,8 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from recstudy.definitions import PLACE, imported, sha
 from recstudy.errors import ConfigError
-from recstudy.source import INSTALLED, PLACE, imported, paths, sha
+from recstudy.source import INSTALLED, paths
 
 
 @dataclass(frozen=True)
