@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import RAY, TOKEN, answers, free_port, lose, started
+from ray_nodes import RAY, TOKEN, answers, free_port, lose, namespace, started
 
 import recstudy
 from recstudy.cluster.connection import check_packing
@@ -70,14 +70,6 @@ def test_a_copy_of_our_code_that_hides_it_on_a_node_is_refused(head, shell):
     assert line.endswith(
         f" runs other code of recstudy than this process: {copy}. Update that copy, or start the study in another folder."
     )
-
-
-def namespace(kind: str) -> list[str]:
-    """The command that runs another in a namespace of its own, or a skipped test."""
-    command = ["unshare", kind]
-    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
-        pytest.skip(f"this machine lets us make no namespace (unshare {kind})")
-    return command
 
 
 @pytest.mark.slow

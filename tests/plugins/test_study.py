@@ -11,9 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from ray_nodes import free_port, started
+from ray_nodes import free_port, namespace, started
 from shell import Shell
-from test_cluster import namespace
 
 pytestmark = pytest.mark.timeout(900)
 

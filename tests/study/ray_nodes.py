@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,6 +10,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import pytest
 
 RAY = str(Path(sys.executable).with_name("ray"))
 ANY_PORTS = ("--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0")
@@ -28,6 +31,14 @@ def answers(port: int, within: float = 200) -> bool:
         if time.monotonic() > deadline:
             return False
     return True
+
+
+def namespace(kind: str) -> list[str]:
+    """The command that runs another in a namespace of its own, or a skipped test."""
+    command = ["unshare", kind]
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip(f"this machine lets us make no namespace (unshare {kind})")
+    return command
 
 
 @contextlib.contextmanager
