@@ -1,7 +1,6 @@
 """Faults 3, 4 and 6: a node that dies, one that is wanted back, and the head node lost with all that ran there."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ray_nodes import TOKEN, free_port, lose, started
+from ray_nodes import TOKEN, free_port, lose, namespace, started
 from shell import Shell, processes, until
 from twice import curve
 
@@ -37,9 +36,7 @@ def head(log: Path, port: int, cpus: int) -> Iterator[subprocess.Popen[bytes]]:
 @contextmanager
 def second(log: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A node with two cores and a host name of its own."""
-    command = ["unshare", "--uts", "sh", "-c", 'hostname second && exec "$@"', "sh"]
-    if not shutil.which("unshare") or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets us make no host name of our own (unshare --uts)")
+    command = [*namespace("--uts"), "sh", "-c", 'hostname second && exec "$@"', "sh"]
     environment = {**TOKEN, **IMPATIENT}
     with started(log, f"--address=127.0.0.1:{port}", "--num-cpus=2", inside=command, environment=environment) as node:
         yield node
