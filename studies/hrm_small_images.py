@@ -89,7 +89,15 @@ study = Study(
             }
         ),
         "paper": [
-            *grid({"data": {"MNIST": {"data": Mnist(), **MNIST}}, "model": {"HRM": {"model": MNIST_HRM, **TWO_SEGMENTS}}}),
+            *grid(
+                {
+                    "data": {"MNIST": {"data": Mnist(), **MNIST}},
+                    "model": {
+                        "HRM": {"model": MNIST_HRM, **TWO_SEGMENTS},
+                        "CNN two-stage": {"model": CNN(), "train.evaluation_steps": 1},
+                    },
+                }
+            ),
             *grid(
                 {
                     "data": {"CIFAR-10": Cifar10(), "CIFAR-100": Cifar100()},
@@ -101,7 +109,7 @@ study = Study(
             ),
         ],
     },
-    seeds={"quick": 3, "standard": 1, "paper": 2},
+    seeds={"quick": 3, "standard": 1, "paper": 3},
     report={
         "quick": [ACCURACIES, BY_DEPTH, *PICTURES],
         "standard": [ACCURACIES, BY_DEPTH, *PICTURES],

@@ -18,7 +18,7 @@ from recstudy.report import Captions, LearningCurves, Pareto, Table
 
 TRAIN = TrainConfig(
     epochs=100, batch_size=16, optimizer="adamw", amsgrad=True, learning_rate=1e-4, backbone_learning_rate=5e-5, schedule="step",
-    weight_decay=5e-5, patience=50, ema_decay=0.0,
+    caption_mean="batch", weight_decay=5e-5, patience=50, ema_decay=0.0,
 )  # fmt: skip
 QUICK = TRAIN.model_copy(update={"epochs": 6, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0})
 SET = {"tokenizer": "word", "clean": "report"}

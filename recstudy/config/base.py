@@ -19,6 +19,11 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
+    @property
+    def revised(self) -> int:
+        """`revision` of what these values compute, where only some of them compute something else than before."""
+        return self.revision
+
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 

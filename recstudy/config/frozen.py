@@ -85,7 +85,15 @@ FIELDS: dict[str, str] = {
 
 YOUNGER: dict[str, dict[str, Any]] = {
     "Augment": {"more": []},
-    "TrainConfig": {"amsgrad": False, "backbone_learning_rate": None, "loss_options": {}, "optimizer_options": {}, "score": None},
+    "TrainConfig": {
+        "amsgrad": False,
+        "backbone_learning_rate": None,
+        "loss_options": {},
+        "optimizer_options": {},
+        "score": None,
+        "caption_mean": "caption",
+        "decayed": "all",
+    },
 }
 
 RENAMED: dict[str, dict[str, str]] = {}  # part -> a field's name now -> the name that it had

@@ -53,7 +53,7 @@ def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _revised(config: Config) -> dict[str, Any]:
     """What tells a part that computes something else than it did, and the registered functions that it names."""
-    revised: dict[str, Any] = {"revision": config.revision} if config.revision > 1 else {}
+    revised: dict[str, Any] = {"revision": config.revised} if config.revised > 1 else {}
     if isinstance(config, TrainConfig | Augment):
         counts = {name: getattr(function, "revision", 1) for name, function in _functions(config)}
         if any(count > 1 for count in counts.values()):

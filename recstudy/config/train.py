@@ -76,6 +76,11 @@ class TrainConfig(Config):
     loss: Annotated[str, OneOf(LOSSES)] = Field(
         "softmax", description="of one label an image or token: the cross-entropy of these probabilities, or a registered one"
     )
+    caption_mean: Literal["caption", "batch"] = Field(
+        "caption",
+        description="over which tokens a caption's loss is a mean before that over the batch: its own (HRM), or all of the "
+        "batch's, so that a long caption counts more (003)",
+    )
     loss_options: Options = Field(Options(), description="what a registered loss lets be set")
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         "adamw", description="AdamW, or Adam whose step is an arctangent, without an epsilon (HRM, TRM); or a registered one"
@@ -92,11 +97,16 @@ class TrainConfig(Config):
     )
     schedule: Literal["epoch", "update", "batch", "step"] = Field(
         "epoch",
-        description="what the cosine counts: epochs (002); optimiser updates; or updates against a length in batches, so that "
-        "several updates a batch run it through early (004 as its author ran it, contradiction 004-3). In place of the cosine, "
-        "step: a tenth of the rate from the middle epoch on (003)",
+        description="what the cosine counts: epochs (002); optimiser updates, from 1 (HRM, TRM); or updates against a length in "
+        "batches, all of it after the warm-up, so that several updates a batch run it through early (004 as its author ran it, "
+        "004-3). In place of the cosine, step: a tenth of the rate from the middle epoch on (003)",
     )
-    weight_decay: Annotated[float, Tunable(1e-3, 1.0, log=True)] = Field(0.05, ge=0, description="on every parameter")
+    weight_decay: Annotated[float, Tunable(1e-3, 1.0, log=True)] = Field(0.05, ge=0)
+    decayed: Literal["all", "matrices"] = Field(
+        "all",
+        description="what weight decay shrinks: every weight (002, HRM), or those of two and more dimensions and no gains, "
+        "biases and scales (FuseLIP)",
+    )
     puzzle_learning_rate: float = Field(1e-2, gt=0, description="of the puzzle embeddings, which SignSGD trains row by row")
     puzzle_weight_decay: float = Field(0.1, ge=0, description="on the puzzle embeddings of the batch")
     beta1: float = Field(0.9, ge=0, lt=1)
@@ -118,6 +128,12 @@ class TrainConfig(Config):
     )
     patience: int = Field(0, ge=0, description="stop after so many epochs without a better selection score; 0 never does")
     augment: Augment = Augment()
+
+    @property
+    def revised(self) -> int:
+        """One more for schedules that counted otherwise, and for samples of one step, which trained HRM's `proceed` as well."""
+        counted = self.schedule == "update" or (self.schedule == "batch" and self.warmup > 0)
+        return self.revision + (counted or (self.halting == "sample" and self.supervision_steps == 1))
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:

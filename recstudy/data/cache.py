@@ -170,7 +170,7 @@ def _digest(reader: Reader, folder: Path) -> str:
     fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
     stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
     place = [str(folder.resolve()), stats] if files else []
-    decides = [FORMAT, config.name, config.revision, fields, place, program, _code(reader)]
+    decides = [FORMAT, config.name, config.revised, fields, place, program, _code(reader)]
     return digest(decides, 16)
 
 

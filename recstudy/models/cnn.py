@@ -12,6 +12,7 @@ class CNN(ModelConfig):
     """Two stages of two convolutions each (261,824 parameters on CIFAR-10)."""
 
     network: ClassVar[str] = "recstudy.models.networks.cnn:CNNNetwork"
+    revision: ClassVar[int] = 2  # LeCun-normal initial weights; torch's before
 
     family: Literal["cnn"] = "cnn"
     width: int = Field(64, ge=1, description="channels of the first stage; the second has twice as many")

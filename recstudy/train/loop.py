@@ -201,7 +201,7 @@ class Training:
             output, carry = self._forward(slots.batch.images, slots.carry)
         carry, steps = detached(carry), slots.steps + 1
         done, target = halted(output, steps, config, self.config.model.unseen_steps), None
-        if output.proceed is not None:
+        if output.proceed is not None and config.supervision_steps > 1:  # with one step there is nothing to proceed to
             with autocast(self.device, config), torch.no_grad():
                 following, _ = self._forward(slots.batch.images, carry)
             target = proceed_target(following, steps, config.supervision_steps)

@@ -4,6 +4,7 @@
     CE of one label an image:  -sum_k target_k log p_k                                             (2)
     CE of several:             mean over the known labels of BCE(logit_k, label_k)                 (3)
     CE of a caption:           mean over its tokens of (2), each by the tokens before it           (5)
+    with caption_mean `batch`: (5) times its tokens, over the mean number of tokens of a caption   (6)
 
 p is softmax(logits), or stablemax: p_k = s(l_k) / sum s(l), s(l) = l + 1 for l >= 0, else 1 / (1 - l), in float64 (4).
 A sample is right when its arg max is its label or, of several labels, when every known one is on its side of 0. A caption
@@ -23,6 +24,7 @@ from recstudy.config import LOSSES, PAD, UNKNOWN, TrainConfig
 from recstudy.data.batches import Batch
 from recstudy.errors import ConfigError
 from recstudy.models.networks.contract import Output
+from recstudy.train.parallel import total
 
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 
@@ -36,6 +38,8 @@ def step_loss(
     logits = output.logits.float()
     targets = batch.labels if batch.targets is None else F.pad(batch.targets, (0, logits.shape[-1] - batch.targets.shape[-1]))
     loss = answer_loss(logits, targets, loss_of(config), config.label_smoothing)
+    if logits.dim() == 3 and config.caption_mean == "batch":
+        loss = loss * _weights(targets, batch.total)
     if output.halt is None or config.halt_weight == 0:
         return loss
     correct = right(logits.detach(), _halting_label(batch, config), exact).float()
@@ -112,6 +116,12 @@ def _tokens(logits: Tensor, tokens: Tensor, loss: Loss, smoothing: float) -> Ten
     there = following != PAD
     each = loss(logits.flatten(0, 1), following.flatten(), smoothing).view_as(following)
     return (each * there).sum(-1) / there.sum(-1).clamp(min=1)
+
+
+def _weights(tokens: Tensor, captions: int) -> Tensor:
+    """Equation (6)'s weight of each of this worker's captions, out of so many of all workers'."""
+    counts = (tokens[:, 1:] != PAD).sum(-1).float()
+    return counts * captions / total(counts.sum())
 
 
 def _several(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:

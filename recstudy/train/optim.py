@@ -2,6 +2,7 @@
 
 lr(e) = lr e / W                                                for e < W, W = round(warmup E)      (1)
       = lr_end + (lr - lr_end) (1 + cos(pi (e - W) / (E - W))) / 2    from there on                  (2)
+        e counts from 0, and with schedule `update` from 1, as HRM and TRM do; with `batch` the cosine is E long, not E - W
       = lr / 10^floor(e / S),  S = floor(E / 2)                         there, with schedule `step`  (6)
 shadow <- d shadow + (1 - d) weights      after each optimiser step; starts at the initial weights   (3)
 
@@ -28,17 +29,18 @@ from recstudy.models.networks.contract import Network, VisionEncoder
 def learning_rate(config: TrainConfig, done: int, length: int) -> float:
     """Equations (1)-(2), or (6), after `done` of `length` epochs or updates; past its length the cosine stays at its end."""
     warmup = round(config.warmup * length)
+    done += config.schedule == "update"
     if done < warmup:
         return config.learning_rate * done / warmup
     if config.schedule == "step":
         return config.learning_rate / 10 ** (done // max(1, length // 2))
-    turn = math.pi * min(1.0, (done - warmup) / (length - warmup))
+    turn = math.pi * min(1.0, (done - warmup) / (length if config.schedule == "batch" else length - warmup))
     end = min(config.final_learning_rate, config.learning_rate)
     return end + (config.learning_rate - end) * (1 + math.cos(turn)) / 2
 
 
 def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """One for the weights, with weight decay on all of them (002), and one for the puzzle embeddings where there are any.
+    """One for the weights, and one for the puzzle embeddings where there are any.
 
     Vision encoders are a group of their own where they have a rate of their own. Every group keeps its own peak rate as
     `peak`, which the one schedule scales.
@@ -54,7 +56,7 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
 
 
 def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> list[dict[str, Any]]:
-    """All weights but the `tables`, by learning rate; the one that the schedule is told of comes first."""
+    """All weights but the `tables`, by learning rate and decay; the rate that the schedule is told of comes first."""
     rate = config.backbone_learning_rate
     encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)] if rate is not None else []
     seeing = {id(weight) for encoder in encoders for weight in encoder.parameters()}
@@ -62,7 +64,14 @@ def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> li
     groups: list[dict[str, Any]] = [{"params": [weight for weight in dense if id(weight) not in seeing]}]
     if seeing:
         groups.append({"params": [weight for weight in dense if id(weight) in seeing], "lr": rate})
-    return groups
+    return groups if config.decayed == "all" else [part for group in groups for part in _by_decay(group)]
+
+
+def _by_decay(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """Matrices, which decay, apart from gains, biases and scales, which do not."""
+    flat = [weight for weight in group["params"] if weight.dim() < 2]
+    whole = {**group, "params": [weight for weight in group["params"] if weight.dim() >= 2]}
+    return [part for part in (whole, {**group, "params": flat, "weight_decay": 0.0}) if part["params"]]
 
 
 def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:

@@ -8,6 +8,7 @@ from recstudy.config import RunConfig
 from recstudy.data import Cifar10, Cifar100, Mnist
 from recstudy.models import CNN, HRMImage
 from recstudy.models.cost import cost
+from recstudy.models.networks.cnn import CNNNetwork
 from recstudy.models.networks.hrm_image import HRMImageNetwork
 from recstudy.models.networks.layers import GEGLU, Rotary, truncated_normal
 from recstudy.models.networks.recursion import hierarchy
@@ -136,6 +137,15 @@ def test_truncated_normal_keeps_its_deviation():
 
     assert drawn.std().item() == pytest.approx(0.5, rel=0.01)
     assert drawn.abs().max().item() <= 2 * 0.5 / 0.8796
+
+
+def test_the_cnn_starts_lecun_normal():
+    """Flax's default: deviation fan_in^-1/2, which is 128^-1/2 = 0.0884 of the head, and (9 x 64)^-1/2 of a convolution."""
+    torch.manual_seed(0)
+    network = CNNNetwork(CNN(), (3, 32, 32), 100)
+
+    assert network.classify.weight.std().item() == pytest.approx(128**-0.5, rel=0.03)
+    assert network.stages[0][3].weight.std().item() == pytest.approx((9 * 64) ** -0.5, rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,19 @@ def test_halting_by_sample_trains_and_counts_what_it_used(model, tmp_path):
     assert run.state.updates == 10
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_single_step_trains_no_proceed(steps, tmp_path):
+    """With one step there is nothing to proceed to: HRM's code has that loss only where there may be two."""
+    run = training(HRM_SMALL, tmp_path, supervision_steps=steps, evaluation_steps=1, epochs=1, weight_decay=0.0)
+    head = run.state.network.get_submodule("q_head")
+    halt, proceed = head.bias.detach().clone()
+
+    list(run.epochs())
+
+    assert head.bias[0] != halt
+    assert (head.bias[1] == proceed) == (steps == 1)
+
+
 def test_a_resumed_run_has_its_samples_in_work(tmp_path):
     from recstudy.train.state import load_checkpoint, save_checkpoint
 

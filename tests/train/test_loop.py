@@ -245,8 +245,8 @@ def test_a_schedule_by_update_changes_within_an_epoch():
     list(run.epochs())
 
     assert len(rates) == 3 * 4 * 2
-    assert rates[:3] == [0, 3e-4 / 12, 3e-4 * 2 / 12]
-    assert rates[12] == 3e-4
+    assert rates[:3] == pytest.approx([3e-4 / 12, 3e-4 * 2 / 12, 3e-4 * 3 / 12])
+    assert rates[11] == 3e-4
 
 
 def test_a_schedule_counted_in_batches_is_over_half_way_through():

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from recstudy.config import TrainConfig
+from recstudy.config import PAD, TrainConfig
 from recstudy.data.batches import Batch
 from recstudy.models.networks.contract import Output
 from recstudy.train.losses import answer_loss, right, stablemax, step_loss
@@ -117,3 +117,20 @@ def test_the_value_of_going_on_is_half_of_the_halting_loss():
     loss = step_loss(said, batch(0), TrainConfig(halt_weight=0.5), torch.tensor([0.25]))
 
     assert loss.item() == pytest.approx(math.log(4 / 3) + 0.5 * (math.log(4 / 3) + math.log(2)))
+
+
+def test_the_mean_of_a_captions_loss_by_hand():
+    """Logits 0 over 4 tokens, but 20 for the right one of the second caption: losses ln 4 a token, and 0.
+
+    Captions of 3 tokens and 1: each its own mean gives (ln 4 + 0) / 2, all tokens together 3 ln 4 / 4.
+    """
+    tokens = torch.tensor([[1, 2, 3, 2], [1, 3, PAD, PAD]])
+    logits = torch.zeros(2, 3, 4)
+    logits[1, 0, 3] = 20.0
+    captions = Batch(torch.zeros(2, 1, 1, 1), tokens, None, 2)
+
+    found = {
+        mean: step_loss(Output(logits), captions, TrainConfig(caption_mean=mean)).mean().item() for mean in ("caption", "batch")
+    }
+
+    assert found == {"caption": pytest.approx(math.log(4) / 2), "batch": pytest.approx(3 * math.log(4) / 4)}

@@ -28,6 +28,45 @@ def test_warm_up_of_the_baselines_is_ten_of_three_hundred_epochs():
     assert learning_rate(config, 10, 300) == 3e-4
 
 
+def test_updates_are_counted_from_one():
+    """HRM and TRM: W = 10 of 100 updates; the first has a tenth of the rate, the tenth all of it, the last is at the floor."""
+    config = TrainConfig(schedule="update", warmup=0.1, learning_rate=1e-3, final_learning_rate=1e-4)
+
+    rates = [learning_rate(config, update, 100) for update in range(100)]
+
+    assert rates[0] == pytest.approx(1e-4)
+    assert rates[8:10] == pytest.approx([9e-4, 1e-3])
+    assert rates[54] == pytest.approx((1e-3 + 1e-4) / 2)
+    assert rates[99] == pytest.approx(1e-4)
+
+
+def test_counted_in_batches_the_cosine_is_as_long_as_the_training():
+    """004: W = 10 of 100; the cosine's 100 steps begin at 10, so that update 60 is half way, and 100 ends above the floor."""
+    config = TrainConfig(schedule="batch", warmup=0.1, learning_rate=1e-3, final_learning_rate=2e-4)
+
+    found = [learning_rate(config, update, 100) for update in (0, 10, 60, 100, 110, 150)]
+
+    end = 2e-4 + 8e-4 * (1 + math.cos(0.9 * math.pi)) / 2
+    assert found == pytest.approx([0, 1e-3, 6e-4, end, 2e-4, 2e-4])
+
+
+@pytest.mark.parametrize(("decayed", "gain"), [("all", 0.9), ("matrices", 1.0)])
+def test_what_is_decayed(decayed, gain):
+    """Gradients 0: a step multiplies what decays by 1 - lr w = 0.9."""
+    block = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
+    for weight in block.parameters():
+        nn.init.ones_(weight)
+        weight.grad = torch.zeros_like(weight)
+    (optimizer,) = make_optimizers(block, TrainConfig(learning_rate=0.1, weight_decay=1.0, decayed=decayed))
+
+    optimizer.step()
+
+    matrix, *flat = block.parameters()
+    assert matrix.flatten().tolist() == pytest.approx([0.9] * 4)
+    assert [value for weight in flat for value in weight.tolist()] == pytest.approx([gain] * 6)
+    assert all(group["peak"] == 0.1 for group in optimizer.param_groups)
+
+
 def test_one_epoch_trains_at_the_full_rate():
     assert learning_rate(TrainConfig(epochs=1, warmup=0.03), 0, 1) == 3e-4
 

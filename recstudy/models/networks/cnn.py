@@ -2,8 +2,8 @@
 
     [Conv3x3 - BN - ReLU] x 2 - MaxPool2, twice, with C and 2C channels; global average pool; linear head
 
-Convolutions and the head have no bias; batch norm has momentum 0.1 and eps 1e-5 (torch's defaults, the author's 0.9 in
-Flax's convention). Initial weights: torch's defaults. There is no recursion: the carry is empty.
+Convolutions and the head have no bias, and LeCun-normal initial weights, as Flax's have by default; batch norm has momentum 0.1
+and eps 1e-5 (torch's defaults, the author's 0.9 in Flax's convention). There is no recursion: the carry is empty.
 """
 
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from recstudy.config import Shape
 from recstudy.models.cnn import CNN
 from recstudy.models.networks.contract import Carry, Network, Output
+from recstudy.models.networks.layers import lecun_normal
 
 
 class CNNNetwork(Network):
@@ -21,6 +22,7 @@ class CNNNetwork(Network):
         width = config.width
         self.stages = nn.Sequential(stage(shape[0], width), stage(width, 2 * width))
         self.classify = nn.Linear(2 * width, classes, bias=False)
+        lecun_normal(self)
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
         return ()

@@ -254,9 +254,9 @@ def truncated_normal(tensor: Tensor, std: float) -> Tensor:
 
 
 def lecun_normal(module: nn.Module) -> None:
-    """Every linear layer of `module`: truncated normal weights of deviation fan_in^-1/2, biases 0."""
+    """Every linear layer and convolution of `module`: truncated normal weights of deviation fan_in^-1/2, biases 0."""
     for layer in module.modules():
-        if isinstance(layer, nn.Linear):
-            truncated_normal(layer.weight, 1 / math.sqrt(layer.in_features))
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            truncated_normal(layer.weight, 1 / math.sqrt(layer.weight[0].numel()))
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
