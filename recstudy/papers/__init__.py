@@ -144,14 +144,9 @@ def published(table: str, margin: float = 0.5, only: Collection[str] = ()) -> tu
     Raises:
         ConfigError: no such table, no such metric, or one that is a setting.
     """
-    folder = files("recstudy").joinpath("papers")
-    known = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if file.name.endswith(".csv"))
-    if table not in known:
-        raise ConfigError(f"no published table {table!r}: there are {choices(known)}.{nearest(table, known)}")
-    text = folder.joinpath(f"{table}.csv").read_text(encoding="utf-8")
-    rows = [row for row in csv.DictReader(text.splitlines()) if row["value"]]
-    numbers = [row for row in rows if _is_number(row["value"])]
-    metrics, settings = {row["metric"] for row in numbers}, {row["metric"]: row["value"] for row in rows}
+    given = [row for row in rows(table) if row["value"]]
+    numbers = [row for row in given if _is_number(row["value"])]
+    metrics, settings = {row["metric"] for row in numbers}, {row["metric"]: row["value"] for row in given}
     for name in only:
         if name not in metrics:
             setting = (
@@ -159,6 +154,19 @@ def published(table: str, margin: float = 0.5, only: Collection[str] = ()) -> tu
             )
             raise ConfigError(f"{setting}: there are {choices(sorted(metrics))}.{nearest(name, metrics)}")
     return tuple(_target(row, margin) for row in numbers if not only or row["metric"] in only)
+
+
+def rows(table: str) -> list[dict[str, str]]:
+    """A published table as it stands in its file.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    folder = files("recstudy").joinpath("papers")
+    known = sorted(file.name.removesuffix(".csv") for file in folder.iterdir() if file.name.endswith(".csv"))
+    if table not in known:
+        raise ConfigError(f"no published table {table!r}: there are {choices(known)}.{nearest(table, known)}")
+    return list(csv.DictReader(folder.joinpath(f"{table}.csv").read_text(encoding="utf-8").splitlines()))
 
 
 def _is_number(text: str) -> bool:

@@ -1,26 +1,37 @@
-"""Where a paper contradicts itself, its numbers or its code, for the studies that stand beside its numbers."""
+"""Where a paper contradicts itself or its code, or claims more than its numbers bear, for the studies beside them."""
 
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from recstudy.analysis.audit.worked import WORKED
 from recstudy.analysis.frame import StudyRecords
 from recstudy.report import BesidePublished
 
 
 class Contradiction(NamedTuple):
-    """A statement of a paper, what stands against it, and what this project does about it."""
+    """A statement of a paper, what stands against it, and what this project does about it.
+
+    `place`: the paper's section or table. `quoted`: the statement is the paper's own words, letter by letter; else it is ours.
+    """
 
     id: str
     paper: str
+    place: str
     statement: str
+    quoted: bool
     conflict: str
     handling: str
 
     @property
+    def said(self) -> str:
+        """The statement, in quotation marks where it is one, and where it stands."""
+        return (f'"{self.statement}"' if self.quoted else self.statement) + f" ({self.place})"
+
+    @property
     def words(self) -> str:
-        return f'{self.id}: the paper says "{self.statement}"; but: {self.conflict}. Here: {self.handling}.'
+        return f"{self.id}: the paper says {self.said}; but: {self.conflict}. Here: {self.handling}."
 
 
 @cache
@@ -43,5 +54,13 @@ def of_papers(names: Iterable[str]) -> list[Contradiction]:
 
 
 def _read(line: dict[str, str]) -> Contradiction:
-    handling = "noted" if line["handling"] == "note" else line["handling"]
-    return Contradiction(line["id"], line["seed"], line["statement"], line["conflict"], handling)
+    quoted, worked = "quote" in line, WORKED.get(line["id"])
+    return Contradiction(
+        id=line["id"],
+        paper=line["seed"],
+        place=line["where"],
+        statement=line["quote" if quoted else "says"],
+        quoted=quoted,
+        conflict=line["conflict"].format(**worked()) if worked else line["conflict"],
+        handling="noted" if line["handling"] == "note" else line["handling"],
+    )

@@ -104,4 +104,4 @@ def _paper_html(found: Audit, paper: str) -> str:
 
 
 def _row(one: Contradiction) -> tuple[str, ...]:
-    return f"{one.id}: {one.statement}", one.conflict, one.handling
+    return f"{one.id}: {one.said}", one.conflict, one.handling
