@@ -2,7 +2,7 @@
 
 The paper's question (004): HRM with a one-step gradient and two training segments against a two-stage Conv-BN-ReLU net.
 Published: MNIST 98.02 %; CIFAR-10 65.04 against 77.22 %; CIFAR-100 29.70 against 45.28 %, the HRM's training accuracy near 100 %.
-Read with it: the paper's "30 times faster an epoch" (353 against 12 s) counts three more evaluation segments a batch; in
+Read with it: the paper's 30 times faster an epoch (353 against 12 s) counts three more evaluation segments a batch; in
 training FLOPs it is about ten (contradiction 004-2): the table has both. The schedule counts updates against a length in
 batches, as the author ran it (004-3), which gives MNIST's HRM a learning rate of 0 from the middle of its second epoch on; the
 quick preset counts both in updates.

@@ -2,7 +2,7 @@
 
     alignment.json    {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45}, ...]}; images in captions.npz
 
-Differences are what is reported: the paper's "1900 %" divides one by a cosine near zero (contradiction 000-10).
+Differences are what is reported: the paper's "over a 1900% increase" divides one by a cosine near zero (contradiction 000-10).
 """
 
 import math
@@ -27,7 +27,7 @@ PAIRS = "alignment.json"
 COLUMNS = ["data", "row", "variant", "label", "seed", "caption", "before", "after", "difference", "published", "source"]
 COLUMNS += ["synthetic"]
 RATIO = (
-    'The paper\'s "over a 1900 % increase" divides the difference 0.4813 by 0.0253, the size of a negative cosine: next to '
+    'The paper\'s "over a 1900% increase" divides the difference 0.4813 by 0.0253, the size of a negative cosine: next to '
     "zero such a ratio can be any number, and it is shown nowhere here (contradiction 000-10)"
 )
 

@@ -56,7 +56,7 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         "train.supervision_steps": 1,
         "train.evaluation_steps": 1,
     },
-    # 000's "H/M/L config" says which levels there are (contradiction 000-6); its cycles are blank, and 2 as in HRM.
+    # 000's "H/M/L Config" says which levels there are (contradiction 000-6); its cycles are blank, and 2 as in HRM.
     ("000", "ImageHRM (Dual)"): {"model.family": "image_hrm", "model.middle_cycles": 0},
     ("000", "ImageHRM (Triple)"): {"model.family": "image_hrm", "model.middle_cycles": 2},
     **{("000", f"ImageTRM ({name})"): {"model.family": "image_trm"} for name in ("ResNet", "Swin")},

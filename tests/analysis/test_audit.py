@@ -41,7 +41,7 @@ def specs(*parts: Any) -> list[Any]:
 
 
 def study(root: Path, runs: Any = None, **changes: Any) -> Results:
-    """Two variants, three seeds, all finished: nothing to ask. `runs(variant, seed)` changes parts of a run's result."""
+    """Two variants further apart than their seeds, all finished: nothing to ask. `runs(variant, seed)` changes a result."""
     fine = {"variants": CLEAN, "axes": {}, "base": base(selection="validation"), "report": specs(Table("scores"))}
     made = made_plan(**fine | changes)
     results = Results(root).create()
@@ -50,7 +50,7 @@ def study(root: Path, runs: Any = None, **changes: Any) -> Results:
         told = runs(index, seed) if runs else {}
         if told is not None:
             results.run(identity).finish(
-                as_result(merged(result(93.0 + 0.1 * seed), {"selected": {"split": "validation"}}, told))
+                as_result(merged(result(93.0 + 0.1 * seed + 0.9 * index), {"selected": {"split": "validation"}}, told))
             )
     return results
 
@@ -216,6 +216,56 @@ def test_what_runs_tell(tmp_path, rule, runs, what, where, severity):
     assert (finding[rule].where, finding[rule].severity) == (where, severity)
 
 
+def scored(*seeds: list[float]) -> Any:
+    """The accuracies of each variant's seeds."""
+    return lambda variant, seed: {"metrics": {"top1_accuracy": seeds[variant][seed], "macro_f1": seeds[variant][seed]}}
+
+
+def test_intervals_wider_than_the_means_are_apart(tmp_path):
+    """By hand, SD 0.1: 2 t s / sqrt(n) is 0.1021 with 16 seeds a variant (t = 2.042), and 0.0988 with 17 (t = 2.037)."""
+    blurred = scored([93.0, 93.1, 93.2], [93.1, 93.2, 93.3])
+    both = Table("scores", metrics=("top1_accuracy", "macro_f1", "gflops"))
+
+    (asked,) = found(read(study(tmp_path / "a", blurred, report=specs(both)))).items()
+    clear = found(read(study(tmp_path / "b", scored([93.0, 93.1, 93.2], [94.1, 94.2, 94.3]))))
+
+    assert asked[0] == "intervals against differences"
+    assert asked[1].what == (
+        "Intervals wider than the means are apart on CIFAR-10: Top-1 accuracy ±0.2 (n=3), all means within 0.1, and 1 more"
+    )
+    assert asked[1].settle.startswith("About 17 seeds a variant, ")
+    assert (asked[1].severity, asked[1].command) == ("question", "")
+    assert clear == {}
+
+
+def test_a_command_for_seeds_that_are_cheap(tmp_path):
+    none = found(read(study(tmp_path / "a", scored([93.0, 93.1, 93.2], [93.0, 93.1, 93.2]))))
+    few = found(read(study(tmp_path / "b", scored([93.0, 93.1, 93.2], [93.15, 93.25, 93.35]))))
+
+    assert none["intervals against differences"].settle.startswith("More than 1,000 seeds a variant, ")
+    assert few["intervals against differences"].command.endswith(" --seeds 9")
+
+
+def code_of(digests: list[str]) -> Any:
+    """Runs by two commits, which tell the digest of the code that computed them; the plan's is `now`."""
+    return lambda variant, seed: {"provenance": {"commit": f"{variant}", "code": {"model": digests[variant]}}}
+
+
+def test_code_is_asked_about_once(tmp_path):
+    """By its digests, where they are known: two commits of the same code are a note."""
+    planned = {"variants": [one | {"code": {"model": "vitrm"}} for one in CLEAN], "code": {"vitrm": {"digest": "now"}}}
+
+    same = found(read(study(tmp_path / "a", code_of(["now", "now"]), **planned)))
+    other = found(read(study(tmp_path / "b", code_of(["now", "then"]), **planned)))
+
+    assert {rule: one.severity for rule, one in same.items()} == {"commits and versions": "note"}
+    assert {rule: one.severity for rule, one in other.items()} == {
+        "code and data since": "question",
+        "commits and versions": "note",
+    }
+    assert other["code and data since"].where == (DEEP,)
+
+
 def test_costs_that_no_table_shows_are_a_question_and_times_of_several_machines_too(tmp_path):
     unequal = {"cost": {"train_pflop": 3.0}, "provenance": {"hardware": {"cpu": "another"}}}
     hidden, shown = Table("scores", metrics=("top1_accuracy", "seconds")), Pareto(x="train_pflop", y="top1_accuracy")
@@ -248,6 +298,7 @@ def test_failed_runs_are_counted_by_their_class(tmp_path):
     finding = found(read(results))["failed runs left out"]
 
     assert finding.what == "1 run left out of every mean: code (1)"
+    assert finding.why.startswith("The seeds that are left may be the lucky ones")
     assert finding.command == "python studies/made_up.py --preset paper"
 
 

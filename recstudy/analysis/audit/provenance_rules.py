@@ -32,19 +32,24 @@ def checksums(records: StudyRecords) -> Iterator[Finding]:
 
 
 def code(records: StudyRecords) -> Iterator[Finding]:
-    """More than one version of the code or of its packages: a question where the rows differ in it."""
-    for what, told in (
-        ("commits of the code", attrgetter("made_by")),
-        ("commits of recstudy", attrgetter("recstudy")),
-        ("sets of package versions", attrgetter("packages")),
+    """More than one version of the code or of its packages: a question where the rows differ in it.
+
+    Commits are none where digests tell what computed each run: then `outdated` asks.
+    """
+    runs = done(records)
+    digested = all(run.provenance.code and records.variants[run.variant].code for run in runs)
+    for what, told, asked in (
+        ("commits of the code", attrgetter("made_by"), digested),
+        ("commits of recstudy", attrgetter("recstudy"), digested),
+        ("sets of package versions", attrgetter("packages"), False),
     ):
-        named = [found for run in done(records) if (found := told(run.provenance))]
+        named = [found for run in runs if (found := told(run.provenance))]
         if len(set(named)) > 1:
             yield Finding(
                 f"{len(set(named))} {what}: {counted(named)}",
                 "A difference between rows may be one between two versions of the code.",
                 "Run all of it again by one version, with another --results, or say in the text what changed.",
-                severity="question" if _differ(records, told) else "note",
+                severity="question" if _differ(records, told) and not asked else "note",
             )
 
 

@@ -7,7 +7,7 @@ anything: a study may have its reasons, and then its text should give them.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from recstudy.analysis.audit import design_rules, provenance_rules, run_rules
+from recstudy.analysis.audit import design_rules, provenance_rules, run_rules, spread_rules
 from recstudy.analysis.audit.contradictions import Contradiction, contradictions, of_papers, papers
 from recstudy.analysis.audit.findings import Finding
 from recstudy.analysis.frame import StudyRecords
@@ -35,6 +35,7 @@ RULES: dict[str, Rule] = {  # what is checked, in the words of the report
     "failed runs left out": run_rules.failed,
     "unfinished runs": run_rules.unfinished,
     "verdicts from one run": run_rules.verdicts,
+    "intervals against differences": spread_rules.resolution,
 }
 
 

@@ -81,7 +81,7 @@ def failed(records: StudyRecords) -> Iterator[Finding]:
     if lost:
         yield Finding(
             f"{plural(len(lost), 'run')} left out of every mean: {counted([row.error_class or 'diverged' for row in lost])}",
-            "What is averaged is then what survived: a variant that fails on some seeds looks better than it is.",
+            "The seeds that are left may be the lucky ones: a variant that fails on some looks better than it is.",
             "Mend the cause (see what failed) and run them again; diverged runs are a result, which the text should state.",
             where(records, {row.variant for row in lost}),
             command(records),

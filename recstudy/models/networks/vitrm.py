@@ -5,7 +5,7 @@
     y <- first token of f([y; z])           once; (2)-(3) make one cycle           (3)
     logits = W_c y + b_c,   halt = w_h y + b_h                                     (4)
 
-f is `layers` transformer layers without a final norm. "Cross-attention from z to x" in the text is the joint
+f is `layers` transformer layers without a final norm. The cross-attention from z to x of the text is the joint
 self-attention of (2). x is computed anew at every supervision step, so that the patch embedding is trained;
 y and z carry no positions beyond their initial values. A supervision step runs T cycles: `cycles` in training,
 `test_cycles` in evaluation.
