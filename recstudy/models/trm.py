@@ -29,3 +29,8 @@ class TRM(SequenceModel):
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "last_cycle", description="through the last cycle (the code); every update; the last z- and the last y-update"
     )
+
+    @property
+    def revised(self) -> int:
+        """One more for `mlp`, whose norm after mixing ran over the width."""
+        return self.revision + (self.mixing == "mlp")

@@ -6,7 +6,7 @@ from torch import nn
 from recstudy.config import RunConfig
 from recstudy.models import TRM
 from recstudy.models.cost import cost
-from recstudy.models.networks.layers import TokenMix
+from recstudy.models.networks.trm import MixLayer
 
 
 def tiny(shape=SHAPE, **fields):
@@ -80,15 +80,33 @@ def test_last_cycle_gradient_equals_a_graph_cut_by_hand():
         torch.testing.assert_close(mine, theirs)
 
 
-def test_token_mixing_acts_on_the_sequence():
-    """A SwiGLU over S = 2 positions with weights 1: up gives u = g = a + b, down gives u silu(u) at both positions."""
-    mix = TokenMix(2, 1)
-    for weight in mix.parameters():
-        nn.init.ones_(weight)
-    a, b = torch.tensor([1.0, -2.0]), torch.tensor([0.5, 3.0])
-    u = a + b
+def mixing(length: int, width: int, weight: float) -> MixLayer:
+    """A layer of TRM-MLP whose token mixing has this number in every weight, and whose SwiGLU over the width gives 0."""
+    layer = MixLayer(TRM(mixing="mlp", width=width, heads=1), length)
+    nn.init.constant_(layer.mix.up.weight, weight)
+    nn.init.constant_(layer.mix.down.weight, weight)
+    nn.init.zeros_(layer.ffn.down.weight)
+    return layer
 
-    torch.testing.assert_close(mix(torch.stack([a, b])[None])[0], (u * nn.functional.silu(u)).expand(2, 2))
+
+def test_after_token_mixing_the_norm_runs_over_the_tokens():
+    """Equation (4) where both SwiGLUs give 0: the columns (3, 4) and (1, 7) have rms sqrt(12.5) and 5, and after it the rows
+    have sqrt(0.38) and sqrt(1.62). A norm over the width would leave (1.342, 0.447) and (0.702, 1.228)."""
+    s = torch.tensor([[3.0, 1.0], [4.0, 7.0]])
+
+    expected = torch.tensor([[0.72**0.5 / 0.38**0.5, 0.2 / 0.38**0.5], [1.28**0.5 / 1.62**0.5, 1.4 / 1.62**0.5]])
+    torch.testing.assert_close(mixing(2, 2, 0.0)(s[None])[0], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_token_mixing_acts_on_the_sequence():
+    """Weights 1/16 and M = 256: up gives u = g = (a + b)/16, down gives 256/16 u silu(u) at both tokens of each dimension."""
+    s = torch.tensor([[1.0, -2.0], [0.5, 3.0]])
+    u = s.sum(0) / 16
+    mixed = s + 16 * u * nn.functional.silu(u)
+    over_tokens = mixed / mixed.square().mean(0).sqrt()
+
+    expected = over_tokens / over_tokens.square().mean(1, keepdim=True).sqrt()
+    torch.testing.assert_close(mixing(2, 2, 1 / 16)(s[None])[0], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_halting_is_judged_by_one_number():

@@ -198,17 +198,6 @@ class Stack(nn.ModuleList):
         return s_BSD
 
 
-class TokenMix(nn.Module):
-    """A SwiGLU over the sequence in place of attention (TRM-MLP): every dimension mixes its S tokens in the same way."""
-
-    def __init__(self, tokens: int, hidden: int) -> None:
-        super().__init__()
-        self.ffn = SwiGLU(tokens, hidden, bias=False)
-
-    def forward(self, x_BSD: Tensor) -> Tensor:
-        return self.ffn(x_BSD.transpose(1, 2)).transpose(1, 2)
-
-
 class Block(nn.Module):
     """A stack of layers; the last one computes only the tokens that are read."""
 

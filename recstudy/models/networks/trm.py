@@ -2,10 +2,12 @@
 
     z <- f(z + y + x)     n times                                                  (1)
     y <- f(y + z)         once; (1)-(2) make one cycle, T of them a segment        (2)
-    layer of f: s <- rms(s + mix(s)),  s <- rms(s + SwiGLU(s)),  as in HRM         (3)
+    layer of f: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM        (3)
+    of TRM-MLP: s' <- rms(s' + SwiGLU(s')), then (3)'s SwiGLU                      (4)
 
-mix is attention or, in TRM-MLP, a SwiGLU over the sequence, which needs no positions. The image x enters (1) alone. In
-the paper's gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do.
+s' is s transposed: its SwiGLU mixes the tokens of each dimension and needs no positions, and its rms runs over the tokens,
+not over the width, as in the published code. The image x enters (1) alone. In the paper's gradient mode the first T-1
+cycles run without gradient. y and z start as HRM's states do.
 
 Shapes: B sequences, S tokens, D width.
 """
@@ -14,14 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.models.networks.hrm import make_layer
-from recstudy.models.networks.layers import PostNorm, Rotary, SwiGLU, TokenMix, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import Rotary, SwiGLU, lecun_normal, truncated_normal
 from recstudy.models.networks.recursion import updating
 from recstudy.models.sequence import hidden_width
 from recstudy.models.trm import TRM
 
 
 class TRMCore(nn.Module):
-    """Equations (1)-(3); y stands where HRM has z_H, z where it has z_L."""
+    """Equations (1)-(4); y stands where HRM has z_H, z where it has z_L."""
 
     z_high: Tensor
     z_low: Tensor
@@ -31,10 +33,9 @@ class TRMCore(nn.Module):
         self.config = config
         if config.mixing == "attention":
             rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
-            layers = [make_layer(config, rotary) for _ in range(config.layers)]
+            self.f = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.layers)))
         else:
-            layers = [make_mlp_layer(config, length) for _ in range(config.layers)]
-        self.f = nn.Sequential(*layers)
+            self.f = nn.Sequential(*(MixLayer(config, length) for _ in range(config.layers)))
         lecun_normal(self)
         for name in ("z_high", "z_low"):
             self.register_buffer(name, truncated_normal(torch.empty(config.width), 1.0))
@@ -54,7 +55,16 @@ class TRMCore(nn.Module):
         return y_BSD, z_BSD
 
 
-def make_mlp_layer(config: TRM, length: int) -> PostNorm:
-    """Equation (3) of TRM-MLP."""
-    mix = TokenMix(length, hidden_width(length, config.expansion))
-    return PostNorm(mix, SwiGLU(config.width, config.hidden_width, bias=False), config.width, eps=1e-5, scale=False)
+class MixLayer(nn.Module):
+    """Equation (4)."""
+
+    def __init__(self, config: TRM, length: int) -> None:
+        super().__init__()
+        self.mix = SwiGLU(length, hidden_width(length, config.expansion), bias=False)
+        self.ffn = SwiGLU(config.width, config.hidden_width, bias=False)
+        self.norm1, self.norm2 = (nn.RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width))
+
+    def forward(self, s_BSD: Tensor) -> Tensor:
+        s_BDS = s_BSD.transpose(1, 2)
+        s_BSD = self.norm1(s_BDS + self.mix(s_BDS)).transpose(1, 2)
+        return self.norm2(s_BSD + self.ffn(s_BSD))
