@@ -70,6 +70,11 @@ class CaptionModel(ModelConfig):
     length_normalisation: float = Field(0.0, ge=0, le=2, description="power of the length that a beam's score is divided by")
 
     @property
+    def revised(self) -> int:
+        """One more for the search of 003, which wrote no PAD and no BOS and a token less."""
+        return self.revision + (self.decode == "official_quirk")
+
+    @property
     def reads_features(self) -> bool:
         """Whether the network wants the frozen backbone's features, (B, F) or (B, places, F), in place of pixels."""
         return not self.tuned and self.fuselip is None

@@ -24,6 +24,7 @@ class MicarVLMoE(ReportModel):
 
     named: ClassVar[str] = "MicarVLMoE"
     network: ClassVar[str] = "recstudy.models.networks.micar:MicarNetwork"
+    revision: ClassVar[int] = 2  # the fusion's last dropout, W of (1) Xavier-uniform, PAD in the balance
 
     family: Literal["micar"] = "micar"
     backbone: Literal["resnet101", "resnet18", "small"] = Field(

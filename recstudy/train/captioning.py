@@ -156,7 +156,8 @@ def captions(network: Network, batches: Batches, config: RunConfig, tokenizer: T
     rank, world = rank_and_world()
     size = written_at_once(config)
     count = -(-len(batches.rows) // size)
-    written = [batches.labels.new_empty(0, batches.labels.shape[1], dtype=torch.int64)]
+    length = batches.labels.shape[1] + (model.decode == "official_quirk")  # 003 writes so many tokens behind BOS
+    written = [batches.labels.new_empty(0, length, dtype=torch.int64)]
     for batch in islice(batches.plain(size), count * rank // world, count * (rank + 1) // world):
         alive()
         with autocast(batch.images.device, config.train):
@@ -164,7 +165,7 @@ def captions(network: Network, batches: Batches, config: RunConfig, tokenizer: T
                 network,
                 batch.images,
                 tokenizer,
-                length=batch.labels.shape[1],
+                length=length,
                 steps=config.train.evaluation_steps,
                 method=model.decode,
                 width=model.beam,

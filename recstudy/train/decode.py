@@ -6,7 +6,8 @@ A beam search keeps the `width` captions of the highest score. One that has ende
 score; it is given up only for `width` better ones. PAD and BOS are never written.
 
 In 003's code all beams start equal and so stay equal: it is greedy. It does not stop at EOS either: a caption goes on,
-and its later words count, until every caption of the batch gives EOS at the same step (contradiction 003-2).
+and its later words count, until every caption of the batch gives EOS at the same step (contradiction 003-2). PAD and BOS
+may be written there, and are no words.
 
 Shapes: B images, W beams, T tokens, V vocabulary.
 """
@@ -70,11 +71,11 @@ def _greedy(network: Captioner, images: Tensor, special: Special, length: int, s
     cache = None
     while tokens.shape[1] < length:
         logits, cache = network.next(images, tokens, steps, cache)
-        word = _writable(logits, special).argmax(-1)
         if goes_on:
+            word = logits.argmax(-1)
             ended = word == special.eos
         else:
-            word = torch.where(ended, special.pad, word)
+            word = torch.where(ended, special.pad, _writable(logits, special).argmax(-1))
             ended = ended | (word == special.eos)
         tokens = torch.cat([tokens, word[:, None]], dim=1)
         if ended.all():

@@ -1,9 +1,9 @@
 """How fast the mixture of experts of 003 is when each expert runs on its own tokens only, beside every expert on all tokens.
 
 The second is how the published code has it: each expert runs on the whole batch, in which the tokens of others are zeros. At
-E = 8 and k = 2 that is four times the products, and 5.3 times with the quarter of the places that are PAD. Both sides are
-shown to be one function first: with the same weights the same answer and the same gradients, to 1e-5. Then they take turns,
-and the ratio is of neighbours. One layer of paper size, 512 wide with 2,048 hidden, on COVCTR's batch of 16 reports of 80 words.
+E = 8 and k = 2 that is four times the products. Both sides are shown to be one function first: with the same weights the same
+answer and the same gradients, to 1e-5. Then they take turns, and the ratio is of neighbours. One layer of paper size, 512 wide
+with 2,048 hidden, on COVCTR's batch of 16 reports of 80 words.
 
 CPU: float32, forward + backward on every core by the clock, and on one core by processor time, which other work on the
 machine hardly touches. GPU: torch.compile, on 8 batches at once; in bf16 autocast, in which the experts are torch's grouped
@@ -44,9 +44,9 @@ class DenseExperts(nn.Module):
         super().__init__()
         self.mixture = mixture
 
-    def forward(self, x_BTD: Tensor, valid_BT: Tensor) -> tuple[Tensor, Tensor]:
-        x_ND, valid_N = x_BTD.flatten(0, 1), valid_BT.flatten()
-        routing = self.mixture.route(x_ND, valid_N)
+    def forward(self, x_BTD: Tensor) -> tuple[Tensor, Tensor]:
+        x_ND = x_BTD.flatten(0, 1)
+        routing = self.mixture.route(x_ND)
         y_ND = torch.zeros_like(x_ND)
         experts = zip(self.mixture.up.unbind(), self.mixture.down.unbind(), strict=True)
         for expert, (up_DM, down_MD) in enumerate(experts):
@@ -54,7 +54,7 @@ class DenseExperts(nn.Module):
             own_ND = x_ND * mine_Nk.any(-1, keepdim=True)
             share_N = (routing.weights * mine_Nk).sum(-1)
             y_ND = y_ND + share_N[:, None] * (self.mixture.gated(own_ND @ up_DM) @ down_MD)
-        return y_ND.view_as(x_BTD), balance(routing.scores, valid_N)
+        return y_ND.view_as(x_BTD), balance(routing.scores)
 
 
 def pair(device: str = "cpu") -> dict[str, nn.Module]:
@@ -64,17 +64,15 @@ def pair(device: str = "cpu") -> dict[str, nn.Module]:
     return {"ours": mixture, "naive": DenseExperts(mixture)}
 
 
-def words(reports: int, device: str = "cpu") -> tuple[Tensor, Tensor]:
-    """So many reports, the last quarter of each PAD, and where they are not."""
-    valid_BT = torch.arange(WORDS, device=device).expand(reports, -1) < WORDS * 3 // 4
-    return torch.randn(reports, WORDS, CONFIG.width, device=device, requires_grad=True), valid_BT
+def words(reports: int, device: str = "cpu") -> Tensor:
+    return torch.randn(reports, WORDS, CONFIG.width, device=device, requires_grad=True)
 
 
 def same_function() -> None:
-    x_BTD, valid_BT = words(2)
+    x_BTD = words(2)
     found = []
     for side in pair().values():
-        y_BTD, loss = side(x_BTD, valid_BT)
+        y_BTD, loss = side(x_BTD)
         gradients = torch.autograd.grad(y_BTD.square().mean() + loss, [x_BTD, *side.parameters()])
         found.append([y_BTD, loss, *gradients])
     for mine, plain in zip(*found, strict=True):
@@ -83,50 +81,50 @@ def same_function() -> None:
 
 def on_cpu(threads: int, clock: Clock, rounds: int) -> list[Figure]:
     torch.set_num_threads(threads)
-    inputs, sides = words(REPORTS), pair()
+    x_BTD, sides = words(REPORTS), pair()
     how = f"float32, {threads} core{'s' * (threads > 1)}, {'by the clock' if clock is time.perf_counter else 'by processor time'}"
-    ahead = in_turns({side: forward(layer, *inputs) for side, layer in sides.items()}, rounds, clock=clock)
-    both = in_turns({side: backward(layer, *inputs) for side, layer in sides.items()}, rounds, clock=clock)
+    ahead = in_turns({side: forward(layer, x_BTD) for side, layer in sides.items()}, rounds, clock=clock)
+    both = in_turns({side: backward(layer, x_BTD) for side, layer in sides.items()}, rounds, clock=clock)
     return figures(ahead, "forward", how) + figures(both, "forward + backward", how)
 
 
 def on_gpu(repeats: int = 20, rounds: int = 9) -> list[Figure]:
-    inputs, found = words(8 * REPORTS, "cuda"), []
+    x_BTD, found = words(8 * REPORTS, "cuda"), []
     for half, precision in ((True, "bf16"), (False, "float32")):
         torch.compiler.reset()
         sides = pair("cuda")
         for layer in sides.values():
             layer.compile(dynamic=False)
-        steps = {side: repeated(backward(layer, *inputs, half), repeats) for side, layer in sides.items()}
+        steps = {side: repeated(backward(layer, x_BTD, half), repeats) for side, layer in sides.items()}
         seconds = in_turns(steps, rounds, torch.cuda.synchronize)
         how = f"{throughput.gpu()}, {precision}, compiled"
         found += figures(seconds, f"forward + backward, {precision}", how, repeats * 8)
     return found
 
 
-def forward(layer: nn.Module, x_BTD: Tensor, valid_BT: Tensor) -> Step:
+def forward(layer: nn.Module, x_BTD: Tensor) -> Step:
     def step() -> None:
         with torch.no_grad():
-            layer(x_BTD, valid_BT)
+            layer(x_BTD)
 
     return step
 
 
-def backward(layer: nn.Module, x_BTD: Tensor, valid_BT: Tensor, half: bool = False) -> Step:
+def backward(layer: nn.Module, x_BTD: Tensor, half: bool = False) -> Step:
     """In bf16 autocast with `half`."""
 
     def step() -> None:
         layer.zero_grad(set_to_none=True)
         with torch.autocast(x_BTD.device.type, torch.bfloat16, enabled=half):
-            y_BTD, loss = layer(x_BTD, valid_BT)
+            y_BTD, loss = layer(x_BTD)
         (y_BTD.float().square().mean() + loss).backward()
 
     return step
 
 
 def figures(seconds: dict[str, list[float]], what: str, how: str, batches: int = 1) -> list[Figure]:
-    """Tokens/s of both sides, PAD left out, and their ratio."""
-    tokens = batches * REPORTS * (WORDS * 3 // 4)
+    """Tokens/s of both sides, and their ratio."""
+    tokens = batches * REPORTS * WORDS
     rates: dict[str, Sequence[float]] = {side: [tokens / spent for spent in times] for side, times in seconds.items()}
     shown = [Figure(f"{what}: {side}", "tokens/s", rate, note=how) for side, rate in rates.items()]
     ratios = [ours / naive for ours, naive in zip(rates["ours"], rates["naive"], strict=True)]

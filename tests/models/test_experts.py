@@ -11,15 +11,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from recstudy.models.micar import MicarVLMoE
 from recstudy.models.networks.experts import GatedFFN, MixtureOfExperts, balance
 
-VALID = torch.tensor([[True] * 5, [True, True, True, False, False]])
-
 
 def moe(**fields) -> MixtureOfExperts:
     torch.manual_seed(0)
     return MixtureOfExperts(MicarVLMoE(**{"width": 16, "ffn_width": 24, "experts": 8, "dropout": 0.0} | fields))
 
 
-def dense(mixture: MixtureOfExperts, x_BTD: Tensor, valid_BT: Tensor) -> Tensor:
+def dense(mixture: MixtureOfExperts, x_BTD: Tensor) -> Tensor:
     """Every expert on every token, as the published code has it; what is not chosen is multiplied by 0."""
     scores = torch.softmax(mixture.router(x_BTD), dim=-1)
     weights, chosen = scores.topk(mixture.top_k, dim=-1)
@@ -27,21 +25,20 @@ def dense(mixture: MixtureOfExperts, x_BTD: Tensor, valid_BT: Tensor) -> Tensor:
         weights = torch.ones_like(weights)
     share = torch.zeros_like(scores).scatter(-1, chosen, weights)
     gate, plain = torch.einsum("btd,edm->betm", x_BTD, mixture.up).chunk(2, dim=-1)
-    y = torch.einsum("betm,emd,bte->btd", torch.nn.functional.silu(gate) * plain, mixture.down, share)
-    return y * valid_BT[..., None]
+    return torch.einsum("betm,emd,bte->btd", torch.nn.functional.silu(gate) * plain, mixture.down, share)
 
 
 @pytest.mark.parametrize("combine", ["weighted", "unweighted"])
 @pytest.mark.parametrize(("experts", "top_k"), [(8, 2), (2, 1), (3, 3)])
 @pytest.mark.parametrize("way", ["looped", "grouped"])
 def test_each_expert_on_its_own_tokens_equals_all_on_all(way, experts, top_k, combine, monkeypatch):
-    """Forward and gradients to 1e-5; `grouped` is what a GPU runs. PAD gives 0 and has no gradient."""
+    """Forward and gradients to 1e-5; `grouped` is what a GPU runs."""
     mixture = moe(experts=experts, top_k=top_k, combine=combine)
     monkeypatch.setattr(mixture, "looped", getattr(mixture, way))
     x = torch.randn(2, 5, 16, requires_grad=True)
     weights = [x, *mixture.parameters()]
 
-    ours, theirs = mixture(x, VALID)[0], dense(mixture, x, VALID)
+    ours, theirs = mixture(x)[0], dense(mixture, x)
 
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     direction = torch.randn(2, 5, 16)
@@ -51,8 +48,6 @@ def test_each_expert_on_its_own_tokens_equals_all_on_all(way, experts, top_k, co
             assert mine is None
         else:
             torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
-    assert not ours[~VALID].any()
-    assert not gradients[0][0][~VALID].any()
 
 
 @pytest.mark.parametrize(("combine", "expected"), [("weighted", 1.1), ("unweighted", 3.0)])
@@ -69,31 +64,27 @@ def test_the_combination_by_hand(combine, expected):
         mixture.router.weight[:, 0] = torch.tensor([0.5, 0.3, 0.2]).log()
     x = torch.eye(16)[:1][None]
 
-    torch.testing.assert_close(mixture(x, torch.ones(1, 1, dtype=torch.bool))[0], expected * x)
+    torch.testing.assert_close(mixture(x)[0], expected * x)
 
 
 def test_the_balance_loss_by_hand():
-    """Tokens (1, 0, 0) and (0, 0.5, 0.5), and one that is PAD: the mean (0.5, 0.25, 0.25) gives 0.5 ln 0.5 + 0.5 ln 0.25."""
-    scores = torch.tensor([[1.0, 0, 0], [0, 0.5, 0.5], [0, 1, 0]])
-
-    assert balance(scores, torch.tensor([True, True, False])).item() == pytest.approx(-1.039721, abs=1e-6)
+    """Tokens (1, 0, 0) and (0, 0.5, 0.5): the mean (0.5, 0.25, 0.25) gives 0.5 ln 0.5 + 0.5 ln 0.25."""
+    assert balance(torch.tensor([[1.0, 0, 0], [0, 0.5, 0.5]])).item() == pytest.approx(-1.039721, abs=1e-6)
 
 
 def test_the_balance_loss_is_least_at_uniform_load():
     """-log E, whether each token is undecided or the tokens share the experts out; 0 where one expert has all."""
-    every = torch.ones(8, dtype=torch.bool)
-
     for even in (torch.full((8, 8), 1 / 8), torch.eye(8)):
-        assert balance(even, every).item() == pytest.approx(-math.log(8))
-    assert balance(torch.eye(8)[:1].expand(8, 8), every).item() == 0
+        assert balance(even).item() == pytest.approx(-math.log(8))
+    assert balance(torch.eye(8)[:1].expand(8, 8)).item() == 0
     for _ in range(20):
-        assert balance(torch.randn(8, 8).softmax(-1), every) > -math.log(8)
+        assert balance(torch.randn(8, 8).softmax(-1)) > -math.log(8)
 
 
 def test_an_expert_that_nobody_wants_leaves_the_gradient_finite():
     scores = torch.tensor([[1.0, 0.0]], requires_grad=True)
 
-    assert torch.autograd.grad(balance(scores, torch.ones(1, dtype=torch.bool)), scores)[0].isfinite().all()
+    assert torch.autograd.grad(balance(scores), scores)[0].isfinite().all()
 
 
 @pytest.mark.parametrize("combine", ["weighted", "unweighted"])
@@ -101,7 +92,7 @@ def test_the_router_learns_from_the_task_where_experts_are_weighted(combine):
     """Contradiction 003-1: as the published code adds experts, balance alone trains the router."""
     mixture = moe(combine=combine)
     x = torch.randn(2, 5, 16)
-    y, loss = mixture(x, VALID)
+    y, loss = mixture(x)
     task = torch.autograd.grad(y.square().sum(), [mixture.router.weight, mixture.up], allow_unused=True, retain_graph=True)
     balanced = torch.autograd.grad(loss, mixture.router.weight)[0]
 
@@ -122,18 +113,6 @@ def test_the_router_is_not_rounded_under_autocast():
     assert (half.dtype, of_half.dtype) == (torch.float32, torch.float32)
 
 
-def test_padding_is_routed_nowhere_and_counted_nowhere():
-    mixture, x = moe(), torch.randn(2, 5, 16)
-    changed = x.masked_fill(~VALID[..., None], 99.0)
-
-    routing = mixture.route(x.flatten(0, 1), VALID.flatten())
-
-    assert routing.sizes.sum() == 2 * VALID.sum()
-    assert (routing.chosen[~VALID.flatten()] == 8).all()
-    for mine, other in zip(mixture(x, VALID), mixture(changed, VALID), strict=True):
-        assert torch.equal(mine, other)
-
-
 def test_no_token_is_dropped_when_one_expert_has_all():
     mixture = moe(top_k=1)
     with torch.no_grad():
@@ -141,12 +120,12 @@ def test_no_token_is_dropped_when_one_expert_has_all():
         mixture.router.weight[3] = 1
     x = torch.rand(2, 5, 16)
 
-    assert mixture.route(x.flatten(0, 1), VALID.flatten()).sizes.tolist() == [0, 0, 0, 8, 0, 0, 0, 0]
-    torch.testing.assert_close(mixture(x, VALID)[0], dense(mixture, x, VALID), atol=1e-5, rtol=1e-5)
+    assert mixture.route(x.flatten(0, 1)).sizes.tolist() == [0, 0, 0, 10, 0, 0, 0, 0]
+    torch.testing.assert_close(mixture(x)[0], dense(mixture, x), atol=1e-5, rtol=1e-5)
 
 
 def test_a_worker_without_tokens_has_a_balance_of_zero():
-    y, loss = moe()(torch.zeros(0, 5, 16), torch.zeros(0, 5, dtype=torch.bool))
+    y, loss = moe()(torch.zeros(0, 5, 16))
 
     assert y.shape == (0, 5, 16)
     assert loss.item() == 0
@@ -160,7 +139,7 @@ def test_one_expert_is_a_feed_forward_network_without_a_router():
         ffn.down.weight.copy_(mixture.down[0].T)
     x = torch.randn(2, 5, 16)
 
-    y, loss = mixture(x, torch.ones(2, 5, dtype=torch.bool))
+    y, loss = mixture(x)
 
     torch.testing.assert_close(y, ffn(x))
     assert mixture.router is None
@@ -183,7 +162,7 @@ def test_the_grouped_way_is_one_graph(monkeypatch):
     compiled = torch.compile(mixture, backend="aot_eager", fullgraph=True, dynamic=False)
 
     with torch.autocast("cpu", torch.bfloat16):
-        given, expected = compiled(x, VALID), mixture(x, VALID)
+        given, expected = compiled(x), mixture(x)
 
     for mine, other in zip(given, expected, strict=True):
         torch.testing.assert_close(mine, other)
@@ -216,7 +195,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 def test_a_gpu_runs_the_grouped_product_in_16_bits_alone(dtype, grouped):
     """On fake tensors, for which no GPU is needed: in float32 torch would read the sizes back, expert by expert."""
     with FakeTensorMode(), torch.device("cuda"), default_dtype(dtype), Products() as products:
-        moe()(torch.empty(2, 5, 16), torch.ones(2, 5, dtype=torch.bool))
+        moe()(torch.empty(2, 5, 16))
 
     assert any("grouped" in name for name in products.names) == grouped
 
@@ -225,9 +204,9 @@ def test_a_gpu_runs_the_grouped_product_in_16_bits_alone(dtype, grouped):
 @pytest.mark.parametrize(("half", "near"), [(False, 1e-4), (True, 3e-2)], ids=["float32", "bfloat16"])
 def test_a_gpu_gives_what_a_cpu_gives(half, near):
     mixture, x = moe(width=64, ffn_width=64), torch.randn(2, 5, 64)
-    expected = mixture(x, VALID)[0]
+    expected = mixture(x)[0]
 
     with torch.autocast("cuda", torch.bfloat16, enabled=half):
-        given = mixture.cuda()(x.cuda(), VALID.cuda())[0]
+        given = mixture.cuda()(x.cuda())[0]
 
     torch.testing.assert_close(given.float().cpu(), expected, atol=near, rtol=near)

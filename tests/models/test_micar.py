@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from recstudy.config import PAD, RunConfig
+from recstudy.config import PAD, RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
 from recstudy.models import MicarVLMoE
-from recstudy.models.networks.micar import MicarNetwork
+from recstudy.models.networks.micar import MicarNetwork, earlier
+from recstudy.train.optim import make_optimizers
 
 TOKENS = torch.tensor([[1, 4, 5, 6, 2], [1, 7, 4, 2, PAD]])
 SMALL = {"backbone": "small", "weights": "random", "tuned": False, "msve": "off", "width": 16, "heads": 2, "latent": 24}
@@ -37,7 +38,8 @@ def test_counts_to_the_digit(layers, params):
 
     assert size(network) == params
     assert size(network.eyes.backbone) == 42_500_160
-    assert size(network.eyes) - size(network.eyes.backbone) == 7_888_896 + 37_754_880 + 1_051_136
+    assert size(network.eyes) - size(network.eyes.backbone) == 7_888_896 + 37_754_880
+    assert size(network.project) == 1_051_136
     assert (size(network.encoder), size(network.decoder)) == (layers * 4_080_832, layers * 29_205_888)
     assert size(network.embed) + size(network.answer) + size(network.norm) == 1_024_000 + 512
 
@@ -90,15 +92,23 @@ def test_no_logit_depends_on_a_later_token():
         assert (after[:, place:] - before[:, place:]).abs().amax(-1).min() > 1e-6
 
 
-def test_padding_changes_nothing():
-    """Neither the logits nor the balance."""
+def test_padding_changes_no_logit():
     network, images = tiny(), places()
     padded = torch.cat([TOKENS, torch.full((2, 4), PAD)], dim=1)
 
-    short, long = (network(images, network.start(images, tokens))[0] for tokens in (TOKENS, padded))
+    torch.testing.assert_close(logits(network, images, padded)[:, :5], logits(network, images, TOKENS), rtol=0, atol=1e-12)
 
-    torch.testing.assert_close(long.logits[:, :5], short.logits, rtol=0, atol=1e-12)
-    torch.testing.assert_close(long.extra, short.extra, rtol=0, atol=1e-12)
+
+def test_padding_sees_the_words_alone_and_counts_in_the_balance():
+    """As in the published code: the last place sees BOS and three words, and L_b is of the mean over all ten places."""
+    network, images = tiny(decoder_layers=1), places()
+    balance = network(images, network.start(images, TOKENS))[0].extra
+
+    trace = network.trace(images, TOKENS)
+    mean = trace.router[0].mean((0, 1))
+
+    assert ((trace.self_attention[0, 1, :, 4] > 0) == torch.tensor([True] * 4 + [False])).all()
+    assert balance.item() == pytest.approx(0.01 * (mean * mean.log()).sum().item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("fields", [{}, {"fusion": "attention"}, {"projections": "separate"}], ids=str)
@@ -132,7 +142,7 @@ def test_a_layer_adds_the_text_twice():
     network = tiny()
     layer = network.decoder[0]
     with torch.no_grad():
-        last = layer.fusion.gate.fuse[-1]
+        last = layer.fusion.gate.fuse[-2]
         for weight in (layer.attention.out.weight, layer.fusion.attention.out.weight, last.weight, last.bias, layer.moe.down):
             weight.zero_()
     x = torch.randn(2, 5, 16).double()
@@ -162,25 +172,36 @@ def test_the_balance_is_added_to_the_loss(fields, weight):
 
 
 def test_matrices_start_xavier_uniform_but_for_the_vision_encoders():
-    """E: sqrt(6 / (9 + 16)) = 0.49; a tenth of the largest of 144 draws is not far below the bound."""
+    """E: sqrt(6 / (9 + 16)) = 0.49, W of (1): sqrt(6 / (64 + 16)) = 0.27, where torch's own would be 64^-0.5 = 0.125."""
     network = tiny()
 
     assert 0.9 * (6 / 25) ** 0.5 < network.embed.weight.abs().max().item() <= (6 / 25) ** 0.5
-    assert network.eyes.project.weight.abs().max().item() <= 64**-0.5  # torch's own
+    assert 0.9 * (6 / 80) ** 0.5 < network.project[1].weight.abs().max().item() <= (6 / 80) ** 0.5
+
+
+def test_the_vision_encoder_ends_before_the_projection():
+    """The published code trains W of (1) and its norm at the main rate, backbone and pyramid at the encoder's."""
+    network = MicarVLMoE(**SMALL | {"tuned": True, "msve": "pyramid", "pyramid_width": 8}).build((3, 64, 64), 9)
+
+    rest, seeing = make_optimizers(network, TrainConfig(learning_rate=1e-4, backbone_learning_rate=5e-5))[0].param_groups
+
+    assert (rest["peak"], seeing["peak"]) == (1e-4, 5e-5)
+    assert set(map(id, seeing["params"])) == set(map(id, network.eyes.parameters()))
+    assert set(map(id, network.project.parameters())) <= set(map(id, rest["params"]))
 
 
 def test_what_happens_inside_is_shown():
     network, images = tiny(), places()
     with torch.no_grad():
         trace = network.trace(images, TOKENS)
-        own = network.decoder[0].attend(network.inputs(TOKENS))
+        own = network.decoder[0].attend(network.inputs(TOKENS), earlier(TOKENS))
 
     assert [tuple(part.shape) for part in trace] == [
         (2, 2, 2, 5, 5), (2, 2, 2, 5, 49), (2, 2, 5, 4), (2, 2, 5, 2), (2, 4), (2, 2, 5), (2,),
     ]  # fmt: skip
     for maps in (trace.self_attention, trace.cross_attention, trace.router):
         torch.testing.assert_close(maps.sum(-1), torch.ones(maps.shape[:-1]).double())
-    assert not trace.self_attention.triu(1).any()
+    assert not trace.self_attention.masked_fill(earlier(TOKENS)[:, None], 0).any()
     attention = network.decoder[0].attention
     *_, v = attention.whole(network.decoder[0].norm1(network.inputs(TOKENS)))
     torch.testing.assert_close(attention.out((trace.self_attention[0] @ v).transpose(1, 2).flatten(2)), own)

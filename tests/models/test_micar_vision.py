@@ -20,16 +20,15 @@ def test_the_pyramids_shapes_at_224_pixels():
 
         assert [tuple(map_.shape[1:]) for map_ in maps] == [(256, 56, 56), (512, 28, 28), (1024, 14, 14), (2048, 7, 7)]
         assert eyes.pyramid(maps).shape == (2, 2048, 56, 56)
-        assert eyes.places(images).shape == (2, 49, 2048)
-        assert eyes(images).shape == (2, 49, 512)
+        assert eyes(images).shape == (2, 49, 2048)
 
 
 @pytest.mark.parametrize("backbone", ["small", "resnet18"])
 @pytest.mark.parametrize("msve", ["pyramid", "one_scale", "off"])
 def test_every_backbone_gives_49_places(backbone, msve):
-    eyes = MultiscaleEncoder(MicarVLMoE(backbone=backbone, weights="random", msve=msve, pyramid_width=8, width=16))
+    config = MicarVLMoE(backbone=backbone, weights="random", msve=msve, pyramid_width=8, width=16)
 
-    assert eyes(torch.randint(0, 256, (2, 3, 64, 64)).float()).shape == (2, 49, 16)
+    assert MultiscaleEncoder(config)(torch.randint(0, 256, (2, 3, 64, 64)).float()).shape == (2, 49, config.seen_width)
 
 
 def plain(channels: list[int]) -> Pyramid:
@@ -67,7 +66,7 @@ def test_the_stages_of_a_trained_backbone_end_in_its_own_answer():
 
     last = torch.nn.functional.adaptive_avg_pool2d(stages(eyes.backbone, images)[-1], 7).flatten(2).transpose(1, 2)
 
-    torch.testing.assert_close(eyes.places(images), last)
+    torch.testing.assert_close(eyes(images), last)
 
 
 def gflops(msve: str, words: int = 80) -> float:

@@ -6,7 +6,7 @@
     L_b = sum_e m_e log m_e,  m = mean of S over tokens      at least -log E, where the load is even   (4)
 
 As the published code has (3), it divides the k scores by their sum and multiplies by that sum of 1: no weight and, but for
-(4), no gradient is left for the router (contradiction 003-1). PAD is no token: it is routed nowhere and counted nowhere.
+(4), no gradient is left for the router (contradiction 003-1). PAD is a token like any other, as there: (4) counts it.
 
 Tokens are sorted by expert, so that each runs on its own tokens and on no others; none is dropped, however uneven the load.
 Of one expert alone there is no router, and y = f(x).
@@ -29,11 +29,11 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "gelu": nn.GELU}
 
 
 class Routing(NamedTuple):
-    """Which experts each token has. A token that is PAD has E, which is none."""
+    """Which experts each token has."""
 
     scores: Tensor  # (N, E) equation (2)
     weights: Tensor  # (N, k) what its experts are multiplied by
-    order: Tensor  # (R,) the rows, k a token, by expert; those of PAD last
+    order: Tensor  # (R,) the rows, k a token, by expert
     chosen: Tensor  # (N, k) experts, the likeliest first
     sizes: Tensor  # (E,) rows of each expert
 
@@ -70,23 +70,21 @@ class MixtureOfExperts(nn.Module):
             bound = math.sqrt(6 / (matrix.shape[1] + matrix.shape[2]))
             matrix.uniform_(-bound, bound)
 
-    def forward(self, x_BTD: Tensor, valid_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """y (B, T, D), 0 where not `valid`, and L_b."""
-        x_ND, valid_N = x_BTD.flatten(0, 1), valid_BT.flatten()
-        routing = self.route(x_ND, valid_N)
+    def forward(self, x_BTD: Tensor) -> tuple[Tensor, Tensor]:
+        """y (B, T, D), and L_b."""
+        x_ND = x_BTD.flatten(0, 1)
+        routing = self.route(x_ND)
         rows_RD = x_ND[routing.order // self.top_k]
         way = self.grouped if rows_RD.is_cuda and product_dtype(rows_RD).itemsize == 2 else self.looped
         rows_RD = way(rows_RD, routing.sizes)
         back_NkD = self.dropout(rows_RD)[routing.order.argsort()].unflatten(0, routing.weights.shape)
         y_ND = (routing.weights[..., None] * back_NkD).sum(1)  # (3)
-        return y_ND.view_as(x_BTD), balance(routing.scores, valid_N)
+        return y_ND.view_as(x_BTD), balance(routing.scores)
 
-    def route(self, x_ND: Tensor, valid_N: Tensor) -> Routing:
-        experts = len(self.up)
+    def route(self, x_ND: Tensor) -> Routing:
         scores_NE = self.scores(x_ND)
         weights_Nk, chosen_Nk = scores_NE.topk(self.top_k)
-        chosen_Nk = chosen_Nk.masked_fill(~valid_N[:, None], experts)
-        sizes_E = (chosen_Nk.flatten()[:, None] == torch.arange(experts, device=x_ND.device)).sum(0)
+        sizes_E = wanted(chosen_Nk, len(self.up))
         order_R = chosen_Nk.flatten().argsort(stable=True)
         return Routing(scores_NE, weights_Nk if self.weighted else torch.ones_like(weights_Nk), order_R, chosen_Nk, sizes_E)
 
@@ -99,30 +97,26 @@ class MixtureOfExperts(nn.Module):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # what it reads would end the graph in its middle
     def looped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
-        """Equation (1) for rows sorted by expert, one expert after the other; 0 for the rows behind. It reads the sizes, for
-        which a GPU is waited for once a layer."""
+        """Equation (1) for rows sorted by expert, one expert after the other. It reads the sizes, for which a GPU is waited for
+        once a layer."""
         count, experts = len(rows_RD), len(sizes_E)
         if on_paper(rows_RD):  # an even load: what is counted does not depend on it
             sizes = [count // experts + (expert < count % experts) for expert in range(experts)]
         else:
             sizes = sizes_E.tolist()
-        *groups, rest = rows_RD.split([*sizes, count - sum(sizes)])
         # unbind: the gradient of an index is as large as all experts, for each of them
-        matrices = zip(groups, self.up.unbind(), self.down.unbind(), strict=True)
-        done = [self.gated(group @ up_DM) @ down_MD for group, up_DM, down_MD in matrices]
-        return torch.cat([*done, done[0].new_zeros(rest.shape)])
+        matrices = zip(rows_RD.split(sizes), self.up.unbind(), self.down.unbind(), strict=True)
+        return torch.cat([self.gated(group @ up_DM) @ down_MD for group, up_DM, down_MD in matrices])
 
     def grouped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
         """The same by torch's grouped product, to which the sizes are a tensor like any other, in numbers of 16 bits.
 
-        In float32 torch (2.15) reads the sizes, expert by expert, and cannot compile it. The product neither reads nor writes
-        the rows behind, forward or backward: what stands there is cut off on both sides.
+        In float32 torch (2.15) reads the sizes, expert by expert, and cannot compile it.
         """
         ends_E = sizes_E.cumsum(0).to(torch.int32)
-        own_R1 = (torch.arange(len(rows_RD), device=rows_RD.device) < ends_E[-1])[:, None]
         dtype = product_dtype(rows_RD)
-        hidden_RM = F.grouped_mm(rows_RD.where(own_R1, 0).to(dtype), self.up.to(dtype), offs=ends_E)
-        return F.grouped_mm(self.gated(hidden_RM), self.down.to(dtype), offs=ends_E).where(own_R1, 0)
+        hidden_RM = F.grouped_mm(rows_RD.to(dtype), self.up.to(dtype), offs=ends_E)
+        return F.grouped_mm(self.gated(hidden_RM), self.down.to(dtype), offs=ends_E)
 
     def gated(self, hidden: Tensor) -> Tensor:
         gated, plain = hidden.chunk(2, dim=-1)
@@ -135,7 +129,12 @@ def product_dtype(rows_RD: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows_RD.dtype
 
 
-def balance(scores_NE: Tensor, valid_N: Tensor) -> Tensor:
-    """Equation (4) over the valid tokens, ()."""
-    mean_E = (scores_NE * valid_N[:, None]).sum(0) / valid_N.sum().clamp(min=1)
+def wanted(chosen: Tensor, experts: int) -> Tensor:
+    """How many of the choices fall on each expert, (E,)."""
+    return (chosen.flatten()[:, None] == torch.arange(experts, device=chosen.device)).sum(0)
+
+
+def balance(scores_NE: Tensor) -> Tensor:
+    """Equation (4), ()."""
+    mean_E = scores_NE.sum(0) / max(len(scores_NE), 1)
     return torch.special.xlogy(mean_E, mean_E.clamp(min=1e-30)).sum()  # log 0 would have no gradient

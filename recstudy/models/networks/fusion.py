@@ -5,7 +5,7 @@
     G = W_g [mean(I_n); max(I_n)] + b_g          over the places                              (2)
     g = sigmoid(MLP([rms(A); X_n]))                                                           (3)
     F = g rms(A) + (1 - g) X_n                                                                (4)
-    Z = MLP([F; A'; G]) + A                      A' = rms(A) (published code) or A (paper)    (5)
+    Z = drop(MLP([F; A'; G])) + A                A' = rms(A) (published code) or A (paper)    (5)
 
 The decoder adds X to Z once more. `attention` has MDLA(X_n, I_n) in place of Z.
 
@@ -66,7 +66,8 @@ class Gate(nn.Module):
         self.norm = nn.RMSNorm(d, eps=EPS)
         self.summary = nn.Linear(2 * d, d)
         self.opening = nn.Sequential(nn.Linear(2 * d, d), activation(), nn.Linear(d, d))
-        self.fuse = nn.Sequential(nn.Linear(3 * d, d), activation(), nn.Dropout(config.dropout), nn.Linear(d, d))
+        first, last = (nn.Dropout(config.dropout) for _ in range(2))
+        self.fuse = nn.Sequential(nn.Linear(3 * d, d), activation(), first, nn.Linear(d, d), last)
 
     def context(self, i_BPD: Tensor) -> Tensor:
         return self.summary(torch.cat([i_BPD.mean(1), i_BPD.amax(1)], dim=-1))  # (2)

@@ -75,18 +75,18 @@ class MDLA(nn.Module):
         still, turning, rest = x_BHSE.split(self.branches, dim=-1)
         return torch.cat([still, self.rotary(turning, start), rest], dim=-1)
 
-    def forward(self, q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, causal: bool = False) -> Tensor:
-        """Equations (3)-(4), (B, S, D); `causal`: a token sees itself and those before it, and one alone all there are."""
+    def forward(self, q_BHSE: Tensor, k_BHKE: Tensor, v_BHKE: Tensor, mask_BSK: Tensor | None = None) -> Tensor:
+        """Equations (3)-(4), (B, S, D); with a mask a token sees what is True."""
         mixed_BHSE = F.scaled_dot_product_attention(
             q_BHSE, k_BHKE, v_BHKE,
-            dropout_p=self.dropout if self.training else 0.0, is_causal=causal and q_BHSE.shape[2] > 1, scale=self.scale,
+            attn_mask=None if mask_BSK is None else mask_BSK[:, None],
+            dropout_p=self.dropout if self.training else 0.0, scale=self.scale,
         )  # fmt: skip
         return self.out(mixed_BHSE.transpose(1, 2).flatten(2))
 
-    def maps(self, q_BHSE: Tensor, k_BHKE: Tensor, causal: bool = False) -> Tensor:
+    def maps(self, q_BHSE: Tensor, k_BHKE: Tensor, mask_BSK: Tensor | None = None) -> Tensor:
         """Equation (3), (B, H, S, K): what `forward` does not keep."""
         scores_BHSK = self.scale * q_BHSE @ k_BHKE.transpose(-2, -1)
-        if causal:
-            later = torch.ones(scores_BHSK.shape[-2:], dtype=torch.bool, device=q_BHSE.device).triu(1)
-            scores_BHSK = scores_BHSK.masked_fill(later, -torch.inf)
+        if mask_BSK is not None:
+            scores_BHSK = scores_BHSK.masked_fill(~mask_BSK[:, None], -torch.inf)
         return scores_BHSK.softmax(-1)

@@ -1,6 +1,6 @@
 """MicarVLMoE (003, section III): an encoder of the image's places and a decoder of the report, with a mixture of experts.
 
-    I = MSVE(image)                                                                                       (1)
+    I = rms(MSVE(image)) W + b                                                                            (1)
     I <- I + MDLA(rms(I)),  I <- I + FFN(rms(I))          in each layer of the latent encoder             (2)
     X = drop(sqrt(D) E[tokens] + sinusoids)                                                               (3)
     X <- X + MDLA(rms(X)), causal                                                                         (4)
@@ -9,8 +9,8 @@
     logits_t = W_o rms(X_t),   loss + alpha mean of L_b over the decoder's layers                         (7)
 
 MSVE stands in `msve.py`, MDLA in `mdla.py`, (5) in `fusion.py`, MoE and L_b in `experts.py`. Matrices start Xavier-uniform,
-but for MSVE's. Attention is causal and PAD comes last, so a token needs the keys and values of those before it and, of the
-image, what `fusion.py` keeps: decoding with a cache is exact. There is no recursion; the carry is the tokens.
+but for MSVE's. No token sees PAD or a later one, so each needs the keys and values of those before it and, of the image, what
+`fusion.py` keeps: decoding with a cache is exact. There is no recursion; the carry is the tokens.
 
 Shapes: B captions, T tokens, P places, D width, H heads, E experts, k experts a token, V vocabulary.
 """
@@ -27,7 +27,7 @@ from recstudy.models.micar import EPS, MicarVLMoE
 from recstudy.models.networks.caption import Cache, Captioner
 from recstudy.models.networks.contract import Carry, Output
 from recstudy.models.networks.encoder_decoder import sinusoids
-from recstudy.models.networks.experts import GatedFFN, MixtureOfExperts, Routing
+from recstudy.models.networks.experts import GatedFFN, MixtureOfExperts, Routing, wanted
 from recstudy.models.networks.fusion import Fusion, Seen
 from recstudy.models.networks.layers import Past, Rotary
 from recstudy.models.networks.mdla import MDLA
@@ -41,7 +41,7 @@ class Trace(NamedTuple):
     cross_attention: Tensor  # (layers, B, H, T, P) rows sum to 1; places row by row
     router: Tensor  # (layers, B, T, E) probabilities
     chosen: Tensor  # (layers, B, T, k) int64, the likeliest first; E, which is no expert, for PAD
-    load: Tensor  # (layers, E) int64: tokens that each expert ran on
+    load: Tensor  # (layers, E) int64: tokens that each expert ran on, PAD left out
     entropy: Tensor  # (layers, B, T) of the router's probabilities, in nats
     dropped: Tensor  # (layers,) int64: choices of tokens that no expert ran on
 
@@ -56,6 +56,7 @@ class MicarNetwork(Captioner):
         self.config = config
         rotary = Rotary(LONGEST, config.rope_dims)
         self.eyes = MultiscaleEncoder(config)
+        self.project = nn.Sequential(nn.RMSNorm(config.seen_width, eps=EPS), nn.Linear(config.seen_width, config.width))
         self.encoder = nn.Sequential(*(EncoderLayer(config, rotary) for _ in range(config.encoder_layers)))
         self.embed = nn.Embedding(classes, config.width)
         self.register_buffer("sinusoids", sinusoids(LONGEST, config.width), persistent=False)
@@ -63,7 +64,7 @@ class MicarNetwork(Captioner):
         self.decoder = nn.ModuleList(DecoderLayer(config, rotary) for _ in range(config.decoder_layers))
         self.norm = nn.RMSNorm(config.width, eps=EPS)
         self.answer = nn.Linear(config.width, classes, bias=False)
-        for part in (self.encoder, self.embed, self.decoder, self.answer):
+        for part in (self.project, self.encoder, self.embed, self.decoder, self.answer):
             xavier_uniform(part)
 
     def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
@@ -87,15 +88,15 @@ class MicarNetwork(Captioner):
 
     def see(self, images: Tensor) -> list[Seen]:
         """Equations (1)-(2), and what each layer of the decoder keeps of them."""
-        i_BPD = self.encoder(self.eyes(images))
+        i_BPD = self.encoder(self.project(self.eyes(images)))
         return [layer.fusion.see(i_BPD) for layer in self._layers()]
 
     def decode(self, tokens: Tensor, seen: list[Seen], past: Past | None = None) -> tuple[Tensor, Tensor]:
         """Equations (3)-(7) without W_o, (B, T, D), for tokens that follow those of `past`; and the mean of L_b, ()."""
-        valid_BT, losses = tokens != PAD, []
-        x_BTD = self.inputs(tokens, 0 if past is None else past.length)
+        start, losses = 0 if past is None else past.length, []
+        x_BTD, mask_BTT = self.inputs(tokens, start), None if start else earlier(tokens)
         for layer, one in zip(self._layers(), seen, strict=True):
-            x_BTD, loss = layer(x_BTD, one, valid_BT, past)
+            x_BTD, loss = layer(x_BTD, one, mask_BTT, past)
             losses.append(loss)
         return self.norm(x_BTD), torch.stack(losses).mean()
 
@@ -112,11 +113,10 @@ class MicarNetwork(Captioner):
             images: as in `start`.
             tokens: (B, T) int64.
         """
-        valid_BT, found = tokens != PAD, []
-        x_BTD = self.inputs(tokens)
+        x_BTD, mask_BTT, found = self.inputs(tokens), earlier(tokens), []
         for layer, one in zip(self._layers(), self.see(images), strict=True):
-            found.append(layer.trace(x_BTD, one, valid_BT))
-            x_BTD, _ = layer(x_BTD, one, valid_BT)
+            found.append(layer.trace(x_BTD, one, mask_BTT, tokens != PAD))
+            x_BTD, _ = layer(x_BTD, one, mask_BTT)
         return Trace(*(torch.stack(parts) for parts in zip(*found, strict=True)))
 
     def _layers(self) -> list["DecoderLayer"]:
@@ -144,34 +144,41 @@ class DecoderLayer(nn.Module):
         self.norm1, self.norm2 = (nn.RMSNorm(config.width, eps=EPS) for _ in range(2))
         self.attention, self.fusion, self.moe = MDLA(config, rotary, 3), Fusion(config, rotary), MixtureOfExperts(config)
 
-    def forward(self, x_BTD: Tensor, seen: Seen, valid_BT: Tensor, past: Past | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, x_BTD: Tensor, seen: Seen, mask_BTT: Tensor | None, past: Past | None = None) -> tuple[Tensor, Tensor]:
         start = 0 if past is None else past.length
-        x_BTD = x_BTD + self.attend(x_BTD, past)  # (4)
+        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)  # (4)
         x_BTD = x_BTD + self.fusion(x_BTD, seen, start)  # (5)
-        y_BTD, loss = self.moe(self.norm2(x_BTD), valid_BT)
+        y_BTD, loss = self.moe(self.norm2(x_BTD))
         return x_BTD + y_BTD, loss  # (6)
 
-    def attend(self, x_BTD: Tensor, past: Past | None = None) -> Tensor:
+    def attend(self, x_BTD: Tensor, mask_BTT: Tensor | None, past: Past | None = None) -> Tensor:
         q, k, v = self.attention.whole(self.norm1(x_BTD), 0 if past is None else past.length)
         if past is not None:
             k, v = past.extend(k, v)
-        return self.attention(q, k, v, causal=True)
+        return self.attention(q, k, v, mask_BTT)
 
-    def trace(self, x_BTD: Tensor, seen: Seen, valid_BT: Tensor) -> Trace:
+    def trace(self, x_BTD: Tensor, seen: Seen, mask_BTT: Tensor, valid_BT: Tensor) -> Trace:
         """One layer's, without the first dimension."""
         q, k, _ = self.attention.whole(self.norm1(x_BTD))
-        own = self.attention.maps(q, k, causal=True)
-        x_BTD = x_BTD + self.attend(x_BTD)
+        own = self.attention.maps(q, k, mask_BTT)
+        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT)
         cross = self.fusion.maps(x_BTD, seen)
         x_BTD = x_BTD + self.fusion(x_BTD, seen)
-        return Trace(own, cross, *routed(self.moe.route(self.norm2(x_BTD).flatten(0, 1), valid_BT.flatten()), valid_BT))
+        return Trace(own, cross, *routed(self.moe.route(self.norm2(x_BTD).flatten(0, 1)), valid_BT))
 
 
 def routed(routing: Routing, valid_BT: Tensor) -> tuple[Tensor, ...]:
     """The last five parts of a layer's trace."""
     scores, chosen = (part.unflatten(0, valid_BT.shape) for part in (routing.scores, routing.chosen))
-    dropped = valid_BT.sum() * chosen.shape[-1] - routing.sizes.sum()
-    return scores, chosen, routing.sizes, torch.special.entr(scores).sum(-1), dropped
+    experts, dropped = scores.shape[-1], chosen.numel() - routing.sizes.sum()
+    chosen = chosen.masked_fill(~valid_BT[..., None], experts)
+    return scores, chosen, wanted(chosen, experts), torch.special.entr(scores).sum(-1), dropped
+
+
+def earlier(tokens: Tensor) -> Tensor:
+    """What each token sees, (B, T, T): itself and those before it, and no PAD."""
+    count = tokens.shape[1]
+    return (tokens != PAD)[:, None] & torch.ones(count, count, dtype=torch.bool, device=tokens.device).tril()
 
 
 def xavier_uniform(part: nn.Module) -> None:

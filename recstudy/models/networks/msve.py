@@ -2,13 +2,13 @@
 
     P_5 = phi(C_5),   P_i = phi(C_i) + up(P_i+1)      phi: 1x1 convolution, batch norm, ReLU; one for each stage    (1)
     F = Psi(P_2 + up(P_3) + up(P_4) + up(P_5))        Psi: 3x3 convolution, batch norm, ReLU, at the size of C_2    (2)
-    Z = rms(F pooled to 7x7) W + b                    49 places                                                     (3)
+    V = F pooled to 7x7                               49 places                                                     (3)
 
 up is bilinear. `one_scale` is (1)-(2) with C_5 alone, F = Psi(up(phi(C_5))): Psi costs 236.8 GFLOP at 224x224 pixels, 15 times
 the ResNet-101, so that leaving the pyramid out takes 94 % of the image's FLOPs with it (contradiction 003-9). With one scale
 only three of the four phi are missing, 5.8 of 258.6 GFLOP. `off` pools C_5 itself.
 
-Shapes: B images, C channels of a stage, P places, W channels of the pyramid, D width.
+Shapes: B images, C channels of a stage, P places, W channels of the pyramid.
 """
 
 from collections.abc import Sequence
@@ -19,27 +19,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.models.micar import EPS, MicarVLMoE
+from recstudy.models.micar import MicarVLMoE
 from recstudy.models.networks.backbones import POOLING, BackboneNetwork
 from recstudy.models.networks.contract import VisionEncoder
 
 
 class MultiscaleEncoder(VisionEncoder):
-    """Equations (1)-(3): pixels of 0 to 255 (B, 3, height, width), or a frozen backbone's features (B, P, F) -> (B, P, D)."""
+    """Equations (1)-(3): pixels of 0 to 255 (B, 3, height, width), or a frozen backbone's features (B, P, F) -> (B, P, W)."""
 
     def __init__(self, config: MicarVLMoE) -> None:
         super().__init__()
         self.grid = config.grid
         self.backbone = BackboneNetwork(config.backbone, config.weights, config.grid) if config.tuned else None
         self.pyramid = Pyramid(config.scales, config.pyramid_width) if config.scales else None
-        self.norm = nn.RMSNorm(config.seen_width, eps=EPS)
-        self.project = nn.Linear(config.seen_width, config.width)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.project(self.norm(self.places(images)))
-
-    def places(self, images: Tensor) -> Tensor:
-        """(B, P, W) before (3)'s norm."""
         if self.backbone is None:
             return images
         if self.pyramid is None:
