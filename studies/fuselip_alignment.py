@@ -18,7 +18,8 @@ from recstudy.models import VQ, Aligner, FuseLIP
 from recstudy.report import Alignment, LearningCurves, Table
 
 TRAIN = TrainConfig(
-    epochs=25, batch_size=64, learning_rate=1e-3, schedule="update", warmup=0.1, weight_decay=0.5, beta2=0.98, ema_decay=0.0,
+    epochs=25, batch_size=64, learning_rate=1e-3, schedule="update", warmup=0.1, weight_decay=0.5, decayed="matrices", beta2=0.98,
+    ema_decay=0.0,
 )  # fmt: skip
 PAPER = TRAIN.model_copy(update={"epochs": 20, "gradient_clip": 1.0, "precision": "bfloat16"})
 

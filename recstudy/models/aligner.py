@@ -24,6 +24,7 @@ class Aligner(ModelConfig):
     score: ClassVar[str] = "recall_1"
     reads_captions: ClassVar[bool] = True
     network: ClassVar[str] = "recstudy.models.networks.aligner:AlignerNetwork"
+    revision: ClassVar[int] = 2  # the scale of SigLIP is bounded
 
     family: Literal["fuselip"] = "fuselip"
     encoder: FuseLIP = Field(FuseLIP(), description="the one encoder of image and text")

@@ -39,6 +39,8 @@ BACKBONES = {
 class FuseEyes(Config):
     """A FuseLIP encoder in a backbone's place, aligned on the captions of the training split before the captioner is trained."""
 
+    revision: ClassVar[int] = 2  # gains, biases and the scale do not decay
+
     aligner: Aligner = Field(Aligner(), description="the encoder, its image tokenizer, and how long that is trained")
     mode: Literal["prefix_causal", "image_only", "leaky"] = Field(
         "prefix_causal",

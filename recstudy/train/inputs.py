@@ -53,7 +53,7 @@ def equip(
     own = model.fuselip
     train = TrainConfig(
         epochs=own.epochs, batch_size=own.batch_size, learning_rate=own.learning_rate, schedule="update", warmup=0.1,
-        weight_decay=0.1, ema_decay=0.0, selection="last",
+        weight_decay=0.1, decayed="matrices", ema_decay=0.0, selection="last",
     )  # fmt: skip
     aligned = RunConfig(data=config.data, model=own.aligner, train=train)
     weights = encoder_weights(aligned, data, facts["image_hash"], lambda: align(aligned))

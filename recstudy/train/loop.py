@@ -35,7 +35,7 @@ from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.inputs import equip, reader
 from recstudy.train.losses import step_loss
-from recstudy.train.optim import MovingAverage, learning_rate, make_optimizers, set_learning_rate
+from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate
 from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
 from recstudy.train.seeds import draw
 from recstudy.train.watchdog import alive
@@ -261,6 +261,7 @@ class Training:
             torch.nn.utils.clip_grad_norm_(dense, config.gradient_clip)
         for optimizer in state.optimizers:
             optimizer.step()
+        keep_bounds(state.network)
         state.updates += 1
         if state.average is not None:
             state.average.update()

@@ -98,6 +98,13 @@ def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> 
         group["lr"] = group["peak"] * share
 
 
+@torch.no_grad()
+def keep_bounds(network: Network) -> None:
+    """Put back weights that an update has taken out of their bounds."""
+    for name, (least, most) in network.bounds.items():
+        network.get_parameter(name).clamp_(least, most)
+
+
 class AdamAtan2(torch.optim.Optimizer):
     """Equation (4)."""
 

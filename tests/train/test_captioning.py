@@ -158,6 +158,27 @@ def test_a_caption_is_never_cut_where_nobody_counts():
             config(MODELS[name]).with_changes({"data.length": 41})
 
 
+def test_the_aligners_scale_stays_between_1_and_100():
+    """After each update; one more would take log t by about the learning rate, from either end."""
+    run = config(MODELS["aligner"], learning_rate=1e-2, schedule="update")
+    training = Training(run, load(run.data, Path()), CPU)
+    log_scale = training.state.network.encoder.log_scale
+
+    for outside, kept in ((5.0, math.log(100)), (-1.0, 0.0)):
+        torch.nn.init.constant_(log_scale, outside)
+        training.train_batch(next(training._train.epoch(0)))
+        assert log_scale.item() == pytest.approx(kept)
+
+
+def test_the_search_of_003_writes_as_many_tokens_behind_bos_as_a_caption_has():
+    run = config(MODELS["trm"].model_copy(update={"decode": "official_quirk"}))
+    training = Training(run, load(run.data, Path()), CPU)
+
+    written = captions(training.state.network, training._batches(training.data.test), run, training.data.tokenizer)
+
+    assert {len(ids) for ids in written} == {run.data.length + 1}
+
+
 @pytest.mark.parametrize(("method", "together"), [("beam", 2), ("greedy", 4)])
 def test_writing_fits_where_training_does(method, together):
     """Of 8 images a batch, 16 fit without a backward pass; 4 supervision steps and 2 beams of each are kept."""

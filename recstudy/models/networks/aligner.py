@@ -6,6 +6,10 @@
 Shapes: B pairs, K codes an image, T tokens, W width.
 """
 
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -17,7 +21,9 @@ from recstudy.models.networks.fuselip_loss import Hidden, fuselip_loss, hide
 
 
 class AlignerNetwork(Network):
-    """Equations (1)-(2); `images` are codes (B, K)."""
+    """Equations (1)-(2); `images` are codes (B, K). The scale t of SigLIP stays between 1 and 100, as in the published code."""
+
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"encoder.log_scale": (0.0, math.log(100))}
 
     def __init__(self, config: Aligner) -> None:
         super().__init__()

@@ -12,7 +12,8 @@ Shapes: B images, C channels, K classes.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,8 @@ class Output(NamedTuple):
 
 class Network(nn.Module, ABC):
     """A network of the contract above."""
+
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}  # of weights that every update leaves between two numbers, by name
 
     @abstractmethod
     def start(self, images: Tensor, told: Tensor | None = None) -> Carry:
