@@ -27,7 +27,7 @@ from recstudy.config import (
     ids,
 )
 from recstudy.data import Digits
-from recstudy.models import ResNet, ViTRM
+from recstudy.models import TRM, ResNet, ShowTell, ViTRM
 
 GOLDEN = json.loads(FILE.read_text())
 RUN = RunConfig(data=Digits(), model=ViTRM(patch=2, width=64, heads=4))
@@ -212,3 +212,10 @@ def test_a_revision_gives_new_ids(kind, monkeypatch):
     monkeypatch.setattr(kind, "revision", 3)
 
     assert len({before, second, RUN.run_id}) == 3
+
+
+def test_a_revision_of_some_values_leaves_the_ids_of_the_others():
+    """TRM-MLP's norm and 003's search have changed; attention and the other searches have not."""
+    models = [TRM(mixing="mlp"), TRM(), ShowTell(decode="official_quirk"), ShowTell()]
+
+    assert [ids.deciding(model, model.model_dump(mode="json")).get("revision") for model in models] == [2, None, 2, None]
