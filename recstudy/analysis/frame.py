@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from recstudy.analysis.design import Design, same, varied_fields
 from recstudy.analysis.rows import Row, outcome_of
-from recstudy.config import flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
@@ -58,10 +58,22 @@ class StudyRecords:
         return self.plan.variants
 
     @cached_property
+    def design(self) -> Design:
+        """The variants as they run."""
+        return Design(self.plan.base, self.plan.axes, self.variants)
+
+    @property
     def configs(self) -> list[Json]:
         """Each variant's config fields by dotted path."""
-        base = flatten(self.plan.base)
-        return [config_of(base, variant.changes) for variant in self.variants]
+        return self.design.configs
+
+    @cached_property
+    def reference(self) -> Design | None:
+        """The variants of the `paper` preset as the study has them; None in a plan that does not know them."""
+        kept = self.plan.reference
+        if kept is None:
+            return None
+        return self.design if kept.variants is None else Design(kept.base, kept.axes, kept.variants)
 
     @cached_property
     def by_variant(self) -> list[list[Row]]:
@@ -149,23 +161,6 @@ class StudyRecords:
         ]
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
-def config_of(base: Json, changes: Json) -> Json:
-    """Flat config fields after a variant's changes; a change to a whole part replaces all of its fields."""
-    config = dict(base)
-    for path, value in changes.items():
-        if isinstance(value, dict):
-            config = {key: kept for key, kept in config.items() if not key.startswith(path + ".")}
-            config |= flatten(value, path + ".")
-        else:
-            config[path] = value
-    return config
-
-
 def load_study(results: Results, name: str, preset: str) -> StudyRecords:
     """Read a study's plan and all its runs.
 
@@ -229,9 +224,3 @@ def _standing(results: Results, name: str, preset: str, states: Mapping[str, str
         return Standing(name, preset)
     found = Counter(states.get(run.id) for run in plan.runs)
     return Standing(name, preset, found["done"], found["stopped"], found["failed"], len(plan.runs), plan.command, plan.smoke)
-
-
-def varied_fields(configs: list[Json]) -> list[str]:
-    """The fields whose value is not the same in every config, in the configs' order."""
-    fields = dict.fromkeys(path for config in configs for path in config)
-    return [path for path in fields if any(config.get(path) != configs[0].get(path) for config in configs)]

@@ -1,22 +1,26 @@
 """Published numbers beside our own: which variant a target belongs to, and what may be said about the two.
 
-A target belongs to a variant when every setting that the study varies is as the target states it; a setting that the
-target leaves unsaid counts as the preset's own, because that is where the paper's defaults are written down. A target that
-names its model has said all of it. It is comparable when everything else that it states (data set, protocol, epochs, ...)
-agrees too.
+A target belongs to a variant when every setting that the study varies is as the target states it. Where several variants
+are left, they are told apart by what the target leaves unsaid: that counts as the preset's own, because there the paper's
+defaults are written down. It is comparable when everything else that it states (data set, protocol, epochs, ...)
+agrees too, and all else that decides numbers is as the study's `paper` preset has it for the same target.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.frame import StudyRecords, same, varied_fields
+from recstudy.analysis.design import parted
+from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.stats import more_seeds, verdict
-from recstudy.config import KINDS, flatten
 from recstudy.papers import Target
 from recstudy.records import Json
+from recstudy.records.plans import short_names
 from recstudy.report.names import in_own_unit, metric, number, plain, plural
+
+UNKNOWN = "planned before the paper's settings were kept: run its command again"
+MOST = 6  # settings that a reason gives with their values
 
 
 @dataclass(frozen=True)
@@ -81,91 +85,75 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
     """Give every target its variants."""
     placed: dict[tuple[int, str], tuple[Placed, ...]] = {}
     homeless: list[tuple[Target, str]] = []
-    changed = dict.fromkeys(path for variant in records.variants for path in variant.changes)
-    varied = {"model", *varied_fields(records.configs)}
-    preset = flatten(records.plan.base)
+    among = frozenset(variants)
     for target in targets:
-        stated = _counting(target)
+        decides = partial(_decides, target.metric)
+        stated = {path: value for path, value in target.where.items() if decides(path)}
         blank = [path for path, value in stated.items() if value is None]
-        deciding = [path for path in changed if _decides(path, target.metric)]
-        unsaid = {path: value for path, value in preset.items() if path not in stated and _decides(path, target.metric)}
-        said = {path: value for path, value in stated.items() if path in varied or path in changed}
-        homes = [] if blank else [index for index in variants if _belongs(records, index, said, deciding, unsaid)]
-        if blank or target.metric not in metrics or not homes:
+        homes = [] if blank or target.metric not in metrics else records.design.homes(stated, decides)
+        homes = [index for index in homes if index in among]
+        if not homes:
             homeless.append((target, _no_place(target, blank, metrics)))
             continue
+        theirs = _references(records, target.metric, stated)
         for index in homes:
-            key = (index, target.metric)
-            placed[key] = (
-                *placed.get(key, ()),
-                Placed(target, (*target.against, *_reasons(records, index, stated, target.metric))),
-            )
+            reasons = (*target.against, *_reasons(records, index, stated, target.metric, theirs))
+            placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons))
     return Placement(placed, tuple(homeless))
 
 
-def _counting(target: Target) -> Json:
-    """The stated settings that decide the metric: a parameter count does not depend on how the training began and went."""
-    return {path: value for path, value in target.where.items() if _decides(path, target.metric)}
-
-
-def _decides(path: str, name: str) -> bool:
+def _decides(name: str, path: str) -> bool:
+    """Whether a setting decides this metric: a parameter count does not depend on how the training began and went."""
     return not path.startswith("place") and not (metric(name).computed and path.startswith(("train", "model.weights")))
 
 
-def _belongs(records: StudyRecords, index: int, stated: Json, changed: Sequence[str], unsaid: Json) -> bool:
-    """Whether the variant is as the target states, or as the preset is, in every setting that some variant changes."""
-    for path in changed:
-        said = [name for name in stated if name == path or name.startswith(path + ".")]
-        if not all(_agrees(records, index, name, stated[name]) for name in said):
-            return False
-        if not said and not _as_preset(records, index, path):
-            return False
-        if said and path not in said and not _else_as_preset(records, index, path, unsaid):
-            return False
-    return True
+def _compared(name: str, path: str) -> bool:
+    """Whether a setting that the target does not state is to be as in the `paper` preset; `data.limit` has its own words."""
+    parts = ("model.",) if metric(name).computed else ("data.", "model.", "train.")
+    return path.startswith(parts) and path != "data.limit" and _decides(name, path)
 
 
-def _else_as_preset(records: StudyRecords, index: int, part: str, unsaid: Json) -> bool:
-    """Whether a part (`model`) has the preset's values where the target says nothing; one of another kind has its own."""
-    config, preset = records.configs[index], records.plan.base.get(part)
-    if not isinstance(preset, dict) or any(config.get(f"{part}.{kind}") != preset.get(kind) for kind in KINDS):
-        return True
-    own = {path: value for path, value in unsaid.items() if path.startswith(f"{part}.") and path in config}
-    return all(same(config[path], value) for path, value in own.items())
+def _references(records: StudyRecords, name: str, stated: Json) -> list[Json] | None:
+    """What the `paper` preset sets where it has the target's variants, each once; None where nothing else is run."""
+    paper = records.reference
+    if paper is None or paper is records.design:
+        return None
+    found = paper.homes(stated, partial(_decides, name))
+    settings = [{path: value for path, value in paper.configs[index].items() if _compared(name, path)} for index in found]
+    return list({repr(fields): fields for fields in settings}.values())
 
 
-def _agrees(records: StudyRecords, index: int, name: str, value: Any) -> bool:
-    variant = records.variants[index]
-    levels = [variant.levels.get(axis) for axis, path in records.plan.axes.items() if path == name]
-    return same(_setting(records, index, name), value) or (name == "model" and value in levels)
-
-
-def _as_preset(records: StudyRecords, index: int, path: str) -> bool:
-    default: Any = records.plan.base
-    for part in path.split("."):
-        default = default.get(part) if isinstance(default, dict) else None
-    return same(records.variants[index].changes.get(path, default), default)
-
-
-def _setting(records: StudyRecords, index: int, name: str) -> Any:
-    """A variant's value of a stated setting; `model` is the model's title."""
-    return records.variants[index].model if name == "model" else records.configs[index].get(name)
-
-
-def _reasons(records: StudyRecords, index: int, stated: Json, name: str) -> tuple[str, ...]:
-    """Why the two cannot be compared: each setting that is not as the target states it."""
+def _reasons(records: StudyRecords, index: int, stated: Json, name: str, theirs: Sequence[Json] | None) -> tuple[str, ...]:
+    """Why the two cannot be compared: each setting that is not as the target states it, or else as the paper's preset has it."""
+    design = records.design
     reasons = [LEAK] if records.leaks(index) else []
     reasons += [
-        f"{_short(path)} {plain(_setting(records, index, path))}, not {plain(value)}"
+        f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}"
         for path, value in stated.items()
-        if not _agrees(records, index, path, value)
+        if not design.agrees(index, path, value)
     ]
+    reasons += _unlike(design.configs[index], stated, name, theirs) if theirs is not None else []
+    reasons += [UNKNOWN] if records.reference is None else []
     if metric(name).computed:
         return tuple(reasons)
     reasons += ["another machine"] if metric(name).timed else []
-    limit = records.configs[index].get("data.limit")
+    limit = design.configs[index].get("data.limit")
     reasons += [f"only {limit} images of each split"] if limit is not None else []
     return tuple(reasons + (["smoke run"] if records.plan.smoke else []))
+
+
+def _unlike(config: Json, stated: Json, name: str, references: Sequence[Json]) -> list[str]:
+    """The settings that differ from those of the nearest reference and of which the target says nothing; many at their end in
+    short.
+    """
+    if not references:
+        return ["the paper preset has no such variant"]
+    ours = {path: value for path, value in config.items() if _compared(name, path)}
+    theirs = min(references, key=lambda fields: len(parted(ours, fields)))
+    names = short_names(path for path in parted(ours, theirs) if path not in stated)
+    words = [f"{short} {plain(ours.get(path))}, not {plain(theirs.get(path))}" for path, short in names.items()]
+    more = ", ".join([*names.values()][MOST:])
+    return [*words[:MOST], *([f"{plural(len(words) - MOST, 'more setting')} ({more})"] if more else [])]
 
 
 def _no_place(target: Target, blank: Sequence[str], metrics: Sequence[str]) -> str:

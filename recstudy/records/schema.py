@@ -275,6 +275,16 @@ class VariantRecord:
     data_checksum: str = ""  # of the images as they are now, where that was known
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Reference:
+    """What published values are compared with: the `paper` preset as the study has it, whatever preset is run and set."""
+
+    preset: str
+    base: Json
+    axes: dict[str, str] = Field(default_factory=dict)
+    variants: tuple[VariantRecord, ...] | None = None  # None: the plan's own, of the same preset without changes
+
+
 class PlannedRun(NamedTuple):
     """A variant, by its place among all, with one seed."""
 
@@ -349,6 +359,7 @@ class PlanRecord:
     definition: str = ""
     plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`, `digest`
     base: Json  # the preset's config, in parts
+    reference: Reference | None = None
     axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets
     variants: tuple[VariantRecord, ...]
     seeds: tuple[int, ...]

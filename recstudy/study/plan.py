@@ -15,7 +15,7 @@ from recstudy.data.cache import known_checksum, load
 from recstudy.errors import DataError, StorageError
 from recstudy.plugins import bundle
 from recstudy.records import Json, Results, read_record, write_record
-from recstudy.records.schema import CodeRecord, Confirm, PlannedRun, PlanRecord, Range, SearchRecord, VariantRecord
+from recstudy.records.schema import CodeRecord, Confirm, PlannedRun, PlanRecord, Range, Reference, SearchRecord, VariantRecord
 from recstudy.records.stores import without_password
 from recstudy.report import dump_report
 from recstudy.study.design import Variant
@@ -24,6 +24,7 @@ from recstudy.study.study import Plan, Study
 from recstudy.train.code import codes, part_names
 
 LEAKY = "LEAKY"
+PAPER = "paper"  # the preset with the settings of the paper
 
 
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
@@ -31,7 +32,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
     known = checksums(plan.configs, folder)
     return PlanRecord(
         **_head(plan.study, plan),
-        axes=dict(plan.variants[0].axes) if plan.variants else {},
+        axes=dict(plan.variants[0].axes),
         variants=tuple(
             replace(
                 variant_record(replace(variant, changes=effective(variant.changes, plan.changes)), config),
@@ -44,6 +45,29 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
         runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
         report=tuple(dump_report(plan.study.by_preset(plan.study.report, plan.preset))),
     )
+
+
+def reference(plan: Plan | SearchPlan) -> Reference:
+    """The `paper` preset, or the one that is run where there is no such, as the study has it, without `--set` and `--smoke`."""
+    study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
+    if isinstance(plan, Plan) and preset == plan.preset and not plan.changes:
+        return Reference(preset=preset, base=in_parts(plan.base), axes=dict(plan.variants[0].axes))
+    if isinstance(study, Study):
+        return _reference(preset, study.presets[preset], study.by_preset(study.variants, preset))
+    configs = study.presets[preset]
+    parts = [{"model": config.model, "data": config.data, "train": config.train} for config in configs]
+    variants = [Variant(config.model.title, changes) for config, changes in zip(configs, parts, strict=True)]
+    return _reference(preset, configs[0], variants)
+
+
+def _reference(preset: str, base: RunConfig, variants: Sequence[Variant]) -> Reference:
+    kept = [replace(variant_record(one, base.with_changes(one.changes)), code={}) for one in variants]
+    return Reference(preset=preset, base=in_parts(base), axes=dict(variants[0].axes), variants=tuple(kept))
+
+
+def in_parts(config: RunConfig) -> Json:
+    """As `plan.json` has a config."""
+    return {**config.values, "place": config.place.model_dump()}
 
 
 def search_record(plan: SearchPlan) -> PlanRecord:
@@ -83,7 +107,8 @@ def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
         "smoke": plan.smoke,
         "definition": plan.definition,
         "plugins": tuple(bundle().record),
-        "base": {**plan.base.values, "place": plan.base.place.model_dump()},
+        "base": in_parts(plan.base),
+        "reference": reference(plan),
         "code": code_records(plan.configs if isinstance(plan, Plan) else plan.bases.values()),
     }
 

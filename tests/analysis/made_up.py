@@ -88,6 +88,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "report": dump_report(specs()),
     }
     made |= changes
+    made.setdefault("reference", {"preset": "paper", "base": made["base"], "axes": made["axes"]})
     made["runs"] = [[index, seed, run_id(index, seed)] for seed in made["seeds"] for index in range(len(made["variants"]))]
     return made
 

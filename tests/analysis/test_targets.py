@@ -1,6 +1,7 @@
 import pytest
 from made_up import base, variants, write_study
 
+from recstudy.analysis.design import parted
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.targets import place
 from recstudy.papers import Target, published
@@ -100,3 +101,52 @@ def test_the_papers_own_table_is_placed(records):
 
     assert [target.text for target in placement.placed[1, "top1_accuracy"]] == ["93.1"]
     assert placement.placed[2, "top1_accuracy"][0].reasons == ("epochs 1000, not 300",)
+
+
+def with_reference(path, own, paper):
+    """A study with these training settings whose `paper` preset has those."""
+    reference = {"preset": "paper", "base": base(**paper), "axes": {"model": "model"}, "variants": variants()}
+    return study(path, base=base(**own), reference=reference)
+
+
+def test_what_decides_and_is_not_as_in_the_paper_preset_is_a_reason(tmp_path):
+    records = with_reference(tmp_path / "r", {"learning_rate": 0.01}, {"learning_rate": 0.0003})
+
+    found = placed(records, target(3.6, "params", "million"), target(train__batch_size=64)).placed
+
+    assert found[0, "top1_accuracy"][0].reasons == ("learning_rate 0.01, not 0.0003",)
+    assert found[0, "params"][0].reasons == ()  # a count follows from the model alone
+
+
+def test_many_reasons_are_cut_short_at_their_end(tmp_path):
+    many = {f"field_{number}": number for number in range(8)}
+    records = with_reference(tmp_path / "r", many, dict.fromkeys(many, 9))
+
+    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
+
+    assert found.reasons == (*(f"field_{at} {at}, not 9" for at in range(6)), "2 more settings (field_6, field_7)")
+
+
+def test_a_variant_that_the_paper_preset_has_not_is_not_comparable(tmp_path):
+    reference = {"preset": "paper", "base": base(), "axes": {"model": "model"}, "variants": variants()[2:]}
+    records = study(tmp_path / "r", reference=reference)
+
+    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
+
+    assert found.reasons == ("the paper preset has no such variant",)
+
+
+def test_a_setting_that_comes_with_what_is_stated_needs_not_be_stated(tmp_path):
+    """002 prints no EMA; its baselines have none, and each of them has that at every batch size."""
+    made = variants()
+    for variant in made[2:]:
+        variant["changes"]["train.ema_decay"] = 0.0
+    records = study(tmp_path / "r", variants=made, base=base(ema_decay=0.999))
+
+    assert list(placed(records, target(model="ViT-Small", train__batch_size=64)).placed) == [(2, "top1_accuracy")]
+
+
+def test_of_another_data_set_only_its_name_is_said():
+    ours, theirs = {"data.name": "digits", "data.size": 8, "train.epochs": 1}, {"data.name": "cifar10", "data.size": 32}
+
+    assert parted(ours, theirs) == ["data.name", "train.epochs"]

@@ -1,6 +1,5 @@
 """Every study of the project as a user would type it: the whole path with --smoke, and each preset's plan."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from shipped import load
 
 from recstudy import Search, Study
 from recstudy.study.search import make_search
@@ -16,15 +16,6 @@ from recstudy.study.study import make_plan
 
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
 WHOLE_S = 400  # of a whole study, Ray's start included: 59 s alone, 116 s beside other work
-
-
-def load(path: Path) -> Study | Search:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.study
 
 
 def expected(study: Study | Search) -> int:
@@ -41,7 +32,7 @@ def test_smoke(path, tmp_path):
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    study = load(path)
+    study = load(path.stem)
     folder = tmp_path / f"results/studies/{study.name}/{next(iter(study.presets))}-smoke"
     assert "smoke run: 2 epochs on 32 images; the numbers mean nothing" in (folder / "report/report.html").read_text()
     results = [json.loads(file.read_text()) for file in tmp_path.glob("results/runs/*/result.json")]
@@ -51,7 +42,7 @@ def test_smoke(path, tmp_path):
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_every_preset_makes_a_plan(path):
-    study = load(path)
+    study = load(path.stem)
     for preset in study.presets:
         assert study.by_preset(study.report, preset)
         if isinstance(study, Search):

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recstudy.analysis.design import same
 from recstudy.analysis.figures.curve import powers_of_two
 from recstudy.analysis.figures.theme import shown
-from recstudy.analysis.frame import same
 from recstudy.records import Json
 from recstudy.records.schema import Range
 from recstudy.report.names import plain

@@ -6,7 +6,8 @@ papers' tables do.
 
 from collections.abc import Sequence
 
-from recstudy.analysis.frame import StudyRecords, same
+from recstudy.analysis.design import same
+from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.stats import mean_interval
 from recstudy.report import Table
 from recstudy.report.names import DASH, axis_title, metric, number, plain, registered

@@ -1,0 +1,35 @@
+"""The studies of the project, and what their tables place beside published numbers before anything has run."""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from recstudy import Search, Study
+from recstudy.analysis import Table
+from recstudy.analysis.cells import TableData
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.tables.table import table_data
+from recstudy.records import Results
+from recstudy.study.plan import record_plan
+from recstudy.study.study import make_plan
+
+STUDIES = Path(__file__).parents[2] / "studies"
+
+
+def load(name: str) -> Study | Search:
+    spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.study
+
+
+def first_table(folder: Path, name: str, preset: str, changes: Mapping[str, Any] | None = None) -> tuple[Table, TableData]:
+    """A study's first table, without groups, before anything has run."""
+    study, results = load(name), Results(folder).create()
+    record_plan(make_plan(study, preset, changes), results)
+    table = next(part for part in study.by_preset(study.report, preset) if isinstance(part, Table))
+    return table, table_data(load_study(results, name, preset), replace(table, group=None))

@@ -1,0 +1,77 @@
+"""What is comparable with a published number: the `paper` preset as its study has it, and nothing that decides else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shipped import first_table
+
+from recstudy.report.names import metric
+
+
+def against(folder: Path, name: str, preset: str, changes: dict[str, Any]) -> set[str]:
+    """What speaks against the published scores in a study's first table; parameters and times apart."""
+    _, table = first_table(folder, name, preset, changes)
+    cells = [cell for row in table.rows for cell in row.cells if cell.placed]
+    scores = [cell for cell in cells if not metric(cell.metric).computed and not metric(cell.metric).timed]
+    assert scores
+    assert {cell.verdict for cell in scores} <= {"not comparable", "not run"}
+    assert all((cell.verdict == "not comparable") == bool(cell.reasons) for cell in scores)
+    return {cell.reasons for cell in scores}
+
+
+@pytest.mark.parametrize("name", ["vitrm_depth_sweep", "vitrm_batch_size", "hrm_small_images"])
+def test_the_paper_preset_is_comparable_as_its_study_has_it(tmp_path, name):
+    assert against(tmp_path / "r", name, "paper", {}) == {""}
+
+
+PLAIN = {f"train.augment.{name}": 0 for name in ("crop", "randaugment_ops", "mixup", "cutmix")} | {"train.augment.flip": False}
+OTHER = {
+    "learning rate": ({"train.learning_rate": 0.01}, "learning_rate 0.01, not 0.0003"),
+    "no augmentation": (
+        PLAIN,
+        "crop 0, not 4; flip false, not true; randaugment_ops 0, not 2; mixup 0, not 0.2; cutmix 0, not 1",
+    ),
+    "no EMA": ({"train.ema_decay": 0.0}, "ema_decay 0, not 0.999"),
+    "optimiser": (
+        {"train.optimizer": "adam_atan2", "train.loss": "stablemax", "train.weight_decay": 1.0},
+        "loss stablemax, not softmax; optimizer adam_atan2, not adamw; weight_decay 1, not 0.05",
+    ),
+    "width": ({"model.width": 64, "model.heads": 4}, "width 64, not 384; heads 4, not 6"),
+    "cycles at test": ({"model.test_cycles": 8}, "test_cycles 8, not 1"),
+    "block": (
+        {"model.ffn": "gelu", "model.norm": "post", "model.latent_init": "fixed"},
+        "ffn gelu, not swiglu; norm post, not pre; latent_init fixed, not learned",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "reasons"), OTHER.values(), ids=OTHER)
+def test_each_setting_of_002_that_is_not_the_papers_is_a_reason(tmp_path, changes, reasons):
+    assert against(tmp_path / "r", "vitrm_depth_sweep", "paper", changes) == {reasons}
+
+
+def test_003_read_and_split_otherwise_is_not_comparable(tmp_path):
+    found = against(tmp_path / "r", "micar_components", "paper", {"model.decode": "greedy", "data.split_seed": 7})
+
+    assert all("decode greedy, not beam" in reasons for reasons in found)
+    assert all("split_seed 7, not 0" in reasons for reasons in found)
+
+
+def test_004_with_crops_flips_and_a_high_rate_is_not_comparable(tmp_path):
+    """Its `standard` preset is the MNIST row of `paper`, and compares with it."""
+    changes = {"train.augment.crop": 4, "train.augment.flip": True, "train.learning_rate": 0.01}
+    same = against(tmp_path / "a", "hrm_small_images", "standard", {})
+    other = against(tmp_path / "b", "hrm_small_images", "standard", changes)
+
+    assert "" in same
+    assert "learning_rate 0.01, not 0.001; crop 4, not 0; flip true, not false" in other
+    assert "" not in other
+
+
+def test_a_plan_of_before_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("recstudy.study.plan.reference", lambda plan: None)
+
+    assert against(tmp_path / "r", "vitrm_depth_sweep", "paper", {}) == {
+        "planned before the paper's settings were kept: run its command again"
+    }
