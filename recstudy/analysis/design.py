@@ -8,6 +8,7 @@ from typing import Any
 from recstudy.config import KINDS, flatten
 from recstudy.records import Json
 from recstudy.records.schema import VariantRecord
+from recstudy.report.levels import same
 
 OTHERS = {f"{part}.{kind}": f"{part}." for part in ("data", "model") for kind in KINDS}  # of another one all is another
 
@@ -59,11 +60,6 @@ class Design:
         apart = varied_fields([self.configs[index] for index in left])
         unsaid = [path for path in apart if path not in stated and decides(path)]
         return [index for index in left if all(same(self.configs[index].get(path), self.preset.get(path)) for path in unsaid)]
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
 def config_of(base: Json, changes: Json) -> Json:

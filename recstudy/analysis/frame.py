@@ -6,12 +6,12 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
 
-from recstudy.analysis.design import Design, same, varied_fields
+from recstudy.analysis.design import Design, varied_fields
 from recstudy.analysis.rows import Row, outcome_of
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.plugins import reading
@@ -19,6 +19,7 @@ from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan
 from recstudy.records.schema import VariantRecord
 from recstudy.report import Part, read_report
+from recstudy.report.levels import fits, level_of
 from recstudy.report.names import plain
 from recstudy.terminal import shortest
 
@@ -99,26 +100,15 @@ class StudyRecords:
         Raises:
             ConfigError: it has neither. The message names the axes.
         """
-        chosen = self.variants[variant]
-        if name in chosen.levels:
-            level = chosen.levels[name]
-            return plain(level) if isinstance(level, dict | list) else level
-        if name in self.configs[variant]:
-            return self.configs[variant][name]
-        if name in ("model", "data"):
-            return chosen.model if name == "model" else chosen.data
-        known = [*self.plan.axes, *self.configs[variant]]
-        if any(name in other.levels for other in self.variants) or any(name in config for config in self.configs):
-            return None  # another model's field
-        raise ConfigError(f"the report names {name!r}, but the study has {choices(known)}.{nearest(name, known)}")
+        found = level_of(self.variants[variant], self.configs[variant], name)
+        if found is None and not any(name in known for known in (*(one.levels for one in self.variants), *self.configs)):
+            known = [*self.plan.axes, *self.configs[variant]]
+            raise ConfigError(f"the report names {name!r}, but the study has {choices(known)}.{nearest(name, known)}")
+        return found  # None: another model's field
 
     def chosen(self, where: Json) -> list[int]:
         """The variants at these levels, in the study's order."""
-        return [
-            index
-            for index in range(len(self.variants))
-            if all(same(self.level(index, name), level) for name, level in where.items())
-        ]
+        return [index for index in range(len(self.variants)) if fits(where, partial(self.level, index))]
 
     def leaks(self, variant: int) -> bool:
         """Whether the model was told what it was to say, so that none of its numbers compares with another."""

@@ -7,6 +7,7 @@ from typing import Any
 from recstudy.errors import StorageError
 from recstudy.records import Failure, Json, Result, Results, Stopped, read_record
 from recstudy.records.schema import Measured, Number, Provenance, Selected, Values, VariantRecord
+from recstudy.report.names import at_depth
 
 STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
 NOTHING = Result(status="done", metrics={})
@@ -166,11 +167,6 @@ def _with_later(result: Result, later: Measured | None) -> Outcome:
         notes=(*result.notes, *other),
     )
     return Outcome(status=result.status, result=whole, later={name: one.how for name, one in new.items() if name in values})
-
-
-def at_depth(metric: str, depth: int | str) -> str:
-    """The name of a metric of the test set after so many supervision steps, from the same weights."""
-    return f"{metric}@{depth}"
 
 
 def _columns(result: Result) -> dict[str, Any]:

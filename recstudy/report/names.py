@@ -41,6 +41,11 @@ def metric(name: str) -> Metric:
     return replace(found, title=f"{found.title}, {words}") if words else found
 
 
+def at_depth(metric: str, depth: int | str) -> str:
+    """The name of a metric of the test set after so many supervision steps, from the same weights."""
+    return f"{metric}@{depth}"
+
+
 def in_own_unit(name: str, value: float, unit: str) -> float:
     """A published value in the unit that the records use."""
     return value * (100.0 if unit == "fraction" and metric(name).unit == "%" else SCALES.get(unit, 1.0))

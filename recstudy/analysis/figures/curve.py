@@ -18,11 +18,10 @@ from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.drops import HOW, from_best
 from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.rows import at_depth
 from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.targets import place
 from recstudy.report import Curve
-from recstudy.report.names import axis_title, metric, plain, registered
+from recstudy.report.names import at_depth, axis_title, metric, plain, registered
 
 DEPTH, DEPTH_TITLE = "eval.depth", "supervision steps at test"  # changed without retraining
 MOST_TICKS = 24  # labelled levels of an axis; where there are more, Plotly chooses

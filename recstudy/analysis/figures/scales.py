@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recstudy.analysis.design import same
 from recstudy.analysis.figures.curve import powers_of_two
 from recstudy.analysis.figures.theme import shown
 from recstudy.records import Json
 from recstudy.records.schema import Range
+from recstudy.report.levels import same
 from recstudy.report.names import plain
 
 FEW = 10  # whole numbers that can each have a tick

@@ -6,10 +6,10 @@ papers' tables do.
 
 from collections.abc import Sequence
 
-from recstudy.analysis.design import same
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.stats import mean_interval
 from recstudy.report import Table
+from recstudy.report.levels import same
 from recstudy.report.names import DASH, axis_title, metric, number, plain, registered
 
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it

@@ -1,0 +1,26 @@
+"""Which of a study's variants stand at the levels that a selector (`where`) names."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from recstudy.records import Json
+from recstudy.records.schema import VariantRecord
+from recstudy.report.names import plain
+
+
+def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
+    """Its level of an axis, or its value of a config field; `model` and `data` alone give their titles. None: it has neither."""
+    if name in variant.levels:
+        level = variant.levels[name]
+        return plain(level) if isinstance(level, dict | list) else level
+    return config.get(name, {"model": variant.model, "data": variant.data}.get(name))
+
+
+def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
+    """Whether a variant with these levels is one that the selector means."""
+    return all(same(level(name), wanted) for name, wanted in where.items())
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
