@@ -105,7 +105,7 @@ def unfinished(records: StudyRecords) -> Iterator[Finding]:
 
 def verdicts(records: StudyRecords) -> Iterator[Finding]:
     """Published values beside one run, where more are planned: `seeds` asks where they are not."""
-    tables = [table for part in records.parts if isinstance(part, Table) for table in _tables(records, part)]
+    tables = [table for part in records.parts if isinstance(part, Table) and part.targets for table in _tables(records, part)]
     alone = [row.label for table in tables for row in table.rows if any(_single(cell) for cell in row.cells)]
     if alone:
         yield Finding(
