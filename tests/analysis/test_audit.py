@@ -238,6 +238,15 @@ def test_intervals_wider_than_the_means_are_apart(tmp_path):
     assert clear == {}
 
 
+def test_seeds_that_are_planned_may_tell_variants_apart(tmp_path):
+    """Means 0.7 apart: by an SD of 0.14 an interval of two seeds is 0.86 wide, and one of three 0.45."""
+    two = scored([93.0, 93.2, 0.0], [93.7, 93.9, 0.0])
+
+    waiting = found(read(study(tmp_path, lambda variant, seed: None if seed == 2 else two(variant, seed))))
+
+    assert list(waiting) == ["unfinished runs"]
+
+
 def test_a_command_for_seeds_that_are_cheap(tmp_path):
     none = found(read(study(tmp_path / "a", scored([93.0, 93.1, 93.2], [93.0, 93.1, 93.2]))))
     few = found(read(study(tmp_path / "b", scored([93.0, 93.1, 93.2], [93.15, 93.25, 93.35]))))

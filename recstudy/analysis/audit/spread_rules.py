@@ -30,9 +30,11 @@ class Blurred(NamedTuple):
 
 
 def resolution(records: StudyRecords) -> Iterator[Finding]:
-    """Intervals that are wider than the means are apart."""
+    """Intervals that are wider than the means are apart, and that the seeds which are planned will not make narrow enough."""
+    planned = len(records.plan.seeds)
     for group in tasks(records):
-        found = [blurred for name in _scores(records) if (blurred := _blurred(records, group, name))]
+        blurred = [one for name in _scores(records) if (one := _blurred(records, group, name))]
+        found = [one for one in blurred if one.enough is None or one.enough > planned]
         if found:
             yield _finding(records, group, found)
 
