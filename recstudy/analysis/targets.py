@@ -13,7 +13,7 @@ from functools import partial
 from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.design import parted
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import more_seeds, verdict
+from recstudy.analysis.stats import more_seeds, own, verdict
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.records.plans import short_names
@@ -64,12 +64,12 @@ class Placed:
         if metric(self.target.metric).computed:
             off = max(abs(value - self.value) for value in values)
             return "reproduced" if off <= self.margin else "differs"
-        return verdict(values, self.value, self.margin)
+        return verdict(values, self.value, self.margin, own(values))
 
     def outcome(self, values: Sequence[float]) -> str:
         """The verdict, and where it is open how many more seeds would settle it."""
         found = self.verdict(values)
-        more = more_seeds(values, self.value, self.margin) if found == "undecided" else None
+        more = more_seeds(values, self.value, self.margin, own(values)) if found == "consistent" else None
         return f"{found}: about {plural(more, 'more seed')}" if more else found
 
 

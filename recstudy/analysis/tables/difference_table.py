@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from recstudy.analysis.caveats import caption, text_notes, warnings
+from recstudy.analysis.contrasts import contrast, seeds_to_show
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import more_seeds
+from recstudy.analysis.stats import own
 from recstudy.analysis.tables.differences import Difference, DifferencesData, PublishedDifference
 from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.analysis.tables.render import entry, seeds_text
@@ -128,4 +129,6 @@ def _notes(data: DifferencesData, reasons: Sequence[str], beside: bool) -> list[
 
 
 def _more(row: Difference) -> int | None:
-    return more_seeds(row.values) if row.verdict == "no difference shown" else None
+    if row.verdict != "no difference shown":
+        return None
+    return seeds_to_show(contrast([row.values], [1.0], [own(row.values)]), len(row.values), 1)
