@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from recstudy.analysis.caveats import is_synthetic
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import mean_interval
+from recstudy.analysis.spreads import scored, spread_of
+from recstudy.analysis.stats import Spread, interval
 from recstudy.analysis.targets import Placed, Placement
 from recstudy.papers import Target
 from recstudy.report.names import metric
@@ -19,12 +20,13 @@ from recstudy.report.names import metric
 class Cell:
     """One metric of one variant (or of the variants that share a place in the table).
 
-    `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval; all in the
-    metric's own unit. Diverged runs and those that a search stopped early are counted, never averaged. `run_ids` are those
-    behind `value`, of these `seeds`, made by these `commits`; `against` those of the other variant, where `value` is by how
-    much that one is better. `lacking`: finished runs without this metric, such as an AUROC of data with one label an image;
-    `unavailable`: why some of them could not have it, such as a METEOR without Java.
-    `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so neither `best` nor `second`.
+    `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval by the `spread` of
+    its seeds; all in the metric's own unit. Diverged runs and those that a search stopped early are counted, never averaged.
+    `run_ids` are those behind `value`, of these `seeds`, made by these `commits`; `against` those of the other variant, where
+    `value` is by how much that one is better. `lacking`: finished runs without this metric, such as an AUROC of data with one
+    label an image; `unavailable`: why some of them could not have it, such as a METEOR without Java.
+    `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so never `best`. `tied`: it was
+    compared with others, and no two of them could be told apart.
     """
 
     metric: str
@@ -34,6 +36,7 @@ class Cell:
     n: int
     expected: int
     values: tuple[float, ...]
+    spread: Spread | None = None
     lacking: int = 0
     unavailable: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
@@ -45,7 +48,7 @@ class Cell:
     seeds: tuple[int, ...] = ()
     commits: tuple[str, ...] = ()
     best: bool = False
-    second: bool = False
+    tied: bool = False
     synthetic: bool = False
     leaks: bool = False
 
@@ -55,12 +58,17 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        return ", ".join(dict.fromkeys(target.verdict(self.values) for target in self.placed))
+        return ", ".join(dict.fromkeys(target.verdict(self.values, self.spread, self.lost) for target in self.placed))
 
     @property
     def outcome(self) -> str:
         """The verdict as a table says it: with what an open one lacks."""
-        return ", ".join(dict.fromkeys(target.outcome(self.values) for target in self.placed))
+        return ", ".join(dict.fromkeys(target.outcome(self.values, self.spread, self.lost) for target in self.placed))
+
+    @property
+    def lost(self) -> int:
+        """Seeds that failed or diverged: the others may be the lucky ones."""
+        return len(self.failed) + self.diverged
 
     @property
     def reasons(self) -> str:
@@ -109,18 +117,19 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
     """The cell of one metric over some `runs` of these variants, without what is published."""
-    valid = ("done", "diverged") if metric(name).computed else ("done",)
-    done = [run for run in runs if run.status in valid and run.value(name) is not None]
+    done = [run for run in runs if scored(run, name)]
     values = tuple(run.number(name) for run in done)
-    interval = mean_interval(values)
+    spread = spread_of(records, done, name) if done else None
+    found = interval(values, spread)
     return Cell(
         metric=name,
-        value=interval.mean,
-        low=interval.low,
-        high=interval.high,
-        n=interval.n,
+        value=found.mean,
+        low=found.low,
+        high=found.high,
+        n=found.n,
         expected=len(runs),
         values=values,
+        spread=spread,
         lacking=sum(run.done for run in runs) - len(done) if not metric(name).computed else 0,
         unavailable=tuple(dict.fromkeys(run.unavailable[name] for run in runs if name in run.unavailable)),
         failed=tuple(sorted(run.error_class for run in runs if run.failed)),

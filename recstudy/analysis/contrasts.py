@@ -48,13 +48,12 @@ def contrast(
     """
     means = [mean_of(values) for values in groups]
     value = round(sum(weight * mean for weight, mean in zip(weights, means, strict=True)), 9)  # the rest is rounding
-    parts: dict[object, tuple[float, float]] = {}
-    for at, (values, weight, mean, spread) in enumerate(zip(groups, weights, means, spreads, strict=True)):
+    parts: dict[int, tuple[float, float]] = {}
+    for values, weight, mean, spread in zip(groups, weights, means, spreads, strict=True):
         if spread is None:
             return Contrast(value)
         variance = (weight * spread.scale.slope(mean) * spread.sd) ** 2 / len(values)
-        source = spread if spread.variants > 1 else at
-        parts[source] = parts.get(source, (0.0, 0.0))[0] + variance, spread.df
+        parts[id(spread)] = parts.get(id(spread), (0.0, 0.0))[0] + variance, spread.df  # one object where it is shared
     total = sum(variance for variance, _ in parts.values())
     if not total:
         return Contrast(value)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from recstudy.analysis.design import Design, varied_fields
 from recstudy.analysis.rows import Row, outcome_of
+from recstudy.analysis.stats import Spread
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
@@ -31,6 +32,7 @@ class StudyRecords:
     results: Results
     plan: PlanRecord = field(repr=False)
     rows: list[Row] = field(repr=False)
+    spreads: dict[str, Mapping[int, Spread]] = field(default_factory=dict, repr=False, compare=False)  # of what was asked for
 
     @cached_property
     def runs(self) -> pd.DataFrame:

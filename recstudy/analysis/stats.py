@@ -17,7 +17,7 @@ Verdict = Literal["reproduced", "consistent", "differs", "undecided"]
 Key = TypeVar("Key")
 LEVEL, ALPHA, POWER = 0.95, 0.05, 0.8
 MOST_SEEDS = 1000  # where a verdict needs more than these, seeds are not what it lacks
-WIDE = "spread several times that of the others"
+WIDE = "it is several times that of the others"
 UNEQUAL = "the variants' spreads differ (Brown-Forsythe, p < 0.05)"
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.design import parted
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import more_seeds, own, verdict
+from recstudy.analysis.stats import Spread, more_seeds, verdict
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.records.plans import short_names
@@ -55,8 +55,8 @@ class Placed:
             return f"{self.target.value:,.{self.decimals}f} M"
         return number(self.target.metric, self.value)
 
-    def verdict(self, values: Sequence[float]) -> str:
-        """`not comparable`, `not run`, or what the values say."""
+    def verdict(self, values: Sequence[float], spread: Spread | None = None, lost: int = 0) -> str:
+        """`not comparable`, `not run`, or what the values say; nothing where seeds are `lost`: the rest may be the lucky ones."""
         if self.reasons:
             return "not comparable"
         if not values:
@@ -64,13 +64,27 @@ class Placed:
         if metric(self.target.metric).computed:
             off = max(abs(value - self.value) for value in values)
             return "reproduced" if off <= self.margin else "differs"
-        return verdict(values, self.value, self.margin, own(values))
+        return "undecided" if lost else verdict(values, self.value, self.margin, spread)
 
-    def outcome(self, values: Sequence[float]) -> str:
-        """The verdict, and where it is open how many more seeds would settle it."""
-        found = self.verdict(values)
-        more = more_seeds(values, self.value, self.margin, own(values)) if found == "consistent" else None
-        return f"{found}: about {plural(more, 'more seed')}" if more else found
+    def judged(self, values: Sequence[float], spread: Spread | None, lost: int) -> bool:
+        """Whether the verdict is that of a test, which may err."""
+        decided = self.verdict(values, spread, lost) in ("reproduced", "consistent", "differs")
+        return decided and not metric(self.target.metric).computed
+
+    def outcome(self, values: Sequence[float], spread: Spread | None = None, lost: int = 0) -> str:
+        """The verdict, and where it is open why, or about how many more seeds would show the two equal."""
+        found = self.verdict(values, spread, lost)
+        if found == "undecided":
+            return f"{found}: {why_open(values, lost)}"
+        more = more_seeds(values, self.value, self.margin, spread) if found == "consistent" else None
+        return f"{found}: about {plural(more, 'more seed')} to reproduce" if more else found
+
+
+def why_open(values: Sequence[float], lost: int) -> str:
+    """What an undecided verdict lacks."""
+    if lost:
+        return f"{plural(lost, 'seed')} failed or diverged"
+    return "one run, and no spread known" if len(values) == 1 else "its runs agree, and no spread is known"
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,33 @@
 """How good answers are where an image has one label."""
 
+from typing import TYPE_CHECKING
+
 from recstudy.metrics.answers import Answers
 from recstudy.metrics.registry import METRICS, metric
+
+if TYPE_CHECKING:
+    from recstudy.metrics.answers import Floats
 
 BINS = 15  # of the calibration error, as in Guo et al. 2017
 PERCENT = (0.0, 100.0)
 
 
+def right(answers: Answers) -> "Floats":
+    """(N,) 100 where the most likely class is the image's."""
+    return 100.0 * (answers.predicted == answers.labels)
+
+
 @METRICS.add("top1_accuracy")
-@metric("Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, selects=True, ranks=True)
+@metric(
+    "Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, selects=True, ranks=True, share=True,
+    each=right,
+)  # fmt: skip
 def top1_accuracy(answers: Answers) -> float:
     return 100 * float((answers.predicted == answers.labels).mean())
 
 
 @METRICS.add("macro_f1")
-@metric("Macro F1", unit="%", better="higher", form=".1f", bounds=PERCENT)
+@metric("Macro F1", unit="%", better="higher", form=".1f", bounds=PERCENT, share=True)
 def macro_f1(answers: Answers) -> float:
     """Unweighted mean over the classes present of 2 TP / (2 TP + FP + FN)."""
     import numpy as np

@@ -1,18 +1,16 @@
 """Numbers of a run that do not follow from its answers: costs, and what is measured while it trains."""
 
+from functools import partial
+
+from recstudy.metrics.classification import PERCENT
 from recstudy.metrics.registry import METRICS, Metric
+
+share = partial(Metric, unit="%", better="higher", form=".1f", of_text=True, bounds=PERCENT, tasks=("caption",), share=True)
 
 METRICS.update(
     {
-        "token_accuracy": Metric(
-            "Token accuracy", "%", "higher", ".1f", of_text=True, short="tokens", tasks=("caption",), selects=True
-        ),
-        **{
-            f"recall_{k}": Metric(
-                f"Recall@{k}", "%", "higher", ".1f", of_text=True, short=f"recall@{k}", tasks=("caption",), ranks=k == 1
-            )
-            for k in (1, 5, 10)
-        },
+        "token_accuracy": share("Token accuracy", short="tokens", selects=True),
+        **{f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1) for k in (1, 5, 10)},
         "cosine_before": Metric("Cosine, before", form=".3f", of_text=True),
         "cosine_after": Metric("Cosine, after", form=".3f", of_text=True),
         "caption_loss": Metric("Caption loss", "nats/token", "lower", ".3f", of_text=True),

@@ -3,12 +3,15 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from recstudy.errors import ConfigError, choices
 from recstudy.metrics.answers import Answers, Task
 from recstudy.metrics.missing import NotAvailable
 from recstudy.plugins import Registry, named
+
+if TYPE_CHECKING:
+    from recstudy.metrics.answers import Floats
 
 Value = float | Mapping[str, float]  # of all answers, or of each class that can be judged
 Better = Literal["higher", "lower"]
@@ -22,7 +25,8 @@ class Metric:
     `tasks` and `of`, a function of `Answers` or its `module:name`, are those of a metric that is computed from answers; it
     gives a number, or one for each class by its name, whose mean is the metric (`by_finding`: `auroc.Effusion` is that of one
     finding). It raises `NotAvailable`, or gives NaN, where there is none. `selects`: it selects the epochs of its tasks,
-    unless `train.score` names another. `ranks`: where a figure cannot show all variants, it says which are the best.
+    unless `train.score` names another. `ranks`: where a figure cannot show all variants, it says which are the best. `share`: it
+    is a share of right answers, which spreads less near its bounds. `each`: the value of every image, whose mean it is.
 
     `computed` ones follow from the config, not from training; `timed` ones depend on the machine, so that no published one
     is comparable. One `of_text` depends on how captions are cut into tokens, one `of_words` also on how they are decoded and
@@ -43,7 +47,9 @@ class Metric:
     tasks: tuple[Task, ...] = ()
     selects: bool = False
     ranks: bool = False
+    share: bool = False
     of: Callable[[Answers], Value] | str | None = field(default=None, repr=False)
+    each: "Callable[[Answers], Floats] | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if callable(self.of):
@@ -80,6 +86,8 @@ def metric(
     of_words: bool = False,
     selects: bool = False,
     ranks: bool = False,
+    share: bool = False,
+    each: "Callable[[Answers], Floats] | None" = None,
 ) -> Callable[[Callable[[Answers], Value]], Metric]:
     """Makes a metric of a function of answers. What the words mean stands at `Metric`.
 
@@ -93,7 +101,7 @@ def metric(
     def made(of: Callable[[Answers], Value]) -> Metric:
         return Metric(
             title, unit, better, form, by_finding=by_finding, of_words=of_words, short=short, bounds=bounds, tasks=tasks,
-            selects=selects, ranks=ranks, of=of,
+            selects=selects, ranks=ranks, share=share, of=of, each=each,
         )  # fmt: skip
 
     return made

@@ -33,7 +33,7 @@ def registered(name: str) -> Metric | None:
 def metric(name: str) -> Metric:
     """The metric of that name, `auroc.Effusion` with the unit of `auroc`; an unknown name stays, less the underscores."""
     if of := improved(name):
-        return replace(metric(of), title=f"{metric(of).title} delta", unit="%", better=None, form=".2f")
+        return replace(metric(of), title=f"{metric(of).title} delta", unit="%", better=None, form=".2f", bounds=None, share=False)
     parent, _, part = name.partition(".")
     found, words = registered(parent), part.replace("_", " ")
     if found is None:

@@ -1,4 +1,4 @@
-"""Best and second, groups of rows, and how LaTeX shows them."""
+"""Which values are marked as the best, groups of rows, and how LaTeX shows them."""
 
 from pathlib import Path
 
@@ -18,8 +18,14 @@ from recstudy.records import Results, write_json
 MODELS = ("ST", "SAT", "R2Gen", "Ours")
 
 
-def study(root: Path, scores: dict[str, list[float | None]], params: list[int] | None = None, leaky: tuple[int, ...] = ()):
-    """One finished run a variant: of each data set the models in their order; no score, no run."""
+def study(
+    root: Path,
+    scores: dict[str, list[float | None]],
+    params: list[int] | None = None,
+    leaky: tuple[int, ...] = (),
+    seeds: int = 3,
+):
+    """Runs a tenth of a point apart: of each data set the models in their order; no score, no run."""
     cells = [(data, model, score) for data, own in scores.items() for model, score in zip(MODELS, own, strict=False)]
     variants = [
         {
@@ -33,38 +39,50 @@ def study(root: Path, scores: dict[str, list[float | None]], params: list[int] |
         for at, (data, model, _) in enumerate(cells)
     ]
     results = Results(root).create()
-    made = plan(variants=variants, axes={"data": "data", "model": "model"}, seeds=[0], report=[])
+    made = plan(variants=variants, axes={"data": "data", "model": "model"}, seeds=[*range(seeds)], report=[])
     write_json(results.study("made_up", "paper") / "plan.json", made)
     for at, (_, _, score) in enumerate(cells):
-        if score is not None:
-            found = result(score)
+        for seed in range(seeds if score is not None else 0):
+            found = result(score + 0.1 * (seed - (seeds - 1) / 2))
             found["cost"]["params"] = params[at] if params else 1000
-            results.run(run_id(at, 0)).finish(as_result(found))
+            results.run(run_id(at, seed)).finish(as_result(found))
     return load_study(results, "made_up", "paper")
 
 
 def marks(table) -> list[str]:
-    """`*` best, `_` second, of the first column."""
-    return ["*" if row.cells[0].best else "_" if row.cells[0].second else "" for row in table.rows if row.cells]
+    """`*` best, of the first column."""
+    return ["*" * row.cells[0].best for row in table.rows if row.cells]
 
 
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [
-        ([90.0, 92.0, 91.0, 89.0], ["", "*", "_", ""]),
-        ([90.0, 92.0, 91.0, 91.01], ["", "*", "_", "_"]),  # as printed
-        ([92.0, 92.01, 91.0, 90.0], ["*", "*", "", ""]),
-        ([90.0, 92.0], ["", "*"]),  # the last is no second
-        ([92.0, 90.0, 90.0], ["*", "", ""]),
-        ([91.0, 91.0, 91.01], ["", "", ""]),
+        ([90.0, 92.0, 91.0, 89.0], ["", "*", "", ""]),
+        ([92.0, 92.1, 91.0, 90.0], ["*", "*", "", ""]),  # a tenth of a point is no difference at this spread
+        ([90.0, 92.0], ["", "*"]),
+        ([91.0, 91.0, 91.1], ["", "", ""]),
         ([90.0, None, None, None], ["", "", "", ""]),
         ([None, 92.0, None, 91.0], ["", "*", "", ""]),
     ],
 )
-def test_best_and_second_as_printed(tmp_path, scores, expected):
+def test_best_is_what_cannot_be_told_from_it_where_something_can(tmp_path, scores, expected):
     records = study(tmp_path / "r", {"CIFAR-10": scores})
 
     assert marks(table_data(records, Table("t", metrics=("top1_accuracy",)))) == expected
+
+
+def test_where_nothing_can_be_told_apart_the_table_says_so(tmp_path):
+    """One run a variant shows no spread, however far apart the values are."""
+    spec = Table("t", metrics=("top1_accuracy", "nll", "params"))
+
+    alone = table_data(study(tmp_path / "a", {"CIFAR-10": [90.0, 92.0]}, seeds=1), spec)
+    close = table_data(study(tmp_path / "b", {"CIFAR-10": [91.0, 91.1]}), spec)
+    apart = table_data(study(tmp_path / "c", {"CIFAR-10": [90.0, 92.0]}), spec)
+
+    assert marks(alone) == marks(close) == ["", ""]
+    assert "no variant is distinguishable by Top-1 accuracy; NLL" in alone.notes
+    assert "no variant is distinguishable by Top-1 accuracy; NLL" in close.notes
+    assert "no variant is distinguishable by NLL" in apart.notes
 
 
 def test_lower_is_better_where_it_is(tmp_path):
@@ -72,13 +90,13 @@ def test_lower_is_better_where_it_is(tmp_path):
     rows = table_data(records, Table("t", metrics=("nll", "params", "macro_f1"))).rows
 
     assert not any(row.cells[0].best or row.cells[1].best for row in rows)  # all NLL alike; parameters are no score
-    assert [row.cells[2].second for row in rows] == [False, False, True]
+    assert [row.cells[2].best for row in rows] == [False, True, False]
 
 
-def test_what_leaks_is_neither(tmp_path):
+def test_what_leaks_is_never_the_best(tmp_path):
     records = study(tmp_path / "r", {"CIFAR-10": [99.0, 92.0, 91.0, 90.0]}, leaky=(0,))
 
-    assert marks(table_data(records, Table("t", metrics=("top1_accuracy",)))) == ["", "*", "_", ""]
+    assert marks(table_data(records, Table("t", metrics=("top1_accuracy",)))) == ["", "*", "", ""]
 
 
 def test_rows_of_data_sets_are_ranked_each_on_its_own(tmp_path):
@@ -87,7 +105,6 @@ def test_rows_of_data_sets_are_ranked_each_on_its_own(tmp_path):
     table = table_data(records, Table("t", rows="data", columns="model", metrics=("top1_accuracy",)))
 
     assert [[cell.best for cell in row.cells] for row in table.rows] == [[False, True, False], [True, False, False]]
-    assert [[cell.second for cell in row.cells] for row in table.rows] == [[False, False, True], [False, False, True]]
 
 
 def test_groups_of_an_axis_have_headings_and_a_best_each(tmp_path):
@@ -96,11 +113,12 @@ def test_groups_of_an_axis_have_headings_and_a_best_each(tmp_path):
     table = table_data(records, Table("t", metrics=("top1_accuracy", "params"), group="data"))
 
     assert [row.label for row in table.rows] == ["COVCTR", "ST", "SAT", "R2Gen", "ROCO", "ST", "SAT", "R2Gen"]
-    assert marks(table) == ["", "*", "_", "*", "", "_"]
-    assert "| *COVCTR* |  |  |\n| ST | 70.0 (n=1) | 1,000 |\n| SAT | **72.0 (n=1)** | 1,000 |" in of_cells(table).markdown
-    assert "| R2Gen | <ins>71.0 (n=1)</ins> | 1,000 |" in of_cells(table).markdown
+    assert marks(table) == ["", "*", "", "*", "", ""]
+    assert (
+        "| *COVCTR* |  |  |\n| ST | 70.0 ±0.1 (n=3) | 1,000 |\n| SAT | **72.0 ±0.1 (n=3)** | 1,000 |" in of_cells(table).markdown
+    )
     assert '<tr><th scope="rowgroup" colspan="3">ROCO</th></tr>' in of_cells(table).html
-    assert "<u>32.0 (n=1)</u>" in of_cells(table).html
+    assert "<strong>33.0 ±0.1 (n=3)</strong>" in of_cells(table).html
     assert len(csv_text(table).splitlines()) == 1 + 12
 
 
@@ -140,10 +158,13 @@ def test_latex_aligns_numbers_and_marks_them(tmp_path):
 
     assert r"\begin{tabular}{lS[table-format=2.1]@{}lS[table-format=7.0]}" in text
     assert r"\addlinespace \multicolumn{4}{l}{\textit{COVCTR}} \\" in text
-    assert r"ST & {\phantom{9}\underline{9.5}} & ~(n=1) & 5 \\" in text
-    assert r"SAT & {\textbf{10.5}} & ~(n=1) & 1234567 \\" in text
+    assert r"ST & 9.5 & ~$\pm$0.2 (n=3) & 5 \\" in text
+    assert r"SAT & {\textbf{10.5}} & ~$\pm$0.2 (n=3) & 1234567 \\" in text
     assert r"\multicolumn{2}{c}{\textendash{} not run}" in text
-    assert f"% Top-1 accuracy (%); Parameters: runs {run_id(1, 0)}; seed 0; commit 0123abc" in text
+    assert (
+        f"% Top-1 accuracy (%); Parameters: runs {' '.join(run_id(1, seed) for seed in range(3))}; seeds 0, 1, 2; commit 0123abc"
+        in text
+    )
 
 
 @needs_latex

@@ -121,7 +121,7 @@ def test_a_part_that_cannot_be_made_says_so_in_its_place(tmp_path, caplog):
 
     assert "the report names &#x27;batch_sise&#x27;" in page
     assert "batch_sise" in caplog.text
-    assert "93.1 ±0.2 (n=3)" in page
+    assert "93.1 ±0.3 (n=3)" in page
 
 
 def test_a_report_that_cannot_be_written_is_one_error_and_no_parts_own(tmp_path, caplog):
@@ -234,7 +234,7 @@ def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
 
     text = printed(show_report, results, "made_up", "paper", ())
 
-    assert "92.6, differs" in text
+    assert "92.6, consistent" in text
     assert "35 published values have no place here" in text
     assert text.endswith("Report: studies/made_up/paper/report/report.html\n")
 

@@ -69,8 +69,8 @@ def test_a_variant_several_times_as_wide_goes_by_its_own():
 
 
 def test_unequal_spreads_of_many_seeds_are_not_pooled():
-    """Half of the variants have 1.6 times the spread of the others: none stands out, but Brown and Forsythe's test sees it."""
-    drawn = np.random.default_rng(0).normal(0, [[1.0], [1.6]] * 6, (12, 12))
+    """Half of the variants have twice the spread of the others: none stands out, but Brown and Forsythe's test sees it."""
+    drawn = np.random.default_rng(0).normal(0, [[1.0], [2.0]] * 6, (12, 12))
     assert scipy_stats.levene(*drawn, center="median").pvalue < 0.05
 
     spreads = pool(dict(enumerate(drawn.tolist())))

@@ -108,7 +108,7 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
             "value": target.value,
             "published": True,
             "source": target.target.source,
-            "verdict": target.verdict(ours.values),
+            "verdict": target.verdict(ours.values, ours.spread, ours.lost),
             "reasons": "; ".join(target.reasons),
             "synthetic": False,
         }

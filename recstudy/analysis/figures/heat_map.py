@@ -97,7 +97,9 @@ def _order(levels: Sequence[Any]) -> list[Any]:
 def _words(one: dict[Any, Any] | None, spec: HeatMap) -> str:
     if one is None or pd.isna(one["value"]):
         return ""
-    half = f"±{spread(spec.metric, one['high'] - one['value'])}, " if pd.notna(one["high"]) else ""
+    half = (
+        f"±{spread(spec.metric, max(one['high'] - one['value'], one['value'] - one['low']))}, " if pd.notna(one["high"]) else ""
+    )
     return f"{number(spec.metric, one['value'])}<br>{half}n={one['n']}"
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from recstudy.analysis.caveats import caption, text_notes, warnings
 from recstudy.analysis.cells import Cell, TableData, TableRow, cell_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.tables.ranks import with_ranks
+from recstudy.analysis.spreads import spread_notes
 from recstudy.analysis.trials import ranked, search_of, trial_table
 from recstudy.records.schema import SearchRecord
 from recstudy.report import Best
@@ -13,7 +13,7 @@ from recstudy.report.names import metric
 
 LUCKY = (
     "Scores of fresh seeds leave out the seed that the search used: the best of many trials is also the luckiest of them "
-    "(winner's curse)"
+    "(winner's curse). Of several fresh means the best is again a little lucky, so none is marked"
 )
 
 
@@ -42,11 +42,15 @@ def best_data(records: StudyRecords, spec: Best) -> TableData:
         title=spec.heading,
         corner="trial",
         columns=(*(f"{metric(name).heading}, in the search" for name in seen), *map(_head, spec.metrics)),
-        rows=with_ranks(rows) if len({records.variants[index].data for index in variants}) == 1 else tuple(rows),
+        rows=tuple(rows),
         beneath=False,
         caption=caption(records, range(len(records.variants))),
         warnings=(*warnings(records), *([] if rows else ["no trial has finished yet"])),
-        notes=(*_notes(search), *text_notes(records, variants, spec.metrics)),
+        notes=(
+            *text_notes(records, variants, spec.metrics),
+            *spread_notes(records, variants, spec.metrics),
+            *_notes(search),
+        ),
         homeless=(),
     )
 

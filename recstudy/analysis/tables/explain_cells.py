@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import mean, stdev
+from statistics import mean
 
 from scipy.special import stdtrit
 
 from recstudy.analysis.cells import Cell, gap
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import LEVEL
+from recstudy.analysis.stats import LEVEL, Spread, interval, prediction_interval
 from recstudy.analysis.tables.labels import settings_text
 from recstudy.analysis.tables.render import cell_text
-from recstudy.analysis.targets import Placed
+from recstudy.analysis.targets import Placed, why_open
 from recstudy.report.names import improved, metric, number, plain
 
 
@@ -44,20 +44,26 @@ def setting_behind(_: StudyRecords, setting: dict[str, str]) -> Behind:
     return Behind(settings_text(tuple(setting.values())), (), ("A setting of the row, from its config:", *fields))
 
 
-def interval_lines(values: Sequence[float]) -> Iterator[str]:
-    """How mean and 95 % interval follow from at least one value."""
-    n, middle = len(values), mean(values)
-    yield f"Mean: ({' + '.join(f'{value:.10g}' for value in values)}) / {n} = {middle:.10g}"
-    if n == 1:
-        yield "95 % interval: none, of one run."
+def mean_line(values: Sequence[float]) -> str:
+    """How a mean follows from its values."""
+    return f"Mean: ({' + '.join(f'{value:.10g}' for value in values)}) / {len(values)} = {mean(values):.10g}"
+
+
+def interval_lines(values: Sequence[float], spread: Spread | None) -> Iterator[str]:
+    """How mean and 95 % interval follow from at least one value and the spread of its seeds."""
+    yield mean_line(values)
+    found = interval(values, spread)
+    if spread is None or found.low is None:
+        yield f"95 % interval: none, {'of one run' if len(values) == 1 else 'because all runs agree'}, and no spread is known."
         return
-    deviation, factor = stdev(values), float(stdtrit(n - 1, 0.5 + LEVEL / 2))
-    half = factor * deviation / n**0.5
-    yield f"Standard deviation (n - 1): {deviation:.4g}"
-    yield (
-        f"95 % interval: {middle - half:.6g} to {middle + half:.6g}, the mean ± t(0.975; {n - 1}) * s / sqrt(n) = "
-        f"{factor:.4g} * {deviation:.4g} / sqrt({n}) = {half:.4g}"
-    )
+    n, logits = len(values), spread.scale.items > 0
+    alone = f"of these values{f', because {spread.why}' if spread.why else ''}"
+    whose = f"pooled over {spread.variants} variants" if spread.variants > 1 else alone
+    unit = f" on the scale ln(share / (1 - share)), with half an answer of {spread.scale.items:,} added to both" if logits else ""
+    yield f"Standard deviation s over seeds, {whose}, {spread.df:g} degrees of freedom: {spread.sd:.4g}{unit}"
+    factor = float(stdtrit(spread.df, 0.5 + LEVEL / 2))
+    half = f"{factor:.4g} * {spread.sd:.4g} / sqrt({n}) = {factor * spread.sd / n**0.5:.4g}{' on that scale' if logits else ''}"
+    yield f"95 % interval: {found.low:.6g} to {found.high:.6g}, the mean ± t(0.975; {spread.df:g}) * s / sqrt(n) = {half}"
 
 
 def _runs(records: StudyRecords, cell: Cell) -> tuple[tuple[str, float], ...]:
@@ -82,10 +88,10 @@ def _arithmetic(cell: Cell) -> Iterator[str]:
     if not cell.values:
         yield f"No number: {cell_text(cell)}"
     elif metric(cell.metric).computed:
-        yield next(interval_lines(cell.values))
+        yield mean_line(cell.values)
         yield "It follows from the config, so that seeds do not matter and it has no interval."
     else:
-        yield from interval_lines(cell.values)
+        yield from interval_lines(cell.values, cell.spread)
 
 
 def _others(records: StudyRecords, cell: Cell) -> Iterator[tuple[Row, str]]:
@@ -104,7 +110,7 @@ def _published(placed: Placed, cell: Cell) -> Iterator[str]:
     note = f" Note: {target.note}." if target.note else ""
     yield f"Published: {number(target.metric, placed.value)} {metric(target.metric).unit} ({target.kind}), {target.source}.{note}"
     yield f"    of {', '.join(f'{path} {plain(value)}' for path, value in target.where.items())}"
-    verdict = placed.verdict(cell.values)
+    verdict = placed.verdict(cell.values, cell.spread, cell.lost)
     yield f"Verdict: {verdict}{_why(verdict, placed, cell)}"
 
 
@@ -121,8 +127,10 @@ def _why(verdict: str, placed: Placed, cell: Cell) -> str:
             return f": the count is more than {margin} off"
         case "reproduced":
             return f": both one-sided t tests at 0.05 place the mean within {margin} of it (equivalence)"
-        case "differs":
-            return ": the 95 % interval excludes it, and the mean was not shown to be within the margin of " + margin
+        case "undecided":
+            return f": {why_open(cell.values, cell.lost)}{', so that the rest may be the lucky ones' if cell.lost else ''}"
         case _:
-            few = "one run has no interval" if cell.n == 1 else "the 95 % interval holds it"
-            return f": {few}, and the mean was not shown to be within the margin of {margin}"
+            _, low, high, _ = prediction_interval(cell.values, cell.spread)
+            side = "within" if verdict == "consistent" else "outside"
+            where = f"it lies {side} the 95 % prediction interval of one more run, {low:.6g} to {high:.6g}"
+            return f": {where}, and the mean was not shown to be within the margin of {margin}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
 
+from recstudy.analysis import stats
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import ALPHA, POWER
@@ -69,7 +70,7 @@ def _tested(label: str, values: Sequence[float], p: float | None, known: Sequenc
         alike = "one pair" if len(values) == 1 else "all values are the same"
         yield f"Neither interval nor p: {alike}, so that nothing is spread."
         return
-    yield from interval_lines(values)
+    yield from interval_lines(values, stats.own(values))
     n, error = len(values), stdev(values) / len(values) ** 0.5
     t = f"{mean(values):.6g} / ({stdev(values):.4g} / sqrt({n})) = {mean(values) / error:.4g}"
     yield f"p: {p:.4g}, two-sided, of t = mean / (s / sqrt(n)) = {t} with {n - 1} degrees of freedom"

@@ -124,7 +124,7 @@ def _cell(entry: Entry, column: Column) -> str:
     if match is None or not column.whole:
         return _across(_marked(tex(entry.text), entry), column)
     after = entry.text[match.end() :]
-    number = _padded(match, entry, column) if entry.bold or entry.second else match[0].replace(",", "")
+    number = _padded(match, entry, column) if entry.bold else match[0].replace(",", "")
     return number + (f" & {'~' if after.startswith(' ') else ''}{tex(after)}" if column.after else "")
 
 
@@ -149,7 +149,7 @@ def _across(text: str, column: Column) -> str:
 
 
 def _marked(text: str, entry: Entry) -> str:
-    return rf"\textbf{{{text}}}" if entry.bold else rf"\underline{{{text}}}" if entry.second else text
+    return rf"\textbf{{{text}}}" if entry.bold else text
 
 
 def _comments(page: Printed, entries: Sequence[Entry]) -> Iterable[str]:

@@ -14,7 +14,7 @@ from recstudy.analysis.page import Html, escape, fold, table, warning_lines
 
 @dataclass(frozen=True)
 class Entry:
-    """The words of one place in a printed table: `bold` where it is the best, underlined where it is the `second`.
+    """The words of one place in a printed table: `bold` where nothing can be told from the best.
 
     `hint` is what a tooltip adds, `origin` the runs that a number comes from.
     """
@@ -22,7 +22,6 @@ class Entry:
     text: str
     bold: bool = False
     hint: str = ""
-    second: bool = False
     origin: str = ""
 
 
@@ -92,24 +91,20 @@ def terminal(page: Printed) -> RichTable:
         shown.add_column(Text(head), justify="left" if page.words(at) else "right", overflow="fold", min_width=least)
     for line in page.lines:
         style = "italic" if len(line) == 1 else ""
-        shown.add_row(*(Text(entry.text, "bold" if entry.bold else "underline" if entry.second else style) for entry in line))
+        shown.add_row(*(Text(entry.text, "bold" if entry.bold else style) for entry in line))
     return shown
 
 
 def _html(entry: Entry) -> tuple[Html, str]:
-    text, mark = escape(entry.text), "strong" if entry.bold else "u" if entry.second else ""
-    return Html(f"<{mark}>{text}</{mark}>") if mark else text, entry.hint
+    text = escape(entry.text)
+    return Html(f"<strong>{text}</strong>") if entry.bold else text, entry.hint
 
 
 def _md_entries(entries: Sequence[Entry], columns: int) -> list[str]:
-    """As many as there are columns; GitHub underlines what is inserted."""
+    """As many as there are columns."""
     if len(entries) == 1:
         return [f"*{_md(entries[0].text)}*", *[""] * (columns - 1)]
-    texts = [_md(entry.text) for entry in entries]
-    return [
-        f"**{text}**" if entry.bold else f"<ins>{text}</ins>" if entry.second else text
-        for entry, text in zip(entries, texts, strict=True)
-    ]
+    return [f"**{_md(entry.text)}**" if entry.bold else _md(entry.text) for entry in entries]
 
 
 def _md(text: str) -> str:

@@ -1,16 +1,18 @@
-"""Which value of a table is the best and which the second, as printed, among those that may be compared."""
+"""Which values of a table may be the best: those that cannot be told from it, where some can."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from recstudy.analysis.cells import Cell, TableRow
+from recstudy.analysis.contrasts import contrast, holm
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.stats import ALPHA
 from recstudy.report import Table
 from recstudy.report.names import metric, number, plain
 
 
 def marked(records: StudyRecords, spec: Table, variants: Sequence[int], rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
-    """Best and second marked where values were measured on the same data: in each column, or else in each row."""
+    """The best marked where values were measured on the same data: in each column, or else in each row."""
     if spec.across:
         return with_ranks(rows, across=True) if one_task(records, variants, None) else tuple(rows)
     if one_task(records, variants, spec.columns):
@@ -19,7 +21,7 @@ def marked(records: StudyRecords, spec: Table, variants: Sequence[int], rows: Se
 
 
 def with_ranks(rows: Sequence[TableRow], across: bool = False) -> tuple[TableRow, ...]:
-    """Mark the best and the second value of each metric: within each row where these compare, else within each column."""
+    """Mark the best values of each metric: within each row where these compare, else within each column."""
     if across:
         return tuple(replace(row, cells=ranked(row.cells)) for row in rows)
     columns = [ranked(column) for column in zip(*(row.cells for row in rows), strict=True)]
@@ -27,10 +29,26 @@ def with_ranks(rows: Sequence[TableRow], across: bool = False) -> tuple[TableRow
 
 
 def ranked(cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The cells with their best and second marked, metric by metric. What leaks is neither."""
-    names = dict.fromkeys(cell.metric for cell in cells)
-    places = {name: _places(name, [cell for cell in cells if cell.metric == name]) for name in names}
-    return tuple(_mark(cell, *places[cell.metric]) for cell in cells)
+    """The cells with the best of each metric marked. What leaks is never compared."""
+    marked = list(cells)
+    for name in dict.fromkeys(cell.metric for cell in cells):
+        compared = [at for at, cell in enumerate(cells) if cell.metric == name and cell.value is not None and not cell.leaks]
+        if metric(name).better is None or len(compared) < 2:
+            continue
+        best = _best(name, [cells[at] for at in compared])
+        for at, mark in zip(compared, best, strict=True):
+            tied = all(best) and not metric(name).computed
+            marked[at] = replace(cells[at], best=mark and not all(best), tied=tied)
+    return tuple(marked)
+
+
+def tied_notes(rows: Sequence[TableRow]) -> tuple[str, ...]:
+    """Names the metrics by which no variant is distinguishable, everywhere or in a part of the table."""
+    cells = [cell for row in rows for cell in row.cells if cell.value is not None]
+    tied = dict.fromkeys(cell.metric for cell in cells if cell.tied)
+    some = {name for name in tied if any(cell.best for cell in cells if cell.metric == name)}
+    said = [f"{metric(name).title}{' (in a part)' if name in some else ''}" for name in tied]
+    return (f"no variant is distinguishable by {'; '.join(said)}",) if said else ()
 
 
 def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
@@ -39,24 +57,11 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
     return len(data) == len({level for _, level in data})
 
 
-def _places(name: str, cells: Sequence[Cell]) -> tuple[str, str]:
-    """Best and second as printed; empty where there is none.
-
-    Of a metric without a better direction, of one value or of values that all print alike there is no best. Ties are all best,
-    or all second. Two that are best leave no second, nor is the last of all called so.
-    """
-    better = metric(name).better
-    values = [cell.value for cell in cells if cell.value is not None and not cell.leaks]
-    texts = [number(name, value) for value in sorted(values, reverse=better == "higher")]
-    if better is None or len(set(texts)) < 2:
-        return "", ""
-    behind = [text for text in texts if text != texts[0]]
-    alone = len(behind) == len(texts) - 1 and len(set(behind)) > 1
-    return texts[0], behind[0] if alone else ""
-
-
-def _mark(cell: Cell, best: str, second: str) -> Cell:
-    if cell.value is None or cell.leaks:
-        return cell
-    text = number(cell.metric, cell.value)
-    return replace(cell, best=text == best, second=text == second)
+def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
+    """Which of these cannot be told from the best: as printed where the config decides, else by t tests against it (Holm)."""
+    best = max(cells, key=lambda cell: metric(name).sign * (cell.value or 0.0))
+    if metric(name).computed:
+        return [number(name, cell.value or 0.0) == number(name, best.value or 0.0) for cell in cells]
+    tests = [contrast([best.values, cell.values], [1, -1], [best.spread, cell.spread]).p for cell in cells if cell is not best]
+    apart = iter([p is not None and p < ALPHA for p in holm(tests)])
+    return [cell is best or not next(apart) for cell in cells]

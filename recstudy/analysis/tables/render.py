@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from recstudy.analysis.cells import Cell, TableData
+from recstudy.analysis.stats import LINEAR
 from recstudy.analysis.tables.labels import settings_text, settings_title
 from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.report.names import DASH, metric, number, spread
@@ -25,9 +26,18 @@ def cell_text(cell: Cell) -> str:
     lost += [f"{cell.lacking} not available: {why}"] if why else []
     if metric(cell.metric).computed:
         return _computed(cell)
-    half = f" ±{spread(cell.metric, cell.high - cell.value)}" if cell.high is not None else ""
     of = f" of {cell.expected}" if cell.n < cell.expected else ""
-    return f"{number(cell.metric, cell.value)}{half} ({'; '.join([f'n={cell.n}{of}', *lost])})"
+    return f"{number(cell.metric, cell.value)}{interval_text(cell)} ({'; '.join([f'n={cell.n}{of}', *lost])})"
+
+
+def interval_text(cell: Cell) -> str:
+    """` ±0.8`, by the wider side; `, 99.1 to 100.0` where that would leave the metric's bounds."""
+    if cell.value is None or cell.low is None or cell.high is None:
+        return ""
+    half, scale = max(cell.high - cell.value, cell.value - cell.low), cell.spread.scale if cell.spread else LINEAR
+    if scale.low <= cell.value - half and cell.value + half <= scale.high:
+        return f" ±{spread(cell.metric, half)}"
+    return f", {number(cell.metric, cell.low)} to {number(cell.metric, cell.high)}"
 
 
 def printed(table: TableData) -> Printed:
@@ -98,7 +108,7 @@ def entry(cell: Cell) -> Entry:
     interval = f"95 % interval {cell.low:.6g} to {cell.high:.6g}; " if cell.low is not None else ""
     behind = origin(cell)
     hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
-    return Entry(cell_text(cell), cell.best, hint, cell.second, f"runs {behind}" if behind else "")
+    return Entry(cell_text(cell), cell.best, hint, f"runs {behind}" if behind else "")
 
 
 def origin(cell: Cell) -> str:

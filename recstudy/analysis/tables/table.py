@@ -8,13 +8,15 @@ from fnmatch import fnmatchcase
 from recstudy.analysis.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
 from recstudy.analysis.cells import TableData, TableRow, cell
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.spreads import spread_notes
+from recstudy.analysis.stats import ALPHA
 from recstudy.analysis.tables.improvements import improvement_cell, improvement_notes
 from recstudy.analysis.tables.labels import BAND, corner, fields_of, groups, label_within, settings_of
-from recstudy.analysis.tables.ranks import marked
+from recstudy.analysis.tables.ranks import marked, tied_notes
 from recstudy.analysis.targets import Placement, place
 from recstudy.errors import ConfigError
 from recstudy.report import Table
-from recstudy.report.names import axis_title, improved, metric, plain, registered
+from recstudy.report.names import axis_title, improved, metric, plain, plural, registered
 
 
 def table_data(records: StudyRecords, spec: Table) -> TableData:
@@ -33,13 +35,14 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     if crossed:  # a cell would average over them and their neighbours
         variants = [index for index in variants if not records.leaks(index)]
     arrange = _crossed if crossed else _across if spec.across else _grouped if spec.group else _listed
-    columns, rows = arrange(records, spec, variants, placement)
+    columns, plain_rows = arrange(records, spec, variants, placement)
+    rows = tuple(plain_rows) if spec.group else marked(records, spec, variants, plain_rows)
     return TableData(
         name=spec.name,
         title=spec.title or spec.name.replace("_", " "),
         corner=_corner(records, spec, variants),
         columns=columns,
-        rows=tuple(rows) if spec.group else marked(records, spec, variants, rows),
+        rows=rows,
         beneath=crossed or spec.across,
         caption=(f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "") + caption(records, variants),
         warnings=(*warnings(records), *leaky, *unmatched, *(pooled(records, spec, variants) if crossed else ())),
@@ -50,6 +53,9 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
             *text_notes(records, variants, metrics),
             *to_evaluate(records, variants, metrics),
             *without,
+            *tied_notes(rows),
+            *spread_notes(records, variants, metrics),
+            *chance_notes(rows),
         ),
         homeless=placement.homeless,
         settings=tuple(map(fields_of, spec.settings)),
@@ -94,7 +100,15 @@ def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placem
 def _how_grouped(spec: Table) -> tuple[str, ...]:
     """What a group is, where its heading does not say it."""
     within = f"grouped by {metric(spec.group or '').heading}, at most {100 * BAND:g} % above the least of a group"
-    return (f"{within}; best and second are those of a group",) if registered(spec.group or "") else ()
+    return (f"{within}; the best is that of a group",) if registered(spec.group or "") else ()
+
+
+def chance_notes(rows: Sequence[TableRow]) -> tuple[str, ...]:
+    """How many values would differ from the published ones if every training were the paper's."""
+    cells = [cell for row in rows for cell in row.cells]
+    judged = [one for cell in cells for one in cell.placed if one.judged(cell.values, cell.spread, cell.lost)]
+    expected = f"{len(judged) * ALPHA:.2g} of {plural(len(judged), 'comparable value')}"
+    return (f"differs: outside the 95 % prediction interval, as chance alone puts {expected}",) if judged else ()
 
 
 def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:

@@ -1,0 +1,96 @@
+"""From a study's records to the spread of each metric: whose seeds are pooled, on which scale, and what a table says of it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.rows import Row
+from recstudy.analysis.stats import Scale, Spread, own, pool
+from recstudy.report.names import metric, plural
+
+UNKNOWN = 1000  # questions of a test split whose size no run states
+
+
+def scale_of(name: str, runs: Sequence[Row]) -> Scale:
+    """The scale of a metric: logits, where it is a share of right answers."""
+    known = metric(name.partition("@")[0])
+    low, high = known.bounds or (-inf, inf)
+    items = max((run.found.answers.of for run in runs if run.found.answers), default=0) or UNKNOWN
+    return Scale(low, high, items if known.share else 0)
+
+
+def scored(run: Row, name: str) -> bool:
+    """Whether a run counts in a mean of this metric: it has finished and has it. What is computed a diverged one has too."""
+    return run.status in (("done", "diverged") if metric(name).computed else ("done",)) and run.value(name) is not None
+
+
+def spreads_of(records: StudyRecords, name: str) -> Mapping[int, Spread]:
+    """The spread of a metric over the seeds of each variant, pooled over those of the same data and protocol.
+
+    Of a search the fresh seeds alone count: its own runs are those that it chose by. What follows from the config has none.
+    """
+    if name not in records.spreads:
+        records.spreads[name] = {} if metric(name).computed else _spreads(records, name)
+    return records.spreads[name]
+
+
+def spread_of(records: StudyRecords, runs: Sequence[Row], name: str) -> Spread | None:
+    """The spread that the mean of these runs goes by: their variant's; that of the values where these are of several variants,
+    or follow from others."""
+    variants = {run.variant for run in runs}
+    if len(variants) == 1 and not any(name in run.added for run in runs):
+        return spreads_of(records, name).get(variants.pop())
+    return own([run.number(name) for run in runs], scale_of(name, runs))
+
+
+def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
+    """Over what each metric's spread is pooled, and which variants go by their own."""
+    shown = set(variants)
+    pools: dict[str, list[str]] = {}
+    alone: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        found = {index: spread for index, spread in spreads_of(records, name).items() if index in shown}
+        pools.setdefault(_over(list(found.values())), []).append(metric(name).title)
+        for index, spread in found.items():
+            if spread.why:
+                alone.setdefault((spread.why, metric(name).title), []).append(records.variants[index].label)
+    notes = [f"spread over seeds, {over}: {_some(titles)}" for over, titles in pools.items() if over]
+    owns = [f"{title} by the variant's own spread, because {why}: {_some(labels)}" for (why, title), labels in alone.items()]
+    return (*notes, *owns)
+
+
+def _over(spreads: Sequence[Spread]) -> str:
+    """What several variants share; empty where each has its own."""
+    shared = [spread for spread, uses in Counter(spreads).items() if not spread.why and uses > 1]
+    many = [f"{plural(spread.variants, 'variant')} ({plural(int(spread.df), 'degree')} of freedom)" for spread in shared]
+    return f"pooled from {' and '.join(many)}" if many else ""
+
+
+def _spreads(records: StudyRecords, name: str) -> dict[int, Spread]:
+    groups: dict[object, list[int]] = {}
+    for index in range(len(records.variants)):
+        groups.setdefault(_protocol(records, index), []).append(index)
+    found: dict[int, Spread] = {}
+    for variants in groups.values():
+        runs = {index: seeds_of(records, index, name) for index in variants}
+        scale = scale_of(name, [run for seeds in runs.values() for run in seeds])
+        found |= pool({index: [run.number(name) for run in seeds] for index, seeds in runs.items()}, scale)
+    return found
+
+
+def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
+    """The runs of a variant whose values are one another's repetitions."""
+    fresh = records.by_variant[index][1 if records.plan.search is not None else 0 :]
+    return [run for run in fresh if scored(run, name)]
+
+
+def _protocol(records: StudyRecords, index: int) -> object:
+    """What variants must share for their seeds to be pooled."""
+    config = records.configs[index]
+    settings = tuple((path, repr(value)) for path, value in config.items() if path.startswith("data."))
+    return records.variants[index].data, records.leaks(index), repr(config.get("train.selection")), settings
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    return "; ".join([*names[:most], *([f"{len(names) - most} more"] if names[most:] else [])])
