@@ -8,10 +8,13 @@ Trials with the same settings are the same run, so they share a variant; its fir
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from recstudy.errors import StorageError
+from recstudy.records.files import Json
 from recstudy.records.reading import read_record, read_trials
 from recstudy.records.schema import (
     ConfirmLine,
@@ -37,7 +40,8 @@ def read_plan(folder: Path) -> PlanRecord | None:
     if plan is None:
         return None
     found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
-    return replace(found, others=_others(folder, plan))
+    others = {definition: _held(folder, path, plan) for definition, path in _others(folder, plan).items()}
+    return replace(found, others=others)
 
 
 def ranges_of(space: Mapping[str, Mapping[str, Range]]) -> dict[str, list[Range]]:
@@ -55,21 +59,58 @@ def short_names(fields: Iterable[str]) -> dict[str, str]:
     return {path: name if list(last.values()).count(name) == 1 else path for path, name in last.items()}
 
 
-def _others(folder: Path, shown: PlanRecord) -> dict[str, str]:
+def earlier_runs(folder: Path, shown: PlanRecord) -> set[str]:
+    """Runs of these settings by code of an earlier revision, which other definitions of this name and not `shown` name."""
+    found: set[str] = set()
+    for path in _others(folder, shown).values():
+        with suppress(StorageError):
+            plan = read_record(path, PlanRecord)
+            found |= _left(plan, shown) if plan and _alike(plan, shown) else set()
+    return found
+
+
+def _others(folder: Path, shown: PlanRecord) -> dict[str, Path]:
     named = {path.stem.removeprefix("plan-"): path for path in sorted(folder.glob("plan-*.json"))}
-    return {definition: _size(folder, path) for definition, path in named.items() if definition != shown.definition}
+    return {definition: path for definition, path in named.items() if definition != shown.definition}
 
 
-def _size(folder: Path, path: Path) -> str:
+def _held(folder: Path, path: Path, shown: PlanRecord) -> str:
     try:
         plan = read_record(path, PlanRecord)
         lines = read_trials(_trial_log(folder, plan)) if plan and plan.search else []
     except StorageError:
         return "damaged"  # and not what is shown
-    if plan is None or plan.search is None:
-        return f"{len(plan.runs) if plan else 0} runs"
-    count = sum(isinstance(line, TrialLine) for line in lines)
-    return f"{count} trial" + "s" * (count != 1)
+    if plan is None:
+        return "0 runs"
+    trials = sum(isinstance(line, TrialLine) for line in lines)
+    count, word = (trials, "trial") if plan.search else (len(_left(plan, shown)), "run")
+    return f"{count} {word}" + "s" * (count != 1) + " of an earlier revision" * _alike(plan, shown)
+
+
+def _left(plan: PlanRecord, shown: PlanRecord) -> set[str]:
+    return {run.id for run in plan.runs} - {run.id for run in shown.runs}
+
+
+def _alike(before: PlanRecord, now: PlanRecord) -> bool:
+    """Whether two definitions have the same settings, as far as both know them: then what computes them differs."""
+    return _stated(before) == _stated(now) and _agree(_settings(before), _settings(now))
+
+
+def _stated(plan: PlanRecord) -> list[Any]:
+    """What is searched, and what each variant changes, by name."""
+    return [plan.search and plan.search.space, *((variant.label, set(variant.changes)) for variant in plan.variants)]
+
+
+def _settings(plan: PlanRecord) -> Json:
+    deciding = {part: values for part, values in plan.base.items() if part != "place"}
+    return {"base": deciding} | {str(at): variant.changes for at, variant in enumerate(plan.variants)}
+
+
+def _agree(before: Any, now: Any) -> bool:
+    """Whether two settings are equal wherever both are known."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return all(_agree(value, now[name]) for name, value in before.items() if name in now)
+    return bool(before == now)
 
 
 def _trial_log(folder: Path, plan: PlanRecord) -> Path:

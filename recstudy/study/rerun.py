@@ -1,7 +1,7 @@
 """Finished runs of other code, or on other data, than the present ones; and which finished runs are run again."""
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ class Outdated:
     found: Sequence[Change]
     again: frozenset[str]
     unread: Sequence[str] = ()  # data sets whose files have not been decoded as they are now
+    earlier: int = 0  # finished runs of the same settings by code of an earlier revision, whose ids were others
 
     @property
     def notices(self) -> list[str]:
@@ -36,6 +37,9 @@ class Outdated:
             "--rerun changed reads them."
             for name in self.unread
         ]
+        if self.earlier:
+            are = "runs of these settings are" if self.earlier > 1 else "run of these settings is"
+            told.append(f"{self.earlier:,} finished {are} of an earlier revision: kept, and not used.")
         return [*told, *([kept] if self.again else [])]
 
     def kinds(self, run_id: str) -> list[str]:
@@ -43,7 +47,7 @@ class Outdated:
         return [change.kind for change in self.found if change.run_id == run_id]
 
 
-def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "") -> Outdated:
+def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "", earlier: Collection[str] = ()) -> Outdated:
     """Compare the runs that are finished with what would compute them now.
 
     Args:
@@ -51,6 +55,7 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "")
         results: where their records are.
         data: the folder that the data sets lie in.
         rerun: which are run again: `changed`, `all`, or a glob of labels.
+        earlier: ids of runs of the same settings by code of an earlier revision.
 
     Raises:
         ConfigError: no label matches.
@@ -68,7 +73,8 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "")
     planned = {run_id: variants[variant] for run_id, variant in finished.items()}
     found = changed(planned, code_records(configs.values()), made, results)
     unseen = sorted({one.data.title for one in configs.values() if one.data not in known and unread(one.data, data)})
-    return Outdated(frozenset(finished), found, _again(rerun, runs, found) & finished.keys(), unseen)
+    again = _again(rerun, runs, found) & finished.keys()
+    return Outdated(frozenset(finished), found, again, unseen, len(made.keys() & set(earlier)))
 
 
 def _again(rerun: str, runs: Sequence[Run], found: Sequence[Change]) -> frozenset[str]:

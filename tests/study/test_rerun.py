@@ -18,9 +18,10 @@ from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, ViTRM
 from recstudy.records import Results, read_json, write_json
+from recstudy.records.plans import earlier_runs, read_plan
 from recstudy.source import Code
 from recstudy.study.design import Variant
-from recstudy.study.plan import record_plan
+from recstudy.study.plan import plan_record, record_plan
 from recstudy.study.rerun import outdated
 from recstudy.study.study import Run, Study, make_plan
 from recstudy.train.code import codes, part_names
@@ -243,3 +244,26 @@ def test_data_that_changed_since_is_read_where_changed_runs_are_asked_for(tmp_pa
     Image.new("L", (8, 8), 99).save(file)
 
     assert outdated([run], results, tmp_path, "changed").again == {run.id}
+
+
+def test_runs_of_an_earlier_revision_are_told_and_those_of_other_settings_are_not(tmp_path, monkeypatch):
+    """Raised for the two runs of attention, not for the one of the baseline, which the new plan still names."""
+    results = Results(tmp_path / "results").create()
+    variants = [Variant("one", {}), Variant("two", {"model.latent_steps": 2}), Variant("CNN", {"model": CNN()})]
+    study = Study("made_up", {"quick": RUN.config}, variants, seeds=1)
+    before, other = make_plan(study), make_plan(study, changes={"train.epochs": 9})
+    for plan in (before, other):
+        record_plan(plan, results)
+        for run in plan.runs:
+            finish(results, {}, "", run)
+    monkeypatch.setattr(ViTRM, "revision", 2)
+
+    now = make_plan(study)
+    folder = results.study("made_up", "quick")
+    earlier = earlier_runs(folder, plan_record(now))
+    record_plan(now, results)
+
+    assert outdated(now.runs, results, tmp_path, earlier=earlier).notices[-1] == (
+        "2 finished runs of these settings are of an earlier revision: kept, and not used."
+    )
+    assert read_plan(folder).others == {before.definition: "2 runs of an earlier revision", other.definition: "3 runs"}
