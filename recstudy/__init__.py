@@ -16,6 +16,7 @@ from recstudy.cli import main
 from recstudy.config import Augment, Place, RunConfig, TrainConfig
 from recstudy.config.tunable import Tunable
 from recstudy.papers import published
+from recstudy.report import Claim, Gain
 from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.study.search import Search
 from recstudy.study.study import Study
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Augment",
+    "Claim",
+    "Gain",
     "Place",
     "RunConfig",
     "Search",

@@ -142,7 +142,7 @@ def _study(study: Study, options: StudyOptions) -> int:
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
-        print_plan(plan, runs, known, as_json=options.json)
+        print_plan(plan, runs, known, results, as_json=options.json)
         return 0
     _tell(known.notices)
     if not _all_finished(plan, runs, results, known, data_folder(options.data)):

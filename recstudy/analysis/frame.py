@@ -164,6 +164,11 @@ def load_study(results: Results, name: str, preset: str) -> StudyRecords:
         known = [f"{study} ({found})" for study, found in studies(results)]
         have = f"there are {choices(known)}.{nearest(f'{name} ({preset})', known)}" if known else "there is none yet."
         raise ConfigError(f"no study {name!r} with the preset {preset!r} in {results.root}: {have}")
+    return records_of(results, plan)
+
+
+def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
+    """What the results folder has of a plan's runs, whether the plan is there or not."""
     runs = [Row.of(outcome_of(results, run.id), run.variant, plan.variants[run.variant], run.seed, run.id) for run in plan.runs]
     return StudyRecords(results, plan, runs)
 

@@ -1,5 +1,6 @@
 """The words that a study's report is made of, shared by those who write studies and those who draw them."""
 
+from recstudy.report.claims import Claim, Claims, Gain
 from recstudy.report.figures import (
     Alignment,
     AttentionMaps,
@@ -38,12 +39,15 @@ __all__ = [
     "BesidePublished",
     "Best",
     "Captions",
+    "Claim",
+    "Claims",
     "Curve",
     "Differences",
     "Effects",
     "ExpertLoad",
     "ExpertPath",
     "FigurePart",
+    "Gain",
     "HeatMap",
     "History",
     "Importance",

@@ -9,11 +9,14 @@ from recstudy.report.names import plain
 
 
 def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
-    """Its level of an axis, or its value of a config field; `model` and `data` alone give their titles. None: it has neither."""
+    """Its level of an axis, or its value of a config field; `variant` is its label, `model` and `data` alone are their titles.
+
+    None where it has neither.
+    """
     if name in variant.levels:
         level = variant.levels[name]
         return plain(level) if isinstance(level, dict | list) else level
-    return config.get(name, {"model": variant.model, "data": variant.data}.get(name))
+    return config[name] if name in config else {"variant": variant.label, "model": variant.model, "data": variant.data}.get(name)
 
 
 def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:

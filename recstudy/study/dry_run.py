@@ -1,7 +1,7 @@
 """What a study would run and what it would cost, before anything is started."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -9,6 +9,8 @@ from rich.text import Text
 
 from recstudy.models.cost import cost, total_pflop
 from recstudy.models.memory import training_memory
+from recstudy.records import Results
+from recstudy.study.plan import plan_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.study import Plan, Run
 from recstudy.terminal import console
@@ -17,14 +19,14 @@ from recstudy.terminal import console
 CORE_FLOPS, GPU_FLOPS = 50e9, 250e12
 
 
-def print_plan(plan: Plan, runs: Sequence[Run], outdated: Outdated, as_json: bool) -> None:
+def print_plan(plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Results, as_json: bool) -> None:
     """Every run with its parameters, GFLOPs an image (forward; forward and backward), GB a worker and whether it is finished."""
     rows = [_row(run, run.id in outdated.finished - outdated.again, outdated.kinds(run.id)) for run in runs]
     if as_json:
         print(json.dumps(rows, indent=1))
         return
     _print_table(plan, runs, rows, outdated.again)
-    for line in outdated.notices:
+    for line in [*outdated.notices, *_margins(plan, results)]:
         console().print(line, soft_wrap=True)
 
 
@@ -66,6 +68,19 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
         f"A rough guess of the time: {cores:.2g} core hours at {CORE_FLOPS / 1e9:.0f} GFLOP/s, "
         f"or {gpus:.2g} GPU hours at {GPU_FLOPS / 1e12:.0f} TFLOP/s."
     )
+
+
+def _margins(plan: Plan, results: Results) -> Iterator[str]:
+    """How many seeds each claim's margin needs, where runs of this plan have finished before and show a spread."""
+    from recstudy.analysis.frame import records_of
+    from recstudy.analysis.stats import MOST_SEEDS
+    from recstudy.analysis.tables.claims import claims_data, needed
+
+    for judged in (claims_data(records_of(results, plan_record(plan)), part) for part in plan.claims):
+        for one in judged:
+            if (seeds := needed(one, len(judged))) is not None:
+                least, most = (f"over {MOST_SEEDS:,}" if n is None else str(n) for n in seeds)
+                yield f"Claim {one.claim.text!r}: its margin needs {least} to {most} seeds, by the runs so far."
 
 
 def _state(row: dict[str, Any], again: Collection[str]) -> str:

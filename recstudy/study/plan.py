@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recstudy.config import Config, DataConfig, RunConfig, flatten
+from recstudy.config import Config, DataConfig, RunConfig
 from recstudy.config.tunable import Tunable
 from recstudy.data.cache import known_checksum, load
 from recstudy.errors import DataError, StorageError
@@ -20,7 +20,7 @@ from recstudy.records.stores import without_password
 from recstudy.report import dump_report
 from recstudy.study.design import Variant
 from recstudy.study.search import Search, SearchPlan
-from recstudy.study.study import Plan, Study
+from recstudy.study.study import Plan, Study, described
 from recstudy.train.code import codes, part_names
 
 LEAKY = "LEAKY"
@@ -43,7 +43,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
         ),
         seeds=tuple(range(plan.seeds)),
         runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
-        report=tuple(dump_report(plan.study.by_preset(plan.study.report, plan.preset))),
+        report=tuple(dump_report(plan.report)),
     )
 
 
@@ -138,17 +138,11 @@ def decode_present(configs: Iterable[RunConfig], folder: Path) -> None:
 
 def variant_record(variant: Variant, config: RunConfig) -> VariantRecord:
     """A variant as the plan keeps it; the label of one that leaks says so."""
-    leaks = config.model.leaks
-    fields = flatten(config.values)  # where a variant leaves an axis alone, its level is the preset's own
-    own = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
-    return VariantRecord(
-        label=variant.label + f", {LEAKY}" * (leaks and LEAKY not in variant.label),
-        levels=own | dict(variant.levels),
+    found = described(variant, config)
+    return replace(
+        found,
+        label=found.label + f", {LEAKY}" * (found.leaks and LEAKY not in found.label),
         changes=_plain(variant.changes),
-        model=config.model.title,
-        data=config.data.title,
-        synthetic=config.data.synthetic,
-        leaks=leaks,
         code=part_names(config),
     )
 

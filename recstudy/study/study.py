@@ -10,7 +10,9 @@ from typing import Any
 
 from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.report import Part, check_report
+from recstudy.records.schema import VariantRecord
+from recstudy.report import Claim, Claims, Part, check_report, dump_report
+from recstudy.report.claims import weights
 from recstudy.study.design import Variant
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
@@ -28,6 +30,7 @@ class Study:
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
         report: the tables and figures in their order, for every preset or by preset.
+        claims: the sentences that it tests, for every preset or by preset; they stand before the report.
         question: what the study asks and what an answer costs; by default the docstring of the file that is run.
     """
 
@@ -36,10 +39,11 @@ class Study:
     variants: Sequence[Variant] | Mapping[str, Sequence[Variant]]
     seeds: int | Mapping[str, int] = 1
     report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
+    claims: Sequence[Claim] | Mapping[str, Sequence[Claim]] = ()
     question: str = ""
 
     def by_preset(self, part: Any, preset: str) -> Any:
-        """Variants, seeds or report: one for all presets, or this preset's own."""
+        """Variants, seeds, report or claims: one for all presets, or this preset's own."""
         return part[preset] if isinstance(part, Mapping) else part
 
 
@@ -81,9 +85,20 @@ class Plan:
 
     @cached_property
     def definition(self) -> str:
-        """A digest of what is compared, whatever the number of seeds; another one of the same name is kept apart."""
+        """A digest of what is compared and claimed, whatever the number of seeds; another one of the same name is kept apart."""
         cells = [[variant.label, config.deciding] for variant, config in zip(self.variants, self.configs, strict=True)]
-        return digest(cells, 12)
+        return digest([*cells, *dump_report(self.claims)], 12)
+
+    @cached_property
+    def report(self) -> list[Part]:
+        """The study's parts, after its claims where it has some."""
+        own, stated = self.study.by_preset(self.study.report, self.preset), self.study.claims
+        claims = tuple(stated.get(self.preset, ()) if isinstance(stated, Mapping) else stated)
+        return [*([Claims(claims=claims).scored_by(self.base.score)] if claims else []), *own]
+
+    @property
+    def claims(self) -> list[Claims]:
+        return [part for part in self.report if isinstance(part, Claims)]
 
     @property
     def folder(self) -> str:
@@ -98,7 +113,7 @@ def make_plan(
 
     Raises:
         ConfigError: no such preset or field, a value out of range, a change to a field that tells variants apart, a name or
-            label that cannot be used, a report that names what the study has not, or nothing to run.
+            label that cannot be used, a report or a claim that names what the study has not, or nothing to run.
     """
     check_names(study.name, study.presets)
     preset = preset or next(iter(study.presets))
@@ -111,21 +126,44 @@ def make_plan(
     base = study.presets[preset].with_changes(changes)
     changes |= smaller(changes) if smoke else {}
     configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
-    check_report(study.by_preset(study.report, preset), named_by_reports(variants, configs))
     count = study.by_preset(study.seeds, preset) if seeds is None else seeds
     if count < 1:
         raise ConfigError(f"{'the seeds of ' + study.name if seeds is None else '--seeds'} must be at least 1, but got {count}")
-    return Plan(study, preset, base.with_changes(changes), variants, configs, 1 if smoke and not seeds else count, changes, smoke)
+    count = 1 if smoke and not seeds else count
+    plan = Plan(study, preset, base.with_changes(changes), variants, configs, count, changes, smoke)
+    check_report(plan.report, named_by_reports(variants, configs))
+    _check_claims(plan)
+    return plan
+
+
+def described(variant: Variant, config: RunConfig) -> VariantRecord:
+    """What a selector may ask of a variant; where it leaves an axis alone, its level is the preset's own."""
+    fields = flatten(config.values)
+    own = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
+    return VariantRecord(
+        label=variant.label,
+        levels=own | dict(variant.levels),
+        model=config.model.title,
+        data=config.data.title,
+        synthetic=config.data.synthetic,
+        leaks=config.model.leaks,
+    )
+
+
+def _check_claims(plan: Plan) -> None:
+    known = [described(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
+    for claim in (claim for part in plan.claims for claim in part.claims):
+        weights(claim, known, [flatten(config.values) for config in plan.configs])
 
 
 def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:
-    """What a part of a report may name: the axes, the model and the data by their titles, every field of a config, and the
-    depth at which the test set is answered.
+    """What a part of a report may name: the axes, a variant by its label, the model and the data by their titles, every field of
+    a config, and the depth at which the test set is answered.
     """
     axes = [name for variant in variants for name in (*variant.axes, *variant.levels)]
     kinds = {(type(config.model), type(config.data)): config for config in configs}
     fields = [path for config in kinds.values() for path in flatten(config.values)]
-    return list(dict.fromkeys([*axes, "model", "data", *fields, "eval.depth"]))
+    return list(dict.fromkeys([*axes, "variant", "model", "data", *fields, "eval.depth"]))
 
 
 def smaller(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is behind a difference from a base, and behind an effect of a factorial: its pairs of runs, and its test."""
+"""What is behind a difference from a base, an effect of a factorial and a claim: its runs, and its test."""
 
 from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
@@ -7,6 +7,7 @@ from recstudy.analysis import stats
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import ALPHA, POWER
+from recstudy.analysis.tables.claims import Judged
 from recstudy.analysis.tables.difference_table import p_text, signed
 from recstudy.analysis.tables.differences import Difference, DifferencesData
 from recstudy.analysis.tables.effects import Effect, EffectsData
@@ -43,6 +44,38 @@ def effect_behind(_: StudyRecords, effect: Effect, data: EffectsData) -> Behind:
     levels = ((axis, *data.levels[axis]) for axis in effect.axes)
     of = ", ".join(f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, low, high in levels)
     return Behind(f"{metric(name).heading} {signed(name, effect.interval.mean)} ({of})", tuple(runs), tuple(lines))
+
+
+def claim_behind(_: StudyRecords, one: Judged, judged: Sequence[Judged]) -> Behind:
+    """What each variant adds, how interval and p follow from the spread, and Holm's step."""
+    name, value = one.claim.metric, one.found.value if one.found else None
+    runs = [pair for term in one.terms for pair in zip((run.id for run in term.runs), term.values, strict=True)]
+    lines = [f"Claimed: {one.claim.contrast}", *_added(one), *_judged(one, judged), *(f"Not in it: {why}" for why in one.lost)]
+    return Behind(f"{metric(name).heading} {signed(name, value)}: {one.verdict}", tuple(runs), tuple(lines))
+
+
+def _added(one: Judged) -> Iterator[str]:
+    for term in one.terms:
+        if term.values:
+            values = " + ".join(f"{value:.10g}" for value in term.values)
+            yield f"{term.weight:+.4g} * {term.runs[0].label}: ({values}) / {len(term.values)} = {mean(term.values):.10g}"
+    for spread in dict.fromkeys(term.spread for term in one.terms if term.spread):
+        of = f"pooled over {plural(spread.variants, 'variant')}" if spread.variants > 1 else spread.why or "of one variant"
+        yield f"Standard deviation over seeds: {spread.sd:.4g}, {spread.df:g} degrees of freedom, {of}"
+
+
+def _judged(one: Judged, judged: Sequence[Judged]) -> Iterator[str]:
+    if one.found is None or one.edge is None or one.interval is None:
+        yield "Neither interval nor p: no spread over seeds is known."
+        return
+    yield f"Sum: {one.found.value:.6g}, standard error {one.found.error:.4g}, {one.found.df:.4g} degrees of freedom"
+    step = f"its Holm step over {plural(len(judged), 'claim')}"
+    yield f"Interval at {1 - one.alpha:.2%}, {step}: {one.interval[0]:.6g} to {one.interval[1]:.6g}"
+    if one.p is None:
+        yield f"Not tested: {plural(one.left, 'run')} left to do, {len(one.lost)} without a value"
+        return
+    t = f"t = from there to the edge of the claim / standard error = {one.room:.6g} / {one.found.error:.4g}"
+    yield f"p: {one.p:.4g}, two-sided, of {t}; {p_text(one.adjusted)} by Holm"
 
 
 def _pairs(row: Difference, scores: Sequence[float]) -> Iterator[str]:

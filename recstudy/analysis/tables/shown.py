@@ -15,16 +15,17 @@ from recstudy.analysis.cells import TableData
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import links
 from recstudy.analysis.shown import Explained, Places, Shown, check_made
-from recstudy.analysis.tables import arithmetic, difference_table, effect_table, markup, render
+from recstudy.analysis.tables import arithmetic, claim_table, difference_table, effect_table, markup, render
+from recstudy.analysis.tables.claims import claims_data
 from recstudy.analysis.tables.differences import differences_data
 from recstudy.analysis.tables.effects import effects_data
 from recstudy.analysis.tables.explain_cells import cell_behind, setting_behind
-from recstudy.analysis.tables.explain_tests import difference_behind, effect_behind
+from recstudy.analysis.tables.explain_tests import claim_behind, difference_behind, effect_behind
 from recstudy.analysis.tables.labels import settings_title
 from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.markup import Printed
 from recstudy.records import write_whole
-from recstudy.report import Arithmetic, Differences, Effects
+from recstudy.report import Arithmetic, Claims, Differences, Effects
 
 FILES = ("md", "tex", "csv")
 MOST_ROWS = 40  # in the terminal: one screen
@@ -114,6 +115,17 @@ def effects(records: StudyRecords, part: Effects) -> TableShown:
         return Places(heads, [(one.title, [partial(effect_behind, effect=one, data=data)] * len(heads)) for one in data.effects])
 
     return TableShown(effect_table.printed(records, part, data), effect_table.csv_text(data, part.metric), behind=places)
+
+
+def claims(records: StudyRecords, part: Claims) -> TableShown:
+    """A row a claim."""
+    judged = claims_data(records, part)
+
+    def places() -> Places:
+        heads = claim_table.HEADS[2:]
+        return Places(heads, [(one.claim.text, [partial(claim_behind, one=one, judged=judged)] * len(heads)) for one in judged])
+
+    return TableShown(claim_table.printed(records, part, judged), claim_table.csv_text(judged), behind=places)
 
 
 def counted(_: StudyRecords, part: Arithmetic) -> TableShown:

@@ -1,0 +1,189 @@
+"""A study's claims as contrasts of means over seeds: interval, p by Holm, verdict, and the seeds that would settle them.
+
+A claim states a set of differences: those above its margin, or those within it either way. `room` is how far inside of that set
+the estimate lies, negative outside. p is of the two-sided t test that the true difference lies on the set's edge, so that the
+interval at a level of 1 - a lies wholly inside or wholly outside exactly where p < a. Over all m claims, whether run or not, Holm
+tests the j-th least p at a = 0.05 / (m - j + 1), up to the first that is not below; the interval of a claim is at the a of its
+step, or of that first one.
+
+    supported      the interval lies wholly inside
+    contradicted   it lies wholly outside: the difference is smaller than the margin, or goes the other way
+    undecided      it holds the edge; or a run failed or diverged, and the rest may be the lucky ones; or no spread is known
+    not run        runs are left to do
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from recstudy.analysis.cells import gap
+from recstudy.analysis.contrasts import Contrast, around, contrast, factors, holm, seeds_to_show
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.rows import Row
+from recstudy.analysis.stats import ALPHA, LINEAR, POWER, Spread, mean_of, pool
+from recstudy.report.claims import Claim, Claims, weights
+
+ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
+Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
+Spreads = dict[tuple[str, Direction], Mapping[int, Spread]]  # data and direction -> variant -> spread
+SETTLED = ("done", "diverged", "failed")
+
+
+@dataclass(frozen=True)
+class Term:
+    """What one variant adds to a contrast: `weight` times the mean of its runs' `values`, and the spread of those over seeds.
+
+    A value is the metric, or, where the contrast has it at several depths, their weighted sum in that run: of the same weights.
+    """
+
+    variant: int
+    weight: float
+    of: Direction
+    runs: tuple[Row, ...]
+    values: tuple[float, ...]
+    spread: Spread | None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, what each variant adds, and what comes of it. `left`: runs to do; `lost`: why others give no value."""
+
+    claim: Claim
+    terms: tuple[Term, ...]
+    left: int
+    lost: tuple[str, ...]
+    found: Contrast | None  # None where a variant has no value
+    alpha: float = ALPHA  # of its Holm step
+    adjusted: float | None = None
+
+    @property
+    def room(self) -> float | None:
+        """From the estimate to the edge of what is claimed; below 0 outside."""
+        value = self.found.value if self.found else None
+        if value is None:
+            return None
+        return value - self.claim.by if self.claim.within is None else self.claim.within - abs(value)
+
+    @property
+    def edge(self) -> Contrast | None:
+        """`room` with its test; None where no spread is known."""
+        if self.found is None or self.found.error is None or self.found.df is None or self.room is None:
+            return None
+        return around(self.room, self.found.error, self.found.df)
+
+    @property
+    def p(self) -> float | None:
+        """Of this claim alone; None while runs are left or lost."""
+        return self.edge.p if self.edge and not self.left and not self.lost else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        found = self.found
+        if found is None or found.error is None or found.df is None:
+            return None
+        _, low, high, *_ = around(found.value, found.error, found.df, 1 - self.alpha)
+        return (low, high) if low is not None and high is not None else None
+
+    @property
+    def verdict(self) -> ClaimVerdict:
+        if self.left:
+            return "not run"
+        if self.adjusted is None or self.adjusted >= ALPHA or self.room is None:
+            return "undecided"
+        return "supported" if self.room > 0 else "contradicted"
+
+    @property
+    def seeds(self) -> int:
+        """Of each variant, about."""
+        return round(sum(len(term.values) for term in self.terms) / len(self.terms))
+
+
+def claims_data(records: StudyRecords, part: Claims) -> list[Judged]:
+    """Every claim in its order.
+
+    Raises:
+        ConfigError: a claim names what the study has not, or what cannot be compared.
+    """
+    spreads: Spreads = {}
+    judged = [_judged(records, claim, spreads) for claim in part.claims]
+    adjusted = holm([1.0 if one.p is None else one.p for one in judged])
+    decided = sum(p is not None and p < ALPHA for p in adjusted)
+    order = sorted(range(len(judged)), key=lambda at: (judged[at].p is None, judged[at].p))
+    return [
+        replace(one, alpha=ALPHA / (len(judged) - min(order.index(at), decided)), adjusted=None if one.p is None else p)
+        for at, (one, p) in enumerate(zip(judged, adjusted, strict=True))
+    ]
+
+
+def needed(one: Judged, claims: int) -> tuple[int | None, int | None] | None:
+    """How many seeds of each variant the claim's margin needs, at least and at most, as far as the spread is known.
+
+    So many settle it 4 times in 5 where the true difference lies a whole margin inside: at twice `by`, or at none for `within`.
+    None where it has no margin, or no spread is known; in place of a number where over `MOST_SEEDS` would be needed.
+    """
+    margin = one.claim.within or one.claim.by
+    alone = [contrast([[mean_of(term.values)]], [term.weight], [term.spread]) for term in one.terms if term.values]
+    if not margin or one.edge is None or one.found is None or one.found.df is None:
+        return None
+    error = sum((each.error or 0.0) ** 2 for each in alone) ** 0.5  # of one seed
+    pooled = max(term.spread.variants for term in one.terms if term.spread)
+    power = POWER if one.claim.within is None else (1 + POWER) / 2  # there are two edges to be inside of
+    low, high = (
+        seeds_to_show(Contrast(margin, error=error * factor, df=0), 1, pooled, ALPHA / claims, power)
+        for factor in factors(one.found.df)
+    )
+    return None if low is None else low + 1, None if high is None else high + 1
+
+
+def more(one: Judged, claims: int) -> int | None:
+    """How many more seeds of each variant settle an undecided claim 4 times in 5, if estimate and spread stay as they are.
+
+    None where it is settled or cannot be: no spread is known, or over `MOST_SEEDS` would be needed.
+    """
+    if one.p is None or one.edge is None or one.verdict != "undecided":
+        return None
+    pooled = max(term.spread.variants for term in one.terms if term.spread)
+    return seeds_to_show(one.edge, one.seeds, pooled, ALPHA / claims)
+
+
+def _judged(records: StudyRecords, claim: Claim, spreads: Spreads) -> Judged:
+    stated = weights(claim, records.variants, records.configs)
+    terms = tuple(_term(records, at, own, spreads) for at, own in stated.items())
+    rows = [row for term in terms for row in records.by_variant[term.variant]]
+    valued = {run.id for term in terms for run in term.runs}
+    lost = [row for row in rows if row.status in SETTLED and row.id not in valued]
+    return Judged(
+        claim,
+        terms,
+        left=sum(row.status not in SETTLED for row in rows),
+        lost=tuple(f"{row.label}, seed {row.seed}: {gap(row, claim.metric) or 'without a value at that depth'}" for row in lost),
+        found=_contrast(terms) if all(term.values for term in terms) else None,
+    )
+
+
+def _contrast(terms: Sequence[Term]) -> Contrast:
+    return contrast([term.values for term in terms], [term.weight for term in terms], [term.spread for term in terms])
+
+
+def _term(records: StudyRecords, at: int, own: Mapping[str, float], spreads: Spreads) -> Term:
+    first = next(iter(own.values()))
+    of = tuple((name, weight / first) for name, weight in own.items())
+    runs = _having(records, at, of)
+    key = records.variants[at].data, of
+    if key not in spreads:
+        spreads[key] = _pooled(records, *key)
+    return Term(at, first, of, tuple(runs), tuple(_value(row, of) for row in runs), spreads[key].get(at))
+
+
+def _pooled(records: StudyRecords, data: str, of: Direction) -> dict[int, Spread]:
+    """The spread of each variant on these data, from the seeds of all of them."""
+    known = [at for at, variant in enumerate(records.variants) if variant.data == data and not variant.leaks]
+    return pool({at: [_value(row, of) for row in _having(records, at, of)] for at in known}, LINEAR)
+
+
+def _having(records: StudyRecords, at: int, of: Direction) -> list[Row]:
+    return [row for row in records.by_variant[at] if row.done and all(row.value(name) is not None for name, _ in of)]
+
+
+def _value(row: Row, of: Direction) -> float:
+    return sum(weight * row.number(name) for name, weight in of)

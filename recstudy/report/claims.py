@@ -1,0 +1,170 @@
+"""What a study claims: a sentence as a contrast between its variants, with direction and margin, fixed before it runs.
+
+    Claim("002 4.4.1: more supervision hurts", less={"supervision_steps": 16}, than={"supervision_steps": 1}, by=0.5)
+
+says that accuracy at 16 supervision steps is at least half a point below that at one. `less` and `than` select variants as the
+`where` of a table does; one that fits several means their mean. With `eval.depth` it is the metric after so many supervision
+steps at test, from the same weights; with `metric`, another metric than the claim's. A `Gain` in place of a selector is a
+difference of two:
+
+    Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4}, over={"eval.depth": 1}),
+          than=Gain(of={"model": "three loops"}, over={"model": "one loop"}))
+
+The claims are part of what a plan's definition is a digest of, and the first part of its report.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from recstudy.errors import ConfigError, choices
+from recstudy.records import Json
+from recstudy.records.schema import VariantRecord
+from recstudy.report.levels import fits, level_of
+from recstudy.report.names import at_depth, metric, plain
+from recstudy.report.parts import PARTS, Part
+
+Where = dict[str, Any]
+Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
+DEPTH, METRIC = "eval.depth", "metric"  # of a selector: what it says of the number, not of the variant
+ROUNDING = 1e-12  # of weights that cancel
+CHECKED = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, config=CHECKED)
+class Gain:
+    """By how much the metric is higher at `of` than at `over`."""
+
+    of: Where
+    over: Where
+
+
+Side = Annotated[Gain | Where, Field(union_mode="left_to_right")]
+
+
+@dataclass(frozen=True, config=CHECKED)
+class Claim:
+    """A sentence that a study can test.
+
+    Args:
+        text: with its place; in quotation marks only where it is verbatim.
+        less: where the metric is lower, whether that is better or worse.
+        than: where it is higher.
+        by: by at least so much, in the metric's own unit.
+        within: instead of a direction: the two differ by less than this.
+        metric: by default the score of the preset's runs.
+    """
+
+    text: str
+    less: Side
+    than: Side
+    by: float = Field(default=0.0, ge=0)
+    within: float | None = Field(default=None, gt=0)
+    metric: str = ""
+
+    def __post_init__(self) -> None:
+        if self.within is not None and self.by:
+            raise ConfigError(f"the claim {self.text!r}: by is a direction's margin and within that of no difference: give one")
+
+    @property
+    def selectors(self) -> tuple[tuple[float, Where], ...]:
+        """What the contrast adds, with the sign of each: `than` minus `less`."""
+        sides = ((1.0, self.than), (-1.0, self.less))
+        parts = (((sign, side.of), (-sign, side.over)) if isinstance(side, Gain) else ((sign, side),) for sign, side in sides)
+        return tuple(chain.from_iterable(parts))
+
+    @property
+    def contrast(self) -> str:
+        """In words: `supervision_steps=1 minus supervision_steps=16: at least 0.5`."""
+        margin = f"at least {self.by:g}" if self.by else "above 0"
+        margin = margin if self.within is None else f"less than {self.within:g} either way"
+        return f"{_words(self.than)} minus {_words(self.less)}: {margin}"
+
+
+@PARTS.add("claims")
+class Claims(Part):
+    """A row a claim: the contrast with its interval, p by Holm over all of them, a verdict, and what would settle it.
+
+    A study's own claims stand at the head of its report by themselves (`Study(claims=...)`).
+    """
+
+    name: str = "claims"
+    claims: tuple[Claim, ...] = ()
+    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:claims"
+    explained: ClassVar[bool] = True
+    default_title: ClassVar[str] = "Claims"
+
+    @property
+    def needs(self) -> list[str]:
+        return [name for claim in self.claims for _, where in claim.selectors for name in where if name != METRIC]
+
+    @property
+    def shows(self) -> list[str]:
+        return [where.get(METRIC, claim.metric) for claim in self.claims for _, where in claim.selectors]
+
+    def scored_by(self, score: str) -> Self:
+        return replace(self, claims=tuple(replace(claim, metric=claim.metric or score) for claim in self.claims))
+
+
+def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> Weights:
+    """The weights of the claim's contrast. Of all runs that a selector fits each variant counts the same, and a run under two
+    labels once.
+
+    Args:
+        claim: with its metric.
+        variants: of the plan.
+        configs: their config fields by dotted path.
+
+    Raises:
+        ConfigError: a selector fits no variant, or one that leaks; both sides are the same; or the metric needs no test.
+    """
+    found: Weights = {}
+    for sign, where in claim.selectors:
+        fit, name = _fitting(claim, where, variants, configs), where.get(METRIC, claim.metric)
+        if metric(name).computed:
+            raise ConfigError(f"{_named(claim)} is of {name!r}, which follows from the config and needs no test")
+        name = at_depth(name, where[DEPTH]) if DEPTH in where else name
+        for at in fit:
+            own = found.setdefault(at, {})
+            own[name] = own.get(name, 0.0) + sign / len(fit)
+    kept = {at: {name: weight for name, weight in own.items() if abs(weight) > ROUNDING} for at, own in found.items()}
+    if not any(kept.values()):
+        raise ConfigError(f"{_named(claim)} compares runs with themselves: {claim.contrast}")
+    return {at: own for at, own in kept.items() if own}
+
+
+def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[int]:
+    """The variants that a selector of the claim fits: at least one, and none that leaks."""
+    levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
+    fixed = {name: wanted for name, wanted in where.items() if name not in (DEPTH, METRIC)}
+    found = [at for at, level in enumerate(levels) if fits(fixed, level)]
+    if not found:
+        known = (choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed)
+        raise ConfigError(f"{_named(claim)} names {_words(where)}, which no variant has: there are {'; '.join(known)}")
+    for at in found:
+        if variants[at].leaks:
+            raise ConfigError(f"{_named(claim)} rests on {variants[at].label!r}, which leaks: choose other variants")
+        deepest = configs[at].get("train.evaluation_depths")
+        if DEPTH in where and deepest is not None and where[DEPTH] not in range(1, deepest + 1):
+            raise ConfigError(
+                f"{_named(claim)} names {DEPTH}={where[DEPTH]}, but {variants[at].label!r} is tested after 1 to {deepest} steps: "
+                "set train.evaluation_depths"
+            )
+    return list(dict.fromkeys(configs.index(configs[at]) for at in found))
+
+
+def _named(claim: Claim) -> str:
+    return f"the claim {claim.text!r}"
+
+
+def _words(side: Side) -> str:
+    if isinstance(side, Gain):
+        return f"({_words(side.of)} minus {_words(side.over)})"
+    return (
+        ", ".join(f"{name.removeprefix('model.').removeprefix('train.')}={plain(level)}" for name, level in side.items()) or "all"
+    )
