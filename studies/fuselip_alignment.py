@@ -12,7 +12,7 @@ Cost: quick, 3 minutes on 2 cores; standard (MedPix 2.0), minutes of a GPU; pape
     python studies/fuselip_alignment.py --preset standard --data DIR
 """
 
-from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseLIP
 from recstudy.report import Alignment, LearningCurves, Table
@@ -48,6 +48,14 @@ study = Study(
         Table("retrieval", metrics=("recall_1", "recall_5", "recall_10", "cosine_before", "cosine_after", "trained_params")),
         Alignment("alignment", targets=published("000_alignment_cosines", only=("image_text_cosine",))),
         LearningCurves(metrics=("train_loss", "selection_loss", "selection_recall_1")),
+    ],
+    claims=[  # of two pairs, +0.48 and +0.13
+        Claim(
+            '000 III.D: training on a set\'s own captions "increased dramatically" their cosine',
+            less={"metric": "cosine_before"},
+            than={"metric": "cosine_after"},
+            by=0.1,
+        ),
     ],
 )
 

@@ -13,7 +13,7 @@ Cost: quick (digits), 2 minutes on 2 cores; standard (MNIST), 2 hours on 2 cores
     python studies/hrm_small_images.py --preset paper --data DIR --download
 """
 
-from recstudy import Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Gain, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import Cifar10, Cifar100, Digits, Mnist
 from recstudy.models import CNN, HRMImage
 from recstudy.report import Curve, LearningCurves, LossTrace, Mistakes, Table
@@ -58,6 +58,21 @@ PICTURES = [
     LossTrace(title="Training loss, update by update"),
     Mistakes(title="Misclassified test images: what it is (T), what it was taken for (P)"),
 ]
+
+HRM_IS, CNN_IS, ON_TRAINING = {"model": "HRM"}, {"model": "CNN two-stage"}, {"metric": "train_top1_accuracy"}
+WORSE = '004: HRM is "not competitive with even simple convolutional architectures"'
+SMALL_IMAGES = Claim(f"{WORSE} (small natural images)", less=HRM_IS, than=CNN_IS, by=0.5)
+
+
+def claims(data: str) -> list[Claim]:
+    """The abstract's sentences on CIFAR-10 and -100, by 5 points where it prints 12 and more."""
+    hrm, cnn = {"data": data, **HRM_IS}, {"data": data, **CNN_IS}
+    return [
+        Claim(f"{WORSE} ({data})", less=hrm, than=cnn, by=5.0),
+        Claim(f'004: "it overfits and generalizes poorly": the step from training to test is larger than the CNN\'s ({data})',
+              less=Gain(of={**cnn, **ON_TRAINING}, over=cnn), than=Gain(of={**hrm, **ON_TRAINING}, over=hrm), by=5.0),
+    ]  # fmt: skip
+
 
 study = Study(
     name="hrm_small_images",
@@ -114,6 +129,11 @@ study = Study(
         "quick": [ACCURACIES, BY_DEPTH, *PICTURES],
         "standard": [ACCURACIES, BY_DEPTH, *PICTURES],
         "paper": [ACCURACIES, *DEPTHS, *PICTURES],
+    },
+    claims={
+        "quick": [SMALL_IMAGES],
+        "standard": [SMALL_IMAGES],
+        "paper": [*claims("CIFAR-10"), *claims("CIFAR-100")],
     },
 )
 
