@@ -22,11 +22,12 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from recstudy.config import canonical
 from recstudy.errors import ConfigError, choices
 from recstudy.records import Json
 from recstudy.records.schema import VariantRecord
 from recstudy.report.levels import fits, level_of
-from recstudy.report.names import at_depth, metric, plain
+from recstudy.report.names import at_depth, axis_title, metric, plain
 from recstudy.report.parts import PARTS, Part
 
 Where = dict[str, Any]
@@ -80,7 +81,7 @@ class Claim:
 
     @property
     def contrast(self) -> str:
-        """In words: `supervision_steps=1 minus supervision_steps=16: at least 0.5`."""
+        """In words: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
         margin = f"at least {self.by:g}" if self.by else "above 0"
         margin = margin if self.within is None else f"less than {self.within:g} either way"
         return f"{_words(self.than)} minus {_words(self.less)}: {margin}"
@@ -124,11 +125,10 @@ def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
         ConfigError: a selector fits no variant, or one that leaks; both sides are the same; or the metric needs no test.
     """
     found: Weights = {}
+    first: dict[str, int] = {}  # settings -> the first variant that has them
     for sign, where in claim.selectors:
-        fit, name = _fitting(claim, where, variants, configs), where.get(METRIC, claim.metric)
-        if metric(name).computed:
-            raise ConfigError(f"{_named(claim)} is of {name!r}, which follows from the config and needs no test")
-        name = at_depth(name, where[DEPTH]) if DEPTH in where else name
+        name = _measured(claim, where)
+        fit = {first.setdefault(canonical(configs[at]), at) for at in _fitting(claim, where, variants, configs)}
         for at in fit:
             own = found.setdefault(at, {})
             own[name] = own.get(name, 0.0) + sign / len(fit)
@@ -138,8 +138,16 @@ def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
     return {at: own for at, own in kept.items() if own}
 
 
+def _measured(claim: Claim, where: Where) -> str:
+    """What is measured of the variants that a selector fits."""
+    name = where.get(METRIC, claim.metric)
+    if metric(name).computed:
+        raise ConfigError(f"{_named(claim)} is of {name!r}, which follows from the config and needs no test")
+    return at_depth(name, where[DEPTH]) if DEPTH in where else name
+
+
 def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[int]:
-    """The variants that a selector of the claim fits: at least one, and none that leaks."""
+    """The variants that a selector of the claim fits: at least one, and all can be compared."""
     levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
     fixed = {name: wanted for name, wanted in where.items() if name not in (DEPTH, METRIC)}
     found = [at for at, level in enumerate(levels) if fits(fixed, level)]
@@ -147,15 +155,18 @@ def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], conf
         known = (choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed)
         raise ConfigError(f"{_named(claim)} names {_words(where)}, which no variant has: there are {'; '.join(known)}")
     for at in found:
-        if variants[at].leaks:
-            raise ConfigError(f"{_named(claim)} rests on {variants[at].label!r}, which leaks: choose other variants")
-        deepest = configs[at].get("train.evaluation_depths")
-        if DEPTH in where and deepest is not None and where[DEPTH] not in range(1, deepest + 1):
-            raise ConfigError(
-                f"{_named(claim)} names {DEPTH}={where[DEPTH]}, but {variants[at].label!r} is tested after 1 to {deepest} steps: "
-                "set train.evaluation_depths"
-            )
-    return list(dict.fromkeys(configs.index(configs[at]) for at in found))
+        _check_comparable(claim, where, variants[at], configs[at].get("train.evaluation_depths"))
+    return found
+
+
+def _check_comparable(claim: Claim, where: Where, variant: VariantRecord, deepest: int | None) -> None:
+    if variant.leaks:
+        raise ConfigError(f"{_named(claim)} rests on {variant.label!r}, which leaks: choose other variants")
+    if DEPTH in where and deepest is not None and where[DEPTH] not in range(1, deepest + 1):
+        raise ConfigError(
+            f"{_named(claim)} names {DEPTH}={where[DEPTH]}, but {variant.label!r} is tested after 1 to {deepest} steps: "
+            "set train.evaluation_depths"
+        )
 
 
 def _named(claim: Claim) -> str:
@@ -165,6 +176,4 @@ def _named(claim: Claim) -> str:
 def _words(side: Side) -> str:
     if isinstance(side, Gain):
         return f"({_words(side.of)} minus {_words(side.over)})"
-    return (
-        ", ".join(f"{name.removeprefix('model.').removeprefix('train.')}={plain(level)}" for name, level in side.items()) or "all"
-    )
+    return ", ".join(f"{axis_title(name)}={plain(level)}" for name, level in side.items()) or "all"

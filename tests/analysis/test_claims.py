@@ -18,7 +18,9 @@ from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
 from recstudy.records import Results, write_json
+from recstudy.records.schema import VariantRecord
 from recstudy.report import dump_report, read_report
+from recstudy.report.claims import weights
 from recstudy.study.dry_run import _margins
 from recstudy.study.plan import plan_record
 from recstudy.study.study import make_plan
@@ -258,10 +260,10 @@ def test_they_stand_at_the_head_of_the_report_with_the_score_of_the_preset():
     [
         (
             {"less": {"supervision_steps": 16}},
-            "names supervision_steps=16, which no variant has: there are supervision_steps=1, ",
+            "names supervision steps=16, which no variant has: there are supervision_steps=1, ",
         ),
         ({"less": {"supervison_steps": 1}}, "names 'supervison_steps', but the study has .*Did you mean 'supervision_steps'"),
-        ({"less": {"supervision_steps": 1}}, "compares runs with themselves: supervision_steps=1 minus supervision_steps=1"),
+        ({"less": {"supervision_steps": 1}}, "compares runs with themselves: supervision steps=1 minus supervision steps=1"),
         (
             {"less": {"eval.depth": 9}},
             "names eval.depth=9, but 'supervision_steps=1' is tested after 1 to 4 steps: set train.eval",
@@ -275,6 +277,20 @@ def test_a_claim_that_cannot_be_tested_is_refused_before_it_runs(changes, messag
 
     with pytest.raises(ConfigError, match=message):
         planned(Claim("002 4.4.1", **fields))
+
+
+def test_a_claim_cannot_rest_on_a_variant_that_leaks():
+    variants = [VariantRecord(label="a"), VariantRecord(label="b, LEAKY", leaks=True)]
+
+    with pytest.raises(ConfigError, match="rests on 'b, LEAKY', which leaks: choose other variants"):
+        weights(Claim("x", less={"variant": "a"}, than={}, metric="rouge_l"), variants, [{"at": 0}, {"at": 1}])
+
+
+def test_a_run_under_two_labels_counts_once():
+    claim = Claim("x", less={"variant": "c"}, than={}, metric="rouge_l")
+    variants, configs = [VariantRecord(label=label) for label in "abc"], [{"at": 0}, {"at": 0}, {"at": 2}]
+
+    assert weights(claim, variants, configs) == {0: {"rouge_l": 0.5}, 2: {"rouge_l": -0.5}}
 
 
 def test_a_claim_has_one_kind_of_margin():
