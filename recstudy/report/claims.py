@@ -128,7 +128,8 @@ def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
     first: dict[str, int] = {}  # settings -> the first variant that has them
     for sign, where in claim.selectors:
         name = _measured(claim, where)
-        fit = {first.setdefault(canonical(configs[at]), at) for at in _fitting(claim, where, variants, configs)}
+        fitting = _fitting(claim, where, variants, configs)
+        fit = dict.fromkeys(first.setdefault(canonical(configs[at]), at) for at in fitting)
         for at in fit:
             own = found.setdefault(at, {})
             own[name] = own.get(name, 0.0) + sign / len(fit)

@@ -93,6 +93,7 @@ def test_an_effect_below_the_margin_contradicts_the_claim(tmp_path):
     (one,) = judged(tmp_path, Claim("much worse", less={"steps": 4}, than={"steps": 1}, by=2.0))
 
     assert (one.verdict, one.room) == ("contradicted", pytest.approx(-1.0))
+    assert one.outcome == "contradicted: smaller than claimed"
 
 
 def test_no_difference_is_contradicted_by_one_that_is_wholly_outside(tmp_path):

@@ -12,11 +12,11 @@ from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.report import Claims
 from recstudy.report.names import metric, plural
 
-HEADS = ("claim", "stated of", "found", "interval", "p (Holm)", "verdict", "what it would take")
+HEADS = ("claim", "contrast", "difference", "interval", "p (Holm)", "verdict", "to settle it")
 CSV_HEADS = ["claim", "contrast", "metric", "unit", "by", "within", "difference", "low", "high", "level", "p", "p_holm"]
 CSV_HEADS += ["verdict", "more_seeds", "runs_left", "lost", "run_ids"]
 PROSE = frozenset({1, 5, 6})
-HOW = "Found: the difference of means over seeds that is claimed; their spread is pooled over all variants on the same data"
+HOW = "Difference: of means over seeds; their spread is pooled over all variants on the same data"
 TESTS = "p: two-sided t test that the true difference is just the margin, adjusted for {} (Holm); intervals at their steps"
 VERDICTS = "Supported and contradicted: the interval lies wholly inside, or wholly outside, of what is claimed"
 
@@ -71,7 +71,7 @@ def _line(one: Judged, claims: int) -> list[Entry]:
         Entry(signed(name, value), origin=behind),
         Entry(signed_interval(name, *(one.interval or (None, None))), hint=f"at {1 - one.alpha:.1%}", origin=behind),
         Entry(p_text(one.adjusted), hint=f"alone {p_text(one.p)}" if one.p is not None else "", origin=behind),
-        Entry(one.verdict),
+        Entry(one.outcome),
         Entry(would_take(one, claims)),
     ]
 

@@ -93,6 +93,12 @@ class Judged:
         return "supported" if self.room > 0 else "contradicted"
 
     @property
+    def outcome(self) -> str:
+        """The verdict, and what is wrong with a claim that has the direction, as far as the interval tells."""
+        small = self.verdict == "contradicted" and self.claim.within is None and self.interval and self.interval[1] > 0
+        return "contradicted: smaller than claimed" if small else self.verdict
+
+    @property
     def seeds(self) -> int:
         """Of each variant, about."""
         return round(sum(len(term.values) for term in self.terms) / len(self.terms))
