@@ -109,7 +109,7 @@ def factors(df: float, level: float = LEVEL) -> tuple[float, float]:
     return sqrt(df / float(chdtri(df, (1 - level) / 2))), sqrt(df / float(chdtri(df, (1 + level) / 2)))
 
 
-def seeds_to_show(found: Contrast, n: int, variants: int, alpha: float = ALPHA) -> int | None:
+def seeds_to_show(found: Contrast, n: int, variants: int, alpha: float = ALPHA, power: float = POWER) -> int | None:
     """How many more seeds, beside `n` of each of so many variants, show a true difference of this size 4 times in 5.
 
     0 where they do already; None without a spread, and where over `MOST_SEEDS` would be needed.
@@ -118,7 +118,7 @@ def seeds_to_show(found: Contrast, n: int, variants: int, alpha: float = ALPHA) 
         return None
     seeds = np.arange(n, MOST_SEEDS + 1)
     df = found.df + variants * (seeds - n)
-    reached = nctdtr(df, abs(found.value) / found.error * np.sqrt(seeds / n), stdtrit(df, 1 - alpha / 2)) <= 1 - POWER
+    reached = nctdtr(df, abs(found.value) / found.error * np.sqrt(seeds / n), stdtrit(df, 1 - alpha / 2)) <= 1 - power
     return int(seeds[reached][0]) - n if reached.any() else None
 
 

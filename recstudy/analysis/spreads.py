@@ -70,7 +70,7 @@ def _over(spreads: Sequence[Spread]) -> str:
 def _spreads(records: StudyRecords, name: str) -> dict[int, Spread]:
     groups: dict[object, list[int]] = {}
     for index in range(len(records.variants)):
-        groups.setdefault(_protocol(records, index), []).append(index)
+        groups.setdefault(protocol(records, index), []).append(index)
     found: dict[int, Spread] = {}
     for variants in groups.values():
         runs = {index: seeds_of(records, index, name) for index in variants}
@@ -85,7 +85,7 @@ def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
     return [run for run in fresh if scored(run, name)]
 
 
-def _protocol(records: StudyRecords, index: int) -> object:
+def protocol(records: StudyRecords, index: int) -> object:
     """What variants must share for their seeds to be pooled."""
     config = records.configs[index]
     settings = tuple((path, repr(value)) for path, value in config.items() if path.startswith("data."))

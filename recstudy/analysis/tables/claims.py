@@ -20,12 +20,12 @@ from recstudy.analysis.cells import gap
 from recstudy.analysis.contrasts import Contrast, around, contrast, factors, holm, seeds_to_show
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import ALPHA, LINEAR, POWER, Spread, mean_of, pool
+from recstudy.analysis.spreads import protocol, spreads_of
+from recstudy.analysis.stats import ALPHA, POWER, Spread, mean_of, pool
 from recstudy.report.claims import Claim, Claims, weights
 
 ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
-Spreads = dict[tuple[str, Direction], Mapping[int, Spread]]  # data and direction -> variant -> spread
 SETTLED = ("done", "diverged", "failed")
 
 
@@ -110,8 +110,7 @@ def claims_data(records: StudyRecords, part: Claims) -> list[Judged]:
     Raises:
         ConfigError: a claim names what the study has not, or what cannot be compared.
     """
-    spreads: Spreads = {}
-    judged = [_judged(records, claim, spreads) for claim in part.claims]
+    judged = [_judged(records, claim) for claim in part.claims]
     adjusted = holm([1.0 if one.p is None else one.p for one in judged])
     decided = sum(p is not None and p < ALPHA for p in adjusted)
     order = sorted(range(len(judged)), key=lambda at: (judged[at].p is None, judged[at].p))
@@ -152,9 +151,9 @@ def more(one: Judged, claims: int) -> int | None:
     return seeds_to_show(one.edge, one.seeds, pooled, ALPHA / claims)
 
 
-def _judged(records: StudyRecords, claim: Claim, spreads: Spreads) -> Judged:
+def _judged(records: StudyRecords, claim: Claim) -> Judged:
     stated = weights(claim, records.variants, records.configs)
-    terms = tuple(_term(records, at, own, spreads) for at, own in stated.items())
+    terms = tuple(_term(records, at, own) for at, own in stated.items())
     rows = [row for term in terms for row in records.by_variant[term.variant]]
     valued = {run.id for term in terms for run in term.runs}
     lost = [row for row in rows if row.status in SETTLED and row.id not in valued]
@@ -171,20 +170,19 @@ def _contrast(terms: Sequence[Term]) -> Contrast:
     return contrast([term.values for term in terms], [term.weight for term in terms], [term.spread for term in terms])
 
 
-def _term(records: StudyRecords, at: int, own: Mapping[str, float], spreads: Spreads) -> Term:
+def _term(records: StudyRecords, at: int, own: Mapping[str, float]) -> Term:
     first = next(iter(own.values()))
     of = tuple((name, weight / first) for name, weight in own.items())
     runs = _having(records, at, of)
-    key = records.variants[at].data, of
-    if key not in spreads:
-        spreads[key] = _pooled(records, *key)
-    return Term(at, first, of, tuple(runs), tuple(_value(row, of) for row in runs), spreads[key].get(at))
+    return Term(at, first, of, tuple(runs), tuple(_value(row, of) for row in runs), _spread(records, at, of))
 
 
-def _pooled(records: StudyRecords, data: str, of: Direction) -> dict[int, Spread]:
-    """The spread of each variant on these data, from the seeds of all of them."""
-    known = [at for at, variant in enumerate(records.variants) if variant.data == data and not variant.leaks]
-    return pool({at: [_value(row, of) for row in _having(records, at, of)] for at in known}, LINEAR)
+def _spread(records: StudyRecords, at: int, of: Direction) -> Spread | None:
+    """Of one metric the one that tables have; of a sum likewise, from the seeds of all variants of the same data and protocol."""
+    if len(of) == 1:
+        return spreads_of(records, of[0][0]).get(at)
+    alike = [index for index in range(len(records.variants)) if protocol(records, index) == protocol(records, at)]
+    return pool({index: [_value(row, of) for row in _having(records, index, of)] for index in alike}).get(at)
 
 
 def _having(records: StudyRecords, at: int, of: Direction) -> list[Row]:

@@ -61,7 +61,8 @@ def _added(one: Judged) -> Iterator[str]:
             yield f"{term.weight:+.4g} * {term.runs[0].label}: ({values}) / {len(term.values)} = {mean(term.values):.10g}"
     for spread in dict.fromkeys(term.spread for term in one.terms if term.spread):
         of = f"pooled over {plural(spread.variants, 'variant')}" if spread.variants > 1 else spread.why or "of one variant"
-        yield f"Standard deviation over seeds: {spread.sd:.4g}, {spread.df:g} degrees of freedom, {of}"
+        unit = " in logits" if spread.scale.items else ""
+        yield f"Standard deviation over seeds: {spread.sd:.4g}{unit}, {spread.df:g} degrees of freedom, {of}"
 
 
 def _judged(one: Judged, judged: Sequence[Judged]) -> Iterator[str]:
