@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from inspect import cleandoc
 from pathlib import Path
@@ -138,7 +138,7 @@ def _study(study: Study, options: StudyOptions) -> int:
     plan = make_plan(study, options.preset, _changes(options), options.seeds, options.smoke)
     runs = select(plan, options.only)
     results = Results(options.results).pull()
-    known = _outdated(runs, results, options, _earlier(plan, results))
+    known = _outdated(runs, results, options, plan)
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
@@ -205,17 +205,11 @@ def exit_code(runs: Iterable[Run], results: Results) -> int:
     return 0 if not why else 3 + kinds.index(tried.pop()) if len(tried) == 1 and tried <= set(kinds) else 1
 
 
-def _earlier(plan: Plan, results: Results) -> set[str]:
-    from recstudy.records.plans import earlier_runs
-    from recstudy.study.plan import plan_record
-
-    return earlier_runs(results.study(plan.study.name, plan.folder), plan_record(plan))
-
-
-def _outdated(runs: Sequence[Run], results: Results, options: Options, earlier: Collection[str] = ()) -> "Outdated":
+def _outdated(runs: Sequence[Run], results: Results, options: Options, plan: Plan | None = None) -> "Outdated":
+    from recstudy.study.plan import earlier
     from recstudy.study.rerun import outdated
 
-    return outdated(runs, results, data_folder(options.data), options.rerun, earlier)
+    return outdated(runs, results, data_folder(options.data), options.rerun, earlier(plan, results) if plan else ())
 
 
 def _hint(configs: Iterable[RunConfig], smoke: bool) -> None:

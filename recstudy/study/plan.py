@@ -15,6 +15,7 @@ from recstudy.data.cache import known_checksum, load
 from recstudy.errors import DataError, StorageError
 from recstudy.plugins import bundle
 from recstudy.records import Json, Results, read_record, write_record
+from recstudy.records.plans import earlier_runs
 from recstudy.records.schema import CodeRecord, Confirm, PlannedRun, PlanRecord, Range, Reference, SearchRecord, VariantRecord
 from recstudy.records.stores import without_password
 from recstudy.report import dump_report
@@ -203,6 +204,13 @@ def recorded(plan: Plan | SearchPlan, results: Results) -> bool:
     if before is None or before.definition != plan.definition:
         return False
     return isinstance(plan, SearchPlan) or {run.id for run in before.runs} >= {run.id for run in plan.runs}
+
+
+def earlier(plan: Plan, results: Results) -> set[str]:
+    """The ids of runs of the same settings by code of an earlier revision."""
+    own, _ = _files(plan, results)
+    alone = all(path == own for path in own.parent.glob("plan-*.json"))
+    return set() if alone else earlier_runs(own.parent, plan_record(plan))
 
 
 def _files(plan: Plan | SearchPlan, results: Results) -> tuple[Path, Path]:

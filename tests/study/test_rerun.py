@@ -18,10 +18,10 @@ from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, ViTRM
 from recstudy.records import Results, read_json, write_json
-from recstudy.records.plans import earlier_runs, read_plan
+from recstudy.records.plans import read_plan
 from recstudy.source import Code
 from recstudy.study.design import Variant
-from recstudy.study.plan import plan_record, record_plan
+from recstudy.study.plan import earlier, record_plan
 from recstudy.study.rerun import outdated
 from recstudy.study.study import Run, Study, make_plan
 from recstudy.train.code import codes, part_names
@@ -259,11 +259,11 @@ def test_runs_of_an_earlier_revision_are_told_and_those_of_other_settings_are_no
     monkeypatch.setattr(ViTRM, "revision", 2)
 
     now = make_plan(study)
-    folder = results.study("made_up", "quick")
-    earlier = earlier_runs(folder, plan_record(now))
+    notices = outdated(now.runs, results, tmp_path, earlier=earlier(now, results)).notices
     record_plan(now, results)
 
-    assert outdated(now.runs, results, tmp_path, earlier=earlier).notices[-1] == (
-        "2 finished runs of these settings are of an earlier revision: kept, and not used."
-    )
-    assert read_plan(folder).others == {before.definition: "2 runs of an earlier revision", other.definition: "3 runs"}
+    assert notices[-1] == "2 finished runs of these settings are of an earlier revision: kept, and not used."
+    assert read_plan(results.study("made_up", "quick")).others == {
+        before.definition: "2 runs of an earlier revision",
+        other.definition: "3 runs",
+    }
