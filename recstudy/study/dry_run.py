@@ -80,7 +80,7 @@ def _margins(plan: Plan, results: Results) -> Iterator[str]:
         for one in judged:
             if (seeds := needed(one, len(judged))) is not None:
                 least, most = (f"over {MOST_SEEDS:,}" if n is None else str(n) for n in seeds)
-                yield f"Claim {one.claim.text!r}: its margin needs {least} to {most} seeds, by the runs so far."
+                yield f"Claim: {one.claim.text}. Its margin needs {least} to {most} seeds, by the runs so far."
 
 
 def _state(row: dict[str, Any], again: Collection[str]) -> str:

@@ -311,8 +311,8 @@ def test_a_dry_run_says_how_many_seeds_a_margin_needs_where_runs_show_a_spread(t
     (one, two) = _margins(plan, results)
 
     assert none == []
-    assert one == "Claim '002 4.4.1: more supervision hurts': its margin needs 9 to 94 seeds, by the runs so far."
-    assert two.startswith("Claim 'as good': ")
+    assert one == "Claim: 002 4.4.1: more supervision hurts. Its margin needs 9 to 94 seeds, by the runs so far."
+    assert two.startswith("Claim: as good. ")
 
 
 SAME_STEPS = Claim("as good", less={"supervision_steps": 1}, than={"supervision_steps": 2}, within=0.5)
