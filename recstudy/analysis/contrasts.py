@@ -14,10 +14,11 @@ from recstudy.analysis.stats import ALPHA, LEVEL, LINEAR, MOST_SEEDS, POWER, Key
 class Contrast(NamedTuple):
     """A weighted sum of means in the metric's own unit, its interval, and the two-sided t test that it is 0.
 
-    `error` is its standard error, with `df` degrees of freedom. Where no spread is known, all but the value are None.
+    `error` is its standard error, with `df` degrees of freedom. Where no spread is known, all but the value are None; without
+    runs that is, too.
     """
 
-    value: float
+    value: float | None = None
     low: float | None = None
     high: float | None = None
     p: float | None = None
@@ -114,7 +115,7 @@ def seeds_to_show(found: Contrast, n: int, variants: int, alpha: float = ALPHA, 
 
     0 where they do already; None without a spread, and where over `MOST_SEEDS` would be needed.
     """
-    if found.error is None or found.df is None:
+    if found.value is None or found.error is None or found.df is None:
         return None
     seeds = np.arange(n, MOST_SEEDS + 1)
     df = found.df + variants * (seeds - n)

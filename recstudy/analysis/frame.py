@@ -32,7 +32,9 @@ class StudyRecords:
     results: Results
     plan: PlanRecord = field(repr=False)
     rows: list[Row] = field(repr=False)
-    spreads: dict[str, Mapping[int, Spread]] = field(default_factory=dict, repr=False, compare=False)  # of what was asked for
+    spreads: dict[str, Mapping[int, Spread]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )  # once asked for
 
     @cached_property
     def runs(self) -> pd.DataFrame:

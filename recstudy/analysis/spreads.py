@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from recstudy.analysis.contrasts import Pairing, pairing
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import Scale, Spread, own, pool
@@ -44,6 +45,25 @@ def spread_of(records: StudyRecords, runs: Sequence[Row], name: str) -> Spread |
     return own([run.number(name) for run in runs], scale_of(name, runs))
 
 
+def pairing_of(records: StudyRecords, name: str, variants: Sequence[int]) -> Pairing | None:
+    """Whether the seeds of these variants are high or low together, those apart that go by their own spread."""
+    spreads = spreads_of(records, name)
+    alike = [index for index in variants if not (index in spreads and spreads[index].why)]
+    runs = [seeds_of(records, index, name) for index in alike]
+    scale = scale_of(name, [run for seeds in runs for run in seeds])
+    return pairing({_ids(seeds): {run.seed: run.number(name) for run in seeds} for seeds in runs}, scale)
+
+
+def pairing_note(pairs: Pairing | None) -> str:
+    """Whether seeds are compared in pairs, and why."""
+    if pairs is None:
+        return "seeds are not paired: too few to know whether they go together"
+    how = "paired" if pairs.helps else "not paired"
+    left = f"; {plural(int(pairs.spread.df), 'degree')} of freedom beside it" if pairs.helps else ""
+    said = f"the values of one seed correlate by {pairs.correlation:.2f}"
+    return f"seeds are {how}: {said} (F test of the seeds' effect, p = {pairs.p:.2g})" + left
+
+
 def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
     """Over what each metric's spread is pooled, and which variants go by their own."""
     shown = set(variants)
@@ -75,8 +95,14 @@ def _spreads(records: StudyRecords, name: str) -> dict[int, Spread]:
     for variants in groups.values():
         runs = {index: seeds_of(records, index, name) for index in variants}
         scale = scale_of(name, [run for seeds in runs.values() for run in seeds])
-        found |= pool({index: [run.number(name) for run in seeds] for index, seeds in runs.items()}, scale)
+        spreads = pool({_ids(seeds): [run.number(name) for run in seeds] for seeds in runs.values()}, scale)
+        found |= {index: spreads[_ids(seeds)] for index, seeds in runs.items() if _ids(seeds) in spreads}
     return found
+
+
+def _ids(runs: Sequence[Row]) -> tuple[str, ...]:
+    """Variants with the same runs, such as an ablation that changes nothing, count once."""
+    return tuple(run.id for run in runs)
 
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:

@@ -167,37 +167,6 @@ def mean_of(values: Sequence[float]) -> float:
     return float(values[0] + np.mean(np.asarray(values, dtype=float) - values[0]))
 
 
-def differences(values: Sequence[float], base: Sequence[float]) -> list[float]:
-    """Value minus base, pair by pair; what subtraction leaves beyond the ninth decimal is rounding, and no spread."""
-    return [round(value - other, 9) for value, other in zip(values, base, strict=True)]
-
-
-def paired_p(differences: Sequence[float]) -> float | None:
-    """Two-sided paired t test that their mean is 0; None where there is nothing to test by: one pair, or no spread."""
-    from scipy.stats import ttest_1samp
-
-    return float(ttest_1samp(differences, 0.0).pvalue) if _spread(differences) else None
-
-
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusted for their number (Holm 1979): the chance of any false finding among them stays below 5 %. None stays None."""
-    from statsmodels.stats.multitest import multipletests
-
-    tested = [p for p in p_values if p is not None]
-    adjusted = iter(multipletests(tested, method="holm")[1] if tested else ())
-    return [None if p is None else float(next(adjusted)) for p in p_values]
-
-
-def detectable(differences: Sequence[float], alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """The least true difference that so many pairs of this spread would show 4 times in 5; None as for `paired_p`."""
-    from statsmodels.stats.power import TTestPower
-
-    if not _spread(differences):
-        return None
-    effect = TTestPower().solve_power(None, nobs=len(differences), alpha=alpha, power=power, alternative="two-sided")
-    return float(effect * np.std(differences, ddof=1))
-
-
 def _around(values: Sequence[float], spread: Spread | None, level: float, factor: Callable[[int], float]) -> Interval:
     n = len(values)
     mean = mean_of(values) if n else None
@@ -260,7 +229,3 @@ def _unequal(places: Sequence[npt.NDArray[np.float64]]) -> bool:
     between = sum(len(one) * (one.mean() - middle) ** 2 for one in away) / (len(away) - 1)
     within = sum(((one - one.mean()) ** 2).sum() for one in away) / df
     return bool(within > 0 and fdtrc(len(away) - 1, df, between / within) < ALPHA)
-
-
-def _spread(values: Sequence[float]) -> bool:
-    return len(set(values)) > 1

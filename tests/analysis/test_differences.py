@@ -1,22 +1,22 @@
-"""Differences on shared seeds: made-up ablations whose differences are known."""
+"""Differences from a base: made-up ablations whose differences are known."""
 
 import csv
 import io
 from pathlib import Path
 
-import numpy as np
 import pytest
 from made_up import TABLE1, VIT, VITRM, as_result, base, failure, plan, result, run_id
 from rich.console import Console
-from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from tex import compiled, needs_latex, packages
 
 from recstudy import RunConfig, Study, TrainConfig, leave_one_out
 from recstudy.analysis import Differences
+from recstudy.analysis.contrasts import Contrast, contrast, factors
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report, write_report
+from recstudy.analysis.stats import Scale, pool
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.difference_table import csv_text, p_text, printed, signed
 from recstudy.analysis.tables.differences import differences_data
@@ -81,46 +81,63 @@ def rows(tmp_path):
     return rows_of(tmp_path)
 
 
-def test_a_difference_is_variant_minus_base_on_the_same_seeds(rows):
-    moe = rows["without MoE"]
+def test_a_difference_is_variant_minus_base_by_the_spread_of_all(tmp_path):
+    """The seeds go together (each has an effect of its own), so they are compared in pairs."""
+    data = differences_data(load_study(ablation(tmp_path / "r"), "made_up", "paper"), Differences())
+    moe = data.rows[0]
 
     assert (moe.seeds, moe.values) == ((0, 1, 2, 3, 4), (-0.9, -0.8, -1.1, -0.7, -1.0))
-    low, high = scipy_stats.ttest_rel(ABLATION["without MoE"], FULL).confidence_interval(0.95)
-    assert moe.interval == pytest.approx((-0.9, low, high, 5))
-    assert moe.p == pytest.approx(scipy_stats.ttest_rel(ABLATION["without MoE"], FULL).pvalue)
+    assert (moe.paired, data.pairing.helps, data.pairing.spread.df) == (True, True, 14)  # 23 scores of 5 variants on 5 seeds
+    assert moe.found == contrast([ABLATION["without MoE"], FULL], (1, -1), [data.pairing.spread] * 2)
     assert (moe.run_ids, moe.base_ids) == tuple(tuple(run_id(variant, seed) for seed in range(5)) for variant in (1, 0))
 
 
-def test_p_is_adjusted_over_the_rows_that_have_one(rows):
-    tested = [rows[label] for label in ("without MoE", "without EMA", "two experts")]
+UNRELATED = {"full": [93.0, 93.4, 92.9, 93.3], "b": [92.9, 92.2, 92.6, 92.5], "c": [93.1, 93.2, "failed", 92.8], "d": [92.0]}
 
-    adjusted = multipletests([row.p for row in tested], method="holm")[1]
+
+def test_seeds_that_do_not_go_together_are_not_paired(tmp_path):
+    """All scores of both count then, also of a variant with one seed, and of the base where the variant's failed."""
+    data = differences_data(load_study(ablation(tmp_path / "r", UNRELATED), "made_up", "paper"), Differences())
+    _, failed, lone = data.rows
+
+    assert not data.pairing.helps
+    assert (failed.n, failed.values, failed.missing) == ((3, 4), (), ("seed 2: failed: code",))
+    spread = pool({0: UNRELATED["full"], 1: UNRELATED["b"], 2: [93.1, 93.2, 92.8]}, Scale(0, 100, 1000))[0]
+    assert failed.found == pytest.approx(contrast([[93.1, 93.2, 92.8], UNRELATED["full"]], (1, -1), [spread, spread]))
+    assert (lone.n, lone.missing, lone.found.df) == ((1, 4), (), 8)
+
+
+def test_p_is_adjusted_over_the_rows_that_have_one(rows):
+    tested = [row for row in rows.values() if row.found.p is not None]
+
+    adjusted = multipletests([row.found.p for row in tested], method="holm")[1]
 
     assert [row.adjusted for row in tested] == pytest.approx(list(adjusted))
-    assert all(row.adjusted is None for label, row in rows.items() if row not in tested)
+    assert [row.label for row in rows.values() if row.adjusted is None] == ["no seed"]
 
 
 def test_a_failed_seed_gives_no_pair_and_is_said(rows):
     experts = rows["two experts"]
 
-    assert (experts.seeds, experts.expected) == ((0, 2, 4), 5)
-    assert experts.values == (1.0, 1.1, 1.0)
+    assert (experts.seeds, experts.values) == ((0, 2, 4), (1.0, 1.1, 1.0))
     assert experts.missing == ("seed 1: failed: code", "seed 3: not run")
 
 
 def test_unequal_seeds_are_said_on_both_sides(tmp_path):
     found = rows_of(tmp_path, scores={"full": [93.0, None, "diverged", 93.0], "b": [92.0, 92.5, 92.5, 91.0, 90.0]})
 
-    assert found["b"].seeds == (0, 3)
-    assert found["b"].missing == ("seed 1: base not run", "seed 2: base diverged", "seed 4: base not planned")
+    assert (found["b"].n, found["b"].seeds) == ((5, 2), (0, 1, 2, 3, 4))
+    assert found["b"].missing == ("seed 1: base not run", "seed 2: base diverged")
 
 
-def test_what_is_detectable_follows_from_the_spread_of_the_pairs(rows):
-    spread = np.std([0.1, -0.1, 0.3, -0.2, 0.1], ddof=1)
-    power = TTestPower().power(rows["without EMA"].detectable / spread, 5, 0.05, alternative="two-sided")
+def test_what_is_detectable_is_at_the_level_of_holms_first_step(rows):
+    """Five rows are tested: of a true difference of so much, 4 of 5 repetitions have p < 0.05 / 5."""
+    found, least = rows["without EMA"].found, rows["without EMA"].detectable
 
-    assert power == pytest.approx(0.8, abs=1e-6)
-    assert rows["one seed"].detectable is None
+    assert TTestPower().power(least.value / found.error / 15**0.5, 15, 0.05 / 5) == pytest.approx(0.8, abs=1e-4)
+    low, high = factors(14)
+    assert (least.low, least.high) == pytest.approx((low * least.value, high * least.value))
+    assert rows["no seed"].detectable is None
 
 
 def test_verdicts_in_words(rows):
@@ -128,10 +145,17 @@ def test_verdicts_in_words(rows):
         "without MoE": "worse",
         "without EMA": "no difference shown",
         "two experts": "better",
-        "one seed": "n too small: 1 seed",
+        "one seed": "worse",  # by the spread of the others
         "no seed": "no pair",
-        "the same": "one difference on all 5 seeds: no spread to test by",
+        "the same": "better",
     }
+
+
+def test_without_a_spread_nothing_is_decided(tmp_path):
+    found = rows_of(tmp_path, scores={"full": [93.0, 93.0], "b": [92.0], "c": [None]})
+
+    assert [row.verdict for row in found.values()] == ["undecided: no spread is known", "no run"]
+    assert found["b"].found == Contrast(-1.0)
 
 
 def test_a_lower_loss_is_better_and_a_metric_without_direction_is_neither(tmp_path):
@@ -156,7 +180,7 @@ def test_the_same_runs_as_the_base_are_no_comparison(tmp_path):
 
     (row,) = differences_data(load_study(results, "made_up", "paper"), Differences()).rows
 
-    assert (row.verdict, row.values, row.p) == ("the base itself: it changes nothing", (), None)
+    assert (row.verdict, row.values, row.found.p) == ("the base itself: it changes nothing", (), None)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +205,7 @@ def test_any_variant_may_be_named_as_the_base(tmp_path):
     found = rows_of(tmp_path, Differences(base="without MoE"))
 
     assert list(found) == ["full", "without EMA", "two experts", "one seed", "no seed", "the same"]
-    assert found["full"].interval.mean == pytest.approx(0.9)
+    assert found["full"].found.value == pytest.approx(0.9)
 
 
 def test_a_plan_of_before_there_were_bases_asks_for_one(records):
@@ -244,7 +268,7 @@ def test_csv_has_a_line_a_variant_in_full_precision(tmp_path):
     lines = {line["row"]: line for line in csv.DictReader(csv_text(differences_data(records, Differences())).splitlines())}
 
     assert len(lines) == 6
-    assert float(lines["without MoE"]["low"]) == pytest.approx(-1.0963, abs=1e-4)
+    assert float(lines["without MoE"]["low"]) == pytest.approx(-1.0899, abs=1e-4)
     assert lines["two experts"]["missing"] == "seed 1: failed: code; seed 3: not run"
     assert lines["two experts"]["seeds"] == "0 2 4"
     assert int(lines["without EMA"]["more_seeds"]) > 100  # a spread of 0.19 around 0.04
@@ -319,7 +343,7 @@ def test_from_the_study_file_to_the_page(tmp_path):
 
     lines = (page.parent / "tables/components.md").read_text().splitlines()
     assert [line.partition(" |")[0] for line in lines[4:7]] == ["| full", "| without EMA", "| one cycle"]
-    assert "| -1.50 | -7.85 to +4.85 | 0.205 | no difference shown | 2 |" in lines[5]
+    assert "| -1.50 | -6.17 to +3.17 | 0.301 | no difference shown | 2, 2 |" in lines[5]
     assert "the base itself: it changes nothing" in lines[6]
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from recstudy import factorial, grid
 from recstudy.analysis import Effects, Interactions
+from recstudy.analysis.contrasts import contrast
 from recstudy.analysis.figures.interactions import interactions_data, interactions_figure, interactions_notes
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report, write_report
@@ -71,7 +72,7 @@ def in_ascii(text):
 
 
 def sizes(data):
-    return {in_ascii(effect.title): effect.interval.mean for effect in data.effects}
+    return {in_ascii(effect.title): effect.test.value for effect in data.effects}
 
 
 def aliases(data):
@@ -103,11 +104,13 @@ def test_effects_of_three_factors_are_the_regression(tmp_path):
 
 
 def test_an_interval_is_over_the_seeds(tmp_path):
-    """a's effect is 4 + the seed: 4, 5, 6."""
+    """a's effect is 4 + the seed: 4, 5, 6. Half of the cells have the spread of these, which is pooled over all four."""
     data = effects_data(read(tmp_path, factorial(factors(2)), lambda levels, seed: 80.0 + (4 + seed) * levels["a"]), Effects())
 
     assert data.effects[0].values == (4.0, 5.0, 6.0)
-    assert data.effects[0].interval == pytest.approx((5.0, 5 - 2.484138, 5 + 2.484138, 3), abs=1e-5)
+    cells = [(80.0, 80.0, 80.0), (80.0, 80.0, 80.0), (84.0, 85.0, 86.0), (84.0, 85.0, 86.0)]
+    assert data.effects[0].found == contrast(cells, (-0.5, -0.5, 0.5, 0.5), data.spreads)
+    assert (data.effects[0].found.value, data.effects[0].found.df, data.pairing.helps) == (5.0, 8, False)
     assert data.effects[1].values == (0.0, 0.0, 0.0)
 
 
@@ -168,7 +171,7 @@ def test_one_seed_has_sizes_and_no_intervals(tmp_path):
 def test_no_seed_is_no_size(tmp_path):
     data = effects_data(read(tmp_path, factorial(factors(2)), lambda levels, seed: None), Effects())
 
-    assert [effect.interval.mean for effect in data.effects] == [None] * 3
+    assert [effect.test.value for effect in data.effects] == [None] * 3
     assert len(data.missing) == 3
 
 

@@ -132,14 +132,14 @@ def test_a_trial_is_explained_by_its_fresh_seeds(tmp_path):
 
 
 def test_a_difference_follows_from_its_pairs_by_hand(tmp_path):
-    """-0.9 -0.8 -1.1 -0.7 -1.0: deviation 0.1581, t = -0.9 / (0.1581 / sqrt(5)) = -12.73; three rows have a p."""
+    """-0.9 -0.8 -1.1 -0.7 -1.0, by the spread of all pairs: t = -0.9 / 0.08856 = -10.16; five rows have a p."""
     records = load_study(ablation(tmp_path / "r", report=[Differences("components")]), "made_up", "paper")
 
     told = find(records, "components:without MoE:difference").behind(records)
 
     assert told.number == "Top-1 accuracy (%) -0.90, without MoE minus full: worse"
     assert [row[:4] for row in runs_behind(records, told)][:3] == [
-        (run_id(1, 0), "0", "without MoE", "92.1"), (run_id(0, 0), "0", "full", "93"), (run_id(1, 1), "1", "without MoE", "92.4"),
+        (run_id(1, 0), "0", "without MoE", "92.1"), (run_id(1, 1), "1", "without MoE", "92.4"), (run_id(1, 2), "2", "without MoE", "92"),
     ]  # fmt: skip
     assert told.lines == (
         "Seed 0: 92.1 - 93 = -0.9",
@@ -148,12 +148,16 @@ def test_a_difference_follows_from_its_pairs_by_hand(tmp_path):
         "Seed 3: 92.2 - 92.9 = -0.7",
         "Seed 4: 92.3 - 93.3 = -1",
         "Mean: (-0.9 + -0.8 + -1.1 + -0.7 + -1) / 5 = -0.9",
-        "Standard deviation s over seeds, of these values, 4 degrees of freedom: 0.1581",
-        "95 % interval: -1.09632 to -0.703676, the mean ± t(0.975; 4) * s / sqrt(n) = 2.776 * 0.1581 / sqrt(5) = 0.1963",
-        "p: 0.0002195, two-sided, of t = mean / (s / sqrt(n)) = -0.9 / (0.1581 / sqrt(5)) = -12.73 with 4 degrees of freedom",
-        "Holm, over 3 tests from the least p on: the largest of 'without MoE' 0.0002195 * 3, at most 1: 0.0006585",
+        "Standard deviation s over seeds, pooled over 5 variants, beside an effect of each seed, 14 degrees of freedom: 0.02041"
+        " on logits, turned into the metric's unit at each mean",
+        "Standard error: the root of the sum of (weight * s)^2 / n over the variants: 0.08856",
+        "95 % interval: -1.08993 to -0.710066, -0.9 ± t(0.975; 14) * standard error = 2.145 * 0.08856",
+        "p: 7.643e-08, two-sided, of t = -0.9 / 0.08856 = -10.16 with 14 degrees of freedom",
+        "Holm, over 5 tests from the least p on: the largest of 'two experts' 6.256e-08 * 5; 'without MoE' 7.643e-08 * 4,"
+        " at most 1: 3.128e-07",
         "Verdict: worse: the adjusted p, <0.001, is below 0.05",
-        "Detectable: 0.27: a true difference of so much, at this spread, gives p < 0.05 in 80% of repetitions",
+        "Detectable: 0.34, 0.25 to 0.54 by the uncertainty of s: a true difference of so much is shown in 80% of repetitions"
+        " at the level of Holm's first step",
         "Published: no difference belongs here.",
     )
 
@@ -165,11 +169,12 @@ def test_a_difference_with_gaps_or_nothing_to_test_says_so(tmp_path):
         return find(records, f"components:{name}").behind(records).lines
 
     assert "Not in it: seed 1: failed: code" in lines("two experts:p")
-    assert any("'without MoE' 0.0002195 * 3; 'two experts' 0.001039 * 2, at most 1: 0.002078" in line for line in lines("two:p"))
-    assert "Neither interval nor p: all values are the same, so that nothing is spread." in lines("the same:verdict")
-    assert lines("one seed:pairs")[:2] == ("Seed 0: 92 - 93 = -1", "Mean: (-1) / 1 = -1")
+    assert lines("one seed:n")[:2] == ("Seed 0: 92 - 93 = -1", "Mean: (-1) / 1 = -1")
     assert lines("no seed:difference")[:2] == ("Verdict: no pair", "Not in it: seeds 0, 1: not run")
     assert lines("full:1")[0] == "Mean: (93 + 93.2 + 93.1 + 92.9 + 93.3) / 5 = 93.1"  # the base's own score
+    alike = ablation(tmp_path / "s", {"full": [93.0, 93.0], "b": [92.0]}, [Differences("components")])
+    told = find(load_study(alike, "made_up", "paper"), "components:b:p").behind(load_study(alike, "made_up", "paper")).lines
+    assert told[:3] == ("b: Mean: (92) / 1 = 92", "full: Mean: (93 + 93) / 2 = 93", "Neither interval nor p: no spread is known.")
 
 
 def test_a_published_difference_is_shown_with_both_numbers(tmp_path):
@@ -205,11 +210,12 @@ def test_an_effect_follows_from_its_halves_by_hand(tmp_path):
         "Seed 0: (84 + 82) / 2 - (80 + 78) / 2 = 4",
         "Seed 1: (85 + 83) / 2 - (80 + 78) / 2 = 5",
         "Seed 2: (86 + 84) / 2 - (80 + 78) / 2 = 6",
-        "Mean: (4 + 5 + 6) / 3 = 5",
-        "Standard deviation s over seeds, of these values, 2 degrees of freedom: 1",
-        "95 % interval: 2.51586 to 7.48414, the mean ± t(0.975; 2) * s / sqrt(n) = 4.303 * 1 / sqrt(3) = 2.484",
-        "p: 0.01307, two-sided, of t = mean / (s / sqrt(n)) = 5 / (1 / sqrt(3)) = 8.66 with 2 degrees of freedom",
-        "Holm, over 1 test from the least p on: the largest of 'a' 0.01307 * 1, at most 1: 0.01307",
+        "Standard deviation s over seeds, pooled over 4 variants, 8 degrees of freedom: 0.05277"
+        " on logits, turned into the metric's unit at each mean",
+        "Standard error: the root of the sum of (weight * s)^2 / n over the variants: 0.4612",
+        "95 % interval: 3.93656 to 6.06344, 5 ± t(0.975; 8) * standard error = 2.306 * 0.4612",
+        "p: 4.627e-06, two-sided, of t = 5 / 0.4612 = 10.84 with 8 degrees of freedom",
+        "Holm, over 3 tests from the least p on: the largest of 'a' 4.627e-06 * 3, at most 1: 1.388e-05",
     )
     assert product.lines[:3] == (
         "Counted up: a=0, b=0; a=1, b=1", "Counted down: a=0, b=1; a=1, b=0", "Seed 0: (80 + 82) / 2 - (78 + 84) / 2 = 0",
@@ -219,12 +225,12 @@ def test_an_effect_follows_from_its_halves_by_hand(tmp_path):
 def test_the_holm_steps_are_those_of_the_table(tmp_path):
     """For every row that has a p, the last number of its line is the p that the table prints."""
     records = load_study(ablation(tmp_path / "r", report=[Differences("components")]), "made_up", "paper")
-    adjusted = {row.label: row.adjusted for row in differences_data(records, Differences()).rows if row.p is not None}
+    adjusted = {row.label: row.adjusted for row in differences_data(records, Differences()).rows if row.found.p is not None}
 
     for label, p in adjusted.items():
         (holm,) = (line for line in find(records, f"components:{label}:p").behind(records).lines if line.startswith("Holm"))
         assert float(holm.rpartition(": ")[2]) == pytest.approx(p, rel=1e-3)
-    assert len(adjusted) == 3
+    assert len(adjusted) == 5
 
 
 def test_rows_of_one_label_are_told_apart_by_their_group(tmp_path):
@@ -273,7 +279,7 @@ def test_the_command_explains_a_difference(tmp_path):
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("components, row 'without MoE', column 'p (Holm)': Top-1 accuracy (%) -0.90, without MoE minus")
-    for words in (run_id(1, 4), run_id(0, 4), "0123abc", "feedbeef", "node-1, a processor", "Holm, over 3 tests", "Records: "):
+    for words in (run_id(1, 4), run_id(0, 4), "0123abc", "feedbeef", "node-1, a processor", "Holm, over 5 tests", "Records: "):
         assert words in done.stdout
 
 

@@ -29,7 +29,7 @@ def test_curve_data_has_ours_and_the_published_points(records):
     assert list(ours["value"][:3]) == pytest.approx([93.1, 93.1, 94.1])
     published = data[data["published"].astype(bool)]
     assert list(published["value"]) == [92.6, 93.1, 94.0, 93.9]
-    assert list(published["verdict"])[:2] == ["differs", "undecided"]
+    assert list(published["verdict"])[:2] == ["consistent", "undecided"]
     assert curve_notes(records, SPEC, data) == (
         "1 of 4 points not run yet",
         "2 of 4 published points not comparable; the CSV file says why",
@@ -45,7 +45,7 @@ def test_curve_figure_draws_bands_lines_and_open_markers(records):
     assert band.fill == "toself"
     assert list(line.x) == [64, 128]
     assert published.marker.symbol == "circle-open"
-    assert published.hovertext[0].startswith("published: 92.6, 002 Table 1 (002_table1_cifar10#2): differs")
+    assert published.hovertext[0].startswith("published: 92.6, 002 Table 1 (002_table1_cifar10#2): consistent")
     assert figure.layout.yaxis.title.text == "Top-1 accuracy (%)"
     assert figure.layout.xaxis.title.text == "batch size"
 

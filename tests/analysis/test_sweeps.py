@@ -10,12 +10,14 @@ import pytest
 from made_up import TABLE1, VITRM, as_result, plan, result, run_id, specs, write_study
 
 from recstudy.analysis import Curve, HeatMap, LearningCurves, Pareto
+from recstudy.analysis.contrasts import contrast
 from recstudy.analysis.figures.curve import curve_data, curve_figure
 from recstudy.analysis.figures.heat import SHADES
 from recstudy.analysis.figures.heat_map import heat_map_data, heat_map_figure, heat_map_notes
 from recstudy.analysis.figures.learning import learning_data, learning_figure
 from recstudy.analysis.figures.theme import PALETTE
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.spreads import spreads_of
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line, write_json
 
@@ -54,7 +56,7 @@ def test_a_heat_map_has_a_cell_for_every_two_levels(records):
         (128, "ViT-Small", 0),
     ]
     assert data["value"][:3].tolist() == pytest.approx([93.1, 93.1, 94.1])
-    assert data["said"].tolist()[1] == "93.1 ±2.5 (n=2 of 3; 1 failed: code)"
+    assert data["said"].tolist()[1] == "93.1 ±0.4 (n=2 of 3; 1 failed: code)"
     assert heat_map_notes(records, SPEC, data) == ("1 of 4 cells have no finished run",)
 
 
@@ -62,8 +64,8 @@ def test_a_heat_map_is_drawn_with_words(records):
     heat = heat_map_figure(heat_map_data(records, SPEC), SPEC).data[0]
 
     assert (heat.x, heat.y) == (("64", "128"), ("ViTRM", "ViT-Small"))
-    assert heat.text[0][0] == "93.1<br>±0.2, n=3"
-    assert heat.text[1] == ["94.1<br>n=1", ""]
+    assert heat.text[0][0] == "93.1<br>±0.3, n=3"
+    assert heat.text[1] == ["94.1<br>±0.5, n=1", ""]
     assert heat.z[1][1] is None
     assert heat.hovertext[1][1].startswith("batch size 128, model ViT-Small: ")
 
@@ -104,20 +106,22 @@ def test_hostile_levels_are_text(tmp_path):
     assert HOSTILE not in str(figure.to_plotly_json())
 
 
-def test_a_drop_is_paired_with_the_best_of_its_line(tmp_path):
-    """A: best at 64; at 128 it loses 1, 2 and 3 on the three seeds. B has two seeds at its best, so two pairs."""
+def test_a_drop_is_the_difference_from_the_best_of_its_line(tmp_path):
+    """A: best at 64, and two points less at 128; B the other way, by the spread that all four points share."""
     scores = {
         ("A", 64): [90.0, 91.0, 95.0],
         ("A", 128): [89.0, 89.0, 92.0],
         ("B", 64): [70.0, 70.5, 69.0],
         ("B", 128): [80.0, 81.0],
     }
-    data = curve_data(sweep(tmp_path / "r", scores), Curve("c", x="batch_size", y="top1_accuracy", by="model", drop=True))
+    records = sweep(tmp_path / "r", scores)
+    data = curve_data(records, Curve("c", x="batch_size", y="top1_accuracy", by="model", drop=True))
 
-    assert data["value"].tolist() == pytest.approx([0, -2, -10.25, 0])
-    assert data["n"].tolist() == [3, 3, 2, 2]
+    assert data["value"].tolist() == pytest.approx([0, -2, -10.66666667, 0])
     assert data["best"].tolist() == [64, 64, 128, 128]
-    assert (data["low"][1], data["high"][1]) == pytest.approx((-2 - 4.302653 / 3**0.5, -2 + 4.302653 / 3**0.5))
+    spread = spreads_of(records, "top1_accuracy")[0]
+    found = contrast([scores["A", 128], scores["A", 64]], (1, -1), [spread, spread])
+    assert (data["low"][1], data["high"][1]) == pytest.approx((found.low, found.high))
     assert data["low"].isna().tolist() == [True, False, False, True]
 
 

@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from recstudy.analysis.contrasts import Contrast, contrast
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import differences, mean_interval
+from recstudy.analysis.spreads import spreads_of
+from recstudy.analysis.stats import Spread
 from recstudy.report import Curve
 from recstudy.report.names import metric
 
 HOW = (
-    "Each point minus the best one of its line, on the seeds that both have; of published points, of two numbers. The best is "
+    "Each point minus the best one of its line, with its 95 % interval; of published points, of two numbers. The best is "
     "chosen from the same runs, so drops are a little too large"
 )
 
@@ -21,14 +23,15 @@ HOW = (
 def from_best(records: StudyRecords, data: pd.DataFrame, spec: Curve) -> pd.DataFrame:
     """A curve's rows with differences to the best point of the line, ours and the published ones apart.
 
-    `best` is where that point stands. `n` counts the pairs; the best itself has a difference of 0 and no interval.
+    `best` is where that point stands; it has a difference of 0 and no interval.
     """
     runs = {row.id: row for row in records.rows}
-    parts = [_line(part, runs, spec) for _, part in data.groupby(["line", "published"], sort=False)]
+    spreads = spreads_of(records, spec.y)
+    parts = [_line(part, runs, spreads, spec) for _, part in data.groupby(["line", "published"], sort=False)]
     return pd.concat(parts).sort_index() if parts else data.assign(best=None)
 
 
-def _line(part: pd.DataFrame, runs: Mapping[str, Row], spec: Curve) -> pd.DataFrame:
+def _line(part: pd.DataFrame, runs: Mapping[str, Row], spreads: Mapping[int, Spread], spec: Curve) -> pd.DataFrame:
     values = part["value"].astype(float)
     if values.isna().all():
         return part.assign(best=None)
@@ -36,19 +39,24 @@ def _line(part: pd.DataFrame, runs: Mapping[str, Row], spec: Curve) -> pd.DataFr
     told = part.assign(best=best["x"])
     if best["published"]:
         return told.assign(value=values - float(best["value"]))
-    theirs = _by_seed(best["run_ids"], runs, spec.y)
+    theirs = _by_variant(best["run_ids"], runs, spec.y)
     for at in part.index[values.notna()]:
-        ours = _by_seed(told.loc[at, "run_ids"], runs, spec.y)
-        seeds = sorted(set(ours) & set(theirs))
-        found = mean_interval(differences([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]))
+        found = _minus(_by_variant(told.loc[at, "run_ids"], runs, spec.y), theirs, spreads)
         bounds = (None, None) if at == best.name else (found.low, found.high)
-        told.loc[at, ["value", "low", "high", "n"]] = [found.mean, *bounds, found.n]
+        told.loc[at, ["value", "low", "high"]] = [found.value, *bounds]
     return told
 
 
-def _by_seed(run_ids: Any, runs: Mapping[str, Row], name: str) -> dict[int, float]:
-    """Seed -> mean over the runs of a point, which are several where it pools variants."""
+def _minus(ours: Mapping[int, list[float]], theirs: Mapping[int, list[float]], spreads: Mapping[int, Spread]) -> Contrast:
+    """The mean over all runs of one point minus that of another; each may pool variants."""
+    sides = [(1, ours), (-1, theirs)]
+    groups = [own for _, side in sides for own in side.values()]
+    weights = [sign * len(own) / sum(map(len, side.values())) for sign, side in sides for own in side.values()]
+    return contrast(groups, weights, [spreads.get(variant) for _, side in sides for variant in side])
+
+
+def _by_variant(run_ids: Any, runs: Mapping[str, Row], name: str) -> dict[int, list[float]]:
     values: dict[int, list[float]] = {}
     for run in map(runs.__getitem__, str(run_ids).split()):
-        values.setdefault(run.seed, []).append(run.number(name))
-    return {seed: sum(own) / len(own) for seed, own in values.items()}
+        values.setdefault(run.variant, []).append(run.number(name))
+    return values

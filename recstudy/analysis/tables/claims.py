@@ -79,7 +79,7 @@ class Judged:
     @property
     def interval(self) -> tuple[float, float] | None:
         found = self.found
-        if found is None or found.error is None or found.df is None:
+        if found is None or found.value is None or found.error is None or found.df is None:
             return None
         _, low, high, *_ = around(found.value, found.error, found.df, 1 - self.alpha)
         return (low, high) if low is not None and high is not None else None

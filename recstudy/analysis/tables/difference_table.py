@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 
 from recstudy.analysis.caveats import caption, text_notes, warnings
-from recstudy.analysis.contrasts import contrast, seeds_to_show
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import own
+from recstudy.analysis.spreads import pairing_note, spread_notes
 from recstudy.analysis.tables.differences import Difference, DifferencesData, PublishedDifference
 from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.analysis.tables.render import entry, seeds_text
 from recstudy.report import Differences
 from recstudy.report.names import DASH, metric, plural
 
-CSV_HEADS = ["row", "base", "metric", "unit", "mean", "base_mean", "difference", "low", "high", "pairs", "expected", "seeds"]
-CSV_HEADS += ["missing", "p", "p_holm", "detectable", "more_seeds", "published_difference", "sources", "reasons", "verdict"]
-CSV_HEADS += ["run_ids", "synthetic"]
+CSV_HEADS = ["row", "base", "metric", "unit", "mean", "base_mean", "difference", "low", "high", "n", "base_n", "paired", "seeds"]
+CSV_HEADS += ["missing", "p", "p_holm", "detectable", "detectable_low", "detectable_high", "more_seeds"]
+CSV_HEADS += ["published_difference", "sources", "reasons", "verdict", "run_ids", "synthetic"]
 VERDICT = 5  # its column
-DETECTABLE = "Detectable: the least true difference that so many pairs of this spread show in 4 of 5 repetitions"
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
 
@@ -38,14 +36,14 @@ def printed(records: StudyRecords, spec: Differences, data: DifferencesData) -> 
         lines=lines,
         caption=caption(records, variants),
         warnings=warnings(records),
-        notes=[*_notes(data, reasons, beside), *text_notes(records, variants, [spec.metric])],
+        notes=[*_notes(records, spec, data, reasons), *text_notes(records, variants, [spec.metric])],
         prose=frozenset({VERDICT}),
     )
 
 
 def columns(spec: Differences, data: DifferencesData) -> list[str]:
     """The heads of the columns behind the label."""
-    heads = [metric(spec.metric).heading, "difference", "95 % interval", "p (Holm)", "verdict", "pairs", "detectable"]
+    heads = [metric(spec.metric).heading, "difference", "95 % interval", "p (Holm)", "verdict", "n", "detectable"]
     return [*heads, *(["published difference"] if any(row.published for row in data.rows) else [])]
 
 
@@ -54,12 +52,12 @@ def csv_text(data: DifferencesData) -> str:
     rows = []
     for row in data.rows:
         named = [row.label, row.base, row.ours.metric, metric(row.ours.metric).unit, row.ours.value, row.theirs.value]
-        pairs = [*row.interval[:3], len(row.seeds), row.expected, " ".join(map(str, row.seeds)), "; ".join(row.missing)]
-        tested = [row.p, row.adjusted, row.detectable, _more(row)]
+        behind = [*row.found[:3], *row.n, row.paired, " ".join(map(str, row.seeds)), "; ".join(row.missing)]
+        tested = [row.found.p, row.adjusted, *(row.detectable or (None, None, None)), row.more or None]
         published = [" ".join(repr(found.value) for found in row.published), "; ".join(found.sources for found in row.published)]
         reasons = "; ".join(dict.fromkeys(reason for found in row.published for reason in found.reasons))
         run_ids = " ".join([*row.run_ids, *row.base_ids])
-        rows.append([*named, *pairs, *tested, *published, reasons, row.verdict, run_ids, row.ours.synthetic])
+        rows.append([*named, *behind, *tested, *published, reasons, row.verdict, run_ids, row.ours.synthetic])
     return csv_lines(CSV_HEADS, rows)
 
 
@@ -80,26 +78,26 @@ def p_text(p: float | None) -> str:
 
 
 def _line(row: Difference, reasons: Sequence[str], beside: bool) -> list[Entry]:
-    name, interval, more = row.ours.metric, row.interval, _more(row)
-    of = f" of {row.expected}" if len(row.seeds) < row.expected else ""
-    hope = f"about {plural(more, 'more seed')} would settle a difference of this size" if more else ""
+    name, found, least = row.ours.metric, row.found, row.detectable
+    hope = f"about {plural(row.more, 'more seed')} of each would show a difference of this size" if row.more else ""
     behind = _origin(row)
+    unsure = f"{signed(name, least.low)} to {signed(name, least.high)}".replace("+", "") if least else ""
     return [
         Entry(row.label),
         entry(row.ours),
-        Entry(signed(name, interval.mean), hint=", ".join(signed(name, value) for value in row.values), origin=behind),
-        Entry(signed_interval(name, interval.low, interval.high), origin=behind),
-        Entry(p_text(row.adjusted), hint=f"alone {p_text(row.p)}" if row.p is not None else "", origin=behind),
+        Entry(signed(name, found.value), hint=", ".join(signed(name, one) for one in row.values), origin=behind),
+        Entry(signed_interval(name, found.low, found.high), origin=behind),
+        Entry(p_text(row.adjusted), hint=f"alone {p_text(found.p)}" if found.p is not None else "", origin=behind),
         Entry(row.verdict, hint=hope),
-        Entry(f"{len(row.seeds)}{of}", hint="; ".join(row.missing)),
-        Entry(signed(name, row.detectable).removeprefix("+"), origin=behind),
+        Entry(plural(row.n[0], "pair") if row.paired else "{}, {}".format(*row.n), hint="; ".join(row.missing)),
+        Entry(f"{signed(name, least.value).removeprefix('+')} ({unsure})" if least else DASH, origin=behind),
         *([_published(row.published, name, reasons)] if beside else []),
     ]
 
 
 def _origin(row: Difference) -> str:
-    """The runs of the pairs, their seeds, and the code that made them; empty where there is no pair."""
-    if not row.seeds:
+    """The runs of both, their seeds, and the code that made them; empty where there is no difference."""
+    if row.found.value is None:
         return ""
     commits = dict.fromkeys([*row.ours.commits, *row.theirs.commits])
     return "; ".join([f"runs {' '.join(row.run_ids)} minus {' '.join(row.base_ids)}", seeds_text(row.seeds), *commits])
@@ -118,17 +116,22 @@ def _mark(difference: PublishedDifference, reasons: Sequence[str]) -> str:
     return f" [{reasons.index('; '.join(difference.reasons)) + 1}]" if difference.reasons else ""
 
 
-def _notes(data: DifferencesData, reasons: Sequence[str], beside: bool) -> list[str]:
-    """How to read the table, and every pair that is missing."""
-    how = "Difference: variant minus base, mean over the seeds that both have, with its own 95 % interval"
-    tests = f"p: two-sided paired t test, adjusted for {plural(data.tests, 'row')} (Holm); the verdict is by it, at 0.05"
-    lost = [f"{row.label}: no pair at {'; '.join(row.missing)}" for row in data.rows if row.missing]
+def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reasons: Sequence[str]) -> list[str]:
+    """How to read the table, and every run that is missing."""
+    how = "Difference: mean of the variant minus mean of its base, with its own 95 % interval; n: finished seeds of both"
+    tests = f"p: two-sided t test by the spread of all variants, adjusted for {plural(data.tests, 'row')} (Holm)"
+    shown = [index for index, variant in enumerate(records.variants) if variant.label in {row.label for row in data.rows}]
+    lost = [
+        f"{row.label}: {'no pair at' if row.paired else 'without'} {'; '.join(row.missing)}" for row in data.rows if row.missing
+    ]
     lost += [f"{plural(data.homeless, 'published value')} without a place among these variants"] if data.homeless else []
     against = [f"[{at}] not comparable: {reason}" for at, reason in enumerate(reasons, 1)]
-    return [f"{how}. {tests}", DETECTABLE, *([OF_TWO] if beside else []), *lost, *against]
-
-
-def _more(row: Difference) -> int | None:
-    if row.verdict != "no difference shown":
-        return None
-    return seeds_to_show(contrast([row.values], [1.0], [own(row.values)]), len(row.values), 1)
+    step = f"0.05 / {max(1, data.tests)}, Holm's first step"
+    power = f"Detectable: the least true difference that such a test at {step}, shows in 4 of 5 repetitions"
+    of_two = [OF_TWO] if any(row.published for row in data.rows) else []
+    spread = [pairing_note(data.pairing), *spread_notes(records, shown, [spec.metric])]
+    return [
+        f"{how}. {tests}; the verdict is by it, at 0.05",
+        f"{power}, and its range as far as the spread is known (95 %)",
+        *spread, *of_two, *lost, *against,
+    ]  # fmt: skip

@@ -1,17 +1,19 @@
-"""Each variant against its base, seed by seed: what an ablation says, with what it could not have seen."""
+"""Each variant against its base: what an ablation says, with what it could not have seen."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from recstudy.analysis import stats
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.cells import Cell, by_reason, cell, pair_gap
+from recstudy.analysis.cells import Cell, by_reason, cell, gap, pair_gap
+from recstudy.analysis.contrasts import Contrast, Pairing, contrast, detectable, factors, holm, seeds_to_show
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import ALPHA, Interval, mean_interval
+from recstudy.analysis.spreads import pairing_of, seeds_of, spreads_of
+from recstudy.analysis.stats import ALPHA, Spread
 from recstudy.analysis.targets import Placed, Placement, place
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.report import Differences
-from recstudy.report.names import metric, plural
+from recstudy.report.names import metric
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,22 @@ class PublishedDifference:
         return tuple(dict.fromkeys([*self.ours.reasons, *self.theirs.reasons]))
 
 
+class Detectable(NamedTuple):
+    """The least true difference that is shown 4 times in 5, and the range in which the spread's own uncertainty leaves it."""
+
+    value: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class Difference:
     """A variant minus its base.
 
-    `values` are the differences on `seeds`, those that both have finished, out of `expected`, of the runs `run_ids` and of
-    the base's `base_ids`; `missing` says why each other seed gives none. `refused`: why the two are not compared at all.
-    `p` is of this row alone, `adjusted` for all rows.
+    `found` is the difference of their means over the finished seeds, by the spread of all variants; `paired`: over the seeds
+    that both have, in pairs, whose differences are `values`. `run_ids` and `base_ids` are the runs behind it, of these `seeds`;
+    `missing` says why each other one is not. `refused`: why the two are not compared at all. `found.p` is of this row alone,
+    `adjusted` for all rows. `items`: of the differences on single test images, where all runs have kept their answers.
     """
 
     label: str
@@ -50,36 +61,33 @@ class Difference:
     theirs: Cell
     seeds: tuple[int, ...]
     values: tuple[float, ...]
-    expected: int
     missing: tuple[str, ...]
     refused: str
     published: tuple[PublishedDifference, ...]
     run_ids: tuple[str, ...]
     base_ids: tuple[str, ...]
-    p: float | None
+    found: Contrast
+    spreads: tuple[Spread | None, Spread | None] = (None, None)
+    paired: bool = False
     adjusted: float | None = None
+    detectable: Detectable | None = None
+    more: int | None = None
 
     @property
-    def interval(self) -> Interval:
-        """Without bounds where there is no spread to take them from: a few values on a small test set may well agree."""
-        found = mean_interval(self.values)
-        return found if self.p is not None else found._replace(low=None, high=None)
-
-    @property
-    def detectable(self) -> float | None:
-        return stats.detectable(self.values)
+    def n(self) -> tuple[int, int]:
+        """Finished seeds of the variant and of its base."""
+        return len(self.run_ids), len(self.base_ids)
 
     @property
     def verdict(self) -> str:
         """In words; by the adjusted p at 0.05."""
-        n = len(self.values)
-        if self.refused or n < 2:
-            return self.refused or (f"n too small: {plural(n, 'seed')}" if n else "no pair")
+        if self.refused or self.found.value is None:
+            return self.refused or ("no pair" if self.paired else "no run")
         if self.adjusted is None:
-            return "the same on every seed" if not self.values[0] else f"one difference on all {n} seeds: no spread to test by"
+            return "undecided: no spread is known"
         if self.adjusted >= ALPHA:
             return "no difference shown"
-        higher, better = sum(self.values) > 0, metric(self.ours.metric).better
+        higher, better = self.found.value > 0, metric(self.ours.metric).better
         if better is None:
             return "higher" if higher else "lower"
         return "better" if higher == (better == "higher") else "worse"
@@ -87,14 +95,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class DifferencesData:
-    """The rows in the study's order, and the targets that have no place among the variants."""
+    """The rows in the study's order, how the seeds of all variants go together, and the targets that have no place."""
 
     rows: tuple[Difference, ...]
     homeless: int
+    pairing: Pairing | None = None
 
     @property
     def tests(self) -> int:
-        return sum(row.p is not None for row in self.rows)
+        return sum(row.found.p is not None for row in self.rows)
 
 
 def differences_data(records: StudyRecords, spec: Differences) -> DifferencesData:
@@ -107,11 +116,30 @@ def differences_data(records: StudyRecords, spec: Differences) -> DifferencesDat
         raise ConfigError(f"{spec.metric} follows from the config, so its differences need no test: show it in a Table")
     chosen = records.chosen(spec.where)
     bases = _bases(records, spec, chosen)
-    placement = place(records, spec.targets, [*dict.fromkeys([*bases, *bases.values()])], [spec.metric])
-    rows = [_difference(records, spec.metric, index, base, placement) for index, base in bases.items()]
-    adjusted = stats.holm([row.p for row in rows])
-    found = tuple(replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True))
-    return DifferencesData(found, len(placement.homeless))
+    compared = [*dict.fromkeys([*bases, *bases.values()])]
+    placement = place(records, spec.targets, compared, [spec.metric])
+    pairs = pairing_of(records, spec.metric, compared)
+    rows = [_difference(records, spec.metric, index, base, placement, pairs) for index, base in bases.items()]
+    return DifferencesData(_judged(rows), len(placement.homeless), pairs)
+
+
+def _judged(rows: Sequence[Difference]) -> tuple[Difference, ...]:
+    """With p adjusted for all rows, and what the first of Holm's steps could have shown."""
+    adjusted = holm([row.found.p for row in rows])
+    alpha = ALPHA / max(1, sum(p is not None for p in adjusted))
+    return tuple(replace(_powered(row, alpha), adjusted=p) for row, p in zip(rows, adjusted, strict=True))
+
+
+def _powered(row: Difference, alpha: float) -> Difference:
+    if row.found.error is None or row.found.df is None:
+        return row
+    least, (low, high) = detectable(row.found.error, row.found.df, alpha), factors(row.found.df)
+    variants = max(spread.variants for spread in row.spreads if spread)
+    return replace(
+        row,
+        detectable=Detectable(least, low * least, high * least),
+        more=seeds_to_show(row.found, min(row.n), variants, alpha),
+    )
 
 
 def _bases(records: StudyRecords, spec: Differences, chosen: Sequence[int]) -> dict[int, int]:
@@ -130,28 +158,47 @@ def _bases(records: StudyRecords, spec: Differences, chosen: Sequence[int]) -> d
     return {index: base for index in chosen if index != base}
 
 
-def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> Difference:
-    ours, theirs = ({run.seed: run for run in records.by_variant[variant]} for variant in (index, base))
-    seeds = sorted({*ours, *theirs})
+def _difference(
+    records: StudyRecords, name: str, index: int, base: int, placement: Placement, pairs: Pairing | None
+) -> Difference:
     refused = _refused(records, index, base)
-    gaps = {seed: pair_gap(ours.get(seed), theirs.get(seed), name) for seed in seeds}
-    paired = [] if refused else [seed for seed in seeds if not gaps[seed]]
-    values = stats.differences(*([runs[seed].number(name) for seed in paired] for runs in (ours, theirs)))
+    ours, theirs = ({run.seed: run for run in seeds_of(records, variant, name)} for variant in (index, base))
+    own = spreads_of(records, name)
+    spreads = own.get(index), own.get(base)
+    paired = pairs is not None and pairs.helps and not any(spread and spread.why for spread in spreads)
+    seeds = sorted({*ours} & {*theirs} if paired else {*ours} | {*theirs}) if not refused else []
+    sides = [[runs[seed] for seed in seeds if seed in runs] for runs in (ours, theirs)]
+    if paired and pairs is not None:
+        spreads = pairs.spread, pairs.spread
+    both = [seed for seed in seeds if seed in ours and seed in theirs]
+    scores = [[run.number(name) for run in side] for side in sides]
     return Difference(
         label=records.variants[index].label,
         base=records.variants[base].label,
         ours=cell(records, [index], name, placement),
         theirs=cell(records, [base], name, placement),
-        seeds=tuple(paired),
-        values=tuple(values),
-        expected=len(seeds),
-        missing=() if refused else by_reason(gaps),
+        seeds=tuple(seeds),
+        values=tuple(round(ours[seed].number(name) - theirs[seed].number(name), 9) for seed in both) if paired else (),
+        missing=() if refused else by_reason(_gaps(records, index, base, name, paired)),
         refused=refused,
         published=_published(placement, index, base, name),
-        run_ids=tuple(ours[seed].id for seed in paired),
-        base_ids=tuple(theirs[seed].id for seed in paired),
-        p=stats.paired_p(values),
+        run_ids=tuple(run.id for run in sides[0]),
+        base_ids=tuple(run.id for run in sides[1]),
+        found=contrast(scores, (1, -1), spreads) if all(scores) else Contrast(),
+        spreads=spreads,
+        paired=paired,
     )
+
+
+def _gaps(records: StudyRecords, index: int, base: int, name: str, paired: bool) -> dict[int, str]:
+    """Why seeds are not in it: in pairs what either lacks, else what was planned and lacks."""
+    ours, theirs = ({run.seed: run for run in records.by_variant[variant]} for variant in (index, base))
+    seeds = sorted({*ours, *theirs})
+    if paired:
+        return {seed: pair_gap(ours.get(seed), theirs.get(seed), name) for seed in seeds}
+    sides = ((ours, ""), (theirs, "base "))
+    said = {seed: [f"{who}{why}" for runs, who in sides if seed in runs and (why := gap(runs[seed], name))] for seed in seeds}
+    return {seed: ", ".join(whys) for seed, whys in said.items()}
 
 
 def _refused(records: StudyRecords, index: int, base: int) -> str:

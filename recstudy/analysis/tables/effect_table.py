@@ -3,6 +3,7 @@
 from recstudy.analysis.caveats import caption, text_notes, warnings
 from recstudy.analysis.cells import commit
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.spreads import pairing_note
 from recstudy.analysis.tables.difference_table import p_text, signed, signed_interval
 from recstudy.analysis.tables.effects import Effect, EffectsData
 from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
@@ -35,20 +36,33 @@ def csv_text(data: EffectsData, name: str) -> str:
     """One line an effect, in full precision; `values` are those of the seeds: the mean of plus runs less that of minus runs."""
     rows = []
     for effect in data.effects:
-        known = [effect.title, len(effect.axes), name, metric(name).unit, *effect.interval]
+        known = [effect.title, len(effect.axes), name, metric(name).unit, *effect.test[:3], len(effect.values)]
         halves = [" ".join(run.id for run in data.half(effect, sign)) for sign in (1, -1)]
-        rows.append([*known, effect.p, effect.adjusted, effect.aliased, " ".join(map(repr, effect.values)), *halves])
+        rows.append(
+            [
+                *known,
+                effect.found.p if effect.found else None,
+                effect.adjusted,
+                effect.aliased,
+                " ".join(map(repr, effect.values)),
+                *halves,
+            ]
+        )
     return csv_lines(CSV_HEADS, rows)
 
 
 def _line(data: EffectsData, effect: Effect, name: str) -> list[Entry]:
-    interval, behind = effect.interval, _origin(data, effect)
+    found, behind = effect.test, _origin(data, effect)
     return [
         Entry(effect.title),
-        Entry(signed(name, interval.mean), hint=", ".join(signed(name, value) for value in effect.values), origin=behind),
-        Entry(signed_interval(name, interval.low, interval.high), origin=behind),
-        Entry(str(interval.n)),
-        Entry(p_text(effect.adjusted), hint=f"alone {p_text(effect.p)}" if effect.p is not None else "", origin=behind),
+        Entry(
+            signed(name, found.value),
+            hint=", ".join(signed(name, value) for value in effect.values),
+            origin=behind,
+        ),
+        Entry(signed_interval(name, found.low, found.high), origin=behind),
+        Entry(str(len(effect.values))),
+        Entry(p_text(effect.adjusted), hint=f"alone {p_text(found.p)}" if found.p is not None else "", origin=behind),
         Entry(effect.aliased or DASH),
     ]
 
@@ -68,8 +82,9 @@ def _notes(spec: Effects, data: EffectsData) -> list[str]:
     unit = f", in {metric(spec.metric).unit}" if metric(spec.metric).unit else ""
     size = f"Size: mean at the second level minus mean at the first{unit} ({levels})"
     between = "of an interaction, half of what one axis adds to the other's effect"
-    tested = sum(effect.p is not None for effect in data.effects)
-    tests = f"p: two-sided t test over {plural(len(data.seeds), 'seed')}, adjusted for {plural(tested, 'row')} (Holm)"
+    tested = sum(effect.adjusted is not None for effect in data.effects)
+    how = f"by the spread of all cells over {plural(len(data.seeds), 'seed')}"
+    tests = f"p: two-sided t test {how}, adjusted for {plural(tested, 'row')} (Holm); {pairing_note(data.pairing)}"
     cells, whole = len(data.effects) + 1, 2 ** len(data.levels)
     aliased = any(effect.aliases for effect in data.effects)
     part = (

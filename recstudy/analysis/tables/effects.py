@@ -2,7 +2,7 @@
 
 A column of signs stands for each effect: an axis is -1 at its first level and +1 at its second, an interaction is the product
 of its axes' columns. Two effects with the same column up to sign are aliases. The effect is the mean where the column is +1
-minus the mean where it is -1, taken seed by seed, because all cells of a seed share the order of the data.
+minus the mean where it is -1, over the seeds that have all cells.
 
 Shapes: N cells.
 """
@@ -11,16 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
+from operator import mul
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from recstudy.analysis import stats
 from recstudy.analysis.cells import gap
+from recstudy.analysis.contrasts import Contrast, Pairing, contrast, holm
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import Interval, mean_interval
+from recstudy.analysis.spreads import pairing_of, spreads_of
+from recstudy.analysis.stats import Spread
 from recstudy.errors import ConfigError
 from recstudy.report import Effects
 from recstudy.report.names import axis_title, plain
@@ -32,14 +34,15 @@ Signs = npt.NDArray[np.int64]
 class Effect:
     """What can be estimated: the shortest of the effects that share a column (N,), and the others with their signs.
 
-    `values` are one for each of the `seeds` that have all cells. `p` is of this row alone, `adjusted` for all rows.
+    `values` are one for each of the seeds that have all cells, `found` is their mean by the spread of all cells; `found.p` is of
+    this row alone, `adjusted` for all rows.
     """
 
     axes: tuple[str, ...]
     column: Signs
     aliases: tuple[tuple[int, tuple[str, ...]], ...] = ()
     values: tuple[float, ...] = ()
-    p: float | None = None
+    found: Contrast | None = None
     adjusted: float | None = None
 
     @property
@@ -47,10 +50,9 @@ class Effect:
         return named(self.axes)
 
     @property
-    def interval(self) -> Interval:
-        """Without bounds where there is no spread to take them from."""
-        found = mean_interval(self.values)
-        return found if self.p is not None else found._replace(low=None, high=None)
+    def test(self) -> Contrast:
+        """`found`; an empty one where no seed is whole."""
+        return self.found or Contrast()
 
     @property
     def aliased(self) -> str:
@@ -70,6 +72,8 @@ class EffectsData:
     levels: Mapping[str, tuple[Any, Any]]
     runs: Mapping[int, tuple[Row, ...]] = field(repr=False)
     missing: tuple[str, ...]
+    spreads: tuple[Spread | None, ...] = ()
+    pairing: Pairing | None = None
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -96,17 +100,20 @@ def effects_data(records: StudyRecords, spec: Effects) -> EffectsData:
     by_seed = _by_seed(records, cells)
     lacking = {seed: _lacking(records, runs, spec.metric) for seed, runs in by_seed.items()}
     seeds = [seed for seed in by_seed if not lacking[seed]]
-    scores = np.array([[run.number(spec.metric) for run in by_seed[seed] if run] for seed in seeds]).reshape(
-        len(seeds), len(cells)
-    )
-    effects = [_measured(effect, scores) for effect in estimable(columns, spec.name)]
-    adjusted = stats.holm([effect.p for effect in effects])
+    runs = {seed: tuple(run for run in by_seed[seed] if run) for seed in seeds}
+    spreads, pairs = spreads_of(records, spec.metric), pairing_of(records, spec.metric, cells)
+    own = tuple(pairs.spread if pairs and pairs.helps else spreads.get(index) for index in cells)
+    scores = [[run.number(spec.metric) for run in one] for one in runs.values()]
+    effects = [_measured(effect, scores, own) for effect in estimable(columns, spec.name)]
+    adjusted = holm([effect.test.p for effect in effects])
     return EffectsData(
         spec.metric,
         tuple(replace(effect, adjusted=p) for effect, p in zip(effects, adjusted, strict=True)),
         levels,
-        {seed: tuple(run for run in by_seed[seed] if run) for seed in seeds},
+        runs,
         tuple(f"seed {seed} left out: {said}" for seed, said in lacking.items() if said),
+        own,
+        pairs,
     )
 
 
@@ -162,7 +169,10 @@ def _lacking(records: StudyRecords, runs: Sequence[Row | None], name: str) -> st
     return "; ".join(f"{run.label if run else 'a cell'} {said}" for run in runs if (said := gap(run, name)))
 
 
-def _measured(effect: Effect, scores: npt.NDArray[np.float64]) -> Effect:
-    """With its value for each seed; scores (seeds, N)."""
-    values = [round(float(value), 9) for value in scores @ effect.column / (len(effect.column) / 2)]
-    return replace(effect, values=tuple(values), p=stats.paired_p(values))
+def _measured(effect: Effect, scores: Sequence[Sequence[float]], spreads: Sequence[Spread | None]) -> Effect:
+    """With its value for each seed and over all; scores of each seed's N cells."""
+    if not scores:
+        return effect
+    weights = [float(sign) / (len(effect.column) / 2) for sign in effect.column]
+    values = [round(sum(map(mul, weights, own)), 9) for own in scores]
+    return replace(effect, values=tuple(values), found=contrast(list(zip(*scores, strict=True)), weights, spreads))

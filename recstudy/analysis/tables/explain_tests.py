@@ -1,32 +1,34 @@
 """What is behind a difference from a base, an effect of a factorial and a claim: its runs, and its test."""
 
-from collections.abc import Iterator, Sequence
-from statistics import mean, stdev
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean
 
-from recstudy.analysis import stats
+from scipy.special import stdtrit
+
+from recstudy.analysis.contrasts import Contrast
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import ALPHA, POWER
+from recstudy.analysis.stats import ALPHA, LEVEL, POWER, Spread
 from recstudy.analysis.tables.claims import Judged
 from recstudy.analysis.tables.difference_table import p_text, signed
 from recstudy.analysis.tables.differences import Difference, DifferencesData
 from recstudy.analysis.tables.effects import Effect, EffectsData
-from recstudy.analysis.tables.explain_cells import Behind, interval_lines
+from recstudy.analysis.tables.explain_cells import Behind, mean_line
 from recstudy.report.names import axis_title, metric, number, plain, plural
 
 
 def difference_behind(records: StudyRecords, row: Difference, data: DifferencesData) -> Behind:
-    """Both runs of every pair, how mean, interval and p follow from their differences, and what is published."""
+    """The runs of both, how difference, interval and p follow from them, and what is published."""
     scores = {run.id: float(run.value(row.ours.metric) or 0.0) for run in records.rows}
-    runs = [(run_id, scores[run_id]) for pair in zip(row.run_ids, row.base_ids, strict=True) for run_id in pair]
+    runs = [(run_id, scores[run_id]) for run_id in (*row.run_ids, *row.base_ids)]
     lines = [
-        *_pairs(row, [value for _, value in runs]),
-        *_tested(row.label, row.values, row.p, [(one.label, one.p) for one in data.rows]),
+        *_sides(row, scores),
+        *_tested(row.label, row.found, [(one.label, one.found) for one in data.rows]),
         *_concluded(row),
         *(f"Not in it: {why}" for why in row.missing),
         *_published(row),
     ]
-    name, middle = metric(row.ours.metric).heading, signed(row.ours.metric, row.interval.mean)
+    name, middle = metric(row.ours.metric).heading, signed(row.ours.metric, row.found.value)
     return Behind(f"{name} {middle}, {row.label} minus {row.base}: {row.verdict}", tuple(runs), tuple(lines))
 
 
@@ -37,13 +39,14 @@ def effect_behind(_: StudyRecords, effect: Effect, data: EffectsData) -> Behind:
     lines = [
         *(f"{words}: {_labels(halves[sign])}" for sign, words in ((1, "Counted up"), (-1, "Counted down")) if runs),
         *_halves(effect, data),
-        *_tested(effect.title, effect.values, effect.p, [(one.title, one.p) for one in data.effects]),
+        *_errors(effect.test, data.spreads, data.pairing is not None and data.pairing.helps),
+        *_tested(effect.title, effect.test, [(one.title, one.test) for one in data.effects]),
         *(f"Not in it: {why}" for why in data.missing),
         *([f"Cannot be told from: {effect.aliased}"] if effect.aliases else []),
     ]
     levels = ((axis, *data.levels[axis]) for axis in effect.axes)
     of = ", ".join(f"{axis_title(axis)} {plain(low)} to {plain(high)}" for axis, low, high in levels)
-    return Behind(f"{metric(name).heading} {signed(name, effect.interval.mean)} ({of})", tuple(runs), tuple(lines))
+    return Behind(f"{metric(name).heading} {signed(name, effect.test.value)} ({of})", tuple(runs), tuple(lines))
 
 
 def claim_behind(_: StudyRecords, one: Judged, judged: Sequence[Judged]) -> Behind:
@@ -79,9 +82,30 @@ def _judged(one: Judged, judged: Sequence[Judged]) -> Iterator[str]:
     yield f"p: {one.p:.4g}, two-sided, of {t}; {p_text(one.adjusted)} by Holm"
 
 
-def _pairs(row: Difference, scores: Sequence[float]) -> Iterator[str]:
-    for seed, ours, theirs, value in zip(row.seeds, scores[::2], scores[1::2], row.values, strict=True):
-        yield f"Seed {seed}: {ours:.10g} - {theirs:.10g} = {value:.10g}"
+def _sides(row: Difference, scores: Mapping[str, float]) -> Iterator[str]:
+    """Both means, or the differences of the pairs; and the spread that the difference goes by."""
+    sides = [[scores[run_id] for run_id in own] for own in (row.run_ids, row.base_ids)]
+    if row.paired:
+        for seed, ours, theirs, value in zip(row.seeds, *sides, row.values, strict=True):
+            yield f"Seed {seed}: {ours:.10g} - {theirs:.10g} = {value:.10g}"
+        yield from [mean_line(row.values)] if row.values else []
+    else:
+        yield from (f"{label}: {mean_line(own)}" for label, own in zip((row.label, row.base), sides, strict=True) if own)
+    yield from _errors(row.found, row.spreads, row.paired)
+
+
+def _errors(found: Contrast, spreads: Sequence[Spread | None], paired: bool) -> Iterator[str]:
+    """The spreads behind a contrast, and how its standard error follows."""
+    if found.value is None:
+        return
+    if found.error is None:
+        yield "Neither interval nor p: no spread is known."
+        return
+    for spread in dict.fromkeys(spread for spread in spreads if spread):
+        logits = " on logits, turned into the metric's unit at each mean" if spread.scale.items else ""
+        over = f"pooled over {plural(spread.variants, 'variant')}{', beside an effect of each seed' if paired else ''}"
+        yield f"Standard deviation s over seeds, {over}, {plural(int(spread.df), 'degree')} of freedom: {spread.sd:.4g}{logits}"
+    yield f"Standard error: the root of the sum of (weight * s)^2 / n over the variants: {found.error:.4g}"
 
 
 def _halves(effect: Effect, data: EffectsData) -> Iterator[str]:
@@ -95,20 +119,18 @@ def _mean(runs: Sequence[Row], data: EffectsData) -> str:
     return f"({' + '.join(f'{run.value(data.metric):.10g}' for run in runs)}) / {len(runs)}"
 
 
-def _tested(label: str, values: Sequence[float], p: float | None, known: Sequence[tuple[str, float | None]]) -> Iterator[str]:
-    """Mean and interval, the t test against 0, and Holm's adjustment over all rows that are tested."""
-    if not values:
+def _tested(label: str, found: Contrast, known: Sequence[tuple[str, Contrast]]) -> Iterator[str]:
+    """The interval, the t test against 0, and Holm's adjustment over all rows that are tested."""
+    if found.value is None or found.error is None or found.df is None or found.p is None:
         return
-    if p is None:
-        yield f"Mean: ({' + '.join(f'{value:.10g}' for value in values)}) / {len(values)} = {mean(values):.10g}"
-        alike = "one pair" if len(values) == 1 else "all values are the same"
-        yield f"Neither interval nor p: {alike}, so that nothing is spread."
-        return
-    yield from interval_lines(values, stats.own(values))
-    n, error = len(values), stdev(values) / len(values) ** 0.5
-    t = f"{mean(values):.6g} / ({stdev(values):.4g} / sqrt({n})) = {mean(values) / error:.4g}"
-    yield f"p: {p:.4g}, two-sided, of t = mean / (s / sqrt(n)) = {t} with {n - 1} degrees of freedom"
-    tested = sorted(((one, other) for one, other in known if other is not None), key=lambda pair: pair[1])
+    factor = float(stdtrit(found.df, 0.5 + LEVEL / 2))
+    yield (
+        f"95 % interval: {found.low:.6g} to {found.high:.6g}, {found.value:.6g} ± t(0.975; {found.df:.4g}) * standard error = "
+        f"{factor:.4g} * {found.error:.4g}"
+    )
+    t = f"{found.value:.6g} / {found.error:.4g} = {found.value / found.error:.4g}"
+    yield f"p: {found.p:.4g}, two-sided, of t = {t} with {found.df:.4g} degrees of freedom"
+    tested = sorted(((one, other.p) for one, other in known if other.p is not None), key=lambda pair: pair[1])
     least = [one for one, _ in tested].index(label)
     steps = [f"{one!r} {other:.4g} * {len(tested) - at}" for at, (one, other) in enumerate(tested[: least + 1])]
     most = max(other * (len(tested) - at) for at, (_, other) in enumerate(tested[: least + 1]))
@@ -123,8 +145,9 @@ def _concluded(row: Difference) -> Iterator[str]:
     else:
         yield f"Verdict: {row.verdict}"
     if row.detectable is not None:
-        found = f"a true difference of so much, at this spread, gives p < {ALPHA:g} in {POWER:.0%} of repetitions"
-        yield f"Detectable: {signed(row.ours.metric, row.detectable).removeprefix('+')}: {found}"
+        least, low, high = (signed(row.ours.metric, value).removeprefix("+") for value in row.detectable)
+        found = f"a true difference of so much is shown in {POWER:.0%} of repetitions at the level of Holm's first step"
+        yield f"Detectable: {least}, {low} to {high} by the uncertainty of s: {found}"
 
 
 def _published(row: Difference) -> Iterator[str]:
