@@ -16,6 +16,7 @@ from recstudy.cli import main
 from recstudy.config import Augment, Place, RunConfig, TrainConfig
 from recstudy.config.tunable import Tunable
 from recstudy.papers import published
+from recstudy.records.schema import Deviation
 from recstudy.report import Claim, Gain
 from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.study.search import Search
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Augment",
     "Claim",
+    "Deviation",
     "Gain",
     "Place",
     "RunConfig",

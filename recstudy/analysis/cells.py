@@ -11,7 +11,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.spreads import scored, spread_of
 from recstudy.analysis.stats import Spread, interval
-from recstudy.analysis.targets import Placed, Placement
+from recstudy.analysis.targets import Placed, Placement, deviation_text
 from recstudy.papers import Target
 from recstudy.report.names import metric
 
@@ -74,6 +74,16 @@ class Cell:
     def reasons(self) -> str:
         """Why the published value is not comparable; empty where it is."""
         return "; ".join(dict.fromkeys(reason for target in self.placed for reason in target.reasons))
+
+    @property
+    def deviations(self) -> str:
+        """Where ours is compared although it is not as in the paper, as its study states."""
+        return "; ".join(dict.fromkeys(deviation_text(one) for target in self.placed for one in target.deviations))
+
+    @property
+    def assumed(self) -> str:
+        """What the verdicts take for granted."""
+        return "; ".join(filter(None, dict.fromkeys(target.assumed for target in self.placed)))
 
 
 @dataclass(frozen=True)

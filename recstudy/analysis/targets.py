@@ -6,19 +6,21 @@ defaults are written down. It is comparable when everything else that it states 
 agrees too, and all else that decides numbers is as the study's `paper` preset has it for the same target.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.design import parted
+from recstudy.analysis.design import parted, same
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.stats import Spread, more_seeds, verdict
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.records.plans import short_names
+from recstudy.records.schema import Deviation
 from recstudy.report.names import in_own_unit, metric, number, plain, plural
 
+FEW = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"
 MOST = 6  # settings that a reason gives with their values
 
@@ -29,6 +31,15 @@ class Placed:
 
     target: Target
     reasons: tuple[str, ...]
+    deviations: tuple[Deviation, ...] = ()  # of ours from the paper's settings
+
+    @property
+    def assumed(self) -> str:
+        """What a verdict takes for granted: `if N_sup was 16, which the paper does not say`; empty where nothing."""
+        blank = [f"{_subject(one)} was {plain(one.ours)}" for one in self.deviations if one.paper is None]
+        taken = [] if self.reasons else [*filter(None, [self.target.assumed]), *blank]
+        said = " and ".join(taken) if len(taken) <= FEW else f"{len(taken)} settings were as assumed"
+        return f"if {said}, which the paper does not say" if taken else ""
 
     @property
     def value(self) -> float:
@@ -72,12 +83,15 @@ class Placed:
         return decided and not metric(self.target.metric).computed
 
     def outcome(self, values: Sequence[float], spread: Spread | None = None, lost: int = 0) -> str:
-        """The verdict, and where it is open why, or about how many more seeds would show the two equal."""
+        """The verdict and what it takes for granted; where it is open why, or about how many more seeds would show the two
+        equal.
+        """
         found = self.verdict(values, spread, lost)
+        said = f"{found} ({self.assumed})" if self.assumed and values else found
         if found == "undecided":
-            return f"{found}: {why_open(values, lost)}"
+            return f"{said}: {why_open(values, lost)}"
         more = more_seeds(values, self.value, self.margin, spread) if found == "consistent" else None
-        return f"{found}: about {plural(more, 'more seed')} to reproduce" if more else found
+        return f"{said}: about {plural(more, 'more seed')} to reproduce" if more else said
 
 
 def why_open(values: Sequence[float], lost: int) -> str:
@@ -85,6 +99,24 @@ def why_open(values: Sequence[float], lost: int) -> str:
     if lost:
         return f"{plural(lost, 'seed')} failed or diverged"
     return "one run, and no spread known" if len(values) == 1 else "its runs agree, and no spread is known"
+
+
+def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:
+    """What is compared although it is not all as in the paper: how much of that the study states, and each in words."""
+    found = {deviation_text(one): one.paper is None for beside in placed for one in beside.deviations}
+    counts = [(len(found) - sum(found.values()), "stated deviation"), (sum(found.values()), "assumption")]
+    said = " and ".join(plural(count, what) for count, what in counts if count)
+    return (f"comparable, with {said}:", *found) if found else ()
+
+
+def deviation_text(stated: Deviation) -> str:
+    """`precision bfloat16, not float32: why`."""
+    theirs = "which the paper leaves blank" if stated.paper is None else f"not {plain(stated.paper)}"
+    return f"{_subject(stated)} {plain(stated.ours)}, {theirs}: {stated.why}"
+
+
+def _subject(stated: Deviation) -> str:
+    return _short(stated.field) if stated.of_config else stated.field
 
 
 @dataclass(frozen=True)
@@ -112,7 +144,9 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
         theirs = _references(records, target.metric, stated)
         for index in homes:
             reasons = (*target.against, *_reasons(records, index, stated, target.metric, theirs))
-            placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons))
+            known = () if reasons else records.plan.deviations
+            kept = tuple(one for one in known if _holds(one, records.configs[index], target.metric))
+            placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, kept))
     return Placement(placed, tuple(homeless))
 
 
@@ -133,7 +167,7 @@ def _references(records: StudyRecords, name: str, stated: Json) -> list[Json] | 
     if paper is None or paper is records.design:
         return None
     found = paper.homes(stated, partial(_decides, name))
-    settings = [{path: value for path, value in paper.configs[index].items() if _compared(name, path)} for index in found]
+    settings = [_settings(records, paper.configs[index], name) for index in found]
     return list({repr(fields): fields for fields in settings}.values())
 
 
@@ -146,7 +180,7 @@ def _reasons(records: StudyRecords, index: int, stated: Json, name: str, theirs:
         for path, value in stated.items()
         if not design.agrees(index, path, value)
     ]
-    reasons += _unlike(design.configs[index], stated, name, theirs) if theirs is not None else []
+    reasons += _unlike(_settings(records, design.configs[index], name), stated, theirs) if theirs is not None else []
     reasons += [UNKNOWN] if records.reference is None else []
     if metric(name).computed:
         return tuple(reasons)
@@ -156,13 +190,26 @@ def _reasons(records: StudyRecords, index: int, stated: Json, name: str, theirs:
     return tuple(reasons + (["smoke run"] if records.plan.smoke else []))
 
 
-def _unlike(config: Json, stated: Json, name: str, references: Sequence[Json]) -> list[str]:
+def _settings(records: StudyRecords, config: Json, name: str) -> Json:
+    """What is compared of a config; the paper's own value counts as the preset's where the study states that these differ."""
+    kept = {path: value for path, value in config.items() if _compared(name, path)}
+    stated = [one for one in records.plan.deviations if one.field in kept and one.paper is not None]
+    return kept | {one.field: one.ours for one in stated if same(kept[one.field], one.paper)}
+
+
+def _holds(stated: Deviation, config: Json, name: str) -> bool:
+    """Whether a deviation is one of this config, and bears on this metric."""
+    if not stated.of_config:
+        return not metric(name).computed
+    return stated.field in config and same(config[stated.field], stated.ours) and _compared(name, stated.field)
+
+
+def _unlike(ours: Json, stated: Json, references: Sequence[Json]) -> list[str]:
     """The settings that differ from those of the nearest reference and of which the target says nothing; many at their end in
     short.
     """
     if not references:
         return ["the paper preset has no such variant"]
-    ours = {path: value for path, value in config.items() if _compared(name, path)}
     theirs = min(references, key=lambda fields: len(parted(ours, fields)))
     names = short_names(path for path in parted(ours, theirs) if path not in stated)
     words = [f"{short} {plain(ours.get(path))}, not {plain(theirs.get(path))}" for path, short in names.items()]

@@ -126,6 +126,7 @@ class Target(Config):
     model: str = Field("", description="the name that the paper gives it")
     where: dict[str, Any] = Field(description="by dotted field; None where the paper leaves the value blank")
     against: tuple[str, ...] = Field((), description="why it compares with no result, whatever the settings")
+    assumed: str = Field("", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`")
     decimals: int | None = Field(None, ge=0, description="as printed")
     margin: float = Field(description="results within this distance count as equal, in `unit`")
 
@@ -195,6 +196,7 @@ def _target(row: dict[str, str], margin: float) -> Target:
         model=model,
         where=where,
         against=_against(paper, row),
+        assumed=row.get("assumed", ""),
         decimals=len(row["value"].partition(".")[2]),
         margin=margin / 100 if row["unit"] == "fraction" else margin,
     )

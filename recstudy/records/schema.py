@@ -276,6 +276,27 @@ class VariantRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Deviation:
+    """Where a study's `paper` preset knowingly is not as its paper, or sets what the paper leaves blank.
+
+    Args:
+        field: of the config; or, where none says it, what it is about in words.
+        paper: the paper's value; None where it is blank, so that ours is an assumption, of which every verdict speaks.
+        ours: the preset's value. A run with the paper's own value compares as well, and does not deviate.
+        why: in a few words.
+    """
+
+    field: str
+    paper: Any = None
+    ours: Any
+    why: str
+
+    @property
+    def of_config(self) -> bool:
+        return self.field.startswith(("data.", "model.", "train."))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Reference:
     """What published values are compared with: the `paper` preset as the study has it, whatever preset is run and set."""
 
@@ -360,6 +381,7 @@ class PlanRecord:
     plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`, `digest`
     base: Json  # the preset's config, in parts
     reference: Reference | None = None
+    deviations: tuple[Deviation, ...] = ()  # of the `paper` preset from its paper
     axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets
     variants: tuple[VariantRecord, ...]
     seeds: tuple[int, ...]

@@ -21,11 +21,10 @@ from recstudy.records.stores import without_password
 from recstudy.report import dump_report
 from recstudy.study.design import Variant
 from recstudy.study.search import Search, SearchPlan
-from recstudy.study.study import Plan, Study, described
+from recstudy.study.study import PAPER, Plan, Study, described
 from recstudy.train.code import codes, part_names
 
 LEAKY = "LEAKY"
-PAPER = "paper"  # the preset with the settings of the paper
 
 
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
@@ -34,6 +33,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
     return PlanRecord(
         **_head(plan.study, plan),
         axes=dict(plan.variants[0].axes),
+        deviations=tuple(plan.study.deviations),
         variants=tuple(
             replace(
                 variant_record(replace(variant, changes=effective(variant.changes, plan.changes)), config),

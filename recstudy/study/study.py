@@ -10,12 +10,13 @@ from typing import Any
 
 from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.records.schema import VariantRecord
+from recstudy.records.schema import Deviation, VariantRecord
 from recstudy.report import Claim, Claims, Part, check_report, dump_report
 from recstudy.report.claims import weights
 from recstudy.study.design import Variant
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
+PAPER = "paper"  # the preset with the settings of the paper
 SMOKED = "-smoke"  # ends the name of a smoke run's folder
 SMOKE = {"train.epochs": 2, "data.limit": 32, "place.compile": "off"}
 
@@ -32,6 +33,7 @@ class Study:
         report: the tables and figures in their order, for every preset or by preset.
         claims: the sentences that it tests, for every preset or by preset; they stand before the report.
         question: what the study asks and what an answer costs; by default the docstring of the file that is run.
+        deviations: where the preset `paper` knowingly is not as its paper, said under every table that compares with it.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Study:
     report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
     claims: Sequence[Claim] | Mapping[str, Sequence[Claim]] = ()
     question: str = ""
+    deviations: Sequence[Deviation] = ()
 
     def by_preset(self, part: Any, preset: str) -> Any:
         """Variants, seeds, report or claims: one for all presets, or this preset's own."""
@@ -126,6 +129,8 @@ def make_plan(
     base = study.presets[preset].with_changes(changes)
     changes |= smaller(changes) if smoke else {}
     configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
+    if preset == PAPER and not changes:
+        _check_deviations(study, configs)
     count = study.by_preset(study.seeds, preset) if seeds is None else seeds
     if count < 1:
         raise ConfigError(f"{'the seeds of ' + study.name if seeds is None else '--seeds'} must be at least 1, but got {count}")
@@ -227,6 +232,18 @@ def _check_swept(changes: Mapping[str, Any], variants: Sequence[Variant]) -> Non
                     f"{field!r} would replace {path!r}, which is swept by this study. "
                     "Set other fields one by one, such as train.epochs=5"
                 )
+
+
+def _check_deviations(study: Study, configs: Iterable[RunConfig]) -> None:
+    """Refuse to state of the `paper` preset what it does not do."""
+    settings = [flatten(config.values) for config in configs]
+    for stated in study.deviations:
+        found = {repr(fields[stated.field]): None for fields in settings if stated.field in fields}
+        if stated.of_config and repr(stated.ours) not in found:
+            raise ConfigError(
+                f"{study.name} states as a deviation that {stated.field} is {stated.ours!r}, but in its preset {PAPER} "
+                + (f"it is {choices(found)}" if found else "no model or data set has this field")
+            )
 
 
 def _apart(variants: Sequence[Variant]) -> dict[str, str]:

@@ -109,7 +109,7 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
             "published": True,
             "source": target.target.source,
             "verdict": target.verdict(ours.values, ours.spread, ours.lost),
-            "reasons": "; ".join(target.reasons),
+            "reasons": "; ".join(filter(None, [*target.reasons, target.assumed])),
             "synthetic": False,
         }
         for target in ours.placed

@@ -8,6 +8,7 @@ from recstudy.analysis.spreads import pairing_note, spread_notes
 from recstudy.analysis.tables.differences import Difference, DifferencesData, PublishedDifference
 from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.analysis.tables.render import entry, seeds_text
+from recstudy.analysis.targets import deviation_notes
 from recstudy.report import Differences
 from recstudy.report.names import DASH, metric, plural
 
@@ -36,7 +37,7 @@ def printed(records: StudyRecords, spec: Differences, data: DifferencesData) -> 
         lines=lines,
         caption=caption(records, variants),
         warnings=warnings(records),
-        notes=[*_notes(records, spec, data, reasons), *text_notes(records, variants, [spec.metric])],
+        notes=[*_notes(records, spec, data, reasons), *text_notes(records, variants, [spec.metric]), *_deviations(data)],
         prose=frozenset({VERDICT}),
     )
 
@@ -135,3 +136,9 @@ def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reas
         f"{power}, and its range as far as the spread is known (95 %)",
         *spread, *of_two, *lost, *against,
     ]  # fmt: skip
+
+
+def _deviations(data: DifferencesData) -> tuple[str, ...]:
+    """Of what is compared with the difference of two published numbers."""
+    beside = [found for row in data.rows for found in row.published if not found.reasons]
+    return deviation_notes(one for found in beside for one in (found.ours, found.theirs))

@@ -12,7 +12,7 @@ from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import LEVEL, Spread, interval, prediction_interval
 from recstudy.analysis.tables.labels import settings_text
 from recstudy.analysis.tables.render import cell_text
-from recstudy.analysis.targets import Placed, why_open
+from recstudy.analysis.targets import Placed, deviation_text, why_open
 from recstudy.report.names import improved, metric, number, plain
 
 
@@ -112,6 +112,8 @@ def _published(placed: Placed, cell: Cell) -> Iterator[str]:
     yield f"    of {', '.join(f'{path} {plain(value)}' for path, value in target.where.items())}"
     verdict = placed.verdict(cell.values, cell.spread, cell.lost)
     yield f"Verdict: {verdict}{_why(verdict, placed, cell)}"
+    yield from [f"    {placed.assumed}"] if placed.assumed else []
+    yield from (f"    although {deviation_text(one)}" for one in placed.deviations)
 
 
 def _why(verdict: str, placed: Placed, cell: Cell) -> str:

@@ -10,7 +10,7 @@ from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.report.names import DASH, metric, number, spread
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
-CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable"]
+CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
 WIDEST = 9  # columns that a page has room for: where published ones would make them more, those values stand beneath ours
 
 
@@ -80,7 +80,8 @@ def csv_text(table: TableData) -> str:
             words = [published, _sources(cell), cell.verdict, cell.reasons, " ".join([*cell.run_ids, *cell.against])]
             named = [row.label, column, cell.metric, metric(cell.metric).unit]
             settings = [word for words in row.settings for word in words]
-            lines.append([*named, *numbers, *words, cell.synthetic, "; ".join(cell.unavailable), *settings])
+            behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, cell.assumed]
+            lines.append([*named, *numbers, *words, *behind, *settings])
     return csv_lines([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)
 
 
@@ -128,7 +129,7 @@ def _published(cell: Cell, reasons: Sequence[str]) -> Entry:
     if not cell.placed:
         return Entry(DASH)
     verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {cell.outcome}"
-    return Entry(f"{cell.published}{verdict}", hint="; ".join(filter(None, [_sources(cell), cell.reasons])))
+    return Entry(f"{cell.published}{verdict}", hint="; ".join(filter(None, [_sources(cell), cell.reasons, cell.deviations])))
 
 
 def _sources(cell: Cell) -> str:

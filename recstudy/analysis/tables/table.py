@@ -13,7 +13,7 @@ from recstudy.analysis.stats import ALPHA
 from recstudy.analysis.tables.improvements import improvement_cell, improvement_notes
 from recstudy.analysis.tables.labels import BAND, corner, fields_of, groups, label_within, settings_of
 from recstudy.analysis.tables.ranks import marked, tied_notes
-from recstudy.analysis.targets import Placement, place
+from recstudy.analysis.targets import Placement, deviation_notes, place
 from recstudy.errors import ConfigError
 from recstudy.report import Table
 from recstudy.report.names import axis_title, improved, metric, plain, plural, registered
@@ -52,6 +52,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
             *left_out(records, variants, metrics),
             *text_notes(records, variants, metrics),
             *to_evaluate(records, variants, metrics),
+            *deviation_notes(beside for row in rows for cell in row.cells for beside in cell.placed),
             *without,
             *tied_notes(rows),
             *spread_notes(records, variants, metrics),
