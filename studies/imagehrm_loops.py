@@ -12,7 +12,7 @@ Cost: quick, about 5 minutes on 2 cores; standard (MedPix 2.0), an hour of a GPU
     python studies/imagehrm_loops.py --preset standard --data DIR
 """
 
-from recstudy import Claim, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageHRM, ImageLSTM
 from recstudy.report import Captions, Curve, LearningCurves, Table
@@ -21,8 +21,25 @@ TRAIN = TrainConfig(
     epochs=9, batch_size=32, supervision_steps=2, evaluation_steps=2, halt_threshold=1.0, halt_weight=0.5, learning_rate=3e-3,
     schedule="update", warmup=0.1, weight_decay=0.1, beta2=0.95, gradient_clip=1.0, ema_decay=0.0,
 )  # fmt: skip
-PAPER = TRAIN.model_copy(update={"epochs": 50, "learning_rate": 1e-4, "precision": "bfloat16"})
-ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1}  # for a net without states to refine
+PAPER = TRAIN.model_copy(
+    update={
+        "epochs": 50, "batch_size": 64, "supervision_steps": 4, "evaluation_steps": 4, "halting": "sample", "learning_rate": 1e-4,
+        "warmup": 0.043, "gradient_clip": 0.0, "precision": "bfloat16",
+    }
+)  # fmt: skip
+ASSUMED = (  # what the paper leaves blank
+    ("train.supervision_steps", 4, "segments at most; HRM has 16"),
+    ("train.batch_size", 64, "HRM has 768, of much shorter sequences"),
+    ("train.learning_rate", 1e-4, "HRM's"),
+    ("train.weight_decay", 0.1, "HRM's"),
+    ("train.warmup", 0.043, "HRM's 2,000 updates, of 46,850"),
+    ("train.schedule", "update", "a cosine, where HRM stays at its rate"),
+    ("train.precision", "bfloat16", "HRM's"),
+    ("model.high_cycles", 2, "HRM's; 1 if the paper's 1/1/1 are cycles (000-6)"),
+    ("model.top_down", "chain", "the text asks for H to M to L, its algorithm has nothing from above (000-8)"),
+    ("data.tokenizer", "byte", "ASCII or BPE, of which only bytes leave the size that the paper prints"),
+)
+ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1, "train.halting": "batch"}  # no states to refine
 
 TRAINED = {"backbone": "small", "weights": "random", "tuned": True}
 DRAWN = {"backbone": "resnet18", "weights": "random"}
@@ -49,8 +66,10 @@ def fused(eyes: FuseEyes) -> dict:
     return {"backbone": "fuselip", "fuselip": eyes}
 
 
-def models(eyes: dict, size: dict, others: dict[str, dict]) -> dict[str, dict]:
-    """The paper's rows and what is asked beside them, on the backbone `eyes`; the triple loop on the others too."""
+def models(eyes: dict, size: dict, others: dict[str, dict], halting: dict[str, str]) -> dict[str, dict]:
+    """The paper's rows and what is asked beside them, on the backbone `eyes`; the triple loop on the others too, and with the
+    other way of halting than the preset's.
+    """
     return {
         "LSTM": {"model": ImageLSTM(**eyes), **ONE_STEP},
         "dual": {"model": ImageHRM(**eyes, **size, middle_cycles=0)},
@@ -58,7 +77,7 @@ def models(eyes: dict, size: dict, others: dict[str, dict]) -> dict[str, dict]:
         "triple, cycles 1/1/1": {"model": ImageHRM(**eyes, **size, high_cycles=1, middle_cycles=1, low_cycles=1)},
         "triple, nothing from above": {"model": ImageHRM(**eyes, **size, top_down="literal")},
         "triple, all from above": {"model": ImageHRM(**eyes, **size, top_down="full")},
-        "triple, ACT": {"model": ImageHRM(**eyes, **size), "train.halting": "sample"},
+        **{f"triple, {name}": {"model": ImageHRM(**eyes, **size), "train.halting": how} for name, how in halting.items()},
         **{f"triple, {name}": {"model": ImageHRM(**other, **size)} for name, other in others.items()},
     }
 
@@ -90,14 +109,12 @@ study = Study(
         "paper": RunConfig(data=RocoV2(), model=ImageHRM(), train=PAPER),
     },
     variants={
-        "quick": grid({"model": models(TRAINED, SMALL, {"ResNet-18, random": DRAWN, "FuseLIP": fused(FUSED)})}),
+        "quick": grid(
+            {"model": models(TRAINED, SMALL, {"ResNet-18, random": DRAWN, "FuseLIP": fused(FUSED)}, {"ACT": "sample"})}
+        ),
         **{
             preset: grid(
-                {
-                    "model": models(
-                        {}, {}, {"Swin-B": {"backbone": "swin_b"}, "FuseLIP": {"backbone": "fuselip", "fuselip": LARGE}}
-                    )
-                }
+                {"model": models({}, {}, {"Swin-B": {"backbone": "swin_b"}, "FuseLIP": fused(LARGE)}, {"without ACT": "batch"})}
             )
             for preset in ("standard", "paper")
         },
@@ -116,6 +133,7 @@ study = Study(
         LearningCurves(metrics=("train_loss", "selection_loss", "selection_token_accuracy", "supervision_steps_used")),
     ],
     claims={"quick": LOOPS, "standard": [*LOOPS, *BACKBONES], "paper": [*LOOPS, *BACKBONES]},
+    deviations=tuple(Deviation(field=field, ours=ours, why=why) for field, ours, why in ASSUMED),
 )
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ Cost: quick, 2 minutes on 2 cores; cpu (MedPix 2.0, the small models), 15 minute
     python studies/micar_datasets.py --preset standard --data DIR
 """
 
-from recstudy import Claim, Place, RunConfig, Study, TrainConfig, Variant, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, grid, main, published
 from recstudy.data import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, PhantomCaptions, Roco
 from recstudy.models import CaptionTransformer, MicarVLMoE, R2Gen, ShowAttendTell, ShowTell
 from recstudy.report import Captions, LearningCurves, Pareto, Table
@@ -141,6 +141,12 @@ study = Study(
             *claims("Transformer", data="ROCO"),  # R2Gen has no number there
         ],
     },
+    deviations=(
+        Deviation(field="model.decode", paper="official_quirk", ours="beam", why="its code's three beams are one (003-2)"),
+        Deviation(field="model.combine", paper="unweighted", ours="weighted", why="as its equation 6, not as its code (003-1)"),
+        Deviation(field="images", paper="resized to 232, cropped to 224", ours="resized to 224", why="nothing is cut off"),
+        Deviation(field="words of BLEU", paper="what spaces part", ours="Penn Treebank's", why="as the field cuts them"),
+    ),
 )
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Cost: quick, about 3 minutes on 2 cores; standard, a few GPU hours; paper, some 
     python studies/vitrm_depth_sweep.py --preset paper --address auto
 """
 
-from recstudy import Augment, Claim, Gain, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Augment, Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import Cifar10, Digits
 from recstudy.models import ViTRM
 from recstudy.report import Curve, HeatMap, LearningCurves, Table
@@ -82,6 +82,15 @@ study = Study(
         LearningCurves(metrics=("train_loss", "selection_top1_accuracy", "supervision_steps_used"), window=5),
     ],
     claims={"quick": claims(4), "standard": claims(4), "paper": claims(16)},
+    deviations=(
+        Deviation(
+            field="train.precision",
+            paper="float32",
+            ours="bfloat16",
+            why="for speed; the paper's with --set train.precision=float32",
+        ),
+        Deviation(field="train.patience", paper=10, ours=0, why="its text stops early, its published code does not (002-5)"),
+    ),
 )
 
 if __name__ == "__main__":

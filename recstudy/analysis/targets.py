@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.design import parted, same
+from recstudy.analysis.design import parted
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.stats import Spread, more_seeds, verdict
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.schema import Deviation
+from recstudy.report.levels import same
 from recstudy.report.names import in_own_unit, metric, number, plain, plural
 
 FEW = 2  # assumptions that a verdict names
