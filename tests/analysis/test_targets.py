@@ -3,7 +3,7 @@ from made_up import base, variants, write_study
 
 from recstudy.analysis.design import parted
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.targets import place
+from recstudy.analysis.targets import deviation_notes, place
 from recstudy.papers import Target, published
 
 
@@ -150,3 +150,51 @@ def test_of_another_data_set_only_its_name_is_said():
     ours, theirs = {"data.name": "digits", "data.size": 8, "train.epochs": 1}, {"data.name": "cifar10", "data.size": 32}
 
     assert parted(ours, theirs) == ["data.name", "train.epochs"]
+
+
+STATED = [
+    {"field": "train.precision", "paper": "float32", "ours": "bfloat16", "why": "for speed"},
+    {"field": "images", "paper": "cropped", "ours": "whole", "why": "nothing is lost"},
+    {"field": "train.warmup", "ours": 0.1, "why": "a guess"},
+]
+
+
+def deviating(path, **own):
+    """A study with these training settings whose `paper` preset has bfloat16 and a warm-up of 0.1, and says so."""
+    paper = {"precision": "bfloat16", "warmup": 0.1}
+    reference = {"preset": "paper", "base": base(**paper), "axes": {"model": "model"}, "variants": variants()}
+    records = study(path, base=base(**paper | own), reference=reference, deviations=STATED)
+    return placed(records, target(train__batch_size=64), target(3.6, "params", "million")).placed
+
+
+def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_path):
+    found = deviating(tmp_path / "r")
+    score = found[0, "top1_accuracy"][0]
+
+    assert deviation_notes([score]) == (
+        "comparable, with 2 stated deviations and 1 assumption:",
+        "precision bfloat16, not float32: for speed",
+        "images whole, not cropped: nothing is lost",
+        "warmup 0.1, which the paper leaves blank: a guess",
+    )
+    assert score.outcome([93.0, 93.1]).startswith("consistent (if warmup was 0.1, which the paper does not say)")
+    assert score.outcome([]) == "not run"
+    assert deviation_notes(found[0, "params"]) == ()  # a count follows from the model
+
+
+def test_the_papers_own_value_compares_too_and_does_not_deviate(tmp_path):
+    (own,) = deviating(tmp_path / "a", precision="float32")[0, "top1_accuracy"]
+    (other,) = deviating(tmp_path / "b", precision="float16")[0, "top1_accuracy"]
+
+    assert (own.reasons, [one.field for one in own.deviations]) == ((), ["images", "train.warmup"])
+    assert (other.reasons, other.deviations, other.assumed) == (("precision float16, not bfloat16",), (), "")
+
+
+def test_what_a_row_assumes_is_part_of_its_verdict(records):
+    """002 prints no N_sup beside the 90.0 of its Figure 2."""
+    (third,) = [one for one in published("002_ablation_fig2_fig3") if one.source.endswith("#3)")]
+    assumed = target(train__batch_size=64).model_copy(update={"assumed": third.assumed})
+
+    found = placed(records, assumed).placed[0, "top1_accuracy"][0]
+
+    assert found.outcome([90.0, 90.1]) == "differs (if N_sup was 16, which the paper does not say)"

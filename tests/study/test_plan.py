@@ -1,6 +1,6 @@
 import pytest
 
-from recstudy import RunConfig, Search, Study, TrainConfig, Variant, grid
+from recstudy import Deviation, RunConfig, Search, Study, TrainConfig, Variant, grid
 from recstudy.data import Cifar10, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViTRM
@@ -234,3 +234,29 @@ def test_a_data_axis_changes_the_data():
     variants = grid({"data": {"D": Digits(), "C": Cifar10()}})
 
     assert [config.data.name for config in make_plan(study(variants)).configs] == ["digits", "cifar10"]
+
+
+def test_a_stated_deviation_is_what_the_paper_preset_does_and_stands_in_the_plan():
+    precision = Deviation(field="train.precision", paper="bfloat16", ours="float32", why="a CPU")
+    variants = grid({"model.latent_steps": [1, 2]})
+    stated = make_plan(study(variants, deviations=[precision]), "paper")
+
+    assert plan_record(stated).deviations == (precision,)
+    assert stated.definition == make_plan(study(variants), "paper").definition
+    for field, words in (("train.precision", "in its preset paper it is 'float32'"), ("train.presicion", "no model or data set")):
+        wrong = Deviation(field=field, ours="float16", why="")
+        with pytest.raises(ConfigError, match=words):
+            make_plan(study(variants, deviations=[wrong]), "paper")
+
+
+def test_a_plan_keeps_the_paper_preset_as_the_study_has_it():
+    variants = {"quick": grid({"model.latent_steps": [1]}), "paper": grid({"model.latent_steps": [1, 2]})}
+
+    quick, changed, paper = (
+        plan_record(make_plan(study(variants), preset, changes)).reference
+        for preset, changes in (("quick", {}), ("paper", {"train.epochs": 9}), ("paper", {}))
+    )
+
+    assert [one.label for one in quick.variants] == ["latent_steps=1", "latent_steps=2"]
+    assert changed == quick
+    assert (changed.base["train"]["epochs"], paper.base, paper.variants) == (4, quick.base, None)  # None: the plan's own
