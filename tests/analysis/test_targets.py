@@ -1,6 +1,7 @@
 import pytest
 from made_up import base, variants, write_study
 
+from recstudy.analysis.cells import cell
 from recstudy.analysis.design import parted
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.targets import deviation_notes, place
@@ -177,7 +178,7 @@ def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_pa
         "images whole, not cropped: nothing is lost",
         "warmup 0.1, which the paper leaves blank: a guess",
     )
-    assert score.outcome([93.0, 93.1]).startswith("consistent (if warmup was 0.1, which the paper does not say)")
+    assert score.outcome([93.0]) == "undecided (if warmup was 0.1, which the paper does not say): one run, and no spread known"
     assert score.outcome([]) == "not run"
     assert deviation_notes(found[0, "params"]) == ()  # a count follows from the model
 
@@ -195,6 +196,7 @@ def test_what_a_row_assumes_is_part_of_its_verdict(records):
     (third,) = [one for one in published("002_ablation_fig2_fig3") if one.source.endswith("#3)")]
     assumed = target(train__batch_size=64).model_copy(update={"assumed": third.assumed})
 
-    found = placed(records, assumed).placed[0, "top1_accuracy"][0]
+    found = cell(records, [0], "top1_accuracy", placed(records, assumed))
 
-    assert found.outcome([90.0, 90.1]) == "differs (if N_sup was 16, which the paper does not say)"
+    assert found.outcome.startswith("reproduced (if N_sup was 16, which the paper does not say)")
+    assert (found.verdict, found.assumed) == ("reproduced", "if N_sup was 16, which the paper does not say")
