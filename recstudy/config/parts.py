@@ -13,6 +13,7 @@ from recstudy.plugins import Registry, named
 if TYPE_CHECKING:
     from torch import nn
 
+    from recstudy.data.images import Labels
     from recstudy.data.reader import Reader
 
 Shape = tuple[int, int, int]  # channels, height, width of an image
@@ -139,6 +140,10 @@ class DataConfig(Config):
     @property
     def moments(self) -> Moments | None:
         """What standardises the images; None: mean and deviation of the training images."""
+        return None
+
+    def levels(self, rows: "Labels") -> "Labels | None":
+        """How hard the images in these rows of a split are, by a number each; None where nobody knows."""
         return None
 
     def reader(self) -> "Reader":

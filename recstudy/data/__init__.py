@@ -8,6 +8,7 @@ from recstudy.data.cifar import Cifar10, Cifar100
 from recstudy.data.cov_ctr import CovCtr
 from recstudy.data.decoded import Decoded
 from recstudy.data.digits import Digits
+from recstudy.data.dominoes import Dominoes
 from recstudy.data.image_folder import ImageFolder
 from recstudy.data.medpix import MedPix
 from recstudy.data.mm_retinal import MmRetinal
@@ -34,6 +35,7 @@ __all__ = [
     "DataConfig",
     "Decoded",
     "Digits",
+    "Dominoes",
     "ImageFolder",
     "MedPix",
     "MmRetinal",

@@ -43,6 +43,7 @@ class Answers:
     rows: "Integers" = field(default_factory=_none)  # (N,) which of the data set's test images these are
     written: Sequence[str] = ()  # N captions of the model's own
     references: Sequence[Sequence[str]] = ()  # those of the data, one or more an image
+    levels: "Integers | None" = None  # (N,) how hard each image is; None for sets without levels
 
     def __len__(self) -> int:
         return len(self.written) or len(self.labels)

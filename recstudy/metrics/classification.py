@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from recstudy.metrics.answers import Answers
+from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.registry import METRICS, metric
 
 if TYPE_CHECKING:
@@ -24,6 +25,18 @@ def right(answers: Answers) -> "Floats":
 )  # fmt: skip
 def top1_accuracy(answers: Answers) -> float:
     return 100 * float((answers.predicted == answers.labels).mean())
+
+
+@METRICS.add("level_accuracy")
+@metric("Top-1 accuracy by level", unit="%", better="higher", form=".1f", bounds=PERCENT, of_levels=True, share=True)
+def level_accuracy(answers: Answers) -> dict[str, float]:
+    """Of the images of each level of difficulty."""
+    import numpy as np
+
+    if answers.levels is None:
+        raise NotAvailable("the images have no levels of difficulty")
+    right = answers.predicted == answers.labels
+    return {str(level): 100 * float(right[answers.levels == level].mean()) for level in np.unique(answers.levels)}
 
 
 @METRICS.add("macro_f1")

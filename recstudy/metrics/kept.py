@@ -2,7 +2,7 @@
 
     about            JSON: format, task, names of the classes, images of the whole test split
     answers (N, K)   float16: the logarithms of class probabilities, or logits where an image has several labels
-    labels, rows, groups    as `Answers` has them; no groups for sets without patients
+    labels, rows, groups, levels    as `Answers` has them; no groups for sets without patients, no levels without these
     captions         JSON, for the task of captions: `written` and `references`
 
 Logarithms, because half precision keeps four digits of them wherever they are: of the probabilities it loses the small ones,
@@ -72,6 +72,7 @@ def unpacked(path: Path) -> Kept:
             arrays["rows"].astype(np.int64),
             captions["written"],
             captions["references"],
+            arrays["levels"].astype(np.int64) if "levels" in arrays else None,
         )
         return Kept(found, about["images"])
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
@@ -90,6 +91,7 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
         "rows": some.rows.astype(np.int32),
         "captions": _bytes({"written": list(some.written), "references": [list(own) for own in some.references]}),
         **({} if some.groups is None else {"groups": some.groups.astype(np.int32)}),
+        **({} if some.levels is None else {"levels": some.levels.astype(np.int32)}),
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
@@ -103,6 +105,7 @@ def _first(answers: Answers, count: int) -> Answers:
         labels=answers.labels[:count],
         rows=answers.rows[:count],
         groups=None if answers.groups is None else answers.groups[:count],
+        levels=None if answers.levels is None else answers.levels[:count],
         written=answers.written[:count],
         references=answers.references[:count],
     )

@@ -30,7 +30,7 @@ class Metric:
 
     `computed` ones follow from the config, not from training; `timed` ones depend on the machine, so that no published one
     is comparable. One `of_text` depends on how captions are cut into tokens, one `of_words` also on how they are decoded and
-    cut into words.
+    cut into words. One `of_levels` is of data whose images have levels of difficulty, and gives a number for each level.
     """
 
     title: str
@@ -42,6 +42,7 @@ class Metric:
     by_finding: bool = False
     of_text: bool = False
     of_words: bool = False
+    of_levels: bool = False
     short: str = ""  # in few letters, for a line in the terminal
     bounds: tuple[float, float] | None = None  # least and largest that it can be
     tasks: tuple[Task, ...] = ()
@@ -84,6 +85,7 @@ def metric(
     tasks: tuple[Task, ...] = ("multiclass",),
     by_finding: bool = False,
     of_words: bool = False,
+    of_levels: bool = False,
     selects: bool = False,
     ranks: bool = False,
     share: bool = False,
@@ -100,8 +102,8 @@ def metric(
 
     def made(of: Callable[[Answers], Value]) -> Metric:
         return Metric(
-            title, unit, better, form, by_finding=by_finding, of_words=of_words, short=short, bounds=bounds, tasks=tasks,
-            selects=selects, ranks=ranks, share=share, of=of, each=each,
+            title, unit, better, form, by_finding=by_finding, of_words=of_words, of_levels=of_levels, short=short,
+            bounds=bounds, tasks=tasks, selects=selects, ranks=ranks, share=share, of=of, each=each,
         )  # fmt: skip
 
     return made
@@ -123,11 +125,12 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> Measured:
     values: dict[str, float] = {}
     undefined: dict[str, None] = {}
     unavailable: dict[str, str] = {}
-    for name in of_task(answers.task) if names is None else names:
+    for name in of_task(answers.task, answers.levels is not None) if names is None else names:
         try:
             value = METRICS[name](answers)
             if isinstance(value, Mapping):
-                undefined |= dict.fromkeys(known for known in answers.class_names if known not in value)
+                judged = () if METRICS[name].of_levels else answers.class_names
+                undefined |= dict.fromkeys(known for known in judged if known not in value)
                 values |= _checked(name, value)
             else:
                 values[name] = _within(METRICS[name], value)
@@ -147,9 +150,10 @@ def score(name: str, answers: Answers) -> float:
     return float(value) if not isinstance(value, Mapping) else sum(value.values()) / len(value) if value else math.nan
 
 
-def of_task(task: Task) -> list[str]:
-    """The metrics that answers of this task are judged by."""
-    return [name for name, known in METRICS.complete().items() if known.of is not None and task in known.tasks]
+def of_task(task: Task, levels: bool = False) -> list[str]:
+    """The metrics that answers of this task are judged by, with those `of_levels` where images have some."""
+    known = METRICS.complete().items()
+    return [name for name, one in known if one.of is not None and task in one.tasks and (levels or not one.of_levels)]
 
 
 def selecting(task: Task) -> str:

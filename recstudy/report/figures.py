@@ -28,8 +28,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     metrics_in: ClassVar[tuple[str, ...]] = ("y",)
 
     def __post_init__(self) -> None:
-        if self.drop and self.x == "eval.depth":
-            raise ConfigError(f"curve {self.name!r}: drop compares runs, and all depths at test are of the same runs")
+        if self.drop and self.x.startswith("eval."):
+            raise ConfigError(f"curve {self.name!r}: drop compares runs, and all points along {self.x} are of the same runs")
 
     @property
     def heading(self) -> str:

@@ -163,12 +163,12 @@ def _check_claims(plan: Plan) -> None:
 
 def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:
     """What a part of a report may name: the axes, a variant by its label, the model and the data by their titles, every field of
-    a config, and the depth at which the test set is answered.
+    a config, the depth at which the test set is answered, and the part of it.
     """
     axes = [name for variant in variants for name in (*variant.axes, *variant.levels)]
     kinds = {(type(config.model), type(config.data)): config for config in configs}
     fields = [path for config in kinds.values() for path in flatten(config.values)]
-    return list(dict.fromkeys([*axes, "variant", "model", "data", *fields, "eval.depth"]))
+    return list(dict.fromkeys([*axes, "variant", "model", "data", *fields, "eval.depth", "eval.part"]))
 
 
 def smaller(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def answers(logits: Tensor, labels: Tensor, batches: Batches, config: RunConfig,
         config.data.class_names,
         None if batches.groups is None else batches.groups[rows].numpy(),
         rows.numpy(),
+        levels=config.data.levels(rows.numpy()),
     )
 
 

@@ -112,7 +112,7 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: Tas
     Raises:
         NotAvailable: one that is named is not for the task.
     """
-    fits = of_task(task)
+    fits = of_task(task, levels=bool(metrics))
     for name in metrics:
         if name not in fits:
             raise NotAvailable(f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}")

@@ -6,7 +6,7 @@ import pytest
 from made_up import base, run_id, specs, variants, write_chest, write_study
 
 from recstudy.analysis import Curve, LearningCurves
-from recstudy.analysis.figures.curve import curve_data, curve_figure, curve_notes, powers_of_two, y_range
+from recstudy.analysis.figures.curve import _part, curve_data, curve_figure, curve_notes, powers_of_two, y_range
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
 from recstudy.analysis.figures.theme import dress, style
 from recstudy.analysis.frame import load_study
@@ -74,6 +74,16 @@ def test_the_curve_over_depth_is_of_its_own_metric(tmp_path):
 
     assert (auroc["x"].tolist(), auroc["value"].tolist()) == ([1, 1], [80.0, 84.0])
     assert top1.empty
+
+
+def test_the_parts_of_the_test_images_are_an_axis(tmp_path):
+    """A point for each class that the metric is of, or for each level, which is a number."""
+    records = load_study(write_chest(tmp_path / "r"), "made_up", "paper")
+
+    data = curve_data(records, Curve("findings", x="eval.part", y="auroc", by="model"))
+
+    assert data["x"].unique().tolist() == ["Effusion", "Pleural Thickening"]
+    assert _part("2") == 2
 
 
 def test_words_on_x_are_categories(records):

@@ -62,6 +62,17 @@ def test_findings_and_their_unknown_labels_come_back(tmp_path):
     assert kept.logits.tolist() == [[0.5, -2.0], [65504, 3.0]]
 
 
+def test_levels_come_back_and_are_judged_one_by_one(tmp_path):
+    answers = Answers("multiclass", np.eye(2)[[0, 0, 1, 1]], np.array([0, 1, 1, 1]), ("a", "b"), levels=np.array([0, 0, 3, 3]))
+
+    kept = again(tmp_path, answers).answers
+
+    assert kept.levels.tolist() == [0, 0, 3, 3]
+    assert measured(kept, ["level_accuracy"]) == ({"level_accuracy": 75, "level_accuracy.0": 50, "level_accuracy.3": 100}, (), {})
+    assert "level_accuracy" in measured(kept).values
+    assert "level_accuracy" not in measured(some(5)).values | measured(some(5)).unavailable
+
+
 def test_captions_come_back(tmp_path):
     answers = Answers("caption", written=["a dïsc", ""], references=[["a disc", "ring"], ["x"]], rows=np.array([3, 5]))
 

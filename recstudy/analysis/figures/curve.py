@@ -23,7 +23,8 @@ from recstudy.analysis.targets import place
 from recstudy.report import Curve
 from recstudy.report.names import at_depth, axis_title, metric, plain, registered
 
-DEPTH, DEPTH_TITLE = "eval.depth", "supervision steps at test"  # changed without retraining
+# What tells points of the same run apart: the steps at test, or the class or level of the images.
+WITHIN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}
 MOST_TICKS = 24  # labelled levels of an axis; where there are more, Plotly chooses
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
 COLUMNS += ["synthetic"]
@@ -39,7 +40,8 @@ def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
     """One row a point: ours (`published` is False; mean, 95 % interval and n) and the published ones (True).
 
     `x` may name an axis, a config field or a cost such as `gflops` (then each variant stands at its own mean cost).
-    With `eval.depth`, every variant gives a point for each depth that its runs were scored at.
+    With `eval.depth`, every variant gives a point for each depth that its runs were scored at; with `eval.part`, for each
+    class or level of images that its metric is of.
     Variants at the same line and x are pooled; those that leak are left out. Points without a finished run have no value,
     but keep their row.
 
@@ -118,10 +120,19 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
 
 def _xs(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]:
     """Where a variant stands on the x-axis, and which metric is measured there."""
-    if spec.x != DEPTH:
-        return [(_x(records, index, spec.x), spec.y)]
-    scored = {int(depth) for run in records.by_variant[index] for depth in run.found.depths.get(spec.y, ())}
-    return [(depth, at_depth(spec.y, depth)) for depth in sorted(scored)]
+    runs = records.by_variant[index]
+    if spec.x == "eval.depth":
+        scored = {int(depth) for run in runs for depth in run.found.depths.get(spec.y, ())}
+        return [(depth, at_depth(spec.y, depth)) for depth in sorted(scored)]
+    if spec.x == "eval.part":
+        parts = dict.fromkeys(name for run in runs for name in run.found.metrics if name.startswith(f"{spec.y}."))
+        return [(_part(name.removeprefix(f"{spec.y}.")), name) for name in parts]
+    return [(_x(records, index, spec.x), spec.y)]
+
+
+def _part(name: str) -> int | str:
+    """A level is a number, a class a word."""
+    return int(name) if name.isdecimal() else name.replace("_", " ")
 
 
 def _x(records: StudyRecords, index: int, name: str) -> Any:
@@ -180,7 +191,7 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
 
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
-    across = metric(spec.x).heading if registered(spec.x) else DEPTH_TITLE if spec.x == DEPTH else axis_title(spec.x)
+    across = metric(spec.x).heading if registered(spec.x) else WITHIN.get(spec.x) or axis_title(spec.x)
     heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
     figure.update_yaxes(title=shown(heading), range=y_range(data))
     figure.update_xaxes(title=shown(across))
