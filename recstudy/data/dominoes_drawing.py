@@ -20,7 +20,7 @@ from recstudy.data.images import Labels, Pixels
 
 DRAWING = 1  # part of the cache's digest: raise it with every change of what is drawn
 SEED = 9
-TEST_IMAGES = 2000
+TRAIN_IMAGES, TEST_IMAGES = 10_000, 2000
 ENDS = len(COLOURS)
 HALF = DOMINO * DOMINO // 2  # pixels of half a domino, which the signs share
 
@@ -35,7 +35,7 @@ class Boards(NamedTuple):
 
 def draw_set(config: Dominoes) -> Decoded:
     random = np.random.default_rng([SEED, config.side, config.least_steps, config.most_steps])
-    train, test = (draw(config, count, random) for count in (config.train_size, TEST_IMAGES))
+    train, test = (draw(config, count, random) for count in (TRAIN_IMAGES, TEST_IMAGES))
     return Decoded(picture(train[0], config.side), train[1], picture(test[0], config.side), test[1])
 
 
@@ -48,8 +48,8 @@ def draw(config: Dominoes, count: int, random: np.random.Generator) -> tuple[Boa
     following[:, :ENDS] = -1 - colours
     places = order.argsort(1)  # of each domino; `order` is the domino of each place
     marked = np.where(steps > 0, ENDS - 1 + steps, 0)
-    on_board = (np.take_along_axis(part, order, 1) for part in (signs, following))
-    return Boards(*on_board, places[np.arange(count), marked]), colours[:, 0]
+    signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))
+    return Boards(signs, following, places[np.arange(count), marked]), colours[:, 0]
 
 
 def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
