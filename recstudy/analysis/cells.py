@@ -10,7 +10,7 @@ from recstudy.analysis.caveats import is_synthetic
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.spreads import scored, spread_of
-from recstudy.analysis.stats import Spread, interval
+from recstudy.analysis.stats import Interval, Spread, interval
 from recstudy.analysis.targets import Placed, Placement, deviation_text
 from recstudy.papers import Target
 from recstudy.report.names import metric
@@ -21,7 +21,8 @@ class Cell:
     """One metric of one variant (or of the variants that share a place in the table).
 
     `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval by the `spread` of
-    its seeds; all in the metric's own unit. Diverged runs and those that a search stopped early are counted, never averaged.
+    its seeds, and `items`, the interval over seeds and test images; all in the metric's own unit. Diverged runs and those that
+    a search stopped early are counted, never averaged.
     `run_ids` are those behind `value`, of these `seeds`, made by these `commits`; `against` those of the other variant, where
     `value` is by how much that one is better. `lacking`: finished runs without this metric, such as an AUROC of data with one
     label an image; `unavailable`: why some of them could not have it, such as a METEOR without Java.
@@ -37,6 +38,7 @@ class Cell:
     expected: int
     values: tuple[float, ...]
     spread: Spread | None = None
+    items: Interval | None = None
     lacking: int = 0
     unavailable: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()

@@ -5,11 +5,15 @@ AUROC and average precision are in percent of every class that has both a known 
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recstudy.metrics.answers import UNKNOWN, Answers
 from recstudy.metrics.classification import PERCENT
+from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.registry import METRICS, metric
+
+if TYPE_CHECKING:
+    from recstudy.metrics.answers import Floats
 
 of_findings = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("multilabel",), by_finding=True)
 
@@ -30,14 +34,27 @@ def average_precision(answers: Answers) -> dict[str, float]:
     return _by_class(average_precision_score, answers)
 
 
+def surprise(answers: Answers) -> "Floats":
+    """(N,) nats of each image's one label.
+
+    Raises:
+        NotAvailable: images have several, of which some may be unknown.
+    """
+    import numpy as np
+
+    if answers.task != "multiclass":
+        raise NotAvailable("the mean is over labels, not over images")
+    return -answers.log_probabilities[np.arange(len(answers)), answers.labels]
+
+
 @METRICS.add("nll")
-@metric("NLL", unit="nats", better="lower", form=".3f", tasks=("multiclass", "multilabel"))
+@metric("NLL", unit="nats", better="lower", form=".3f", tasks=("multiclass", "multilabel"), each=surprise)
 def nll(answers: Answers) -> float:
     """The mean over the images; over the known labels where an image has several."""
     import numpy as np
 
     if answers.task == "multiclass":
-        return -float(answers.log_probabilities[np.arange(len(answers)), answers.labels].mean())
+        return float(surprise(answers).mean())
     known = answers.labels != UNKNOWN
     signed = np.where(answers.labels == 1, -answers.logits, answers.logits)[known]
     return float(np.logaddexp(0, signed).mean()) if known.any() else np.nan

@@ -15,6 +15,7 @@ from recstudy.report.names import DASH, metric, plural
 CSV_HEADS = ["row", "base", "metric", "unit", "mean", "base_mean", "difference", "low", "high", "n", "base_n", "paired", "seeds"]
 CSV_HEADS += ["missing", "p", "p_holm", "detectable", "detectable_low", "detectable_high", "more_seeds"]
 CSV_HEADS += ["published_difference", "sources", "reasons", "verdict", "run_ids", "synthetic"]
+CSV_HEADS += ["low_items", "high_items", "p_mcnemar"]
 VERDICT = 5  # its column
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
@@ -57,8 +58,9 @@ def csv_text(data: DifferencesData) -> str:
         tested = [row.found.p, row.adjusted, *(row.detectable or (None, None, None)), row.more or None]
         published = [" ".join(repr(found.value) for found in row.published), "; ".join(found.sources for found in row.published)]
         reasons = "; ".join(dict.fromkeys(reason for found in row.published for reason in found.reasons))
+        items = [*(row.items[1:3] if row.items else (None, None)), row.mcnemar]
         run_ids = " ".join([*row.run_ids, *row.base_ids])
-        rows.append([*named, *behind, *tested, *published, reasons, row.verdict, run_ids, row.ours.synthetic])
+        rows.append([*named, *behind, *tested, *published, reasons, row.verdict, run_ids, row.ours.synthetic, *items])
     return csv_lines(CSV_HEADS, rows)
 
 
@@ -87,13 +89,22 @@ def _line(row: Difference, reasons: Sequence[str], beside: bool) -> list[Entry]:
         Entry(row.label),
         entry(row.ours),
         Entry(signed(name, found.value), hint=", ".join(signed(name, one) for one in row.values), origin=behind),
-        Entry(signed_interval(name, found.low, found.high), origin=behind),
+        Entry(signed_interval(name, found.low, found.high), hint=items_text(row), origin=behind),
         Entry(p_text(row.adjusted), hint=f"alone {p_text(found.p)}" if found.p is not None else "", origin=behind),
         Entry(row.verdict, hint=hope),
         Entry(plural(row.n[0], "pair") if row.paired else "{}, {}".format(*row.n), hint="; ".join(row.missing)),
         Entry(f"{signed(name, least.value).removeprefix('+')} ({unsure})" if least else DASH, origin=behind),
         *([_published(row.published, name, reasons)] if beside else []),
     ]
+
+
+def items_text(row: Difference) -> str:
+    """The interval over seeds and test images, and the test over images alone; empty without answers."""
+    if row.items is None:
+        return ""
+    wide = signed_interval(row.ours.metric, row.items.low, row.items.high)
+    alone = f"over images alone p = {p_text(row.mcnemar)} (McNemar, not adjusted)"
+    return f"over seeds and test images {wide}; {alone}"
 
 
 def _origin(row: Difference) -> str:
@@ -130,11 +141,13 @@ def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reas
     step = f"0.05 / {max(1, data.tests)}, Holm's first step"
     power = f"Detectable: the least true difference that such a test at {step}, shows in 4 of 5 repetitions"
     of_two = [OF_TWO] if any(row.published for row in data.rows) else []
+    seen = "Over seeds and test images: in the CSV file and by each interval, with McNemar's test over the images alone"
+    items = [seen] if any(row.items for row in data.rows) else []
     spread = [pairing_note(data.pairing), *spread_notes(records, shown, [spec.metric])]
     return [
         f"{how}. {tests}; the verdict is by it, at 0.05",
         f"{power}, and its range as far as the spread is known (95 %)",
-        *spread, *of_two, *lost, *against,
+        *spread, *items, *of_two, *lost, *against,
     ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.cells import Cell, by_reason, cell, gap, pair_gap
 from recstudy.analysis.contrasts import Contrast, Pairing, contrast, detectable, factors, holm, seeds_to_show
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.items import MOST_RUNS, each_score, mcnemar, with_images
 from recstudy.analysis.spreads import pairing_of, seeds_of, spreads_of
 from recstudy.analysis.stats import ALPHA, Spread
 from recstudy.analysis.targets import Placed, Placement, place
@@ -52,7 +53,8 @@ class Difference:
     `found` is the difference of their means over the finished seeds, by the spread of all variants; `paired`: over the seeds
     that both have, in pairs, whose differences are `values`. `run_ids` and `base_ids` are the runs behind it, of these `seeds`;
     `missing` says why each other one is not. `refused`: why the two are not compared at all. `found.p` is of this row alone,
-    `adjusted` for all rows. `items`: of the differences on single test images, where all runs have kept their answers.
+    `adjusted` for all rows. Where all runs have kept their answers, `items` is the same over seeds and test images, and
+    `mcnemar` the p over images alone.
     """
 
     label: str
@@ -72,6 +74,8 @@ class Difference:
     adjusted: float | None = None
     detectable: Detectable | None = None
     more: int | None = None
+    items: Contrast | None = None
+    mcnemar: float | None = None
 
     @property
     def n(self) -> tuple[int, int]:
@@ -120,7 +124,18 @@ def differences_data(records: StudyRecords, spec: Differences) -> DifferencesDat
     placement = place(records, spec.targets, compared, [spec.metric])
     pairs = pairing_of(records, spec.metric, compared)
     rows = [_difference(records, spec.metric, index, base, placement, pairs) for index, base in bases.items()]
+    runs = {run_id for row in rows for run_id in (*row.run_ids, *row.base_ids)}
+    rows = [_with_items(records, row) for row in rows] if len(runs) <= MOST_RUNS else rows
     return DifferencesData(_judged(rows), len(placement.homeless), pairs)
+
+
+def _with_items(records: StudyRecords, row: Difference) -> Difference:
+    """With the tests over the test images, if they are the same for all runs."""
+    scores = each_score(records, [*row.run_ids, *row.base_ids], row.ours.metric) if row.found.value is not None else None
+    if scores is None:
+        return row
+    ours, theirs = scores[: row.n[0]], scores[row.n[0] :]
+    return replace(row, items=with_images(row.found, [ours, theirs], [1.0, -1.0]), mcnemar=mcnemar(ours, theirs))
 
 
 def _judged(rows: Sequence[Difference]) -> tuple[Difference, ...]:

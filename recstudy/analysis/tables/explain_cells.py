@@ -8,6 +8,7 @@ from scipy.special import stdtrit
 
 from recstudy.analysis.cells import Cell, gap
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.items import with_images_of
 from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import LEVEL, Spread, interval, prediction_interval
 from recstudy.analysis.tables.labels import settings_text
@@ -30,6 +31,7 @@ def cell_behind(records: StudyRecords, cell: Cell) -> Behind:
     lines = [
         *_pairs(records, cell),
         *_arithmetic(cell),
+        *_images(with_images_of(records, cell)),
         *(f"Not in it: run {run.id}, seed {run.seed}, {run.label}: {why}" for run, why in _others(records, cell)),
         *(f"Not available: {why}" for why in cell.unavailable),
         *(line for placed in cell.placed for line in _published(placed, cell)),
@@ -92,6 +94,12 @@ def _arithmetic(cell: Cell) -> Iterator[str]:
         yield "It follows from the config, so that seeds do not matter and it has no interval."
     else:
         yield from interval_lines(cell.values, cell.spread)
+
+
+def _images(cell: Cell) -> Iterator[str]:
+    if cell.items is not None:
+        ends = f"{cell.items.low:.6g} to {cell.items.high:.6g}"
+        yield f"95 % interval over seeds and test images: {ends}, by the variance over seeds plus that over images"
 
 
 def _others(records: StudyRecords, cell: Cell) -> Iterator[tuple[Row, str]]:

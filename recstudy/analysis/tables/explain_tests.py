@@ -10,7 +10,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import ALPHA, LEVEL, POWER, Spread
 from recstudy.analysis.tables.claims import Judged
-from recstudy.analysis.tables.difference_table import p_text, signed
+from recstudy.analysis.tables.difference_table import items_text, p_text, signed
 from recstudy.analysis.tables.differences import Difference, DifferencesData
 from recstudy.analysis.tables.effects import Effect, EffectsData
 from recstudy.analysis.tables.explain_cells import Behind, mean_line
@@ -24,6 +24,7 @@ def difference_behind(records: StudyRecords, row: Difference, data: DifferencesD
     lines = [
         *_sides(row, scores),
         *_tested(row.label, row.found, [(one.label, one.found) for one in data.rows]),
+        *([f"Test images as a sample, too: {items_text(row)}"] if items_text(row) else []),
         *_concluded(row),
         *(f"Not in it: {why}" for why in row.missing),
         *_published(row),

@@ -11,6 +11,7 @@ from recstudy.report.names import DASH, metric, number, spread
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
+CSV_HEADS += ["low_items", "high_items"]
 WIDEST = 9  # columns that a page has room for: where published ones would make them more, those values stand beneath ours
 
 
@@ -81,7 +82,8 @@ def csv_text(table: TableData) -> str:
             named = [row.label, column, cell.metric, metric(cell.metric).unit]
             settings = [word for words in row.settings for word in words]
             behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, cell.assumed]
-            lines.append([*named, *numbers, *words, *behind, *settings])
+            items = cell.items[1:3] if cell.items else (None, None)
+            lines.append([*named, *numbers, *words, *behind, *items, *settings])
     return csv_lines([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)
 
 
@@ -107,6 +109,7 @@ def _computed(cell: Cell) -> str:
 def entry(cell: Cell) -> Entry:
     """The number as it stands in a table, with its interval and its runs."""
     interval = f"95 % interval {cell.low:.6g} to {cell.high:.6g}; " if cell.low is not None else ""
+    interval += f"over seeds and images {cell.items.low:.6g} to {cell.items.high:.6g}; " if cell.items else ""
     behind = origin(cell)
     hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
     return Entry(cell_text(cell), cell.best, hint, f"runs {behind}" if behind else "")

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from recstudy.analysis.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
 from recstudy.analysis.cells import TableData, TableRow, cell
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.items import items_note, with_items
 from recstudy.analysis.spreads import spread_notes
 from recstudy.analysis.stats import ALPHA
 from recstudy.analysis.tables.improvements import improvement_cell, improvement_notes
@@ -36,7 +37,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         variants = [index for index in variants if not records.leaks(index)]
     arrange = _crossed if crossed else _across if spec.across else _grouped if spec.group else _listed
     columns, plain_rows = arrange(records, spec, variants, placement)
-    rows = tuple(plain_rows) if spec.group else marked(records, spec, variants, plain_rows)
+    rows = with_items(records, plain_rows if spec.group else marked(records, spec, variants, plain_rows))
     return TableData(
         name=spec.name,
         title=spec.title or spec.name.replace("_", " "),
@@ -56,6 +57,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
             *without,
             *tied_notes(rows),
             *spread_notes(records, variants, metrics),
+            *items_note([cell for row in rows for cell in row.cells]),
             *chance_notes(rows),
         ),
         homeless=placement.homeless,
