@@ -30,6 +30,8 @@ from recstudy.terminal import finish
 
 HERE = Path(__file__).parent
 TABLES = HERE / "tables"
+POOLED = "pooled"
+OLDER = "Taken by older rules: each interval is by its own seeds alone, and best and second are marked whatever they are apart."
 SHOWN = "vitrm_depth_sweep.quick"  # the results on the README's first page
 
 
@@ -99,6 +101,7 @@ def take(results: Results, name: str, preset: str) -> None:
         "commit": (first.made_by or "None")[:10],
         "uncommitted changes": any(row.provenance.dirty for row in done),
         "minutes": round(sum(row.number("seconds") for row in done) / 60, 1),
+        "intervals": POOLED,
         "verdicts": dict(sorted(verdicts.items())),
         "tables": texts,
     }
@@ -133,9 +136,10 @@ def planned(study: Study | Search, preset: str) -> str:
 
 
 def provenance(content: dict[str, Any]) -> str:
+    older = f" {OLDER}" if content.get("intervals") != POOLED else ""
     return (
         f"`{content['command']}`: {content['runs']} runs, {content['minutes']} minutes of training in all, {content['date']}, "
-        f"{content['machine']}, commit {content['commit']}{' with uncommitted changes' * content['uncommitted changes']}."
+        f"{content['machine']}, commit {content['commit']}{' with uncommitted changes' * content['uncommitted changes']}.{older}"
     )
 
 

@@ -77,7 +77,19 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
                 alone.setdefault((spread.why, metric(name).title), []).append(records.variants[index].label)
     notes = [f"spread over seeds, {over}: {_some(titles)}" for over, titles in pools.items() if over]
     owns = [f"{title} by the variant's own spread, because {why}: {_some(labels)}" for (why, title), labels in alone.items()]
-    return (*notes, *owns)
+    return (*notes, *owns, *(_shared(records, variants) if any(not metric(name).computed for name in names) else ()))
+
+
+def _shared(records: StudyRecords, variants: Sequence[int]) -> list[str]:
+    """What is trained once for all seeds of a variant, whose own spread is in no interval."""
+    having: dict[str, list[str]] = {}
+    for index in variants:
+        config = records.configs[index]
+        if any(path.startswith("model.fuselip.") for path in config):
+            having.setdefault("one FuseLIP encoder on one image tokenizer", []).append(records.variants[index].label)
+        elif "model.tokenizer_epochs" in config and not config.get("model.files"):
+            having.setdefault("one image tokenizer", []).append(records.variants[index].label)
+    return [f"the seeds share {what}, so intervals leave out what it adds: {_some(labels)}" for what, labels in having.items()]
 
 
 def _over(spreads: Sequence[Spread]) -> str:

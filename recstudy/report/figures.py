@@ -16,7 +16,7 @@ MetricName = str
 class Curve(FigurePart, OfVariants, BesidePublished):
     """A metric against a swept field, one line for each value of another, with interval bands and published points.
 
-    With `drop`, each point minus the best of its line, paired by seed: how robust a model is to a batch size.
+    With `drop`, each point minus the best of its line: how robust a model is to a batch size.
     """
 
     x: str

@@ -99,7 +99,7 @@ class Best(TablePart):
 
 @PARTS.add("differences")
 class Differences(OfVariants, BesidePublished):
-    """Each variant minus its base, on the seeds that both have: interval, Holm-adjusted p, verdict, what could be detected.
+    """Each variant minus its base, by the spread of all: interval, Holm-adjusted p, verdict, what could be detected.
 
     The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`); with `base`, a label, that one
     for all. Beside it stands the difference of the two published numbers, where `targets` has both.
@@ -114,7 +114,7 @@ class Differences(OfVariants, BesidePublished):
 
     @property
     def heading(self) -> str:
-        return self.title or f"{metric(self.metric).title}: differences on the same seeds"
+        return self.title or f"{metric(self.metric).title}: differences"
 
 
 @PARTS.add("effects")

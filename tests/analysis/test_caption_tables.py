@@ -163,3 +163,17 @@ def test_about_seven_million_is_a_count_without_decimals(tmp_path, count, said):
     cell = table(results, "trained_params", targets=published("000_setup")).rows[3].cells[0]
 
     assert (cell.published, cell.verdict) == ("7 M", said)
+
+
+def test_what_is_trained_once_for_all_seeds_is_said(tmp_path):
+    """Its own spread is in no interval: an encoder of FuseLIP, the image tokenizer of an aligner without public weights."""
+    kinds = {"model.fuselip": {"mode": "causal"}, "model.tokenizer_epochs": 20, "model.files": ""}
+    for name, of in (
+        ("one FuseLIP encoder", ["model.fuselip"]),
+        ("one image tokenizer", ["model.tokenizer_epochs", "model.files"]),
+    ):
+        made = caption_plan(variants=[variant | {"changes": variant["changes"] | {path: kinds[path] for path in of}}
+                                      for variant in caption_plan()["variants"][:1]])  # fmt: skip
+        notes = table(write_caption_study(tmp_path / of[0], variants=made["variants"]), "cider").notes
+        assert any(note.startswith(f"the seeds share {name}") and note.endswith(": LSTM") for note in notes)
+    assert not any("the seeds share" in note for note in table(write_caption_study(tmp_path / "r"), "cider").notes)

@@ -11,19 +11,18 @@ from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.cells import gap
+from recstudy.analysis.contrasts import Contrast, contrast
 from recstudy.analysis.figures.curve import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown, style
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import mean_interval
+from recstudy.analysis.spreads import spreads_of
 from recstudy.errors import ConfigError
 from recstudy.report import Interactions
 from recstudy.report.names import axis_title, metric, plain
 
 COLUMNS = ["x_axis", "by_axis", "x", "by", "value", "low", "high", "n", "expected", "missing", "run_ids", "synthetic"]
-PARALLEL = (
-    "Parallel lines: no interaction. Bars: 95 % intervals of each mean; differences on the same seeds are known better than these"
-)
+PARALLEL = "Parallel lines: no interaction. Bars: 95 % intervals of each mean, by the spread of all cells"
 
 
 def drawn(records: StudyRecords, spec: Interactions) -> Drawn:
@@ -109,12 +108,14 @@ def _point(records: StudyRecords, name: str, cells: Sequence[int]) -> dict[str, 
     seeds = {seed: [run for run in runs if run.seed == seed] for seed in sorted({run.seed for run in runs})}
     lost = {seed: [f"{run.label} {why}" for run in own if (why := gap(run, name))] for seed, own in seeds.items()}
     whole = [own for seed, own in seeds.items() if not lost[seed] and len(own) == len(cells)]
-    interval = mean_interval([sum(run.number(name) for run in own) / len(own) for own in whole])
+    values = {index: [run.number(name) for own in whole for run in own if run.variant == index] for index in cells}
+    spreads = [spreads_of(records, name).get(index) for index in cells]
+    found = contrast([*values.values()], [1 / len(cells)] * len(cells), spreads) if whole else Contrast()
     return {
-        "value": interval.mean,
-        "low": interval.low,
-        "high": interval.high,
-        "n": interval.n,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "n": len(whole),
         "expected": len(seeds),
         "missing": "; ".join(f"seed {seed}: {', '.join(said)}" for seed, said in lost.items() if said),
         "run_ids": " ".join(run.id for own in whole for run in own),

@@ -58,10 +58,14 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
 
 
 def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
-    """Which of these cannot be told from the best: as printed where the config decides, else by t tests against it (Holm)."""
+    """Which of these cannot be told from the best: as printed where the config decides, else by t tests against it.
+
+    Holm's p are taken k/2 times, because each of k values could have come out as the best: else of 12 equal variants some would
+    be marked in one table of five.
+    """
     best = max(cells, key=lambda cell: metric(name).sign * (cell.value or 0.0))
     if metric(name).computed:
         return [number(name, cell.value or 0.0) == number(name, best.value or 0.0) for cell in cells]
     tests = [contrast([best.values, cell.values], [1, -1], [best.spread, cell.spread]).p for cell in cells if cell is not best]
-    apart = iter([p is not None and p < ALPHA for p in holm(tests)])
+    apart = iter([p is not None and p * len(cells) / 2 < ALPHA for p in holm(tests)])
     return [cell is best or not next(apart) for cell in cells]
