@@ -60,8 +60,8 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
 def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
     """Which of these cannot be told from the best: as printed where the config decides, else by t tests against it.
 
-    Holm's p are taken k/2 times, because each of k values could have come out as the best: else of 12 equal variants some would
-    be marked in one table of five.
+    Holm's p are taken k/2 times, because each of k values could have come out as the best: else some of 12 equal variants would
+    be marked in 13 % of tables (`studies/bench/evidence.py`).
     """
     best = max(cells, key=lambda cell: metric(name).sign * (cell.value or 0.0))
     if metric(name).computed:
