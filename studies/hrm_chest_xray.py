@@ -141,6 +141,7 @@ study = Study(
         Arithmetic(
             "arithmetic",
             counted=parameter_growth(HRM(vocabulary=10), HRM(), old_shape=(1, 30, 30), new_shape=(1, 224, 224)),
+            given=("hidden_size", "vocab_old", "vocab_new", "seq_len_old", "seq_len_new", "seq_len_patch"),
             targets=published("001_parameter_arithmetic"),
             title="What 8-bit pixels add to the net (001, section 3)",
         ),

@@ -137,11 +137,13 @@ class Arithmetic(BesidePublished):
     """Published claims that can be checked by counting, beside our own counts and a verdict.
 
     `counted` gives our number by the targets' metric: in single parameters where the paper prints millions, in percent
-    where it prints a fraction or percent. Targets that are not in it are named under the table.
+    where it prints a fraction or percent. Targets that are not in it are named under the table. `given`: those of them that the
+    study itself has put in, which counting does not reproduce.
     """
 
     name: str = "arithmetic"
     counted: dict[str, float] = Field(default_factory=dict)
+    given: tuple[str, ...] = ()
     targets: tuple[Target, ...] = Field(default_factory=lambda: published("001_parameter_arithmetic"), kw_only=True)
     shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:counted"
     default_title: ClassVar[str] = "Published parameter arithmetic, counted again"
@@ -151,6 +153,9 @@ class Arithmetic(BesidePublished):
         for name in self.counted:
             if name not in known:
                 raise ConfigError(f"counted {name!r}, but the targets have {choices(known)}.{nearest(name, known)}")
+        for name in self.given:
+            if name not in self.counted:
+                raise ConfigError(f"given {name!r}, but counted are {choices(self.counted)}.{nearest(name, self.counted)}")
 
 
 @PARTS.add("captions")

@@ -70,7 +70,19 @@ def test_the_papers_claims_stand_in_their_own_units():
 
 
 def test_a_derived_number_says_so():
-    assert claim(0.93, 0.93, unit="percent", kind="derived", note="251904/27e6").note == "derived; 251904/27e6"
+    derived = claim(0.93, 0.93, unit="percent", kind="derived", note="251904/27e6")
+
+    assert (derived.note, derived.verdict) == ("derived; 251904/27e6", "given")
+    assert claim(0.93, 0.94, unit="percent", kind="derived").verdict == "differs"
+
+
+def test_what_the_study_put_in_is_given():
+    data = arithmetic_data(Arithmetic(counted=COUNTED, given=("vocab_old", "vocab_new")))
+
+    assert [one.verdict for one in data.claims] == ["differs", "given", "reproduced", "reproduced", "reproduced"]
+    assert printed(data).caption.startswith("001 arithmetic: 3 of 4 reproduced by counting, 1 given; nothing was trained")
+    with pytest.raises(ConfigError, match=r"given 'vocab_odl', but counted are .* Did you mean 'vocab_old'\?"):
+        Arithmetic(counted=COUNTED, given=("vocab_odl",))
 
 
 def test_all_renderings():

@@ -36,6 +36,7 @@ class Claim:
 
     target: Target
     counted: float
+    given: bool = False  # put in by the study, and not counted by it
 
     @property
     def statement(self) -> str:
@@ -51,12 +52,16 @@ class Claim:
         return "about " * self.approximate + _count(self.target.value, self.target.unit)
 
     @property
-    def verdict(self) -> Literal["reproduced", "differs"]:
-        """Ours must round to the published digits; where the paper says `approximately`, be within 1 %."""
+    def verdict(self) -> Literal["reproduced", "differs", "given"]:
+        """Ours must round to the published digits; where the paper says `approximately`, be within 1 %. What the study put in,
+        and what does not stand in the paper but was derived from it, is `given`.
+        """
         value = self.target.value
         decimals = 0 if value.is_integer() else len(repr(value).partition(".")[2])
         margin = APPROXIMATE * abs(value) if self.approximate else 0.5 * 10**-decimals
-        return "reproduced" if abs(self.counted - value) <= margin * (1 + 1e-9) else "differs"
+        if abs(self.counted - value) > margin * (1 + 1e-9):
+            return "differs"
+        return "given" if self.given or self.target.kind == "derived" else "reproduced"
 
     @property
     def note(self) -> str:
@@ -77,7 +82,7 @@ class ArithmeticData:
 def arithmetic_data(spec: Arithmetic) -> ArithmeticData:
     """Every target with our count, if the study gives one."""
     claims = tuple(
-        Claim(target, spec.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit))
+        Claim(target, spec.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit), target.metric in spec.given)
         for target in spec.targets
         if target.metric in spec.counted
     )
@@ -112,8 +117,10 @@ def csv_text(data: ArithmeticData) -> str:
 
 def _caption(data: ArithmeticData) -> str:
     sources = ", ".join(dict.fromkeys(claim.target.source.partition(" (")[0] for claim in data.claims))
-    held = sum(claim.verdict == "reproduced" for claim in data.claims)
-    return f"{sources or 'Nothing counted'}: {held} of {len(data.claims)} reproduced by counting; nothing was trained for this"
+    verdicts = [claim.verdict for claim in data.claims]
+    given = verdicts.count("given")
+    held = f"{verdicts.count('reproduced')} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
+    return f"{sources or 'Nothing counted'}: {held}; nothing was trained for this"
 
 
 def _notes(data: ArithmeticData) -> list[str]:
