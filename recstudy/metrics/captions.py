@@ -5,7 +5,9 @@ All are fractions, but for CIDEr, which is on pycocoevalcap's scale: ten times t
 
 from functools import partial
 
+from recstudy.errors import ConfigError
 from recstudy.metrics.answers import Answers
+from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.registry import METRICS, metric
 from recstudy.plugins import named
 
@@ -30,7 +32,7 @@ def avg_bleu(answers: Answers) -> float:
 @METRICS.add("rouge_l")
 @of_captions("ROUGE-L", bounds=FRACTION)
 def rouge_l(answers: Answers) -> float:
-    return answers.words.rouge_l()
+    return answers.words.rouge_l
 
 
 @METRICS.add("cider")
@@ -42,7 +44,23 @@ def cider(answers: Answers) -> float:
 @METRICS.add("meteor")
 @of_captions("METEOR", bounds=FRACTION)
 def meteor(answers: Answers) -> float:
-    return answers.words.meteor()
+    return answers.words.meteor
+
+
+@METRICS.add("report_score")
+@of_captions("Report score", bounds=FRACTION)
+def report_score(answers: Answers) -> float:
+    """By which 003's code selects epochs: half of it BLEU-1 to BLEU-4, a quarter METEOR, a quarter ROUGE-L.
+
+    Raises:
+        ConfigError: there is no METEOR here. A run that is to be selected by this score fails by it, at its first epoch.
+    """
+    words = answers.words
+    others = sum(words.bleu) / 8 + words.rouge_l / 4
+    try:
+        return others + words.meteor / 4
+    except NotAvailable as reason:
+        raise ConfigError(f"the report score has METEOR in it: {reason}. Set train.score to another metric") from None
 
 
 @METRICS.add("rate_score")

@@ -40,6 +40,7 @@ class Words:
         bleu, _ = Bleu(4).compute_score(*self._theirs(), verbose=0)
         return [float(value) for value in bleu]
 
+    @cached_property
     def rouge_l(self) -> float:
         return float(Rouge().compute_score(*self._theirs())[0])
 
@@ -49,6 +50,7 @@ class Words:
             raise NotAvailable("undefined for one image: its weights are log(images / images with the n-gram)")
         return float(Cider().compute_score(*self._theirs())[0])
 
+    @cached_property
     def meteor(self) -> float:
         self._theirs()
         return java.meteor(self.written, self.references)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.metrics import Answers, java, measured
+from recstudy.errors import ConfigError
+from recstudy.metrics import METRICS, Answers, java, measured
 from recstudy.metrics.coco import cut
 from recstudy.metrics.java import meteor, penn_treebank
 from recstudy.metrics.missing import NotAvailable
@@ -136,6 +137,19 @@ def test_bleu_by_hand(no_java):
     assert short["bleu_1"] == pytest.approx(math.exp(1 - 3 / 2))
 
 
+@needs_java
+def test_the_report_score_is_half_bleu_and_a_quarter_each_of_meteor_and_rouge_l():
+    values = caption_scores(["the cat sat on the mat"], [["The cat is on the mat."]]).values
+
+    expected = values["avg_bleu"] / 2 + values["meteor"] / 4 + values["rouge_l"] / 4
+    assert values["report_score"] == pytest.approx(expected)
+
+
+def test_without_java_there_is_no_report_score_to_select_by(no_java):
+    with pytest.raises(ConfigError, match=r"the report score has METEOR in it: .* Set train\.score to another metric"):
+        METRICS["report_score"](Answers("caption", written=["a cat"], references=[["a cat"]]))
+
+
 def test_rouge_l_by_hand(no_java):
     """Precision 3/4 is the second reference's, recall 1 the first's."""
     values = caption_scores(["a b c d"], [["a c", "b c d e f g h i"]]).values
@@ -154,7 +168,7 @@ def test_without_java_meteor_is_missing_and_the_tokenizer_is_named(no_java):
     scores = caption_scores(["an opacity", "no finding"], [["an opacity"], ["no finding."]])
 
     assert "meteor" not in scores.values
-    assert scores.unavailable == {"meteor": "Java is not installed (no `java` on the PATH)"}
+    assert scores.unavailable["meteor"] == "Java is not installed (no `java` on the PATH)"
     assert cut(["a"], [["b"]]).tokenizer == APPROXIMATION
     assert "approximation" in cut(["a"], [["b"]]).notes[0]
 
