@@ -48,8 +48,11 @@ class Design:
 
     def agrees(self, index: int, name: str, value: Any) -> bool:
         """Whether a variant has this setting; the level of an axis that replaces the model names the model too."""
-        levels = [self.variants[index].levels.get(axis) for axis, path in self.axes.items() if path == name]
-        return same(self.setting(index, name), value) or (name == "model" and value in levels)
+        if same(self.setting(index, name), value):
+            return True
+        return name == "model" and value in [
+            self.variants[index].levels.get(axis) for axis, path in self.axes.items() if path == name
+        ]
 
     def homes(self, stated: Json, decides: Callable[[str], bool]) -> list[int]:
         """The variants of which these settings are stated. Where several are left, they are as the preset in what is unsaid and
