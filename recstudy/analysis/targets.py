@@ -24,6 +24,7 @@ from recstudy.report.names import in_own_unit, metric, number, plain, plural
 FEW = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"
 MOST = 6  # settings that a reason gives with their values
+APART = ("data.limit", "train.evaluation_depths")  # one has words of its own, the other scores the test set at more depths
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,9 @@ def _decides(name: str, path: str) -> bool:
 
 
 def _compared(name: str, path: str) -> bool:
-    """Whether a setting that the target does not state is to be as in the `paper` preset; `data.limit` has its own words."""
+    """Whether a setting that the target does not state is to be as in the `paper` preset."""
     parts = ("model.",) if metric(name).computed else ("data.", "model.", "train.")
-    return path.startswith(parts) and path != "data.limit" and _decides(name, path)
+    return path.startswith(parts) and path not in APART and _decides(name, path)
 
 
 def _references(records: StudyRecords, name: str, stated: Json) -> list[Json] | None:
