@@ -61,7 +61,7 @@ FIELDS: dict[str, str] = {
     "data.cifar100": "name limit validation split_seed statistics",
     "data.cov_ctr": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.digits": "name limit validation split_seed",
-    "data.dominoes": "name limit validation split_seed side least_steps most_steps",
+    "data.dominoes": "name limit validation split_seed columns least_steps most_steps",
     "data.folder": "name limit validation split_seed path class_count size channels",
     "data.medpix": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.mm_retinal": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",

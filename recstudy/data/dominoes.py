@@ -13,7 +13,7 @@ from recstudy.data.reader import Reader
 if TYPE_CHECKING:
     from recstudy.data.images import Labels
 
-COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
+COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
 DOMINO = 6  # pixels a side
 
 
@@ -22,7 +22,7 @@ class Dominoes(DataConfig):
     """10,000 + 2,000 drawn boards: which colour ends the chain that begins at the marked domino? Synthetic.
 
     A domino has a sign of its own in its upper half, and in its lower half the sign of the domino that comes next, or, where a
-    chain ends, one of three colours. All chains end in a colour, and each colour has one that does not begin at the mark.
+    chain ends, one of two colours. All chains end in a colour, and each of the two has one.
     From the mark it is `least_steps` to `most_steps` steps, each number equally often: the level of an image. Every step is by
     the same rule, which a weight-tied recursion can repeat.
     """
@@ -34,23 +34,23 @@ class Dominoes(DataConfig):
     train_size: ClassVar[int | None] = 10_000
 
     name: Literal["dominoes"] = "dominoes"
-    side: int = Field(3, ge=3, le=4, description="dominoes a side of the board; each is 6x6 pixels, which makes one patch")
+    columns: int = Field(3, ge=3, le=9, description="of the board, which has two rows; a domino is 6x6 pixels, for one patch")
     least_steps: int = Field(0, ge=0, description="from the marked domino to the colour")
     most_steps: int = Field(3, ge=0)
 
     @model_validator(mode="after")
     def _chains_fit(self) -> Self:
-        most = self.side**2 - len(COLOURS) - 2  # the two other colours have a domino each that leads to them
+        most = 2 * self.columns - len(COLOURS) - 1  # one more leads to the other colour
         if not self.least_steps <= self.most_steps <= most:
             raise ValueError(
-                f"least_steps <= most_steps <= {most} must hold on {self.side**2} dominoes, but got {self.least_steps} and "
+                f"least_steps <= most_steps <= {most} must hold on {2 * self.columns} dominoes, but got {self.least_steps} and "
                 f"{self.most_steps}"
             )
         return self
 
     @property
     def shape(self) -> Shape:
-        return (3, DOMINO * self.side, DOMINO * self.side)
+        return (3, 2 * DOMINO, self.columns * DOMINO)
 
     def levels(self, rows: "Labels") -> "Labels":
         return self.least_steps + rows % (self.most_steps - self.least_steps + 1)

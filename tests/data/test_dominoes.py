@@ -11,13 +11,13 @@ from recstudy.data.cache import load
 from recstudy.data.dominoes_drawing import chains, draw_set
 from recstudy.errors import ConfigError
 
-COLOURS = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
+COLOURS = [(255, 0, 0), (0, 0, 255)]
 
 
-def walked(image, side):
+def walked(image):
     """The colour at the end of the marked chain and the steps to it, from the pixels alone."""
     upper, lower, here = {}, {}, None
-    for row, column in np.ndindex(side, side):
+    for row, column in np.ndindex(2, image.shape[2] // 6):
         domino = image[:, 6 * row : 6 * row + 6, 6 * column : 6 * column + 6]
         top, bottom = domino[:, :3].reshape(3, 18), domino[:, 3:].reshape(3, 18)
         if top.mean() > 128:
@@ -30,13 +30,13 @@ def walked(image, side):
     return COLOURS.index(tuple(lower[here][:, 0])), steps
 
 
-@pytest.mark.parametrize(("side", "least", "most"), [(3, 0, 3), (3, 4, 4), (4, 1, 6)])
-def test_walking_from_the_mark_gives_label_and_level(side, least, most):
-    config = Dominoes(side=side, least_steps=least, most_steps=most)
+@pytest.mark.parametrize(("columns", "least", "most"), [(3, 0, 3), (4, 5, 5), (9, 1, 8)])
+def test_walking_from_the_mark_gives_label_and_level(columns, least, most):
+    config = Dominoes(columns=columns, least_steps=least, most_steps=most)
     drawn = draw_set(config)
     images, labels = drawn.test_images[:200], drawn.test_labels[:200]
 
-    found = [walked(image, side) for image in images]
+    found = [walked(image) for image in images]
 
     assert images[0].shape == config.shape
     assert found == list(zip(labels.tolist(), config.levels(np.arange(200)).tolist(), strict=True))
@@ -49,21 +49,21 @@ def test_no_board_is_drawn_twice_and_colours_are_as_frequent():
 
     assert len({image.tobytes() for image in images}) == 12_000
     assert len(drawn.train_labels) == Dominoes().train_size
-    assert np.abs(np.bincount(drawn.train_labels) - 10_000 / 3).max() < 3 * np.sqrt(10_000 * 2 / 9)
+    assert np.abs(np.bincount(drawn.train_labels) - 5_000).max() < 3 * np.sqrt(2_500)
 
 
-def test_every_colour_is_led_to():
-    """What leads to a colour says nothing of whether it is the answer: the two others have a domino that leads to them."""
-    leads = chains(9, np.arange(5), np.random.default_rng(0))
+def test_the_other_colour_ends_a_chain_too():
+    """Four dominoes beside the two ends: of 0 to 3 steps the next one leads to the other colour, the rest to any before them."""
+    leads = chains(6, np.arange(4), np.random.default_rng(0))
 
-    assert [sorted(set(row[3:].tolist()) & {0, 1, 2}) for row in leads] == [[1, 2], *[[0, 1, 2]] * 4]
-    assert (leads[:, 3:] < np.arange(3, 9)).all()
+    assert [row[2 : 3 + steps].tolist() for steps, row in enumerate(leads)] == [[1], [0, 1], [0, 2, 1], [0, 2, 3, 1]]
+    assert (leads[:, 2:] < np.arange(2, 6)).all()
 
 
 def test_the_same_bits_on_every_machine():
     images, labels = draw_set(Dominoes())[2:4]
 
-    assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()[:16] == "5121eb91ea73d3f1"
+    assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()[:16] == "0dfed01f6f210f6c"
 
 
 def test_it_is_a_synthetic_set_with_levels_within_its_board(tmp_path, monkeypatch):
@@ -71,8 +71,8 @@ def test_it_is_a_synthetic_set_with_levels_within_its_board(tmp_path, monkeypatc
     data = load(Dominoes(limit=64), tmp_path)
 
     assert DATASETS["dominoes"] is Dominoes
-    assert (Dominoes.synthetic, Dominoes.title, data.classes) == (True, "Dominoes (synthetic)", 3)
+    assert (Dominoes.synthetic, Dominoes.title, data.classes) == (True, "Dominoes (synthetic)", 2)
     assert len(data.test) == 64
-    for steps in ({"most_steps": 5}, {"least_steps": 4}):
-        with pytest.raises(ConfigError, match="least_steps <= most_steps <= 4 must hold on 9 dominoes, but got"):
+    for steps in ({"most_steps": 4}, {"least_steps": 4}):
+        with pytest.raises(ConfigError, match="least_steps <= most_steps <= 3 must hold on 6 dominoes, but got"):
             configure(Dominoes, steps)

@@ -1,0 +1,36 @@
+"""What the two studies of equal costs keep equal is equal."""
+
+import pytest
+from shipped import load
+
+from recstudy.models.cost import cost
+from recstudy.study.study import make_plan
+
+
+def configs(name, preset):
+    plan = make_plan(load(name), preset)
+    return {variant.label: config for variant, config in zip(plan.variants, plan.configs, strict=True)}
+
+
+@pytest.mark.parametrize(("preset", "within", "depths"), [("quick", 0.1, (3, 6)), ("paper", 0.025, (1, 3, 6))])
+def test_recursion_and_depth_have_the_same_flops_updates_and_average(preset, within, depths):
+    found = configs("recursion_or_depth", preset)
+    vitrm = {n: found[f"model=ViTRM, n={n}"] for n in depths}
+    alike = found["model=ViT, equal parameters"]
+
+    for n, config in vitrm.items():
+        assert cost(found[f"model=ViT, equal FLOPs, n={n}"]).train_gflops == pytest.approx(cost(config).train_gflops, rel=within)
+    assert cost(alike).params == pytest.approx(cost(vitrm[3]).params, rel=0.01)
+    assert len({config.train for config in found.values()}) == 1
+    assert vitrm[3].train.supervision_steps == 1
+
+
+@pytest.mark.parametrize(("preset", "updates"), [("quick", 12), ("standard", 96), ("paper", 1008)])
+def test_supervision_steps_times_epochs_are_constant(preset, updates):
+    found = configs("supervision_at_equal_updates", preset)
+
+    for label, config in found.items():
+        steps, epochs = config.train.supervision_steps, config.train.epochs
+        assert (epochs * steps if label.startswith("updates") else epochs) == updates
+        assert (config.train.halt_threshold < 1) == ("halting" in label and steps > 1)
+    assert len({config.run_id for config in found.values() if config.train.supervision_steps == 1}) == 1
