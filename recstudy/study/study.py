@@ -94,9 +94,9 @@ class Plan:
 
     @cached_property
     def report(self) -> list[Part]:
-        """The study's parts, after its claims where it has some."""
+        """The study's parts, after its claims where it has some; a smoke run's numbers bear none."""
         own, stated = self.study.by_preset(self.study.report, self.preset), self.study.claims
-        claims = tuple(stated.get(self.preset, ()) if isinstance(stated, Mapping) else stated)
+        claims = () if self.smoke else tuple(stated.get(self.preset, ()) if isinstance(stated, Mapping) else stated)
         return [*([Claims(claims=claims).scored_by(self.base.score)] if claims else []), *own]
 
     @property
