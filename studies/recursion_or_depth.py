@@ -66,7 +66,7 @@ REPORT = [
     LearningCurves(),
 ]  # fmt: skip
 LEVELS = [
-    Table("levels", metrics=("level_accuracy", "level_accuracy.*"), title="Accuracy by the steps that an image takes"),
+    Table("levels", metrics=("level_accuracy.*",), title="Accuracy (%) by the steps that an image takes"),
     Curve("by_level", x="eval.part", y="level_accuracy", by="variant", title="Accuracy against the steps that an image takes"),
 ]
 
