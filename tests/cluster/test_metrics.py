@@ -51,6 +51,11 @@ class Session:
                     found += [(name, labels, value) for name, labels, value, *_ in samples if name.startswith("ray_recstudy_")]
         return found
 
+    def at_work(self) -> list[tuple[str, dict[str, str], float]]:
+        """All series as they stood at one look that has every gauge: between looks runs end, and Ray forgets what is not set for a while."""
+        series = self.series()
+        return series if {f"ray_{name}" for name in GAUGES} <= {name for name, _, _ in series} else []
+
     def runs(self, status: str) -> list[str]:
         """The variants of which a run has ended so."""
         return [labels["variant"] for _, labels, _ in self.series() if labels.get("status") == status]
@@ -80,8 +85,8 @@ def session(tmp_path_factory) -> Iterator[Session]:
 
 @pytest.mark.smoke
 def test_the_endpoint_counts_runs_and_shows_how_they_do(session):
-    until(lambda: session.runs("failed") and session.runs("done"), "a failed run and one that is done at the endpoint", 400)
-    series = session.series()
+    until(lambda: session.runs("done"), "a run that is done at the endpoint", 400)
+    series = until(session.at_work, "a run under way, with numbers of its own, at the endpoint", 400)
 
     assert session.runs("failed") == [BROKEN]
     labels = {run.label for run in make_plan(tiny.study).runs}

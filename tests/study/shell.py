@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from recstudy.records.files import read_lines
 from recstudy.records.mirror import scratch
 
+Found = TypeVar("Found")
 TINY = Path(__file__).with_name("tiny.py")
 
 
@@ -84,11 +86,13 @@ class Shell:
         return page.read_text()
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 200) -> None:
+def until(condition: Callable[[], Found], what: str, seconds: float = 200) -> Found:
+    """What the condition gave when it first held."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, f"in {seconds:.0f} s: not {what}"
         time.sleep(0.02)
+    return found
 
 
 def processes(session: int) -> dict[int, str]:
