@@ -114,7 +114,7 @@ class DataConfig(Config):
 
     @property
     def task(self) -> Task:
-        """One label an image; one yes, no or unknown a class; or the tokens of a caption."""
+        """One label an image; one yes, no or unknown a class; the tokens of a caption; or a token a cell of a puzzle."""
         return "multiclass"
 
     @property
@@ -136,6 +136,11 @@ class DataConfig(Config):
     def train_size(self) -> int | None:
         """Official training images; None where only the files tell."""
         return None
+
+    @property
+    def showings(self) -> int:
+        """How often an epoch shows each training image."""
+        return 1
 
     @property
     def moments(self) -> Moments | None:

@@ -69,6 +69,8 @@ class RunConfig(Config):
             )
         if self.data.task == "caption" and train.augment != Augment():
             raise ValueError("train.augment must be off for captions: a mirrored image has another one, and features are kept")
+        if self.data.task == "grid" and train.augment != Augment():
+            raise ValueError("train.augment must be off for puzzles: they have symmetries of their own (data.augmentations)")
         if self.data.task == "multilabel" and (train.augment.mixup or train.augment.cutmix):
             raise ValueError("train.augment.mixup and cutmix must be 0 for data of several labels an image")
         if self.data.task == "multilabel" and train.loss != "softmax":
@@ -118,7 +120,8 @@ class RunConfig(Config):
         if size is None:
             return None
         size = min(size, self.data.limit or size)
-        return size - round(size * self.data.validation) if self.train.selection == "validation" else size
+        held = round(size * self.data.validation) if self.train.selection == "validation" else 0
+        return (size - held) * self.data.showings
 
     @property
     def run_id(self) -> str:

@@ -19,6 +19,7 @@ from torch import Generator, Tensor
 from recstudy.config import Augment
 from recstudy.data.augment import augment, mix, send
 from recstudy.data.cache import Split
+from recstudy.data.puzzles import Puzzles, one_of_each, shown
 
 CHUNK_IMAGES = 2048
 CHUNK_BYTES = 2**26  # 256 MiB once they are float32: fewer than 2,048 images where they are large
@@ -30,10 +31,12 @@ class Batch(NamedTuple):
     """One worker's share of a batch."""
 
     images: Tensor  # (B, C, H, W) float32, standardised; (B, F) or (B, P, F) features of a frozen backbone; or (B, K) codes
-    labels: Tensor  # (B,) int64, as they were before mixing; (B, K) of 1, 0 and -1 (unknown); or (B, T) tokens, PAD behind
+    # (B,) int64, as they were before mixing; (B, K) of 1, 0 and -1 (unknown); (B, T) tokens, PAD behind; or (B, S) of a puzzle.
+    labels: Tensor
     targets: Tensor | None  # (B, K) float32 that sum to 1; None where nothing mixes
     total: int  # images of all workers' shares together
-    # What a network is told beside the image: its patient (B,), or its caption without the last token (B, T); None: nothing.
+    # What a network is told beside the image: its patient or the puzzle's id (B,), or its caption without the last token (B, T);
+    # None: nothing.
     told: Tensor | None = None
 
 
@@ -58,11 +61,13 @@ class Batches:
         device: torch.device,
         rank: int = 0,
         world: int = 1,
+        puzzles: Puzzles | None = None,
     ) -> None:
+        self.split, self.puzzles = split, puzzles
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
         self.captions = split.captions is not None
-        self.groups = None if split.groups is None else torch.from_numpy(split.groups)
+        self.groups = _tensor(split.ids if puzzles else split.groups)
         self.classes, self.batch_size, self.augment, self.seed = classes, batch_size, augment, seed
         self.device, self.rank, self.world = device, rank, world
         deviation = torch.tensor(std).view(-1, 1, 1)
@@ -70,18 +75,31 @@ class Batches:
         self._scale = send(1 / (255 * deviation), device)
         self._shift = send(-torch.tensor(mean).view(-1, 1, 1) / deviation, device)
 
+    @property
+    def size(self) -> int:
+        """Images of an epoch."""
+        if self.puzzles is None:
+            return len(self.rows)
+        split, rows = self.split, self.rows.numpy()
+        if split.puzzles is None or split.groups is None:
+            return len(rows) * self.puzzles.rounds
+        examples, groups = len(rows) / len(np.unique(split.puzzles[rows])), len(np.unique(split.groups[rows]))
+        return round(examples * groups) * self.puzzles.rounds
+
     def __len__(self) -> int:
         """Batches in an epoch."""
-        whole, rest = divmod(len(self.rows), self.batch_size)
+        whole, rest = divmod(self.size, self.batch_size)
         return whole + (rest >= self.world)
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """All images once, in an order of this epoch's own, augmented."""
-        order = self.rows[torch.randperm(len(self.rows), generator=self._generator(number, 0))]
-        order = order[: len(self) * self.batch_size]
+        order = self._order(number)[: len(self) * self.batch_size]
         for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
             generator = self._generator(number, chunk + 1)
             images, labels, told = self._gather(rows)
+            if self.puzzles is not None:
+                turns = np.arange(len(rows)) + number * self.size + chunk * self._chunk(self.batch_size)
+                images, labels = shown(self.puzzles, self.seed, images, labels, rows.numpy(), turns)
             images = self._standardise(augment(images, self.augment, generator))
             for start in range(0, len(rows), self.batch_size):
                 part, own = images[start : start + self.batch_size], labels[start : start + self.batch_size]
@@ -98,6 +116,18 @@ class Batches:
     def seen(self, batch_size: int) -> Tensor:
         """The rows whose images `plain` gives, in its order."""
         return torch.cat([rows[self._share(len(rows))] for rows in _pieces(self.rows, batch_size)])
+
+    def _order(self, epoch: int) -> Tensor:
+        """The rows of an epoch: all of them, or, of puzzles, one of each group as often as there are rounds."""
+        generator = self._generator(epoch, 0)
+        if self.puzzles is None:
+            return self.rows[torch.randperm(len(self.rows), generator=generator)]
+        rounds, split, rows = self.puzzles.rounds, self.split, self.rows.numpy()
+        if split.puzzles is None or split.groups is None:
+            return torch.cat([self.rows[torch.randperm(len(rows), generator=generator)] for _ in range(rounds)])
+        draws = np.random.default_rng([self.seed, epoch])
+        parts = [rows[one_of_each(split.groups[rows], split.puzzles[rows], draws)] for _ in range(rounds)]
+        return torch.from_numpy(np.resize(np.concatenate(parts), self.size))  # a puzzle may have more examples than another
 
     def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         groups = None if self.groups is None else send(self.groups[rows], self.device)
@@ -132,6 +162,10 @@ class Batches:
         """Independent numbers for each (seed, epoch, stream); stream 0 draws the order."""
         state = np.random.SeedSequence([self.seed, epoch, stream]).generate_state(1, np.uint64)
         return Generator().manual_seed(int(state[0]))
+
+
+def _tensor(values: "np.typing.NDArray[np.int64] | None") -> Tensor | None:
+    return None if values is None else torch.from_numpy(values)
 
 
 def _pieces(rows: Tensor, size: int) -> Iterator[Tensor]:

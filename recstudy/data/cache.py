@@ -3,6 +3,7 @@
     RECSTUDY_CACHE/NAME-DIGEST/{train_images,train_labels,test_images,test_labels}.npy
                                {train_groups,test_groups,train_held}.npy    where the set has patients, a validation split
                                {train_captions,test_captions,tokenizer}.json       where the images have captions
+                               {train,test}_{puzzles,ids}.npy    where puzzles have several examples, or ids
                                meta.json     checksum, sizes, notes, mean and deviation of the training images
 
 The digest covers what decides the decoded bytes: the fields that are read, the place, size and time of every source file,
@@ -60,11 +61,13 @@ class Split:
     """Some images of one official split."""
 
     images: Pixels  # (N, C, H, W), memory-mapped: all images of the official split
-    labels: Labels | Tokens  # (N,); (N, K) of 1, 0 and -1 (unknown) where there are several an image; or (N, T) tokens
+    labels: Labels | Tokens  # (N,); (N, K) of 1, 0 and -1 (unknown) where there are several an image; or (N, T) or (N, S) tokens
     rows: Labels  # which of the N belong to this split
     source: str  # checksum and official split: equal sources hold equal images
     groups: Labels | None = None  # (N,) the patient of each image; None for sets without patients
     captions: Captions | None = None  # N lists of texts, the references of an image; None for sets without captions
+    puzzles: Labels | None = None  # (N,) of several examples of a puzzle which it is; None where each is one of its own
+    ids: Labels | None = None  # (N,) a puzzle's row in a table of embeddings; None for sets without such
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -82,7 +85,7 @@ class DataSet:
     checksum: str  # sha256 of all decoded images and labels, before any limit
     classes: int
     notes: tuple[str, ...] = ()  # what the reader changed or left out
-    group_count: int = 0  # patients of the training and the test images together, who are numbered from 0
+    group_count: int = 0  # patients, or ids of puzzles, of both official splits together, which are numbered from 0
     tokenizer: Tokenizer | None = None  # what made the labels of the captions; None for sets without captions
 
     def selection(self, by: str) -> Split:
@@ -113,7 +116,7 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
         checksum=meta["checksum"],
         classes=config.classes,
         notes=tuple(meta.get("notes", ())),
-        group_count=0 if train.groups is None or test.groups is None else 1 + int(max(train.groups.max(), test.groups.max())),
+        group_count=_count(train, test, "ids" if config.task == "grid" else "groups"),
         tokenizer=_tokenizer(entry),
     )
 
@@ -247,7 +250,13 @@ def _split(entry: Path, part: str, checksum: str) -> Split:
     file = entry / f"{part}_captions.json"
     captions = Captions(file) if file.exists() else None
     groups = _optional(entry, f"{part}_groups")
-    return Split(images, np.asarray(labels), np.arange(len(labels)), f"{checksum}/{part}", groups, captions)
+    puzzles, ids = (_optional(entry, f"{part}_{what}") for what in ("puzzles", "ids"))
+    return Split(images, np.asarray(labels), np.arange(len(labels)), f"{checksum}/{part}", groups, captions, puzzles, ids)
+
+
+def _count(train: Split, test: Split, what: str) -> int:
+    numbers = [getattr(split, what) for split in (train, test)]
+    return 0 if any(some is None for some in numbers) else 1 + int(max(some.max() for some in numbers))
 
 
 def _tokenizer(entry: Path) -> Tokenizer | None:

@@ -1,6 +1,6 @@
 """What a reader gives must hold this: checked once, when it is kept, because a wrong label would only show as a strange score.
 
-Shapes: N images, C channels, H height, W width, K classes, T tokens.
+Shapes: N images, C channels, H height, W width, K classes, T tokens, S cells.
 """
 
 from typing import Any
@@ -30,6 +30,7 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
         _captions(f"{part}_captions", getattr(decoded, f"{part}_captions"), count, config)
     _groups(decoded, config)
     _held(decoded, config)
+    _puzzles(decoded, config)
     if (decoded.tokenizer is not None) != (config.task == "caption"):
         raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
     return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
@@ -51,6 +52,8 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:
             least, most = UNKNOWN, 1
         case "caption":
             _array(name, labels, np.int32, (count, config.tokens), "N, T", config)
+        case "grid":
+            _array(name, labels, np.uint8, (count, config.shape[1] * config.shape[2]), "N, S", config)
     if labels.min() < least or labels.max() > most:
         raise _wrong(config, name, f"must be from {least} to {most}, but are from {labels.min()} to {labels.max()}")
 
@@ -91,6 +94,21 @@ def _held(decoded: Decoded, config: DataConfig) -> None:
         raise _wrong(config, "train_held", "must hold out some images and leave some; None where the set holds out none")
     if groups is not None and len(both := np.intersect1d(groups[held], groups[~held])):
         raise _wrong(config, "train_held", f"must hold out whole groups, but divides group {both[0]}")
+
+
+def _puzzles(decoded: Decoded, config: DataConfig) -> None:
+    for name in ("puzzles", "ids"):
+        both: list[Any] = [getattr(decoded, f"{part}_{name}") for part in PARTS]
+        if both[0] is None and both[1] is None:
+            continue
+        if config.task != "grid":
+            raise _wrong(config, f"train_{name}", "must be there for puzzles, and for nothing else")
+        for part, numbers in zip(PARTS, both, strict=True):
+            if numbers is None:
+                raise _wrong(config, f"{part}_{name}", f"are missing: give both splits' {name}, or none")
+            _array(f"{part}_{name}", numbers, np.int64, (len(getattr(decoded, f"{part}_labels")),), "N", config)
+            if numbers.min() < 0:
+                raise _wrong(config, f"{part}_{name}", f"must be numbered from 0 on, but one is {numbers.min()}")
 
 
 def _array(name: str, array: Any, dtype: type, shape: tuple[int | None, ...], axes: str, config: DataConfig) -> None:

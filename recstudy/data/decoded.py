@@ -10,7 +10,8 @@ class Decoded(NamedTuple):
     """A data set in memory: images (N, C, H, W) uint8 and labels of both official splits, and what only some sets have.
 
     Labels are (N,) int64, a class each; (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown) where there are several an image;
-    or (N, T) int32, the tokens of each image's first caption.
+    or (N, T) int32, the tokens of each image's first caption. A puzzle is an image (1, rows, columns) of tokens, and its labels
+    are (N, S) uint8, the token of each cell of its answer, 0 where none is asked for.
     """
 
     train_images: "Pixels"
@@ -24,3 +25,9 @@ class Decoded(NamedTuple):
     train_captions: list[list[str]] | None = None  # N texts of each image, where there are captions
     test_captions: list[list[str]] | None = None
     tokenizer: dict[str, Any] | None = None  # what made tokens of them, as `Tokenizer.stored` gives it
+    train_puzzles: "Labels | None" = (
+        None  # (N,) int64, of several examples of a puzzle which it is; an epoch shows one of a group
+    )
+    test_puzzles: "Labels | None" = None
+    train_ids: "Labels | None" = None  # (N,) int64, what a network is told of a puzzle: its row in a table of embeddings
+    test_ids: "Labels | None" = None

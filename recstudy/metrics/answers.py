@@ -1,6 +1,6 @@
 """What a run answered on a split, and what would have been right: all that a metric may look at.
 
-Shapes: N images, K classes.
+Shapes: N images, K classes, S cells.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
 
-Task = Literal["multiclass", "multilabel", "caption"]
+Task = Literal["multiclass", "multilabel", "caption", "grid"]
 UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
 
 
@@ -29,7 +29,7 @@ def _none() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """One label an image, several of them, or captions; what a task does not have is empty.
+    """One label an image, several of them, captions, or the cells of a grid; what a task does not have is empty.
 
     `logits` are those of the network, or, where they were kept in half precision, logarithms of its probabilities: the same
     up to a constant an image.
@@ -37,13 +37,17 @@ class Answers:
 
     task: Task
     logits: "Floats" = field(default_factory=_none)  # (N, K)
-    labels: "Integers" = field(default_factory=_none)  # (N,); (N, K) of 1, 0 and `UNKNOWN` where there are several an image
+    labels: "Integers" = field(
+        default_factory=_none
+    )  # (N,); (N, K) of 1, 0 and `UNKNOWN` where there are several an image; (N, S) tokens, 0 where not asked
     class_names: Sequence[str] = ()
     groups: "Integers | None" = None  # (N,) the patient of each image; None for sets without patients
     rows: "Integers" = field(default_factory=_none)  # (N,) which of the data set's test images these are
     written: Sequence[str] = ()  # N captions of the model's own
     references: Sequence[Sequence[str]] = ()  # those of the data, one or more an image
     levels: "Integers | None" = None  # (N,) how hard each image is; None for sets without levels
+    cells: "Integers" = field(default_factory=_none)  # (N, S) the token that the model puts in each cell of a grid
+    lawful: "Integers | None" = None  # (N,) 1 where an answer breaks no rule of its puzzle; None for puzzles without rules
 
     def __len__(self) -> int:
         return len(self.written) or len(self.labels)

@@ -4,6 +4,7 @@
     answers (N, K)   float16: the logarithms of class probabilities, or logits where an image has several labels
     labels, rows, groups, levels    as `Answers` has them; no groups for sets without patients, no levels without these
     captions         JSON, for the task of captions: `written` and `references`
+    cells, lawful    for the task of grids, which has no `answers`
 
 Logarithms, because half precision keeps four digits of them wherever they are: of the probabilities it loses the small ones,
 which likelihoods are made of, and those near 1.
@@ -73,6 +74,8 @@ def unpacked(path: Path) -> Kept:
             captions["written"],
             captions["references"],
             arrays["levels"].astype(np.int64) if "levels" in arrays else None,
+            arrays["cells"].astype(np.int64) if "cells" in arrays else np.empty(0, np.int64),
+            arrays["lawful"].astype(np.int64) if "lawful" in arrays else None,
         )
         return Kept(found, about["images"])
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
@@ -92,6 +95,8 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
         "captions": _bytes({"written": list(some.written), "references": [list(own) for own in some.references]}),
         **({} if some.groups is None else {"groups": some.groups.astype(np.int32)}),
         **({} if some.levels is None else {"levels": some.levels.astype(np.int32)}),
+        **({"cells": some.cells.astype(np.uint8)} if some.task == "grid" else {}),
+        **({} if some.lawful is None else {"lawful": some.lawful.astype(np.uint8)}),
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
@@ -106,6 +111,8 @@ def _first(answers: Answers, count: int) -> Answers:
         rows=answers.rows[:count],
         groups=None if answers.groups is None else answers.groups[:count],
         levels=None if answers.levels is None else answers.levels[:count],
+        cells=answers.cells[:count],
+        lawful=None if answers.lawful is None else answers.lawful[:count],
         written=answers.written[:count],
         references=answers.references[:count],
     )

@@ -17,6 +17,7 @@ from recstudy.models.r2gen import R2Gen
 from recstudy.models.resnet import ResNet
 from recstudy.models.show_attend_tell import ShowAttendTell
 from recstudy.models.show_tell import ShowTell
+from recstudy.models.transformer import Transformer
 from recstudy.models.trm import TRM
 from recstudy.models.vit import ViT
 from recstudy.models.vitrm import ViTRM
@@ -24,5 +25,6 @@ from recstudy.models.vq import VQ
 
 __all__ = [
     "CNN", "HRM", "TRM", "VQ", "Aligner", "CaptionTransformer", "DenseNet", "FuseEyes", "FuseLIP", "HRMImage", "ImageHRM",
-    "ImageLSTM", "ImageTRM", "MicarVLMoE", "R2Gen", "ResNet", "ShowAttendTell", "ShowTell", "ViT", "ViTRM", "parameter_growth",
+    "ImageLSTM", "ImageTRM", "MicarVLMoE", "R2Gen", "ResNet", "ShowAttendTell", "ShowTell", "Transformer", "ViT", "ViTRM",
+    "parameter_growth",
 ]  # fmt: skip

@@ -31,8 +31,9 @@ class HRM(SequenceModel):
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
         """Parameters by part, as the arithmetic of 001 asks for them; `core` is both modules."""
         layer = 4 * self.width**2 + 3 * self.width * self.hidden_width
-        inputs = self.vocabulary if self.tokens == "pixel" else shape[0] * self.patch**2
+        inputs = {"pixel": self.vocabulary, "patch": shape[0] * self.patch**2, "cell": classes}[self.tokens]
         outputs = self.vocabulary if self.head == "single_token" else 1 if self.puzzle_emb == "pathology_query" else classes
+        outputs = classes if self.tokens == "cell" else outputs
         return {
             "core": (self.high_layers + self.low_layers) * layer,
             "embedding": inputs * self.width,

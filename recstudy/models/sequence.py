@@ -1,4 +1,4 @@
-"""Models that read an image as a sequence of tokens (HRM, TRM): what they share in what can be set."""
+"""Models that read an image or a grid as a sequence of tokens (HRM, TRM): what they share in what can be set."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -18,9 +18,15 @@ class SequenceModel(ModelConfig):
     recursive: ClassVar[bool] = True
     halts: ClassVar[bool] = True
 
-    tokens: Literal["pixel", "patch"] = Field("pixel", description="a token a pixel, by its grey level, or a linear patch each")
+    tokens: Literal["pixel", "patch", "cell"] = Field(
+        "pixel",
+        description="a token a pixel, by its grey level; a linear patch each; or, of puzzles, a cell each, in which an answer is "
+        "read as well, from the tokens of the data",
+    )
     patch: int = Field(4, ge=1, description="side of a square patch, in pixels, with patch tokens")
-    vocabulary: int = Field(256, ge=2, le=256, description="V: grey levels of a pixel, and tokens an answer is chosen from")
+    vocabulary: int = Field(
+        256, ge=2, le=256, description="V: grey levels of a pixel, and tokens an answer is chosen from; puzzles have their own"
+    )
     width: int = Field(512, ge=2, description="d: dimensions of a token")
     heads: int = Field(8, ge=1, description="attention heads")
     expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up to 256s")
@@ -30,11 +36,12 @@ class SequenceModel(ModelConfig):
         "single_token",
         description="the class is a token of the vocabulary (001 as written), or one logit a class for data of several labels",
     )
-    puzzle_emb: Literal["none", "pathology_query", "patient"] = Field(
+    puzzle_emb: Literal["none", "pathology_query", "patient", "puzzle"] = Field(
         "none",
-        description="what the prefix knows: nothing; which finding is asked for, one pass a finding; or whose image it is",
+        description="what the prefix knows: nothing; which finding is asked for, one pass a finding; whose image it is; or which "
+        "puzzle it is",
     )
-    identifiers: int = Field(0, ge=0, description="rows of the puzzle table with 'patient': at least the patients of the data")
+    identifiers: int = Field(0, ge=0, description="rows of the puzzle table: at least the patients or puzzles of the data")
     halves: Literal["whole", "carry", "no_carry"] = Field(
         "whole",
         description="read the image whole; or its left half, then its right half, with the states carried over or started anew",
@@ -64,11 +71,11 @@ class SequenceModel(ModelConfig):
 
     def puzzles(self, classes: int) -> int:
         """Rows of the puzzle table."""
-        return {"none": 0, "pathology_query": classes, "patient": self.identifiers}[self.puzzle_emb]
+        return classes if self.puzzle_emb == "pathology_query" else self.identifiers
 
     def length(self, shape: Shape) -> int:
         """S: tokens of the image, or of a half, and of the prefix."""
-        side = 1 if self.tokens == "pixel" else self.patch
+        side = self.patch if self.tokens == "patch" else 1
         halves = 1 if self.halves == "whole" else 2
         return self.prefix + shape[1] * shape[2] // side**2 // halves
 
@@ -77,7 +84,13 @@ class SequenceModel(ModelConfig):
         return hidden_width(self.width, self.expansion)
 
     def check(self, data: DataConfig) -> None:
+        if (self.tokens == "cell") != (data.task == "grid"):
+            wanted = "must be 'cell'" if data.task == "grid" else "must be 'pixel' or 'patch'"
+            raise ValueError(f"model.tokens {wanted} for {data.title} ({data.task}), but got {self.tokens!r}")
         self._check_shapes(data.shape)
+        if data.task == "grid":
+            self._check_puzzles(data)
+            return
         if (self.head == "multilabel") != (data.task == "multilabel"):
             wanted = "multilabel" if data.task == "multilabel" else "single_token"
             raise ValueError(f"model.head must be {wanted!r} for {data.title} ({data.task}), but got {self.head!r}")
@@ -87,14 +100,20 @@ class SequenceModel(ModelConfig):
                 f"but got {self.vocabulary}"
             )
 
+    def _check_puzzles(self, data: DataConfig) -> None:
+        if self.halves != "whole":
+            raise ValueError(f"model.halves must be 'whole' for {data.title}: a puzzle is read whole")
+        if self.puzzle_emb in ("pathology_query", "patient"):
+            raise ValueError(f"model.puzzle_emb must be 'none' or 'puzzle' for {data.title}, but got {self.puzzle_emb!r}")
+
     def check_groups(self, count: int, data: str) -> None:
-        if self.puzzle_emb != "patient":
+        if self.puzzle_emb not in ("patient", "puzzle"):
             return
         if not count:
-            raise ConfigError(f"model.puzzle_emb must not be 'patient' for {data}, which names no patients")
+            raise ConfigError(f"model.puzzle_emb must not be {self.puzzle_emb!r} for {data}, which names no {self.puzzle_emb}s")
         if self.identifiers < count:
             raise ConfigError(
-                f"model.identifiers must be at least {count:,}, the patients of {data}, but got {self.identifiers:,}"
+                f"model.identifiers must be at least {count:,}, the {self.puzzle_emb}s of {data}, but got {self.identifiers:,}"
             )
 
     def _check_shapes(self, shape: Shape) -> None:
@@ -103,10 +122,10 @@ class SequenceModel(ModelConfig):
                 "model.puzzle_emb 'pathology_query' with model.head 'single_token' leaks the label: the finding's id at the "
                 "input is the answer (001-3). Use model.head 'multilabel', which asks about each finding in turn"
             )
-        if (self.puzzle_emb == "patient") != (self.identifiers > 0):
+        if (self.puzzle_emb in ("patient", "puzzle")) != (self.identifiers > 0):
             raise ValueError(
-                "model.identifiers must be the number of patients with model.puzzle_emb 'patient' and 0 otherwise, "
-                f"but got {self.identifiers} with {self.puzzle_emb!r}"
+                "model.identifiers must be the number of patients or puzzles with model.puzzle_emb 'patient' or 'puzzle', and 0 "
+                f"otherwise, but got {self.identifiers} with {self.puzzle_emb!r}"
             )
         if self.width % self.heads or self.width // self.heads % 2:
             raise ValueError(f"model.width must be an even multiple of model.heads, but got {self.width} and {self.heads}")

@@ -27,10 +27,11 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet, Split
+from recstudy.data.puzzles import Puzzles
 from recstudy.metrics import METRICS
 from recstudy.models.networks.aligner import AlignerNetwork
 from recstudy.models.networks.contract import Carry, Network, Output, build
-from recstudy.train import alignment, captioning, evaluate
+from recstudy.train import alignment, captioning, evaluate, grids
 from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.inputs import equip, reader
@@ -224,7 +225,7 @@ class Training:
 
     @property
     def _full_batch(self) -> int:
-        return min(self.config.train.batch_size, len(self.data.train))
+        return min(self.config.train.batch_size, self._train.size)
 
     def _begins(self, batch: Batch) -> Tensor | int:
         """How many images of this worker's share are now seen for the first time in this epoch."""
@@ -243,7 +244,7 @@ class Training:
             rate = learning_rate(config, state.epoch, config.epochs)
         else:
             updates = self.config.updates_a_batch if config.schedule == "update" else 1
-            batches = len(self.data.train) // self._full_batch if self._by_sample else len(self._train)
+            batches = self._train.size // self._full_batch if self._by_sample else len(self._train)
             rate = learning_rate(config, state.updates, config.epochs * batches * updates)
         set_learning_rate(state.optimizers, rate)
         return rate
@@ -330,12 +331,14 @@ def batches(split: Split, config: RunConfig, data: DataSet, device: torch.device
         mean, std = (0.0,) * len(mean), (1 / 255,) * len(std)
     return Batches(
         split, mean, std, data.classes, config.train.batch_size, config.train.augment, draw(config.seed, "order"), device,
-        rank=rank, world=world,
+        rank=rank, world=world, puzzles=config.data if isinstance(config.data, Puzzles) else None,
     )  # fmt: skip
 
 
 def judge(config: RunConfig, network: Network) -> ModuleType:
     """The module that looks at what the network has learned."""
+    if config.data.task == "grid":
+        return grids
     if config.data.task != "caption":
         return evaluate
     return alignment if isinstance(network, AlignerNetwork) else captioning

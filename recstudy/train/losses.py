@@ -4,6 +4,7 @@
     CE of one label an image:  -sum_k target_k log p_k                                             (2)
     CE of several:             mean over the known labels of BCE(logit_k, label_k)                 (3)
     CE of a caption:           mean over its tokens of (2), each by the tokens before it           (5)
+    CE of a puzzle:            mean over the cells that are asked for of (2)                       (7)
     with caption_mean `batch`: (5) times its tokens, over the mean number of tokens of a caption   (6)
 
 p is softmax(logits), or stablemax: p_k = s(l_k) / sum s(l), s(l) = l + 1 for l >= 0, else 1 / (1 - l), in float64 (4).
@@ -79,9 +80,9 @@ def shares(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
 
 def answer_loss(logits: Tensor, targets: Tensor, loss: Loss = softmax, smoothing: float = 0.0) -> Tensor:
     """Equations (2)-(5), (B,): targets are labels (B,), shares that sum to 1 (B, V), several labels (B, K) of 0, 1, -1, or the
-    tokens (B, T + 1) of which logits (B, T, V) give all but the first."""
+    tokens of which logits (B, T, V) give the last T: all but the first of a caption (B, T + 1), all of a puzzle (B, T)."""
     if logits.dim() == 3:
-        return _tokens(logits, targets, loss, smoothing)
+        return _tokens(logits, _given(logits, targets), loss, smoothing)
     if targets.dim() == 2 and not targets.is_floating_point():
         return _several(logits, targets, smoothing)
     return loss(logits, targets, smoothing)
@@ -105,16 +106,20 @@ def right(logits: Tensor, labels: Tensor, exact: bool = True) -> Tensor:
 
 
 def token_hits(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each caption, (B,): how many of its tokens after BOS are the most likely ones, and how many there are."""
-    following = tokens[:, 1:]
-    there = following != PAD
-    return ((logits.argmax(-1) == following) & there).sum(-1), there.sum(-1).clamp(min=1)
+    """Of each caption or puzzle, (B,): how many of its tokens are the most likely ones, and how many there are."""
+    tokens = _given(logits, tokens)
+    there = tokens != PAD
+    return ((logits.argmax(-1) == tokens) & there).sum(-1), there.sum(-1).clamp(min=1)
+
+
+def _given(logits: Tensor, tokens: Tensor) -> Tensor:
+    """The tokens that logits (B, T, V) give: the last T, where a caption's first is given."""
+    return tokens[:, -logits.shape[1] :]
 
 
 def _tokens(logits: Tensor, tokens: Tensor, loss: Loss, smoothing: float) -> Tensor:
-    following = tokens[:, 1:]
-    there = following != PAD
-    each = loss(logits.flatten(0, 1), following.flatten(), smoothing).view_as(following)
+    there = tokens != PAD
+    each = loss(logits.flatten(0, 1), tokens.flatten(), smoothing).view_as(tokens)
     return (each * there).sum(-1) / there.sum(-1).clamp(min=1)
 
 

@@ -27,7 +27,7 @@ Carry = tuple[Tensor, ...]
 class Output(NamedTuple):
     """What one supervision step says."""
 
-    logits: Tensor  # (B, K); of a captioner (B, T, V), each token's successor
+    logits: Tensor  # (B, K); of a captioner (B, T, V), each token's successor; of a puzzle (B, S, V), each cell
     halt: Tensor | None = None  # (B,) logit of "this answer is right"; None where the model has no halting head
     proceed: Tensor | None = None  # (B,) logit of the value of one step more (HRM); None where halting is judged alone
     loss: Tensor | None = None  # (B,) the model's own, where it is none of its logits (FuseLIP)

@@ -1,19 +1,21 @@
-"""An image as a sequence of tokens around a recursion (HRM, TRM): what goes in, what comes out.
+"""An image or a grid as a sequence of tokens around a recursion (HRM, TRM): what goes in, what comes out.
 
     x = [sqrt(D) puzzle; sqrt(D) E[grey level]]     pixel tokens; E of deviation D^-1/2                  (1)
     x = [sqrt(D) puzzle; patch W]                   patch tokens, which are of unit size as they are     (2)
+    x = [sqrt(D) puzzle; sqrt(D) E[token]]          cells                                                (7)
     x <- (x + sqrt(D) P) / sqrt(2)                  learned positions                                    (3)
     answer token = lm_head z_H[first image token]   `single_token`                                       (4)
     logits = W_c z_H[0]                             `multilabel`; one a pass where findings are asked    (5)
     halt, proceed = W_q z_H[0] + b_q                in float32, W_q = 0 and b_q = -5 at the start        (6)
+    logits of a cell = lm_head z_H[its token]       cells                                                (8)
 
 The puzzle embedding fills the prefix, padded with zeros: of nothing, of the finding that is asked for (K passes over an
-image, one a finding), or of the patient. It starts at 0, so that a patient who was never trained on is nobody.
+image, one a finding), of the patient or of the puzzle. It starts at 0, so that who was never trained on is nobody.
 
 An image in halves is read left half first: `half_steps` supervision steps on that, the others on the right half; the
 positions start anew. The states cross over, or start anew too. How many steps an image has had is part of its carry.
 
-Shapes: B images, Q passes, S tokens, D width, K classes, V vocabulary.
+Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V vocabulary.
 """
 
 import math
@@ -38,7 +40,7 @@ class Core(Protocol):
 
 
 class SequenceNetwork(Network):
-    """Equations (1)-(6) around a core."""
+    """Equations (1)-(8) around a core."""
 
     core: Core
 
@@ -47,10 +49,10 @@ class SequenceNetwork(Network):
         self.config, self.classes = config, classes
         self.length, self.queries = config.length(shape), config.queries(classes)
         self.core = core  # type: ignore[assignment]
-        self.embed = _embedding(config, shape)
+        self.embed = _embedding(config, shape, classes)
         self.puzzle = nn.Embedding(count, config.width, sparse=True) if (count := config.puzzles(classes)) else None
         self.places = nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
-        outputs = config.vocabulary if config.head == "single_token" else classes if self.queries == 1 else 1
+        outputs = _outputs(config, classes)
         self.answer = nn.Linear(config.width, outputs, bias=False)
         self.q_head = nn.Linear(config.width, 2)
         self._draw()
@@ -58,7 +60,7 @@ class SequenceNetwork(Network):
     def _draw(self) -> None:
         deviation = 1 / math.sqrt(self.config.width)
         inputs = self.embed.weight.shape[1]
-        truncated_normal(self.embed.weight, deviation if self.config.tokens == "pixel" else 1 / math.sqrt(inputs))
+        truncated_normal(self.embed.weight, 1 / math.sqrt(inputs) if self.config.tokens == "patch" else deviation)
         truncated_normal(self.answer.weight, deviation)
         if self.places is not None:
             truncated_normal(self.places, deviation)
@@ -92,12 +94,14 @@ class SequenceNetwork(Network):
         return torch.where((steps < self.config.half_steps).view(-1, 1, 1, 1), left, right)
 
     def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
-        """x (B, Q, S, D) by equations (1)-(3)."""
+        """x (B, Q, S, D) by equations (1)-(3) and (7)."""
         width, scale = self.config.width, math.sqrt(self.config.width)
         prefix = scale * self.prompt(groups)  # (B or 1, Q, D); first, because a look-up parts a compiled graph here
         if self.config.tokens == "pixel":
             levels = images.long() * self.config.vocabulary // 256
             tokens_BND = scale * self.embed(levels.flatten(1))
+        elif self.config.tokens == "cell":
+            tokens_BND = scale * self.embed(images.long().flatten(1))
         else:
             tokens_BND = self.embed(nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2))
         empty = prefix.new_zeros(*prefix.shape[:2], self.config.prefix - 1, width)
@@ -109,15 +113,18 @@ class SequenceNetwork(Network):
         """The puzzle embedding of each pass, (B, Q, D), or (1, Q, D) where it is the same for all images."""
         if self.puzzle is None:
             return self.answer.weight.new_zeros(1, 1, self.config.width)
-        if self.config.puzzle_emb == "patient":
+        if self.config.puzzle_emb != "pathology_query":
             return look_up(self.puzzle, groups)[:, None]
         return look_up(self.puzzle, torch.arange(self.queries, device=groups.device))[None]
 
     def read(self, z_BQSD: Tensor) -> Output:
-        """Equations (4)-(6); halting is judged by the mean over the passes of an image."""
+        """Equations (4)-(6) and (8); halting is judged by the mean over the passes of an image."""
         first_BQD = z_BQSD[:, :, 0]
-        read_BQD = z_BQSD[:, :, self.config.prefix] if self.config.head == "single_token" else first_BQD
-        logits = self.answer(read_BQD).flatten(1)
+        if self.config.tokens == "cell":
+            logits = self.answer(z_BQSD[:, 0, self.config.prefix :])
+        else:
+            read_BQD = z_BQSD[:, :, self.config.prefix] if self.config.head == "single_token" else first_BQD
+            logits = self.answer(read_BQD).flatten(1)
         q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias  # float32 under autocast too
         halt, proceed = q_BQ2.mean(1).unbind(-1)
         return Output(logits, halt, proceed if self.config.bootstraps else None)
@@ -129,7 +136,14 @@ def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
     return table(ids)
 
 
-def _embedding(config: SequenceModel, shape: Shape) -> nn.Embedding | nn.Linear:
-    if config.tokens == "pixel":
-        return nn.Embedding(config.vocabulary, config.width)
-    return nn.Linear(shape[0] * config.patch**2, config.width, bias=False)
+def _embedding(config: SequenceModel, shape: Shape, classes: int) -> nn.Embedding | nn.Linear:
+    if config.tokens == "patch":
+        return nn.Linear(shape[0] * config.patch**2, config.width, bias=False)
+    return nn.Embedding(classes if config.tokens == "cell" else config.vocabulary, config.width)
+
+
+def _outputs(config: SequenceModel, classes: int) -> int:
+    """V or K of equations (4), (5) and (8)."""
+    if config.tokens != "cell" and config.head == "single_token":
+        return config.vocabulary
+    return 1 if config.puzzle_emb == "pathology_query" else classes

@@ -1,0 +1,135 @@
+"""Puzzles: a grid with a token in every cell, and the same grid solved. What their data sets share in what can be set."""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from recstudy.config import DataConfig, Moments, Shape
+from recstudy.metrics import Task
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from torch import Tensor
+
+    from recstudy.data.images import Labels
+
+
+class Puzzles(DataConfig):
+    """A set of puzzles. A grid is an image of one channel whose values are tokens; token 0 is PAD, and is never asked for.
+
+    Shapes: B puzzles, S cells, row by row, D numbers of a symmetry.
+    """
+
+    task: ClassVar[Task] = "grid"
+    moments: ClassVar[Moments | None] = ((0.0,), (1 / 255,))  # tokens stay what they are
+    draws: ClassVar[int] = 0  # D: how many numbers make one of the symmetries; 0 where none is known
+
+    augmentations: int | None = Field(
+        None,
+        ge=0,
+        description="symmetries under which a training puzzle is shown: by default another one each time; or itself and so many, "
+        "drawn once a puzzle; 0 for none",
+    )
+    rounds: int = Field(1, ge=1, description="how often an epoch goes over the training puzzles")
+
+    @property
+    def shape(self) -> Shape:
+        """One channel, rows and columns."""
+        raise NotImplementedError
+
+    @property
+    def cells(self) -> int:
+        """S: cells of a grid."""
+        return self.shape[1] * self.shape[2]
+
+    @property
+    def showings(self) -> int:
+        return self.rounds
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What a person sees for each token."""
+        return self.class_names
+
+    def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> tuple["Tensor", "Tensor"]:
+        """Puzzles and their answers, tokens (B, S) each, under the symmetries that `draws` (B, D) float64 from 0 to 1 make."""
+        raise NotImplementedError
+
+    def lawful(self, given: "npt.NDArray[Any]", answers: "npt.NDArray[Any]") -> "Labels | None":
+        """(B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where nobody knows the rules."""
+        return None
+
+
+def numbers(seed: int, rows: "Labels", turns: "Labels", count: int) -> "npt.NDArray[Any]":
+    """(B, count) float64 from 0 to 1 that follow from the seed, a puzzle's row and its turn alone, whoever asks and when.
+
+    By splitmix64 (Steele, Lea and Flood 2014) over the three.
+    """
+    import numpy as np
+
+    keys = _mixed(_mixed(np.uint64(seed) + rows.astype(np.uint64)) + turns.astype(np.uint64))
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray((_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53)
+
+
+def _mixed(x: Any) -> Any:
+    import numpy as np
+
+    with np.errstate(over="ignore"):  # modulo 2^64 is meant
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def symmetries(config: Puzzles, seed: int, rows: "Labels", turns: "Labels") -> "tuple[npt.NDArray[Any], npt.NDArray[Any]]":
+    """The draws (B, D) of the symmetry under which each puzzle is shown, and whether it is shown as it is, (B,).
+
+    Args:
+        config: its `augmentations` say how many a puzzle has.
+        seed: the run's.
+        rows: (B,) which puzzles.
+        turns: (B,) how often each was shown before.
+    """
+    import numpy as np
+
+    if config.augmentations is None:
+        return numbers(seed, rows, turns, config.draws), np.zeros(len(rows), bool)
+    which = (numbers(seed, rows, turns, 1)[:, 0] * (config.augmentations + 1)).astype(np.int64)
+    return numbers(config.split_seed, rows, which, config.draws), which == 0  # the same ones for every seed of a study
+
+
+def shown(
+    config: Puzzles, seed: int, grids: "Tensor", answers: "Tensor", rows: "Labels", turns: "Labels"
+) -> "tuple[Tensor, Tensor]":
+    """Puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
+    import torch
+
+    if not config.draws or config.augmentations == 0:
+        return grids, answers
+    draws, same = symmetries(config, seed, rows, turns)
+    given = grids.flatten(1).long()
+    new, right = config.turned(given, answers, torch.from_numpy(draws).to(grids.device))
+    kept = torch.from_numpy(same).to(grids.device)[:, None]
+    return torch.where(kept, given, new).to(grids.dtype).view_as(grids), torch.where(kept, answers, right)
+
+
+def one_of_each(groups: "Labels", puzzles: "Labels", draws: Any) -> "Labels":
+    """Positions of one puzzle's examples of every group, in the groups' order of `draws`.
+
+    Args:
+        groups: (N,) of each example.
+        puzzles: (N,) of each example; a puzzle is in one group.
+        draws: a numpy Generator.
+    """
+    import numpy as np
+
+    order = np.lexsort((puzzles, groups))
+    _, first, size = np.unique(puzzles[order], return_index=True, return_counts=True)
+    by_place = np.argsort(first)
+    first, size = first[by_place], size[by_place]
+    _, begins, count = np.unique(groups[order][first], return_index=True, return_counts=True)
+    chosen = begins + (draws.random(len(begins)) * count).astype(np.int64)
+    chosen = chosen[draws.permutation(len(chosen))]
+    lengths = size[chosen]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.asarray(order[np.repeat(first[chosen], lengths) + within])

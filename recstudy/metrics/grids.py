@@ -1,0 +1,82 @@
+"""How good answers are where a puzzle has a token in every cell. Cells whose label is 0 are not asked for.
+
+Shapes: N puzzles, S cells.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from recstudy.metrics.answers import Answers
+from recstudy.metrics.classification import PERCENT
+from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics.registry import METRICS, Metric, metric
+
+if TYPE_CHECKING:
+    from recstudy.metrics.answers import Floats
+
+of_grids = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True)
+
+
+def solved(answers: Answers) -> "Floats":
+    """(N,) 100 where every cell that is asked for is right."""
+    return 100.0 * ((answers.cells == answers.labels) | (answers.labels == 0)).all(1)
+
+
+def cells_right(answers: Answers) -> "Floats":
+    """(N,) percent of the cells that are asked for."""
+    asked = answers.labels != 0
+    return 100.0 * ((answers.cells == answers.labels) & asked).sum(1) / asked.sum(1).clip(min=1)
+
+
+@METRICS.add("exact_accuracy")
+@of_grids("Exact accuracy", short="exact", selects=True, ranks=True, each=solved)
+def exact_accuracy(answers: Answers) -> float:
+    """Of puzzles in which every cell that is asked for is right."""
+    return float(solved(answers).mean())
+
+
+@METRICS.add("cell_accuracy")
+@of_grids("Cell accuracy", short="cells", each=cells_right)
+def cell_accuracy(answers: Answers) -> float:
+    """Mean over the puzzles of the share of their cells that are right."""
+    return float(cells_right(answers).mean())
+
+
+@METRICS.add("lawful_answers")
+@of_grids("Answers that break no rule")
+def lawful_answers(answers: Answers) -> float:
+    if answers.lawful is None:
+        raise NotAvailable("nobody knows the rules of these puzzles")
+    return 100 * float(answers.lawful.mean())
+
+
+@METRICS.add("other_solutions")
+@metric("Answers that are another solution", unit="%", better="lower", form=".2f", bounds=PERCENT, tasks=("grid",))
+def other_solutions(answers: Answers) -> float:
+    """Wrong by the data and without a broken rule: more than none says that the data have puzzles of several solutions."""
+    if answers.lawful is None:
+        raise NotAvailable("nobody knows the rules of these puzzles")
+    return 100 * float(((solved(answers) == 0) & (answers.lawful == 1)).mean())
+
+
+@METRICS.add("level_exact_accuracy")
+@of_grids("Exact accuracy by level", of_levels=True)
+def level_exact_accuracy(answers: Answers) -> dict[str, float]:
+    """Of the puzzles of each level of difficulty."""
+    import numpy as np
+
+    if answers.levels is None:
+        raise NotAvailable("the puzzles have no levels of difficulty")
+    exact = solved(answers)
+    return {str(level): float(exact[answers.levels == level].mean()) for level in np.unique(answers.levels)}
+
+
+# What follows from every segment's answers, of which the last ones alone are kept.
+METRICS.update(
+    {
+        "halted_exact_accuracy": Metric(
+            "Exact accuracy, halting by itself", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True
+        ),
+        "halted_steps": Metric("Segments, halting by itself", better="lower", form=".2f", tasks=("grid",)),
+    }
+)
