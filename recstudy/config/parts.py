@@ -28,6 +28,7 @@ class ModelConfig(Config):
     recursive: ClassVar[bool] = False  # can take several supervision steps: its carry is not empty
     halts: ClassVar[bool] = False  # has a halting head: says of each answer whether it is right
     reads_captions: ClassVar[bool] = False  # is for images with captions, and for no others
+    reads_puzzles: ClassVar[bool] = False  # can fill in the cells of a grid
     score: ClassVar[str] = ""  # what selects its epochs, where that is not its task's
     bootstraps: ClassVar[bool] = False  # its halting head also values going on, which is learned from the next step (HRM)
     # A small run of it, part by part as in a run config, on which `recstudy contract` checks it: {"model": {"width": 16}}.

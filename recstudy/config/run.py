@@ -43,6 +43,9 @@ class RunConfig(Config):
         if self.data.task == "caption" and not model.reads_captions:
             families = choices(name for name, kind in FAMILIES.items() if kind.reads_captions)
             raise ValueError(f"{model.title} judges images, but {self.data.title} has captions, which are for {families}")
+        if self.data.task == "grid" and not model.reads_puzzles:
+            families = choices(name for name, kind in FAMILIES.items() if kind.reads_puzzles)
+            raise ValueError(f"{model.title} judges images, but those of {self.data.title} are puzzles, which are for {families}")
         model.check(self.data)
         self._check_score()
         for name in ("supervision_steps", "evaluation_steps"):

@@ -1,5 +1,6 @@
 """What a family that judges images promises."""
 
+import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,12 +12,15 @@ from recstudy.contract.checks import CPU, Untouched, data_of, hold, trained, unr
 from recstudy.models.cost import cost
 from recstudy.models.networks.contract import Network, build
 from recstudy.train.evaluate import predict
+from recstudy.train.grids import solve
 from recstudy.train.loop import Training, detached
 from recstudy.train.state import load_checkpoint, save_checkpoint
 
 
 def some_images(config: RunConfig, count: int) -> Tensor:
     shape = (count, *config.data.shape)
+    if config.data.task == "grid":
+        return torch.randint(0, config.data.classes, shape).float()
     return torch.randint(0, 256, shape).float() if config.model.reads_pixels else torch.randn(shape)
 
 
@@ -34,7 +38,9 @@ def shapes_and_gradients(config: RunConfig) -> None:
     loss.backward()
 
     given, classes = tuple(output.logits.shape), config.data.classes
-    hold(len(given) == 2 and given[0] == 5 and given[1] >= classes, f"logits of 5 images in {classes} classes are {given}")
+    cells = config.data.shape[1:] if config.data.task == "grid" else ()
+    wanted = (5, math.prod(cells)) if cells else (5,)
+    hold(given[:-1] == wanted and given[-1] >= classes, f"logits of 5 images in {classes} classes are {given}")
     hold((output.halt is not None) == config.model.halts, f"`halts` is {config.model.halts}, but the output says otherwise")
     hold(output.halt is None or output.halt.shape == (5,), "the halting logits of 5 images are not (5,)")
     hold(bool(carry) == config.model.recursive, f"`recursive` is {config.model.recursive}, but the carry has {len(carry)} parts")
@@ -84,6 +90,9 @@ def no_images_no_predictions(config: RunConfig, folder: Path = Path("data")) -> 
     none = training._batches(training.data.test)
     none.rows, none.rank, none.world = none.rows[:1], 0, 2  # of one image, the first of two workers has none
 
+    if config.data.task == "grid":
+        hold(not len(solve(training.state.evaluated, none, config).cells), "there are answers to no puzzles")
+        return
     (logits,), labels = predict(training.state.evaluated, none, config)
 
     hold(len(logits) == len(labels) == 0, "there are predictions of no images")

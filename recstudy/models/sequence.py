@@ -17,6 +17,7 @@ class SequenceModel(ModelConfig):
 
     recursive: ClassVar[bool] = True
     halts: ClassVar[bool] = True
+    reads_puzzles: ClassVar[bool] = True
 
     tokens: Literal["pixel", "patch", "cell"] = Field(
         "pixel",

@@ -1,0 +1,54 @@
+"""A toy puzzle: a grid of 2x3 tokens, and the same read from right to left; the cell at the upper left is not asked for."""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+
+from recstudy.data import DATASETS, Decoded, Reader
+from recstudy.data.puzzles import Puzzles
+
+SIZES = (120, 40)  # training and test puzzles
+
+
+@DATASETS.add("mirrored")
+class Mirrored(Puzzles):
+    synthetic: ClassVar[bool] = True
+    title: ClassVar[str] = "Mirrored grids (synthetic)"
+    shape: ClassVar = (1, 2, 3)
+    classes: ClassVar[int] = 5
+    draws: ClassVar[int] = 1
+    train_size: ClassVar[int | None] = SIZES[0]
+
+    name: Literal["mirrored"] = "mirrored"
+
+    def turned(self, given, answers, draws):
+        """Half of them with the rows exchanged."""
+        exchanged = draws[:, :1] < 0.5
+        return tuple(
+            torch.where(exchanged, tokens.unflatten(1, (2, 3)).flip(1).flatten(1), tokens) for tokens in (given, answers)
+        )
+
+    def lawful(self, given, answers):
+        return (answers.reshape(-1, 2, 3)[:, 1] == given.reshape(-1, 2, 3)[:, 1, ::-1]).all(1).astype(np.int64)
+
+    def reader(self):
+        return MirroredReader(self)
+
+
+class MirroredReader(Reader):
+    def sources(self, folder: Path):
+        return ()
+
+    def program(self):
+        return ("mirrored", 1)
+
+    def decode(self, folder: Path) -> Decoded:
+        draws, parts = np.random.default_rng(0), []
+        for count in SIZES:
+            grids = draws.integers(1, 5, (count, 1, 2, 3)).astype(np.uint8)
+            answers = grids[:, 0, :, ::-1].reshape(count, -1).copy()
+            answers[:, 0] = 0
+            parts += [grids, answers]
+        return Decoded(*parts)

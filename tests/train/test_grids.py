@@ -1,0 +1,266 @@
+"""Puzzles through the loop: loss, scores and halting by hand, symmetries and rounds, and what is kept to look at."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mirrored import SIZES, Mirrored
+from torch.nn import functional as F
+
+from recstudy.config import Augment, RunConfig, TrainConfig
+from recstudy.contract import judges
+from recstudy.data.batches import Batch, Batches
+from recstudy.data.cache import load
+from recstudy.data.puzzles import numbers, one_of_each, symmetries
+from recstudy.errors import ConfigError
+from recstudy.metrics import METRICS, Answers, measured
+from recstudy.metrics.kept import packed, unpacked
+from recstudy.models import HRM, TRM, Transformer, ViTRM
+from recstudy.models.networks.contract import Output
+from recstudy.train.grids import Solved, by_depth, halting, solve
+from recstudy.train.loop import Training
+from recstudy.train.losses import step_loss
+
+CPU = torch.device("cpu")
+SMALL = {"tokens": "cell", "width": 16, "heads": 2}
+TINY = TRM(**SMALL, layers=1, cycles=1, latent_steps=1, prefix=2, mixing="mlp")
+SLOTS = TrainConfig(
+    epochs=2, batch_size=32, halting="sample", supervision_steps=4, evaluation_steps=4, evaluation_depths=6, ema_decay=0.9,
+    loss="stablemax", halt_weight=0.5,
+)  # fmt: skip
+RUN = RunConfig(data=Mirrored(), model=TINY, train=SLOTS)
+
+
+def trained(config: RunConfig) -> Training:
+    training = Training(config, load(config.data, Path()), CPU)
+    for _ in training.epochs():
+        pass
+    return training
+
+
+# ------------------------------------------------------------------------------------------------- loss and scores
+
+
+def test_the_loss_of_two_puzzles_by_hand():
+    """Three cells, two tokens beside PAD. Puzzle 0 is asked for two of them and has one right; puzzle 1 for one, and has it.
+
+    Stablemax: s(1) = 2, s(0) = 1, s(-1) = 1/2. Puzzle 0: (-log 2/4 - log 1/4) / 2; puzzle 1: -log 2/3.5. The halting
+    targets are 0 and 1; a logit of 0 costs log 2 either way, at half the weight.
+    """
+    logits = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], [[-1.0, 0.0, 1.0], [0.0] * 3, [0.0] * 3]])
+    labels = torch.tensor([[1, 1, 0], [2, 0, 0]])
+    batch = Batch(torch.zeros(2, 1, 1, 3), labels, None, 2)
+
+    loss = step_loss(Output(logits, torch.zeros(2)), batch, TrainConfig(loss="stablemax", halt_weight=0.5))
+
+    expected = [(math.log(2) + math.log(4)) / 2 + math.log(2) / 2, -math.log(2 / 3.5) + math.log(2) / 2]
+    assert loss.tolist() == pytest.approx(expected)
+
+
+def test_halting_is_learned_from_grids_that_are_right_as_a_whole():
+    logits = F.one_hot(torch.tensor([[1, 2], [1, 1]]), 3).float() * 9
+    batch = Batch(torch.zeros(2, 1, 1, 2), torch.tensor([[1, 2], [1, 2]]), None, 2)
+    sure = torch.tensor([8.0, 8.0])
+
+    loss = step_loss(Output(logits, sure), batch, TrainConfig())
+
+    cells = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), reduction="none").view(2, 2).mean(1)
+    assert (loss - cells).tolist() == pytest.approx([math.log1p(math.exp(-8)), 8 + math.log1p(math.exp(-8))], rel=1e-4)
+
+
+def test_scores_count_only_cells_that_are_asked_for():
+    """Puzzle 0: all right where asked; 1: one of two; 2: none of one, though it breaks no rule."""
+    answers = Answers(
+        "grid",
+        labels=np.array([[1, 2, 0], [1, 2, 0], [3, 0, 0]]),
+        cells=np.array([[1, 2, 3], [1, 1, 0], [1, 1, 1]]),
+        lawful=np.array([1, 0, 1]),
+        levels=np.array([5, 5, 7]),
+    )
+
+    found = measured(answers).values
+
+    assert found["exact_accuracy"] == pytest.approx(100 / 3)
+    assert found["cell_accuracy"] == pytest.approx(50)
+    assert found["lawful_answers"] == pytest.approx(200 / 3)
+    assert found["other_solutions"] == pytest.approx(100 / 3)
+    assert (found["level_exact_accuracy.5"], found["level_exact_accuracy.7"]) == (50, 0)
+
+
+def test_answers_of_puzzles_are_kept_whole(tmp_path):
+    answers = Answers("grid", labels=np.array([[1, 2]]), cells=np.array([[2, 2]]), lawful=np.array([0]), rows=np.array([4]))
+    content, count = packed(answers)
+    (tmp_path / "answers.npz").write_bytes(content)
+
+    kept = unpacked(tmp_path / "answers.npz")
+
+    assert (count, kept.cut, kept.answers.task) == (1, False, "grid")
+    for name in ("labels", "cells", "lawful", "rows"):
+        assert getattr(kept.answers, name).tolist() == getattr(answers, name).tolist()
+
+
+def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
+    """Three puzzles of two cells, three segments, of which two count for halting.
+
+    Puzzle 0 halts at once and is right from the second on; 1 halts at the second, right there; 2 never does, right at the third.
+    """
+    config = RUN.with_changes({"train.evaluation_steps": 2, "train.evaluation_depths": 3, "train.supervision_steps": 2})
+    hits = torch.tensor([[1, 2, 2], [0, 2, 0], [1, 1, 2]])
+    halts = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 0, 1]]).bool()
+    found = Solved(torch.empty(0), torch.empty(0), torch.empty(0), hits, torch.tensor([2, 2, 2]), halts)
+
+    assert by_depth(found, config) == {
+        "exact_accuracy": pytest.approx({"1": 0, "2": 200 / 3, "3": 200 / 3}),
+        "cell_accuracy": pytest.approx({"1": 100 / 3, "2": 250 / 3, "3": 200 / 3}),
+    }
+    assert halting(found, config) == pytest.approx({"halted_exact_accuracy": 100 / 3, "halted_steps": 5 / 3})
+
+
+# ------------------------------------------------------------------------------------------------ symmetries, rounds
+
+
+def test_numbers_follow_from_seed_row_and_turn_alone():
+    rows, turns = np.arange(1000), np.full(1000, 3)
+
+    whole = numbers(7, rows, turns, 4)
+
+    assert np.array_equal(whole[500:], numbers(7, rows[500:], turns[500:], 4))
+    assert len(np.unique(whole)) == whole.size
+    for other in (numbers(8, rows, turns, 4), numbers(7, rows, turns + 1, 4), numbers(7, rows + 1, turns, 4)[:-1]):
+        assert not np.isin(other, whole[0]).any()
+    assert whole.min() >= 0
+    assert whole.max() < 1
+    assert abs(whole.mean() - 0.5) < 0.02
+    assert abs(np.corrcoef(whole.T)[np.triu_indices(4, 1)]).max() < 0.12
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_puzzle_has_itself_and_so_many_symmetries_for_every_seed(count):
+    config = Mirrored(augmentations=count)
+    rows, turns = np.zeros(400, np.int64), np.arange(400)
+
+    seen = [symmetries(config, seed, rows, turns) for seed in (0, 1)]
+
+    forms = [{("itself" if same else float(draw[0])) for draw, same in zip(*one, strict=True)} for one in seen]
+    assert [len(one) for one in forms] == [count + 1] * 2
+    assert forms[0] == forms[1]
+    assert not np.array_equal(seen[0][1], seen[1][1])
+
+
+def batches(config: Mirrored, rank: int = 0, world: int = 1, size: int = 16) -> Batches:
+    split = load(config, Path(), hold_out=False).train
+    return Batches(split, (0.0,), (1 / 255,), 5, size, Augment(), 0, CPU, rank=rank, world=world, puzzles=config)
+
+
+def mirrored(batch: Batch) -> bool:
+    """Whether every answer is its grid from right to left, wherever it is asked for."""
+    right = batch.images.flip(3).flatten(1).long()
+    return bool(((batch.labels == right) | (batch.labels == 0)).all())
+
+
+def test_an_epoch_goes_over_the_puzzles_in_rounds_under_symmetries():
+    one, epoch = batches(Mirrored(rounds=2)), []
+    for batch in one.epoch(0):
+        assert mirrored(batch)
+        epoch.append(batch)
+
+    corners = torch.cat([(batch.labels == 0).int().argmax(1) for batch in epoch])
+    assert (len(one), one.size, len(corners)) == (15, 2 * SIZES[0], 2 * SIZES[0])
+    assert sorted(corners.unique().tolist()) == [0, 3]  # as it is, or with the rows exchanged
+    again, other = torch.cat([b.images for b in one.epoch(0)]), torch.cat([b.images for b in one.epoch(1)])
+    assert torch.equal(again, torch.cat([batch.images for batch in epoch]))
+    assert not torch.equal(again, other)
+
+
+def test_without_augmentations_every_round_shows_each_puzzle_as_it_is():
+    one = batches(Mirrored(rounds=2, augmentations=0))
+
+    shown = torch.cat([batch.images for batch in one.epoch(0)]).flatten(1)
+
+    for half in shown.split(SIZES[0]):
+        assert torch.equal(half.sort(0).values, one.images.flatten(1).float().sort(0).values)
+
+
+def test_two_workers_see_together_what_one_sees():
+    whole = list(batches(Mirrored()).epoch(3))
+    shares = [list(batches(Mirrored(), rank, 2).epoch(3)) for rank in (0, 1)]
+
+    for one, left, right in zip(whole, *shares, strict=True):
+        assert torch.equal(one.images, torch.cat([left.images, right.images]))
+        assert torch.equal(one.labels, torch.cat([left.labels, right.labels]))
+
+
+def test_an_epoch_takes_all_examples_of_one_puzzle_of_each_group():
+    """Group 5 has puzzles 1 (examples at 0, 3) and 2 (at 1); group 6 has puzzle 9 (at 2, 4)."""
+    groups, puzzles = np.array([5, 5, 6, 5, 6]), np.array([1, 2, 9, 1, 9])
+
+    drawn = [tuple(sorted(one_of_each(groups, puzzles, np.random.default_rng(seed)))) for seed in range(40)]
+
+    assert set(drawn) == {(0, 2, 3, 4), (1, 2, 4)}
+
+
+# ---------------------------------------------------------------------------------------------------------- runs
+
+
+@pytest.mark.parametrize(
+    "model",
+    [TINY, HRM(**SMALL, low_layers=1, high_layers=1), TRM(**SMALL, layers=1, puzzle_emb="puzzle", identifiers=3)],
+    ids=["trm", "hrm", "puzzle table"],
+)
+def test_slots_of_puzzles_resume_to_the_bit(model):
+    judges.resumes_to_the_bit(RUN.with_changes({"model": model}))
+
+
+def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
+    config = RUN.with_changes({"data.rounds": 8, "train.epochs": 6, "train.learning_rate": 1e-2})
+
+    training = trained(config)
+    found = training.finish()
+    thinking = training.kept["thinking.npz"]
+
+    assert found["metrics"]["exact_accuracy"] == found["depths"]["exact_accuracy"]["4"]
+    assert sorted(found["depths"]["cell_accuracy"], key=int) == list("123456")
+    assert found["metrics"]["cell_accuracy"] > 45  # by chance 25
+    assert {"train_exact_accuracy", "halted_exact_accuracy", "halted_steps", "lawful_answers"} <= found["metrics"].keys()
+    assert (thinking["cells"].shape, thinking["halt"].shape, thinking["residual"].shape) == ((12, 6, 6), (12, 6), (6,))
+    assert thinking["given"].shape == thinking["answers"].shape == (12, 6)
+    exact = ((thinking["cells"][:, 3] == thinking["answers"]) | (thinking["answers"] == 0)).all(1)
+    solved = solve(training.state.evaluated, training._batches(training.data.test, shared=False), config)
+    assert exact.tolist() == (solved.hits[:12, 3] == solved.asked[:12]).tolist()
+
+
+def test_a_transformer_answers_in_one_pass_and_never_halts():
+    train = TrainConfig(epochs=1, batch_size=32)
+    found = trained(RunConfig(data=Mirrored(), model=Transformer(**SMALL, layers=2), train=train)).finish()
+
+    assert METRICS["exact_accuracy"].selects
+    assert found["metrics"]["exact_accuracy"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": TRM(width=16, heads=2)}, "model.tokens must be 'cell' for Mirrored grids"),
+        (
+            {"model": ViTRM()},
+            "ViTRM judges images, but those of Mirrored grids .* are puzzles, which are for hrm, transformer, trm",
+        ),
+        ({"model": TINY.model_copy(update={"halves": "carry"})}, "model.halves must be 'whole'"),
+        ({"model": TINY.model_copy(update={"puzzle_emb": "patient", "identifiers": 3})}, "must be 'none' or 'puzzle'"),
+        ({"train.augment.flip": True}, "train.augment must be off for puzzles"),
+        ({"train.loss": "stablemax", "train.score": "nll"}, "train.score 'nll' is for multiclass and multilabel data"),
+    ],
+    ids=["tokens", "family", "halves", "patients", "augment", "score"],
+)
+def test_what_does_not_fit_puzzles_is_refused(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        RUN.with_changes(changes)
+
+
+def test_cells_are_for_puzzles_alone():
+    from recstudy.data import Digits
+
+    with pytest.raises(ConfigError, match=r"model\.tokens must be .pixel. or .patch. for Digits"):
+        RUN.with_changes({"data": Digits()})
