@@ -71,6 +71,7 @@ FIELDS: dict[str, str] = {
     "data.phantom_xray": "name limit validation split_seed findings size",
     "data.roco": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.rocov2": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
+    "data.sudoku": "name limit validation split_seed augmentations rounds side puzzles test_puzzles givens drawing_seed",
     "TrainConfig": (
         "epochs batch_size supervision_steps evaluation_steps evaluation_depths halting exploration halt_threshold "
         "halt_weight halting_target detach_carry loss optimizer learning_rate final_learning_rate warmup schedule "

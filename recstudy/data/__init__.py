@@ -19,6 +19,7 @@ from recstudy.data.phantom_xray import PhantomXray
 from recstudy.data.reader import Reader
 from recstudy.data.roco import Roco
 from recstudy.data.roco_v2 import RocoV2
+from recstudy.data.sudoku import Sudoku
 
 __all__ = [
     "AUGMENTATIONS",
@@ -47,4 +48,5 @@ __all__ = [
     "Roco",
     "RocoV2",
     "Row",
+    "Sudoku",
 ]

@@ -15,9 +15,9 @@ class Decoded(NamedTuple):
     """
 
     train_images: "Pixels"
-    train_labels: "Labels | Tokens"
+    train_labels: "Labels | Tokens | Pixels"
     test_images: "Pixels"
-    test_labels: "Labels | Tokens"
+    test_labels: "Labels | Tokens | Pixels"
     train_groups: "Labels | None" = None  # (N,) int64, the patient of each image, from 0 on, over both splits
     test_groups: "Labels | None" = None
     train_held: "Mask | None" = None  # (N,) bool, images that the set itself holds out for validation

@@ -22,7 +22,6 @@ class Puzzles(DataConfig):
 
     task: ClassVar[Task] = "grid"
     moments: ClassVar[Moments | None] = ((0.0,), (1 / 255,))  # tokens stay what they are
-    draws: ClassVar[int] = 0  # D: how many numbers make one of the symmetries; 0 where none is known
 
     augmentations: int | None = Field(
         None,
@@ -36,6 +35,11 @@ class Puzzles(DataConfig):
     def shape(self) -> Shape:
         """One channel, rows and columns."""
         raise NotImplementedError
+
+    @property
+    def draws(self) -> int:
+        """D: how many numbers make one of the symmetries; 0 where none is known."""
+        return 0
 
     @property
     def cells(self) -> int:
