@@ -63,6 +63,9 @@ FIELDS: dict[str, str] = {
     "data.digits": "name limit validation split_seed",
     "data.dominoes": "name limit validation split_seed columns least_steps most_steps",
     "data.folder": "name limit validation split_seed path class_count size channels",
+    "data.maze": (
+        "name limit validation split_seed augmentations rounds side puzzles test_puzzles openings least_steps drawing_seed"
+    ),
     "data.medpix": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.mm_retinal": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.mnist": "name limit validation split_seed",

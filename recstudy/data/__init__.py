@@ -10,6 +10,7 @@ from recstudy.data.decoded import Decoded
 from recstudy.data.digits import Digits
 from recstudy.data.dominoes import Dominoes
 from recstudy.data.image_folder import ImageFolder
+from recstudy.data.maze import Maze
 from recstudy.data.medpix import MedPix
 from recstudy.data.mm_retinal import MmRetinal
 from recstudy.data.mnist import Mnist
@@ -38,6 +39,7 @@ __all__ = [
     "Digits",
     "Dominoes",
     "ImageFolder",
+    "Maze",
     "MedPix",
     "MmRetinal",
     "Mnist",
