@@ -46,6 +46,10 @@ FIELDS: dict[str, str] = {
         "family backbone fuselip weights tuned decode beam length_normalisation width attention dropout alpha_c"
     ),
     "model.show_tell": "family backbone fuselip weights tuned decode beam length_normalisation width",
+    "model.transformer": (
+        "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers halves half_steps "
+        "half_loss layers"
+    ),
     "model.trm": (
         "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers halves half_steps "
         "half_loss mixing layers cycles latent_steps gradient"
@@ -99,6 +103,7 @@ YOUNGER: dict[str, dict[str, Any]] = {
         "caption_mean": "caption",
         "decayed": "all",
     },
+    "model.trm": {"networks": 1, "states": "answer and latent", "act": "halt only"},
 }
 
 RENAMED: dict[str, dict[str, str]] = {}  # part -> a field's name now -> the name that it had

@@ -30,7 +30,6 @@ class ModelConfig(Config):
     reads_captions: ClassVar[bool] = False  # is for images with captions, and for no others
     reads_puzzles: ClassVar[bool] = False  # can fill in the cells of a grid
     score: ClassVar[str] = ""  # what selects its epochs, where that is not its task's
-    bootstraps: ClassVar[bool] = False  # its halting head also values going on, which is learned from the next step (HRM)
     # A small run of it, part by part as in a run config, on which `recstudy contract` checks it: {"model": {"width": 16}}.
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
@@ -40,6 +39,11 @@ class ModelConfig(Config):
     def title(self) -> str:
         """The name a paper's table gives this model, such as `ViT-Small`."""
         return type(self).__name__
+
+    @property
+    def bootstraps(self) -> bool:
+        """Whether its halting head also values going on, which is learned from the next step (HRM)."""
+        return False
 
     @property
     def leaks(self) -> bool:

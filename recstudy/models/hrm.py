@@ -16,7 +16,6 @@ from recstudy.models.sequence import SequenceModel
 class HRM(SequenceModel):
     """HRM v1. Defaults: the published net (27,262,976 parameters of the core) on 8-bit pixels (27,526,146)."""
 
-    bootstraps: ClassVar[bool] = True
     network: ClassVar[str] = "recstudy.models.networks.hrm:HRMCore"
 
     family: Literal["hrm"] = "hrm"
@@ -27,6 +26,10 @@ class HRM(SequenceModel):
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step", description="through the last L- and the last H-update (the paper); the last high cycle; every update"
     )
+
+    @property
+    def bootstraps(self) -> bool:
+        return True
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
         """Parameters by part, as the arithmetic of 001 asks for them; `core` is both modules."""

@@ -16,7 +16,6 @@ from recstudy.models.backbone import RecursiveCaptionModel
 class ImageHRM(RecursiveCaptionModel):
     """ImageHRM. Defaults: the triple loop of 000 (a core of 20,447,232); `middle_cycles=0` is the dual one (13,631,488)."""
 
-    bootstraps: ClassVar[bool] = True
     network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_hrm"
 
     family: Literal["image_hrm"] = "image_hrm"
@@ -38,6 +37,10 @@ class ImageHRM(RecursiveCaptionModel):
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step", description="through the last update of each level (the paper); the last high cycle; every update"
     )
+
+    @property
+    def bootstraps(self) -> bool:
+        return True
 
     @property
     def title(self) -> str:

@@ -110,8 +110,8 @@ class SequenceModel(ModelConfig):
     def check_groups(self, count: int, data: str) -> None:
         if self.puzzle_emb not in ("patient", "puzzle"):
             return
-        if not count:
-            raise ConfigError(f"model.puzzle_emb must not be {self.puzzle_emb!r} for {data}, which names no {self.puzzle_emb}s")
+        if not count and self.puzzle_emb == "patient":
+            raise ConfigError(f"model.puzzle_emb must not be 'patient' for {data}, which names no patients")
         if self.identifiers < count:
             raise ConfigError(
                 f"model.identifiers must be at least {count:,}, the {self.puzzle_emb}s of {data}, but got {self.identifiers:,}"

@@ -30,6 +30,20 @@ class TRM(SequenceModel):
         "last_cycle", description="through the last cycle (the code); every update; the last z- and the last y-update"
     )
 
+    networks: Literal[1, 2] = Field(1, description="one net for z and y, or one each, as HRM has (TRM, Table 1)")
+    states: Literal["answer and latent", "single", "multi-scale"] = Field(
+        "answer and latent",
+        description="y and z; one state that is both; or y and a z of its own for each of the n updates (Table 2)",
+    )
+    act: Literal["halt only", "continue"] = Field(
+        "halt only",
+        description="what the halting head learns: whether the answer is right; also HRM's value of going on (Table 1)",
+    )
+
+    @property
+    def bootstraps(self) -> bool:
+        return self.act == "continue"
+
     @property
     def revised(self) -> int:
         """One more for `mlp`, whose norm after mixing ran over the width."""

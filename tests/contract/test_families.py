@@ -5,7 +5,7 @@ import pytest
 from recstudy.config import FAMILIES, Augment, ModelConfig, RunConfig, TrainConfig, configure
 from recstudy.contract import judges, switches
 from recstudy.contract.checks import trained
-from recstudy.data import Digits, PhantomXray
+from recstudy.data import Digits, PhantomXray, Sudoku
 from recstudy.errors import ConfigError
 from recstudy.models import Aligner
 from recstudy.models.backbone import CaptionModel
@@ -15,17 +15,20 @@ SMALL = {
     "hrm_image": {"width": 16, "heads": 2, "low_layers": 1, "high_layers": 1, "patch": 4, "expansion": 2},
     "hrm": {"width": 16, "heads": 2, "low_layers": 1, "high_layers": 1, "vocabulary": 17},
     "trm": {"width": 16, "heads": 2, "layers": 1, "cycles": 2, "latent_steps": 2, "prefix": 2, "vocabulary": 17},
+    "transformer": {"width": 16, "heads": 2, "layers": 1, "vocabulary": 17},
     "cnn": {"width": 8},
     "densenet": {"growth": 4},
     "vit": {"width": 16, "heads": 2, "layers": 2, "ffn_width": 16, "patch": 2},
     "resnet": {},
 }
 XRAYS = PhantomXray(size=32, limit=24)
+SUDOKU = Sudoku(side=4, limit=24)
 # What a value of a switch needs beside it, and families that do not read images of 8x8 pixels with one label each.
 WITH = {
     ("head", "multilabel"): {"patch": 8, "tokens": "patch"},
     ("puzzle_emb", "pathology_query"): {"patch": 16, "tokens": "patch", "head": "multilabel"},
     ("puzzle_emb", "patient"): {"patch": 8, "tokens": "patch", "head": "multilabel", "identifiers": 2000},
+    ("puzzle_emb", "puzzle"): {"tokens": "cell", "identifiers": 1},
 }
 DATA = {"densenet": XRAYS}
 JUDGES = sorted(family for family, kind in FAMILIES.items() if not issubclass(kind, (CaptionModel, Aligner)))
@@ -35,7 +38,8 @@ def small(family: str, **fields) -> RunConfig:
     for switch in fields.items():
         fields = fields | WITH.get(switch, {})
     model = FAMILIES[family](**SMALL[family] | fields)
-    data = XRAYS if fields.get("head") == "multilabel" else DATA.get(family, Digits(limit=24))
+    data = DATA.get(family, Digits(limit=24))
+    data = XRAYS if fields.get("head") == "multilabel" else SUDOKU if fields.get("tokens") == "cell" else data
     steps = 2 if model.recursive else 1
     train = TrainConfig(epochs=2, batch_size=8, ema_decay=0.9, supervision_steps=steps, evaluation_steps=steps, halt_threshold=1)
     return RunConfig(data=data, model=model, train=train)

@@ -45,6 +45,48 @@ def test_cycle_refines_z_steps_times_then_y_once():
     assert (y.item(), z.item()) == (3.625, 5.25)
 
 
+def test_a_single_state_is_updated_n_plus_one_times_with_the_input():
+    """Equation (5) with f(s) = s/2, n = 2, x = 4: y goes 2, 3, 3.5, 3.75."""
+    core = tiny(latent_steps=2, states="single").core
+    core.f = Halve()
+
+    y, z = core.cycle(torch.tensor(4.0), torch.tensor(2.0), torch.empty(0), last=True)
+
+    assert (y.item(), z.numel()) == (3.75, 0)
+
+
+def test_each_update_of_the_multi_scale_form_has_a_latent_of_its_own():
+    """Equation (6) with f(s) = s/2, n = 2, x = 4, y = 2, z = (0, 4): z_1 = (0+4+2+4)/2 = 5, z_2 = (5+4+2+4)/2 = 7.5, and
+    y = (2 + 12.5)/2."""
+    core = tiny(latent_steps=2, states="multi-scale").core
+    core.f = Halve()
+
+    y, z = core.cycle(torch.tensor([4.0]), torch.tensor([2.0]), torch.tensor([0.0, 4.0]), last=True)
+
+    assert (y.tolist(), z.tolist()) == ([7.25], [5.0, 7.5])
+
+
+def test_with_two_networks_the_answer_has_one_of_its_own():
+    one, two = (TRM(vocabulary=11, mixing="mlp", networks=count) for count in (1, 2))
+    counts = [cost(RunConfig(data=Grid(side=9), model=model)).params for model in (one, two)]
+    core = tiny(latent_steps=1, networks=2).core
+    core.f, core.f_answer = Halve(), nn.Identity()
+
+    y, z = core.cycle(torch.tensor(4.0), torch.tensor(2.0), torch.tensor(0.0), last=True)
+
+    assert counts == [5_028_866, 2 * 5_028_866 - 2 * 11 * 512 - 1026]
+    assert (y.item(), z.item()) == (5.0, 3.0)
+
+
+def test_the_continue_head_is_hrms():
+    network, images = tiny(act="continue"), torch.zeros(2, *SHAPE)
+
+    output, _ = network(images, network.start(images))
+
+    assert output.proceed is not None
+    assert tiny()(images, network.start(images))[0].proceed is None
+
+
 def test_a_segment_calls_the_net_t_times_n_plus_one():
     calls = []
 

@@ -4,10 +4,14 @@
     y <- f(y + z)         once; (1)-(2) make one cycle, T of them a segment        (2)
     layer of f: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM        (3)
     of TRM-MLP: s' <- rms(s' + SwiGLU(s')), then (3)'s SwiGLU                      (4)
+    single state:    y <- f(y + x)     n + 1 times a cycle                         (5)
+    multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (6)
 
 s' is s transposed: its SwiGLU mixes the tokens of each dimension and needs no positions, and its rms runs over the tokens,
 not over the width, as in the published code. The image x enters (1) alone. In the paper's gradient mode the first T-1
-cycles run without gradient. y and z start as HRM's states do.
+cycles run without gradient. y and z start as HRM's states do. With two networks (2) has an f of its own.
+
+(5) and (6) are Table 2's variants. The paper says what they are in words; that their sums take every state alike is ours.
 
 Shapes: B sequences, S tokens, D width.
 """
@@ -23,7 +27,7 @@ from recstudy.models.trm import TRM
 
 
 class TRMCore(nn.Module):
-    """Equations (1)-(4); y stands where HRM has z_H, z where it has z_L."""
+    """Equations (1)-(6); y stands where HRM has z_H, z where it has z_L, several of them side by side."""
 
     z_high: Tensor
     z_low: Tensor
@@ -31,14 +35,12 @@ class TRMCore(nn.Module):
     def __init__(self, config: TRM, length: int) -> None:
         super().__init__()
         self.config = config
-        if config.mixing == "attention":
-            rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
-            self.f = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.layers)))
-        else:
-            self.f = nn.Sequential(*(MixLayer(config, length) for _ in range(config.layers)))
+        self.f = make_net(config, length)
+        self.f_answer = make_net(config, length) if config.networks == 2 else None
+        self.latents = {"single": 0, "answer and latent": 1, "multi-scale": config.latent_steps}[config.states]
         lecun_normal(self)
-        for name in ("z_high", "z_low"):
-            self.register_buffer(name, truncated_normal(torch.empty(config.width), 1.0))
+        for name, width in (("z_high", config.width), ("z_low", self.latents * config.width)):
+            self.register_buffer(name, truncated_normal(torch.empty(width), 1.0) if width else torch.empty(0))
 
     def forward(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor) -> tuple[Tensor, Tensor]:
         for cycle in range(self.config.cycles):
@@ -47,12 +49,29 @@ class TRMCore(nn.Module):
 
     def cycle(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor, last: bool) -> tuple[Tensor, Tensor]:
         steps, mode = self.config.latent_steps, self.config.gradient
+        zs = list(z_BSD.chunk(self.latents, dim=-1)) if self.latents > 1 else [z_BSD]
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                z_BSD = self.f(z_BSD + y_BSD + x_BSD)  # (1)
+                if self.latents:
+                    zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)  # (1), (6)
+                else:
+                    y_BSD = self.f(y_BSD + x_BSD)  # (5)
         with updating(mode, last_cycle=last, last_step=True):
-            y_BSD = self.f(y_BSD + z_BSD)  # (2)
-        return y_BSD, z_BSD
+            y_BSD = (self.f_answer or self.f)(y_BSD + (total(zs) if self.latents else x_BSD))  # (2), (5)
+        return y_BSD, torch.cat(zs, dim=-1) if self.latents > 1 else zs[0]
+
+
+def total(zs: list[Tensor]) -> Tensor:
+    """The sum of the latents, from the left."""
+    return sum(zs[1:], start=zs[0])
+
+
+def make_net(config: TRM, length: int) -> nn.Sequential:
+    """f of equations (3) or (4)."""
+    if config.mixing == "mlp":
+        return nn.Sequential(*(MixLayer(config, length) for _ in range(config.layers)))
+    rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
+    return nn.Sequential(*(make_layer(config, rotary) for _ in range(config.layers)))
 
 
 class MixLayer(nn.Module):
