@@ -47,8 +47,8 @@ FIELDS: dict[str, str] = {
     ),
     "model.show_tell": "family backbone fuselip weights tuned decode beam length_normalisation width",
     "model.transformer": (
-        "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers halves half_steps "
-        "half_loss layers"
+        "family tokens patch vocabulary width heads expansion multiple positions prefix head puzzle_emb identifiers halves "
+        "half_steps half_loss layers"
     ),
     "model.trm": (
         "family tokens patch vocabulary width heads expansion positions prefix head puzzle_emb identifiers halves half_steps "
@@ -103,7 +103,8 @@ YOUNGER: dict[str, dict[str, Any]] = {
         "caption_mean": "caption",
         "decayed": "all",
     },
-    "model.trm": {"networks": 1, "states": "answer and latent", "act": "halt only"},
+    "model.hrm": {"multiple": 256},
+    "model.trm": {"multiple": 256, "networks": 1, "states": "answer and latent", "act": "halt only"},
 }
 
 RENAMED: dict[str, dict[str, str]] = {}  # part -> a field's name now -> the name that it had

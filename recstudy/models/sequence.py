@@ -30,7 +30,8 @@ class SequenceModel(ModelConfig):
     )
     width: int = Field(512, ge=2, description="d: dimensions of a token")
     heads: int = Field(8, ge=1, description="attention heads")
-    expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up to 256s")
+    expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up by `multiple`")
+    multiple: int = Field(256, ge=1, description="hidden widths are multiples of it; 256 is large for a small width")
     positions: Literal["rotary", "learned"] = Field("rotary", description="how a token knows its place")
     prefix: int = Field(1, ge=1, le=64, description="positions in front of the image, filled by the puzzle embedding or by zeros")
     head: Literal["single_token", "multilabel"] = Field(
@@ -82,7 +83,7 @@ class SequenceModel(ModelConfig):
 
     @property
     def hidden_width(self) -> int:
-        return hidden_width(self.width, self.expansion)
+        return hidden_width(self.width, self.expansion, self.multiple)
 
     def check(self, data: DataConfig) -> None:
         if (self.tokens == "cell") != (data.task == "grid"):
@@ -139,6 +140,6 @@ class SequenceModel(ModelConfig):
             raise ValueError(f"model.tokens must be 'patch' for images of {shape[0]} channels: a grey level is one token")
 
 
-def hidden_width(width: int, expansion: int) -> int:
-    """Two thirds of `expansion` widths, rounded up to a multiple of 256 (HRM, TRM): 512 gives 1,536."""
-    return -(-round(expansion * width * 2 / 3) // 256) * 256
+def hidden_width(width: int, expansion: int, multiple: int = 256) -> int:
+    """Two thirds of `expansion` widths, rounded up to a multiple of 256 (HRM, TRM) or less: 512 gives 1,536."""
+    return -(-round(expansion * width * 2 / 3) // multiple) * multiple

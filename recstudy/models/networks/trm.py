@@ -79,7 +79,7 @@ class MixLayer(nn.Module):
 
     def __init__(self, config: TRM, length: int) -> None:
         super().__init__()
-        self.mix = SwiGLU(length, hidden_width(length, config.expansion), bias=False)
+        self.mix = SwiGLU(length, hidden_width(length, config.expansion, config.multiple), bias=False)
         self.ffn = SwiGLU(config.width, config.hidden_width, bias=False)
         self.norm1, self.norm2 = (nn.RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width))
 
