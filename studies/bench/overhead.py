@@ -8,6 +8,7 @@
     throughput   ViTRM at its paper size beside the same model from torch.nn.MultiheadAttention  about 2 minutes on 2 cores
     recursion    every family at its paper size, HRM beside its published loop, memory of depth  about 4 minutes on 2 cores
     experts      a mixture of experts on each one's own tokens beside every expert on all        about 2 minutes on 2 cores
+    puzzles      drawing Sudokus and mazes, and their symmetries                                 under a minute
 
     python studies/bench/overhead.py
     python studies/bench/overhead.py scale throughput
@@ -33,8 +34,8 @@ from figure import as_table, hardware, write_part
 
 from recstudy.terminal import console
 
-Part = Literal["scheduling", "searching", "cores", "scale", "board", "throughput", "recursion", "experts"]
-PARTS: tuple[Part, ...] = ("scheduling", "searching", "cores", "scale", "board", "throughput", "recursion", "experts")
+Part = Literal["scheduling", "searching", "cores", "scale", "board", "throughput", "recursion", "experts", "puzzles"]
+PARTS: tuple[Part, ...] = ("scheduling", "searching", "cores", "scale", "board", "throughput", "recursion", "experts", "puzzles")
 
 
 @dataclass(frozen=True)
