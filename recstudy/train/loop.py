@@ -165,7 +165,7 @@ class Training:
         for name, value in {"train_seconds": seconds, "images": images, "image_steps": image_steps}.items():
             self.state.spent[name] += value
         halts, steps = total(ended).tolist()
-        used = steps / halts if halts else image_steps / images
+        used = steps / halts if halts else image_steps / (images or self._full_batch)  # none begins: steps of those in work
         extra = {"extra_loss": total(torch.stack(self._extras)).mean().item()} if self._extras else {}
         return {"train_loss": loss, **extra, "supervision_steps_used": used, "images": images, "train_seconds": seconds}
 

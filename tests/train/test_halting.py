@@ -144,6 +144,13 @@ def test_halting_by_sample_trains_and_counts_what_it_used(model, tmp_path):
     assert run.state.updates == 10
 
 
+def test_an_epoch_in_which_no_sample_begins_or_halts_counts_the_steps_of_those_in_work(tmp_path):
+    """One batch an epoch, and nobody is sure: all samples begin in the first epoch and halt in the fourth."""
+    run = training(HRM_SMALL, tmp_path, batch_size=43, epochs=4, exploration=0.0, learning_rate=1e-12, weight_decay=0.0)
+
+    assert [line["supervision_steps_used"] for line in run.epochs()] == [1, 1, 1, 4]
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_single_step_trains_no_proceed(steps, tmp_path):
     """With one step there is nothing to proceed to: HRM's code has that loss only where there may be two."""
