@@ -55,6 +55,16 @@ class Puzzles(DataConfig):
         """What a person sees for each token."""
         return self.class_names
 
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """What a person sees for each token where that is no symbol but the cell's colour, as `#RRGGBB`; else none."""
+        return ()
+
+    @property
+    def boxes(self) -> tuple[int, int]:
+        """Rows and columns of the boxes that a person sees in a grid; (0, 0) where there are none."""
+        return (0, 0)
+
     def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> tuple["Tensor", "Tensor"]:
         """Puzzles and their answers, tokens (B, S) each, under the symmetries that `draws` (B, D) float64 from 0 to 1 make."""
         raise NotImplementedError

@@ -41,20 +41,23 @@ class Sudokus(Puzzles):
         return " ", ".", *self.class_names[DIGITS:]
 
     @property
+    def boxes(self) -> tuple[int, int]:
+        return BOXES[self.shape[1]]
+
+    @property
     def draws(self) -> int:
         return sum(self._parts)
 
     @property
     def _parts(self) -> list[int]:
         """How many numbers each kind of symmetry takes."""
-        side = self.shape[1]
-        tall, wide = BOXES[side]
+        side, (tall, wide) = self.shape[1], self.boxes
         return [side // tall, side, side // wide, side, side, 1]
 
     def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> "tuple[Tensor, Tensor]":
         import torch
 
-        side, (tall, wide) = self.shape[1], BOXES[self.shape[1]]
+        side, (tall, wide) = self.shape[1], self.boxes
         bands, rows, stacks, columns, digits, across = draws.split(self._parts, 1)
         source = side * _order(bands, rows)[:, :, None] + _order(stacks, columns)[:, None]
         if tall == wide:
@@ -69,7 +72,7 @@ class Sudokus(Puzzles):
     def lawful(self, given: "npt.NDArray[Any]", answers: "npt.NDArray[Any]") -> "Labels":
         import numpy as np
 
-        side, (tall, wide) = self.shape[1], BOXES[self.shape[1]]
+        side, (tall, wide) = self.shape[1], self.boxes
         rows = answers.reshape(-1, side, side)
         boxes = rows.reshape(-1, side // tall, tall, side // wide, wide).swapaxes(2, 3).reshape(rows.shape)
         units = np.sort(np.concatenate([rows, rows.swapaxes(1, 2), boxes], 1), 2)

@@ -71,12 +71,13 @@ def level_exact_accuracy(answers: Answers) -> dict[str, float]:
     return {str(level): float(exact[answers.levels == level].mean()) for level in np.unique(answers.levels)}
 
 
-# What follows from every segment's answers, of which the last ones alone are kept.
+# What follows from every segment's answers or states, of which the last answers alone are kept.
 METRICS.update(
     {
         "halted_exact_accuracy": Metric(
             "Exact accuracy, halting by itself", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True
         ),
+        "residual": Metric("Fixed-point residual", form=".3g", tasks=("grid",)),
         "halted_steps": Metric("Segments, halting by itself", better="lower", form=".2f", tasks=("grid",)),
     }
 )

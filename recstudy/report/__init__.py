@@ -16,6 +16,7 @@ from recstudy.report.figures import (
     Mistakes,
     ParallelCoordinates,
     Pareto,
+    Residuals,
     Slices,
 )
 from recstudy.report.parts import (
@@ -59,6 +60,7 @@ __all__ = [
     "ParallelCoordinates",
     "Pareto",
     "Part",
+    "Residuals",
     "Slices",
     "Table",
     "TablePart",

@@ -16,13 +16,14 @@ MetricName = str
 class Curve(FigurePart, OfVariants, BesidePublished):
     """A metric against a swept field, one line for each value of another, with interval bands and published points.
 
-    With `drop`, each point minus the best of its line: how robust a model is to a batch size.
+    With `drop`, each point minus the best of its line: how robust a model is to a batch size. With `log`, powers of ten along y.
     """
 
     x: str
     y: MetricName
     by: str | None = None
     drop: bool = False
+    log: bool = False
     drawn_by: ClassVar[str] = "recstudy.analysis.figures.curve:drawn"
     axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
     metrics_in: ClassVar[tuple[str, ...]] = ("y",)
@@ -30,11 +31,32 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     def __post_init__(self) -> None:
         if self.drop and self.x.startswith("eval."):
             raise ConfigError(f"curve {self.name!r}: drop compares runs, and all points along {self.x} are of the same runs")
+        if self.drop and self.log:
+            raise ConfigError(f"curve {self.name!r}: drops are zero or less, which log cannot show")
 
     @property
     def heading(self) -> str:
         across = metric(self.x).title.lower() if registered(self.x) else axis_title(self.x)
         return self.title or (f"{metric(self.y).title} against {across}" + ", as a drop from each line's best" * self.drop)
+
+
+@PARTS.add("residuals")
+class Residuals(Curve):
+    """How far the states of a recursive model still move, |z_t - z_(t-1)| / |z_t|, segment by segment: a line a variant.
+
+    Of models of puzzles, each a mean over the first test puzzles.
+    """
+
+    name: str = "residuals"
+    x: str = "eval.depth"
+    y: MetricName = "residual"
+    by: str | None = "variant"
+    log: bool = True
+    default_title: ClassVar[str] = "How far the states still move, segment by segment"
+
+    @property
+    def heading(self) -> str:
+        return self.title or self.default_title
 
 
 @PARTS.add("interactions")

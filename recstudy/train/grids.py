@@ -116,13 +116,14 @@ def findings(
     scores = measured(told)
     own = defined({f"train_{config.score}": score(config.score, seen)}) | halting(found, config)
     content, count = packed(told)
+    thought, residual = thinking(network, test, config)
     stated = {
         "metrics": scores.values | own,
-        "depths": by_depth(found, config),
+        "depths": {**by_depth(found, config), "residual": residual if config.model.recursive else {}},
         "answers": {"kept": count, "of": len(told)},
         **({"unavailable": scores.unavailable} if scores.unavailable else {}),
     }
-    return stated, {"answers.npz": content, "thinking.npz": thinking(network, test, config)}
+    return stated, {"answers.npz": content, "thinking.npz": thought}
 
 
 def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
@@ -161,18 +162,17 @@ def halting(found: Solved, config: RunConfig) -> dict[str, float]:
 
 
 @torch.no_grad()
-def thinking(network: Network, test: Batches, config: RunConfig) -> dict[str, Any]:
-    """The first test puzzles with what stands in their cells after every segment, and how far the states still move.
-
-    `residual` (T,): the mean over some puzzles of |z_t - z_(t-1)| / |z_t|, over all states together.
+def thinking(network: Network, test: Batches, config: RunConfig) -> tuple[dict[str, Any], dict[str, float]]:
+    """The first test puzzles with what stands in their cells after every segment, and by segment how far the states still move:
+    the mean over some puzzles of |z_t - z_(t-1)| / |z_t|, over all states together.
     """
     assert isinstance(config.data, Puzzles)
     segments = max(config.train.evaluation_steps, config.train.evaluation_depths if config.model.recursive else 1)
     network.eval()
     batch = next(test.plain(min(WATCHED, own_batch(config))))
     carry = network.start(batch.images, batch.told)
-    cells, halt, residual = [], [], []
-    for _ in range(segments):
+    cells, halt, residual = [], [], {}
+    for segment in range(1, segments + 1):
         before = _states(carry)
         with autocast(batch.images.device, config.train):
             output, carry = network(batch.images, carry)
@@ -181,17 +181,19 @@ def thinking(network: Network, test: Batches, config: RunConfig) -> dict[str, An
         if output.halt is not None:
             sure = output.halt if output.proceed is None else output.halt - output.proceed
             halt.append(sure[:SHOWN].float())
-        residual.append(((after - before).norm(dim=1) / after.norm(dim=1)).mean())
-    return {
+        residual[str(segment)] = ((after - before).norm(dim=1) / after.norm(dim=1)).mean().item()
+    kept = {
         "rows": test.rows[:SHOWN].numpy(),
         "shape": np.array(config.data.shape[1:]),
         "symbols": np.array(config.data.symbols),
+        "colours": np.array(config.data.colours, str),
+        "boxes": np.array(config.data.boxes),
         "given": batch.images[:SHOWN].flatten(1).byte().cpu().numpy(),
         "answers": batch.labels[:SHOWN].byte().cpu().numpy(),
         "cells": torch.stack(cells, 1).cpu().numpy(),
         "halt": torch.stack(halt, 1).cpu().numpy() if halt else np.empty((len(cells[0]), 0), np.float32),
-        "residual": torch.stack(residual).float().cpu().numpy(),
     }
+    return kept, defined(residual)
 
 
 def _states(carry: Carry) -> Tensor:

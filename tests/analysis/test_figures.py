@@ -3,13 +3,14 @@ from dataclasses import replace
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from made_up import base, run_id, specs, variants, write_chest, write_study
+from made_up import as_result, base, result, run_id, specs, variants, write_chest, write_study
 
-from recstudy.analysis import Curve, LearningCurves
+from recstudy.analysis import Curve, LearningCurves, Residuals
 from recstudy.analysis.figures.curve import _part, curve_data, curve_figure, curve_notes, powers_of_two, y_range
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
 from recstudy.analysis.figures.theme import dress, style
 from recstudy.analysis.frame import load_study
+from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS
 from recstudy.records import append_line
 
@@ -64,6 +65,50 @@ def test_test_time_depth_is_an_axis_of_its_own(records):
     assert vitrm["x"].tolist() == [1, 2]
     assert vitrm["value"].tolist() == pytest.approx([91.1, 93.1])
     assert vitrm["n"].tolist() == [3, 3]
+
+
+def write_grids(results):
+    """Two variants of two seeds: exact and cell accuracy and the residual after 1 and 2 segments."""
+    for variant, seed in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        exact = 40.0 + 10 * variant + seed
+        depths = {"exact_accuracy": {"1": 1.0, "2": exact}, "cell_accuracy": {"1": 30.0, "2": 90.0 + seed}}
+        depths["residual"] = {"1": 1.0 + seed / 10, "2": (0.01 + 0.04 * seed) / (1 + variant)}
+        results.run(run_id(variant, seed)).finish(as_result(result(None) | {"depths": depths}))
+
+
+@pytest.mark.parametrize(("metric", "second"), [("exact_accuracy", [40.5, 50.5]), ("cell_accuracy", [90.5, 90.5])])
+def test_both_scores_of_puzzles_stand_over_depth(results, metric, second):
+    write_grids(results)
+    spec = Curve("depth", x="eval.depth", y=metric, by="variant", where={"model": "ViTRM"})
+
+    data = curve_data(load_study(results, "made_up", "paper"), spec)
+
+    assert data["x"].tolist() == [1, 2, 1, 2]
+    assert data["value"].tolist()[1::2] == second
+    assert curve_figure(data, spec).layout.xaxis.title.text == "supervision steps at test"
+
+
+def test_residuals_are_a_line_a_variant_in_powers_of_ten(results):
+    """The interval of 0.01 and 0.05, 0.03 ± 0.25, reaches zero: it ends at half of the lowest point."""
+    write_grids(results)
+    spec = Residuals(where={"model": "ViTRM"})
+
+    data = curve_data(load_study(results, "made_up", "paper"), spec)
+    figure = curve_figure(data, spec)
+
+    assert data["line"].unique().tolist() == ["ViTRM, batch_size=64", "ViTRM, batch_size=128"]
+    assert data["value"].tolist() == pytest.approx([1.05, 0.03, 1.05, 0.015])
+    assert data["low"].min() < 0
+    band, line, *_ = figure.data
+    assert figure.layout.yaxis.type == "log"
+    assert min(band.y) == 0.015
+    assert list(line.y) == pytest.approx([1.05, 0.03])
+    assert spec.heading == "How far the states still move, segment by segment"
+
+
+def test_no_drops_in_powers_of_ten():
+    with pytest.raises(ConfigError, match="'c': drops are zero or less, which log cannot show"):
+        Curve("c", x="batch_size", y="top1_accuracy", drop=True, log=True)
 
 
 def test_the_curve_over_depth_is_of_its_own_metric(tmp_path):

@@ -224,7 +224,10 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
     assert sorted(found["depths"]["cell_accuracy"], key=int) == list("123456")
     assert found["metrics"]["cell_accuracy"] > 45  # by chance 25
     assert {"train_exact_accuracy", "halted_exact_accuracy", "halted_steps", "lawful_answers"} <= found["metrics"].keys()
-    assert (thinking["cells"].shape, thinking["halt"].shape, thinking["residual"].shape) == ((12, 6, 6), (12, 6), (6,))
+    assert (thinking["cells"].shape, thinking["halt"].shape) == ((12, 6, 6), (12, 6))
+    assert (thinking["colours"].shape, thinking["boxes"].tolist()) == ((0,), [0, 0])
+    assert sorted(found["depths"]["residual"], key=int) == list("123456")
+    assert all(0 < moved < 3 for moved in found["depths"]["residual"].values())
     assert thinking["given"].shape == thinking["answers"].shape == (12, 6)
     exact = ((thinking["cells"][:, 3] == thinking["answers"]) | (thinking["answers"] == 0)).all(1)
     solved = solve(training.state.evaluated, training._batches(training.data.test, shared=False), config)

@@ -143,6 +143,9 @@ def _x(records: StudyRecords, index: int, name: str) -> Any:
 
 
 def _draw_line(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> None:
+    if spec.log:  # zero is nowhere on such an axis: an interval that reaches it ends a little below the lowest point
+        points = points[points["value"] > 0]
+        points = points.assign(low=points["low"].astype(float).clip(lower=points["value"].min() / 2))
     x = [_tick(value) for value in points["x"]]
     for stretch in _stretches(points):
         figure.add_scatter(**band([x[at] for at in stretch], points.iloc[stretch], tint(look["color"], 0.16)), legendgroup=name)
@@ -193,7 +196,7 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
     across = metric(spec.x).heading if registered(spec.x) else WITHIN.get(spec.x) or axis_title(spec.x)
     heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
-    figure.update_yaxes(title=shown(heading), range=y_range(data))
+    figure.update_yaxes(title=shown(heading), **({"type": "log"} if spec.log else {"range": y_range(data)}))
     figure.update_xaxes(title=shown(across))
     levels = sorted({value for value in data["x"] if _is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
