@@ -18,7 +18,11 @@ from recstudy.study.study import Study, make_plan
 
 FILE = Path(__file__).with_suffix(".json")
 STUDIES = Path(__file__).parents[1] / "studies"
-NEEDED = {"data.folder": {"path": "birds", "class_count": 3}, "data.captions": {"path": "films"}}  # fields without a default
+NEEDED = {  # fields without a default
+    "data.folder": {"path": "birds", "class_count": 3},
+    "data.captions": {"path": "films"},
+    "data.puzzle_folder": {"path": "puzzles", "vocabulary": 11, "rows": 9, "columns": 9},
+}
 
 
 def of_parts() -> dict[str, str]:

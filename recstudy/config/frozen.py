@@ -70,15 +70,18 @@ FIELDS: dict[str, str] = {
     "data.maze": (
         "name limit validation split_seed augmentations rounds side puzzles test_puzzles openings least_steps drawing_seed"
     ),
+    "data.maze_hard": "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed",
     "data.medpix": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.mm_retinal": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.mnist": "name limit validation split_seed",
     "data.peir_gross": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.phantom_captions": "name limit validation split_seed tokenizer vocabulary length size clean clip_files",
     "data.phantom_xray": "name limit validation split_seed findings size",
+    "data.puzzle_folder": "name limit validation split_seed augmentations rounds path vocabulary rows columns",
     "data.roco": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.rocov2": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.sudoku": "name limit validation split_seed augmentations rounds side puzzles test_puzzles givens drawing_seed",
+    "data.sudoku_extreme": "name limit validation split_seed augmentations rounds path train_puzzles drawing_seed",
     "TrainConfig": (
         "epochs batch_size supervision_steps evaluation_steps evaluation_depths halting exploration halt_threshold "
         "halt_weight halting_target detach_carry loss optimizer learning_rate final_learning_rate warmup schedule "

@@ -17,6 +17,8 @@ from recstudy.data.mnist import Mnist
 from recstudy.data.peir_gross import PeirGross
 from recstudy.data.phantom_captions import PhantomCaptions
 from recstudy.data.phantom_xray import PhantomXray
+from recstudy.data.puzzle_files import MazeHard, SudokuExtreme
+from recstudy.data.puzzle_folder import PuzzleFolder
 from recstudy.data.reader import Reader
 from recstudy.data.roco import Roco
 from recstudy.data.roco_v2 import RocoV2
@@ -40,15 +42,18 @@ __all__ = [
     "Dominoes",
     "ImageFolder",
     "Maze",
+    "MazeHard",
     "MedPix",
     "MmRetinal",
     "Mnist",
     "PeirGross",
     "PhantomCaptions",
     "PhantomXray",
+    "PuzzleFolder",
     "Reader",
     "Roco",
     "RocoV2",
     "Row",
     "Sudoku",
+    "SudokuExtreme",
 ]

@@ -10,6 +10,7 @@ Shapes: B images of one worker's share of a batch, C channels, H height, W width
 
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Generator, Tensor
 from recstudy.config import Augment
 from recstudy.data.augment import augment, mix, send
 from recstudy.data.cache import Split
-from recstudy.data.puzzles import Puzzles, one_of_each, shown
+from recstudy.data.puzzles import Groups, Puzzles, shown
 
 CHUNK_IMAGES = 2048
 CHUNK_BYTES = 2**26  # 256 MiB once they are float32: fewer than 2,048 images where they are large
@@ -80,11 +81,13 @@ class Batches:
         """Images of an epoch."""
         if self.puzzles is None:
             return len(self.rows)
-        split, rows = self.split, self.rows.numpy()
-        if split.puzzles is None or split.groups is None:
-            return len(rows) * self.puzzles.rounds
-        examples, groups = len(rows) / len(np.unique(split.puzzles[rows])), len(np.unique(split.groups[rows]))
-        return round(examples * groups) * self.puzzles.rounds
+        return (self._groups.examples if self._groups else len(self.rows)) * self.puzzles.rounds
+
+    @cached_property
+    def _groups(self) -> Groups | None:
+        """Of the puzzles here; None where each is in a group of its own."""
+        split, rows = self.split, self.split.rows
+        return None if split.puzzles is None or split.groups is None else Groups(split.groups[rows], split.puzzles[rows])
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -97,7 +100,7 @@ class Batches:
         for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
             generator = self._generator(number, chunk + 1)
             images, labels, told = self._gather(rows)
-            if self.puzzles is not None:
+            if self.puzzles is not None and self._groups is None:  # groups have their symmetries in them
                 turns = np.arange(len(rows)) + number * self.size + chunk * self._chunk(self.batch_size)
                 images, labels = shown(self.puzzles, self.seed, images, labels, rows.numpy(), turns)
             images = self._standardise(augment(images, self.augment, generator))
@@ -122,11 +125,11 @@ class Batches:
         generator = self._generator(epoch, 0)
         if self.puzzles is None:
             return self.rows[torch.randperm(len(self.rows), generator=generator)]
-        rounds, split, rows = self.puzzles.rounds, self.split, self.rows.numpy()
-        if split.puzzles is None or split.groups is None:
-            return torch.cat([self.rows[torch.randperm(len(rows), generator=generator)] for _ in range(rounds)])
+        rounds = range(self.puzzles.rounds)
+        if self._groups is None:
+            return torch.cat([self.rows[torch.randperm(len(self.rows), generator=generator)] for _ in rounds])
         draws = np.random.default_rng([self.seed, epoch])
-        parts = [rows[one_of_each(split.groups[rows], split.puzzles[rows], draws)] for _ in range(rounds)]
+        parts = [self.split.rows[self._groups.one_of_each(draws)] for _ in rounds]
         return torch.from_numpy(np.resize(np.concatenate(parts), self.size))  # a puzzle may have more examples than another
 
     def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:

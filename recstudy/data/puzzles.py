@@ -73,6 +73,10 @@ class Puzzles(DataConfig):
         """(B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where nobody knows the rules."""
         return None
 
+    def solutions(self, given: "npt.NDArray[Any]") -> int | None:
+        """How many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody counts them."""
+        return None
+
 
 def numbers(seed: int, rows: "Labels", turns: "Labels", count: int) -> "npt.NDArray[Any]":
     """(B, count) float64 from 0 to 1 that follow from the seed, a puzzle's row and its turn alone, whoever asks and when.
@@ -127,23 +131,34 @@ def shown(
     return torch.where(kept, given, new).to(grids.dtype).view_as(grids), torch.where(kept, answers, right)
 
 
-def one_of_each(groups: "Labels", puzzles: "Labels", draws: Any) -> "Labels":
-    """Positions of one puzzle's examples of every group, in the groups' order of `draws`.
+class Groups:
+    """Of each group of puzzles, one at random: found fast, because an epoch of a set of a million takes a thousand.
 
     Args:
         groups: (N,) of each example.
         puzzles: (N,) of each example; a puzzle is in one group.
-        draws: a numpy Generator.
     """
-    import numpy as np
 
-    order = np.lexsort((puzzles, groups))
-    _, first, size = np.unique(puzzles[order], return_index=True, return_counts=True)
-    by_place = np.argsort(first)
-    first, size = first[by_place], size[by_place]
-    _, begins, count = np.unique(groups[order][first], return_index=True, return_counts=True)
-    chosen = begins + (draws.random(len(begins)) * count).astype(np.int64)
-    chosen = chosen[draws.permutation(len(chosen))]
-    lengths = size[chosen]
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.asarray(order[np.repeat(first[chosen], lengths) + within])
+    def __init__(self, groups: "Labels", puzzles: "Labels") -> None:
+        import numpy as np
+
+        self.order = np.lexsort((puzzles, groups))
+        _, first, size = np.unique(puzzles[self.order], return_index=True, return_counts=True)
+        by_place = np.argsort(first)
+        self.first, self.size = first[by_place], size[by_place]
+        _, self.begins, self.count = np.unique(groups[self.order][self.first], return_index=True, return_counts=True)
+
+    @property
+    def examples(self) -> int:
+        """Of one puzzle of each group, on average."""
+        return round(len(self.order) / len(self.first) * len(self.begins))
+
+    def one_of_each(self, draws: Any) -> "Labels":
+        """Positions of one puzzle's examples of every group, in the groups' order of `draws`, a numpy Generator."""
+        import numpy as np
+
+        chosen = self.begins + (draws.random(len(self.begins)) * self.count).astype(np.int64)
+        chosen = chosen[draws.permutation(len(chosen))]
+        lengths = self.size[chosen]
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.asarray(self.order[np.repeat(self.first[chosen], lengths) + within])

@@ -1,6 +1,7 @@
 """Sudokus drawn by a program: digits in a grid of boxes, of which few are given and all are asked for."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -78,6 +79,13 @@ class Sudokus(Puzzles):
         units = np.sort(np.concatenate([rows, rows.swapaxes(1, 2), boxes], 1), 2)
         once = (units == np.arange(DIGITS, DIGITS + side)).all((1, 2))
         return np.asarray(once & ((given == BLANK) | (given == answers)).all(1), np.int64)
+
+    def solutions(self, given: "npt.NDArray[Any]") -> int:
+        from recstudy.data.sudoku_making import boards, solutions
+
+        side = self.shape[1]
+        free = boards([max(token - DIGITS, -1) for token in given.tolist()], side)
+        return len(list(islice(solutions(free, side), 2)))
 
 
 def _order(blocks: "Tensor", lines: "Tensor") -> "Tensor":

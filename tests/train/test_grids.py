@@ -13,7 +13,7 @@ from recstudy.config import Augment, RunConfig, TrainConfig
 from recstudy.contract import judges
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import load
-from recstudy.data.puzzles import numbers, one_of_each, symmetries
+from recstudy.data.puzzles import Groups, numbers, symmetries
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, Answers, measured
 from recstudy.metrics.kept import packed, unpacked
@@ -194,9 +194,9 @@ def test_two_workers_see_together_what_one_sees():
 
 def test_an_epoch_takes_all_examples_of_one_puzzle_of_each_group():
     """Group 5 has puzzles 1 (examples at 0, 3) and 2 (at 1); group 6 has puzzle 9 (at 2, 4)."""
-    groups, puzzles = np.array([5, 5, 6, 5, 6]), np.array([1, 2, 9, 1, 9])
+    groups = Groups(np.array([5, 5, 6, 5, 6]), np.array([1, 2, 9, 1, 9]))
 
-    drawn = [tuple(sorted(one_of_each(groups, puzzles, np.random.default_rng(seed)))) for seed in range(40)]
+    drawn = [tuple(sorted(groups.one_of_each(np.random.default_rng(seed)))) for seed in range(40)]
 
     assert set(drawn) == {(0, 2, 3, 4), (1, 2, 4)}
 

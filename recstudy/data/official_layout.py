@@ -1,0 +1,205 @@
+"""The layout in which the authors of HRM and TRM keep puzzles.
+
+    DIR/{train,test}/dataset.json                           a `Description`
+    DIR/{train,test}/SET__inputs.npy, SET__labels.npy       (N, S) tokens, for each of its sets
+                     SET__puzzle_identifiers.npy            (P,) a row of the table of embeddings, 0 for none
+                     SET__puzzle_indices.npy                (P + 1,) examples of puzzle i are [p[i], p[i + 1])
+                     SET__group_indices.npy                 (G + 1,) puzzles of group g are [g[i], g[i + 1])
+    DIR/identifiers.json                                    what each row of the table stands for
+
+Shapes: N examples, S cells, P puzzles, G groups.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ValidationError
+
+from recstudy.data.decoded import Decoded
+from recstudy.data.images import Labels, Pixels
+from recstudy.data.puzzles import Puzzles
+from recstudy.errors import DataError
+from recstudy.records.reading import fault
+
+PARTS = ("train", "test")
+ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
+FIX = "Make the folder anew with what built it."
+PIECE = 2**16  # rows that are looked at together: more would be read whole
+
+
+class Description(BaseModel):
+    """Of one split."""
+
+    pad_id: int
+    ignore_label_id: int | None  # of cells that are not asked for
+    blank_identifier_id: int
+    vocab_size: int
+    seq_len: int
+    num_puzzle_identifiers: int
+    total_groups: int
+    mean_puzzle_examples: float
+    total_puzzles: int | None = None  # in TRM's files, and not in HRM's
+    sets: list[str]
+
+
+class Part(NamedTuple):
+    """One split, or one of its sets; puzzles and groups are numbered from 0."""
+
+    inputs: Pixels  # (N, S)
+    labels: Pixels  # (N, S), 0 where a cell is not asked for
+    ids: Labels  # (N,)
+    puzzles: Labels  # (N,)
+    groups: Labels  # (N,)
+
+
+def description(folder: Path) -> Description:
+    """Of the split in `folder`."""
+    file = folder / "dataset.json"
+    try:
+        return Description.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror}). {FIX}") from None
+    except ValidationError as error:
+        raise DataError(f"{file} is damaged: {fault(error)}. {FIX}") from None
+
+
+def is_layout(folder: Path) -> bool:
+    """Whether `folder` is in this layout, as far as one sees without reading."""
+    return (folder / "train").is_dir()
+
+
+def files(folder: Path) -> Iterator[str]:
+    """What a folder in this layout must have, by path below it, as far as what is there tells."""
+    for part in PARTS:
+        yield f"{part}/dataset.json"
+        if (folder / part / "dataset.json").exists():
+            yield from (f"{part}/{name}__{array}.npy" for name in description(folder / part).sets for array in ARRAYS)
+
+
+def read(folder: Path, config: Puzzles) -> Decoded:
+    """Both splits. Tokens stay maps of their files wherever these hold what is wanted.
+
+    Raises:
+        DataError: a file is missing or damaged, contradicts another one, or holds other puzzles than the config says.
+    """
+    train, test = (_part(folder / part, config) for part in PARTS)
+    alone = all(part.groups.max() + 1 == len(part.groups) for part in (train, test))  # of one example each
+    return Decoded(
+        train.inputs.reshape(-1, *config.shape),
+        train.labels,
+        test.inputs.reshape(-1, *config.shape),
+        test.labels,
+        train_groups=train.groups,
+        test_groups=test.groups + 1 + train.groups.max(),  # each split numbers its own
+        train_puzzles=None if alone else train.puzzles,
+        test_puzzles=None if alone else test.puzzles,
+        train_ids=train.ids,
+        test_ids=test.ids,
+    )
+
+
+def _part(folder: Path, config: Puzzles) -> Part:
+    about = description(folder)
+    _check(about, folder / "dataset.json", config)
+    sets = [_set(folder, name, about) for name in about.sets]
+    count = sum(int(one.groups[-1]) + 1 for one in sets)
+    if count != about.total_groups:
+        raise DataError(f"{folder / 'dataset.json'} counts {about.total_groups:,} groups, but its sets have {count:,}. {FIX}")
+    return sets[0] if len(sets) == 1 else _joined(sets)
+
+
+def _check(about: Description, file: Path, config: Puzzles) -> None:
+    rows, columns = config.shape[1:]
+    if about.vocab_size != config.classes:
+        fix = f"Set it to {about.vocab_size}." if "vocabulary" in type(config).model_fields else "These are other puzzles."
+        raise DataError(f"{file} has a vocab_size of {about.vocab_size}, but data.vocabulary is {config.classes}. {fix}")
+    if about.seq_len != config.cells:
+        raise DataError(
+            f"{file} has a seq_len of {about.seq_len}, but grids of {rows} rows and {columns} columns have {config.cells} cells. "
+            "Set data.rows and data.columns to those of its grids."
+        )
+    if about.pad_id != 0:
+        raise DataError(f"{file} has a pad_id of {about.pad_id}, but it must be 0. {FIX}")
+    if not about.sets:
+        raise DataError(f"{file} names no sets. {FIX}")
+
+
+def _set(folder: Path, name: str, about: Description) -> Part:
+    paths = {array: folder / f"{name}__{array}.npy" for array in ARRAYS}
+    maps = {array: _opened(path, 2 if array in ("inputs", "labels") else 1) for array, path in paths.items()}
+    count = len(maps["inputs"])
+    for array in ("inputs", "labels"):
+        if maps[array].shape != (count, about.seq_len):
+            raise DataError(f"{paths[array]} must be ({count:,}, {about.seq_len}), but is {maps[array].shape}. {FIX}")
+    puzzles = _members(paths["puzzle_indices"], maps["puzzle_indices"], count, paths["inputs"])
+    identifiers, known = np.asarray(maps["puzzle_identifiers"], np.int64), len(maps["puzzle_indices"]) - 1
+    if len(identifiers) != known:
+        raise DataError(f"{paths['puzzle_identifiers']} has {len(identifiers):,} rows, but there are {known:,} puzzles. {FIX}")
+    beyond = (identifiers < 0) | (identifiers >= about.num_puzzle_identifiers)
+    if beyond.any():
+        row = int(beyond.argmax())
+        raise DataError(
+            f"{paths['puzzle_identifiers']}, row {row}: identifier {identifiers[row]} is beyond the table, which has "
+            f"{about.num_puzzle_identifiers:,} rows by num_puzzle_identifiers in dataset.json. {FIX}"
+        )
+    groups = _members(paths["group_indices"], maps["group_indices"], known, paths["puzzle_identifiers"])
+    inputs = _tokens(paths["inputs"], maps["inputs"], about.vocab_size)
+    labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, asked=True)
+    return Part(inputs, labels, identifiers[puzzles], puzzles, groups[puzzles])
+
+
+def _opened(path: Path, axes: int) -> npt.NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        raise DataError(f"{path} is damaged or missing ({' '.join(str(error).split())}). {FIX}") from None
+    if array.dtype.kind not in "iu":
+        raise DataError(f"{path} must hold whole numbers, but holds {array.dtype}. {FIX}")
+    if array.ndim != axes:
+        raise DataError(f"{path} must have {axes} axes, but has the shape {array.shape}. {FIX}")
+    return np.asarray(array)
+
+
+def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labels:
+    """(count,) which of the parts that `bounds` cut each row is in."""
+    bounds = bounds.astype(np.int64)
+    wrong = np.diff(bounds, prepend=-1) <= 0
+    wrong[:1] |= bounds[:1] != 0
+    wrong[-1:] |= bounds[-1:] != count
+    if len(bounds) < 2 or wrong.any():
+        row = int(wrong.argmax())
+        found = f", but row {row} is {bounds[row]}" if len(bounds) else ", but has no rows"
+        raise DataError(f"{path} must rise from 0 to {count:,}, the rows of {of.name}{found}. {FIX}")
+    return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+
+
+def _tokens(path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, asked: bool = False) -> Pixels:
+    """(N, S) uint8, with 0 for what is `ignored`; the map itself where it is that already."""
+    same = array.dtype == np.uint8 and ignored in (0, None)
+    tokens = array if same else np.empty(array.shape, np.uint8)
+    least = 1 if asked and ignored != 0 else 0
+    for start in range(0, len(array), PIECE):
+        part = array[start : start + PIECE]
+        wrong = (part < least) | (part >= vocabulary)
+        wrong &= part != ignored if ignored is not None else True
+        if wrong.any():
+            row, cell = np.argwhere(wrong)[0]
+            raise DataError(
+                f"{path}, row {start + row}: the token {part[row, cell]} of cell {cell} must be from {least} to "
+                f"{vocabulary - 1}. {FIX}"
+            )
+        if not same:
+            tokens[start : start + PIECE] = part if ignored is None else np.where(part == ignored, 0, part)
+    return tokens
+
+
+def _joined(sets: list[Part]) -> Part:
+    """One after another, their puzzles and groups numbered on."""
+    shifted, puzzles, groups = [], 0, 0
+    for one in sets:
+        shifted.append(one._replace(puzzles=one.puzzles + puzzles, groups=one.groups + groups))
+        puzzles, groups = puzzles + int(one.puzzles[-1]) + 1, groups + int(one.groups[-1]) + 1
+    return Part(*(np.concatenate(column) for column in zip(*shifted, strict=True)))

@@ -1,0 +1,289 @@
+"""Puzzles from files: the layout of the authors of HRM and TRM, their CSV files, and what is wrong with some."""
+
+import json
+import mmap
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from recstudy.config import Augment
+from recstudy.data import MazeHard, PuzzleFolder, Sudoku, SudokuExtreme
+from recstudy.data.batches import Batches
+from recstudy.data.cache import load
+from recstudy.data.sudoku_making import make_set
+from recstudy.errors import DataError
+
+FOLDER = PuzzleFolder(path="puzzles", vocabulary=5, rows=2, columns=2)
+ABOUT = {
+    "pad_id": 0, "ignore_label_id": 0, "blank_identifier_id": 0, "vocab_size": 5, "seq_len": 4, "num_puzzle_identifiers": 3,
+    "total_groups": 2, "mean_puzzle_examples": 1.5, "total_puzzles": 3, "sets": ["all"],
+}  # fmt: skip
+
+
+def arrays(**changes):
+    """Group 0 has puzzles 0 (two examples) and 1 (one), group 1 has puzzle 2 (two)."""
+    inputs = (np.arange(20) % 4 + 1).reshape(5, 4).astype(np.uint8)
+    rest = {"puzzle_identifiers": [1, 0, 2], "puzzle_indices": [0, 2, 3, 5], "group_indices": [0, 2, 3]}
+    rest = {name: np.array(values, np.int32) for name, values in rest.items()}
+    return {"inputs": inputs, "labels": inputs[::-1].copy(), **rest, **changes}
+
+
+def write(folder, part="train", about=None, sets=None):
+    place = folder / "puzzles" / part
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "dataset.json").write_text(json.dumps(ABOUT | (about or {})))
+    for name, own in (sets or {"all": arrays()}).items():
+        for kind, array in own.items():
+            np.save(place / f"{name}__{kind}.npy", array)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
+    for part in ("train", "test"):
+        write(tmp_path, part)
+    return tmp_path
+
+
+def test_the_official_layout_is_read_as_it_is(folder):
+    found = FOLDER.reader().read(folder)
+
+    assert found.train_images.tolist() == arrays()["inputs"].reshape(5, 1, 2, 2).tolist()
+    assert found.train_labels.tolist() == arrays()["labels"].tolist()
+    assert found.train_puzzles.tolist() == [0, 0, 1, 2, 2]
+    assert found.train_ids.tolist() == found.test_ids.tolist() == [1, 1, 0, 2, 2]
+    assert (found.train_groups.tolist(), found.test_groups.tolist()) == ([0, 0, 0, 1, 1], [2, 2, 2, 3, 3])
+    assert load(FOLDER, folder, hold_out=False).group_count == 3
+
+
+def test_tokens_stay_maps_of_their_files(folder):
+    found = FOLDER.reader().decode(folder)
+
+    for array in (found.train_images, found.train_labels):
+        while isinstance(array, np.ndarray):
+            array = array.base
+        assert isinstance(array, mmap.mmap)
+
+
+def test_sets_follow_one_another_and_cells_that_are_not_asked_for_become_0(folder):
+    labels = np.array([[-100, 1, 2, -100]], np.int32)
+    one = {"inputs": np.full((1, 4), 3, np.int64), "labels": labels, "puzzle_identifiers": np.array([2])}
+    one |= {"puzzle_indices": np.array([0, 1]), "group_indices": np.array([0, 1])}
+    write(
+        folder, about={"sets": ["all", "more"], "total_groups": 3, "ignore_label_id": -100}, sets={"all": arrays(), "more": one}
+    )
+
+    found = FOLDER.reader().read(folder)
+
+    assert (found.train_labels.dtype, found.train_labels[-1].tolist()) == (np.uint8, [0, 1, 2, 0])
+    assert (found.train_puzzles[-1], found.train_groups[-1], found.train_ids[-1]) == (3, 2, 2)
+    assert found.test_groups.min() == 3
+
+
+def test_an_epoch_shows_one_puzzle_of_a_group_as_its_files_have_it(folder):
+    """Of group 0 puzzle 0, two examples, or puzzle 1, and both examples of group 1: 3 1/3 in the mean."""
+    split = load(FOLDER, folder, hold_out=False).train
+    batches = Batches(split, (0.0,), (1 / 255,), 5, 1, Augment(), 0, torch.device("cpu"), puzzles=FOLDER)
+
+    assert batches.size == 3
+    shown = [{tuple(batch.images.flatten().byte().tolist()) for batch in batches.epoch(epoch)} for epoch in range(20)]
+
+    assert all(grids <= set(map(tuple, arrays()["inputs"].tolist())) for grids in shown)
+
+
+@pytest.mark.parametrize(
+    ("about", "changes", "told"),
+    [
+        ({"vocab_size": 6}, {}, r"train/dataset.json has a vocab_size of 6, but data.vocabulary is 5. Set it to 6.$"),
+        ({"seq_len": 9}, {}, r"dataset.json has a seq_len of 9, but grids of 2 rows and 2 columns have 4 cells. Set data.rows "),
+        ({"total_groups": 7}, {}, r"dataset.json counts 7 groups, but its sets have 2. Make the folder anew"),
+        ({"sets": []}, {}, r"dataset.json names no sets. Make"),
+        ({"pad_id": 4}, {}, r"dataset.json has a pad_id of 4, but it must be 0. Make"),
+        ({"vocab_size": "many"}, {}, r"train/dataset.json is damaged: vocab_size must be .*, but it is 'many'. Make"),
+        ({}, {"labels": arrays()["labels"][:4]}, r"all__labels.npy must be \(5, 4\), but is \(4, 4\). Make"),
+        ({}, {"inputs": arrays()["inputs"] / 2}, r"all__inputs.npy must hold whole numbers, but holds float64. Make"),
+        ({}, {"inputs": np.arange(5)}, r"all__inputs.npy must have 2 axes, but has the shape \(5,\). Make"),
+        ({}, {"inputs": arrays()["inputs"] + 1}, r"inputs.npy, row 0: the token 5 of cell 3 must be from 0 to 4. Make"),
+        ({"ignore_label_id": 4}, {"labels": arrays()["labels"] - 1}, r"labels.npy, row 0: the token 0 of cell 0 must be from 1 to"),
+        ({}, {"puzzle_indices": np.array([0, 2, 2, 5])}, r"puzzle_indices.npy must rise from 0 to 5, .* but row 2 is 2. Make"),
+        ({}, {"puzzle_indices": np.array([0, 2, 3, 4])}, r"puzzle_indices.npy must rise from 0 to 5, the rows of all__inputs"),
+        ({}, {"group_indices": np.array([1, 3])}, r"group_indices.npy must rise from 0 to 3, .* but row 0 is 1. Make"),
+        ({}, {"puzzle_identifiers": np.array([0, 1])}, r"identifiers.npy has 2 rows, but there are 3 puzzles. Make"),
+        ({}, {"puzzle_identifiers": np.array([0, 1, 3])}, r"identifiers.npy, row 2: identifier 3 is beyond the table, which has 3 "),
+    ],
+)  # fmt: skip
+def test_a_folder_that_is_not_whole_is_refused_in_one_line(folder, about, changes, told):
+    write(folder, about=about, sets={"all": arrays(**changes)})
+
+    with pytest.raises(DataError, match=told) as caught:
+        load(FOLDER, folder)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_and_damaged_files_are_named(folder):
+    (folder / "puzzles/test/all__labels.npy").write_bytes(b"no array")
+    with pytest.raises(DataError, match=r"test/all__labels.npy is damaged or missing \(.*\). Make the folder anew"):
+        load(FOLDER, folder)
+    (folder / "puzzles/test/all__labels.npy").unlink()
+    with pytest.raises(DataError, match=r"\(puzzles/test/all__labels.npy is missing\)"):
+        load(FOLDER, folder)
+    (folder / "puzzles/test/dataset.json").unlink()
+    with pytest.raises(DataError, match=r"^puzzles not found under .* \(puzzles/test/dataset.json is missing\). Pass --data DIR"):
+        load(FOLDER, folder)
+
+
+# ------------------------------------------------------------------------------------------------------- CSV files
+
+MADE = make_set(Sudoku(side=9, puzzles=24, test_puzzles=16, drawing_seed=3))
+
+
+def spelled(tokens):
+    return "".join(".123456789"[token - 1] for token in tokens)
+
+
+def tables(folder, place="sudoku-extreme", changes=None, rows=None):
+    """Both files as their authors give them; `changes` by line of the training file: question, answer."""
+    (folder / place).mkdir(exist_ok=True)
+    for part, images, labels in (("train", *MADE[:2]), ("test", *MADE[2:4])):
+        pairs = rows or [(spelled(q.flatten()), spelled(a)) for q, a in zip(images, labels, strict=True)]
+        lines = ["source,question,answer,rating", *(f"book,{question},{answer},3" for question, answer in pairs)]
+        for line, (question, answer) in (changes or {}).items() if part == "train" else ():
+            lines[line - 1] = f"book,{question},{answer},3"
+        (folder / place / f"{part}.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_csv_files_are_read_with_a_dot_or_a_nought_for_a_blank(place):
+    question, answer = spelled(MADE.train_images[0].flatten()), spelled(MADE.train_labels[0])
+    tables(place, changes={2: (question.replace(".", "0"), answer)})
+
+    found = SudokuExtreme().reader().read(place)
+
+    for name in ("train_images", "train_labels", "test_images", "test_labels"):
+        assert np.array_equal(getattr(found, name), getattr(MADE, name))
+    assert (found.train_groups, found.train_puzzles, found.test_ids.tolist()) == (None, None, [0] * 16)
+
+
+def test_some_puzzles_train_the_same_for_all_runs_and_others_by_another_seed(place):
+    tables(place)
+    first, again, other = (
+        SudokuExtreme(train_puzzles=16, drawing_seed=seed).reader().read(place).train_labels.tolist() for seed in (0, 0, 1)
+    )
+
+    assert first == again != other
+    assert len(first) == 16 < len(MADE.train_labels)
+    assert SudokuExtreme(train_puzzles=16).train_size == 16
+    with pytest.raises(DataError, match=r"train.csv has 24 puzzles, but data.train_puzzles is 1,000. Set it to fewer.$"):
+        load(SudokuExtreme(train_puzzles=1000), place)
+
+
+def test_it_is_turned_when_it_trains(place):
+    split = load(SudokuExtreme(), tables(place), hold_out=False).train
+    batches = Batches(split, (0.0,), (1 / 255,), 11, 24, Augment(), 0, torch.device("cpu"), puzzles=SudokuExtreme())
+    batch = next(batches.epoch(0))
+    given, answers = batch.images.flatten(1).byte().numpy(), batch.labels.numpy()
+
+    assert SudokuExtreme().lawful(given, answers).all()
+    assert not {row.tobytes() for row in given} & {row.tobytes() for row in MADE.train_images.reshape(24, 81)}
+    assert batch.told.tolist() == [0] * 24
+
+
+def one():
+    return spelled(MADE.train_images[0].flatten()), spelled(MADE.train_labels[0])
+
+
+def two_solutions():
+    """Only two cells, which do not tell the rest."""
+    answer = one()[1]
+    return "." * 79 + answer[79:], answer
+
+
+def contradictory():
+    answer = one()[1]
+    return answer[1] + answer[1:], answer
+
+
+@pytest.mark.parametrize(
+    ("pair", "told"),
+    [
+        ((one()[0][1:], one()[1]), "the question has 80 characters, but Sudoku-Extreme has 81 cells. Mend or remove the line."),
+        ((one()[0], one()[1] + "1"), "the answer has 82 characters, but Sudoku-Extreme has 81 cells."),
+        (("x" + one()[0][1:], one()[1]), "the question has 'x' in cell 0, but cells are one of '.' '0' '1' '2' '3'"),
+        (("é" + one()[0][1:], one()[1]), "the question has 'é' in cell 0"),
+        (contradictory(), "what is given has no solution. Mend or remove it."),
+        ((one()[0], spelled(MADE.train_labels[1])), "the answer breaks a rule, or changes what is given. Mend or remove it."),
+        (two_solutions(), "the puzzle has more than one solution. Mend or remove it."),
+    ],
+)
+def test_a_wrong_puzzle_is_named_by_its_line(place, pair, told):
+    tables(place, changes={4: pair})
+
+    with pytest.raises(DataError, match=rf"sudoku-extreme/train.csv, line 4: {re.escape(told)}"):
+        load(SudokuExtreme(), place)
+
+
+def test_files_without_the_columns_or_without_puzzles_are_refused(place):
+    file = tables(place) / "sudoku-extreme/train.csv"
+    file.write_text("puzzle,solution\n")
+    with pytest.raises(DataError, match=r"train.csv has no column 'question': its first line must be source,question,answer"):
+        load(SudokuExtreme(), place)
+    file.write_text("source,question,answer,rating\n")
+    with pytest.raises(DataError, match=r"train.csv has no puzzles. Download it again.$"):
+        load(SudokuExtreme(), place)
+    file.unlink()
+    with pytest.raises(
+        DataError, match=r"^Sudoku-Extreme not found under .* \(sudoku-extreme/train.csv is missing\). Pass --data"
+    ):
+        load(SudokuExtreme(), place)
+
+
+def test_mazes_of_csv_files_are_read_and_held_against_their_rules(place):
+    """A corridor from the upper left to the upper right, and a detour beneath it that is no shortest path."""
+    question = "S" + " " * 28 + "G" + " " * 30 + "#" * 840
+    answer = "S" + "o" * 28 + "G" + " " * 30 + "#" * 840
+    tables(place, "maze-30x30-hard-1k", rows=[(question, answer)] * 16)
+
+    found = MazeHard().reader().read(place)
+
+    assert found.train_images.shape == (16, 1, 30, 30)
+    assert found.train_images[0, 0, 0, [0, 1, 29]].tolist() == [3, 2, 4]
+    assert found.test_labels[0, [0, 1, 29, 30, 60]].tolist() == [3, 5, 4, 2, 1]
+    detour = "S" + " " * 28 + "G" + "o" * 30 + "#" * 840
+    tables(place, "maze-30x30-hard-1k", rows=[(question, answer)] * 16, changes={17: (question, detour)})
+    with pytest.raises(DataError, match=r"train.csv, line 17: the answer breaks a rule, or changes what is given."):
+        load(MazeHard(), place)
+
+
+def test_sudoku_extreme_in_the_official_layout_is_known_by_what_lies_there(place):
+    """Two puzzles a group: symmetries are in the files, and none are drawn."""
+    count = len(MADE.train_labels)
+    about = {"vocab_size": 11, "seq_len": 81, "num_puzzle_identifiers": 1, "total_groups": count // 2}
+    own = {"inputs": MADE.train_images.reshape(count, 81), "labels": MADE.train_labels}
+    own |= {"puzzle_identifiers": np.zeros(count, np.int32), "puzzle_indices": np.arange(count + 1)}
+    own |= {"group_indices": np.arange(0, count + 1, 2)}
+    for part in ("train", "test"):
+        write(place, part, about, {"all": own})
+    config = SudokuExtreme(path="puzzles")
+
+    split = load(config, place, hold_out=False).train
+    batches = Batches(split, (0.0,), (1 / 255,), 11, 12, Augment(), 0, torch.device("cpu"), puzzles=config)
+    shown = next(batches.epoch(0)).images.flatten(1).byte().numpy()
+
+    assert batches.size == 12
+    assert {row.tobytes() for row in shown} <= {row.tobytes() for row in own["inputs"]}
+    with pytest.raises(
+        DataError, match=r"puzzles/train has 12 groups of puzzles, but data.train_puzzles is 1,000. Set it to 12,"
+    ):
+        load(SudokuExtreme(path="puzzles", train_puzzles=1000), place)
+    write(place, "test", about, {"all": own | {"labels": own["labels"][::-1]}})
+    with pytest.raises(DataError, match=r"puzzles/test, example 0: the answer breaks a rule"):
+        load(config, place)
