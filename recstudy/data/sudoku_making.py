@@ -40,12 +40,8 @@ def of_classes(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Lab
     """
     ordered, classes = in_classes(config.side)
     tests = random.permutation(classes.max() + 1) < max(1, round(TESTED * (classes.max() + 1)))
-    rows = np.concatenate(
-        [
-            random.choice(np.flatnonzero(tests[classes] == split), count)
-            for split, count in ((False, config.puzzles), (True, config.test_puzzles))
-        ]
-    )
+    parts = (~tests, config.puzzles), (tests, config.test_puzzles)
+    rows = np.concatenate([random.choice(np.flatnonzero(own[classes]), count) for own, count in parts])
     return shuffled(ordered[rows], config, random), classes[rows]
 
 
@@ -200,6 +196,7 @@ def solutions(
 
 
 def _without_seen(cells: Bits, sure: Bits, far: dict[Bits, Bits]) -> Bits:
+    """The cells of a digit that none of the sure ones sees; a plain loop, twice as fast as `bits`."""
     while sure:
         cells &= far[sure & -sure]
         sure &= sure - 1
