@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 from plotly.offline import get_plotlyjs
 
+from recstudy.analysis.figures import viewer
 from recstudy.analysis.figures.style import CSS, SCRIPT
 
 Html = NewType("Html", str)  # markup: all that it says is escaped
@@ -18,18 +19,19 @@ def escape(text: object) -> Html:
 
 
 def page(title: str, head: Sequence[str], sections: Sequence[tuple[str, str]]) -> str:
-    """A page of named sections (title, HTML), with the drawing library embedded once where any of them has a figure."""
+    """A page of named sections (title, HTML), with what draws figures and puzzles embedded once where any of them has some."""
     links = "".join(f'<li><a href="#part-{at}">{escape(name)}</a></li>' for at, (name, _) in enumerate(sections))
     body = "\n".join(
         f'<section aria-labelledby="part-{at}"><h2 id="part-{at}">{escape(name)}</h2>\n{content}</section>'
         for at, (name, content) in enumerate(sections)
     )
-    drawn = any('class="figure"' in content for _, content in sections)
-    script = f"<script>{get_plotlyjs()}</script>\n<script>{SCRIPT}</script>\n" if drawn else ""
+    scripts = [get_plotlyjs(), SCRIPT] if 'class="figure"' in body else []
+    scripts += [viewer.SCRIPT] if 'class="thinking"' in body else []
+    script = "".join(f"<script>{one}</script>\n" for one in scripts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<style>{CSS}</style>\n</head>\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<style>{CSS}{viewer.CSS}</style>\n</head>\n'
         "<body>\n<main>\n"
         f'<header>\n{"".join(head)}\n</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n{body}\n</main>\n'
         f"{script}</body>\n</html>\n"

@@ -6,6 +6,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, code, facts, fold, warning_lines, words_table
 from recstudy.analysis.rows import Row
 from recstudy.analysis.summary import failures, provenance
+from recstudy.analysis.thinking import THINKING
 from recstudy.analysis.traces import TRACE
 from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
 from recstudy.board.overview import compare_form
@@ -18,7 +19,18 @@ from recstudy.errors import ConfigError
 from recstudy.records import EpochLine, Json, read_log, read_record
 from recstudy.records.reading import dumped
 from recstudy.records.schema import PlannedRun, Settings, VariantRecord
-from recstudy.report import Alignment, AttentionMaps, Captions, ExpertLoad, ExpertPath, LearningCurves, LossTrace, Mistakes
+from recstudy.report import (
+    Alignment,
+    AttentionMaps,
+    Captions,
+    ExpertLoad,
+    ExpertPath,
+    LearningCurves,
+    LossTrace,
+    Mistakes,
+    Residuals,
+    Thinking,
+)
 from recstudy.report.names import metric, number, plain
 
 UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows
@@ -44,6 +56,7 @@ def run_page(sources: Sources, address: Address) -> Page:
         Recipe("curves", "Curves", (needs, live), lambda: part_html(records, LearningCurves(title="By epoch", metrics=names))),
         Recipe("losses", "Training loss, update by update", (needs, live), lambda: part_html(records, LossTrace())),
         Recipe("mistakes", "Misclassified test images", needs, lambda: part_html(records, Mistakes())),
+        Recipe("thinking", "Thinking", needs, lambda: part_html(records, Thinking()) + part_html(records, Residuals())),
         Recipe("captions", "Captions", needs, lambda: part_html(records, Captions())),
         Recipe("alignment", "Alignment", needs, lambda: part_html(records, Alignment(targets=()))),
         Recipe("attention", "Attention", needs, lambda: part_html(records, AttentionMaps())),
@@ -108,6 +121,7 @@ def _there(records: StudyRecords, row: Row) -> dict[str, bool]:
         "curves": "epochs.jsonl" in kept,
         "losses": "losses.jsonl" in kept and row.status in ("done", "unfinished"),
         "mistakes": done and "mistakes.npz" in kept,
+        "thinking": done and THINKING in kept,
         "captions": done and "captions.json" in kept,
         "alignment": done and "alignment.json" in kept,
         "attention": done and TRACE in kept,

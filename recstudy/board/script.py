@@ -4,19 +4,20 @@ Dash's own components would be made anew with every update, and with them would 
 and unfolded, and the zoom of a figure. So a page's parts come as nodes (elements.py), and what is there already is kept.
 """
 
+from recstudy.analysis.figures import viewer
 from recstudy.analysis.figures.style import SCRIPT
 
 FIT = """
 const page = document.getElementById("page");
 const OWN = ["open", "style"];  // attributes that the reader and the drawing library set
-const figure = element => (typeof element === "string" ? false : element[1].class === "figure");
+const DRAWN = ["figure", "thinking"];  // boxes that are filled here
 const like = (node, element) => typeof element === "string" ? node.nodeType === Node.TEXT_NODE
-  : node.localName === element[0] && node.classList.contains("figure") === figure(element);
+  : node.localName === element[0] && DRAWN.every(name => node.classList.contains(name) === (element[1].class === name));
 const make = element => typeof element === "string" ? document.createTextNode(element)
   : fit(document.createElement(element[0]), element);
 const fit = (node, element) => {
   if (typeof element === "string") { if (node.data !== element) node.data = element; return node; }
-  const [, attributes, children] = element, drawn = node.classList.contains("figure");
+  const [, attributes, children] = element, drawn = DRAWN.some(name => node.classList.contains(name));
   for (const name of node.getAttributeNames())
     if (!(name in attributes) && !OWN.includes(name)) node.removeAttribute(name);
   for (const [name, value] of Object.entries(attributes)) {
@@ -57,6 +58,7 @@ const show = ({path, search, title, order, parts}) => {
   });
   document.title = title;
   lookForFigures();
+  lookForThinking();
   if (shown.at ? moved : location.hash) arrive(at, other);
   shown = {path, at};
   back = false;
@@ -144,4 +146,4 @@ window.fetch = (...given) => ask(...given).then(
 
 def script(plotly: str) -> str:
     """The script, which loads the drawing library from this address."""
-    return f'{SCRIPT}const PLOTLY = "{plotly}";\n{FIT}{DRAW}{SHOW}{GO}{LOST}'
+    return f'{SCRIPT}{viewer.SCRIPT}const PLOTLY = "{plotly}";\n{FIT}{DRAW}{SHOW}{GO}{LOST}'

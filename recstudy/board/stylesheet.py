@@ -1,5 +1,6 @@
 """The board's style sheet: the report's own, and what only a live page has; and the page that everything is shown in."""
 
+from recstudy.analysis.figures import viewer
 from recstudy.analysis.figures.style import CSS
 
 BOARD = """
@@ -29,13 +30,14 @@ input:focus-visible, button:focus-visible, pre:focus-visible { outline: 3px soli
 tbody th small { color: var(--soft); font-weight: 400; }
 /* A box that scrolls within the page is for long tables only; a wide one keeps its first column in sight. */
 .scroll { max-height: none; } .scroll:has(tbody tr:nth-child(31)) { max-height: 85vh; }
-.cards { max-height: 85vh; overflow: auto; }
+.cards { max-height: 85vh; overflow: auto; } .thinking-bar { top: 44px; }
 table { border-collapse: separate; border-spacing: 0; }
 .scroll th:first-child { position: sticky; left: 0; z-index: 1; background: var(--paper); }
 .scroll thead th:first-child { z-index: 2; background: var(--panel); } tbody tr:hover th:first-child { background: var(--panel); }
 @media (min-width: 641px) { .stack tbody th { min-width: 20em; } }
 @media (max-width: 640px) {
-  main { padding: 14px 12px 60px; } .top { padding: 8px 12px; gap: 4px 14px; font-size: .92rem; } .lost { top: 39px; }
+  main { padding: 14px 12px 60px; } .top { padding: 8px 12px; gap: 4px 14px; font-size: .92rem; }
+  .lost, .thinking-bar { top: 39px; }
   label { flex-basis: 100%; max-width: none; } label:only-of-type { flex-basis: 12em; }
   th, td { padding: 6px 8px; } tbody th { min-width: 10.5em; max-width: 11em; } thead th { min-width: 5em; }
   table.words td { min-width: 5em; }
@@ -49,7 +51,7 @@ table { border-collapse: separate; border-spacing: 0; }
   .stack td::before { content: attr(data-head) " "; color: var(--soft); font-size: .85rem; }
 }
 """
-STYLE = CSS + BOARD
+STYLE = CSS + viewer.CSS + BOARD
 INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>

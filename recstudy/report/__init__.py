@@ -18,6 +18,7 @@ from recstudy.report.figures import (
     Pareto,
     Residuals,
     Slices,
+    Thinking,
 )
 from recstudy.report.parts import (
     PARTS,
@@ -64,6 +65,7 @@ __all__ = [
     "Slices",
     "Table",
     "TablePart",
+    "Thinking",
     "Tuned",
     "check_report",
     "dump_report",

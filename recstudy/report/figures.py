@@ -154,6 +154,20 @@ class Mistakes(FigurePart, OfVariants):
     default_title: ClassVar[str] = "Misclassified test images"
 
 
+@PARTS.add("thinking")
+class Thinking(OfVariants):
+    """Test puzzles with what stands in their cells after each segment, to step through: one seed of a variant.
+
+    Beside its page an animated GIF of all of them, and a strip of stills for a paper, of the first puzzle where there are several
+    variants.
+    """
+
+    name: str = "thinking"
+    most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
+    shown_by: ClassVar[str] = "recstudy.analysis.thinking_box:shown"
+    default_title: ClassVar[str] = "Thinking: test puzzles, segment by segment"
+
+
 @PARTS.add("expert_load")
 class ExpertLoad(FigurePart, OfVariants):
     """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""

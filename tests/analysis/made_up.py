@@ -198,6 +198,31 @@ def write_mistakes(results: Results, identity: str, images: np.ndarray, /, **cha
     np.savez_compressed(results.run(identity).mistakes, **(arrays | changes))
 
 
+def thinking(**changes: Any) -> dict[str, Any]:
+    """Two puzzles of 2x2 tokens (PAD, blank, 1, 2) with boxes of 1x2, over three segments; `changes` replace arrays.
+
+    The first is 1 . / . 1 with the answer 1 2 / 2 1: its cells are 1 1 / 1 1, then 1 2 / 1 1, after which the model would
+    halt, then all right. The second stays as it is, with two cells wrong of which one was given.
+    """
+    arrays = {
+        "rows": np.array([0, 3]),
+        "shape": np.array([2, 2]),
+        "symbols": np.array([" ", ".", "1", "2"]),
+        "colours": np.array([], dtype=str),
+        "boxes": np.array([1, 2]),
+        "given": np.array([[2, 1, 1, 2], [1, 1, 2, 3]], dtype=np.uint8),
+        "answers": np.array([[2, 3, 3, 2], [3, 2, 2, 3]], dtype=np.uint8),
+        "cells": np.array([[[2, 2, 2, 2], [2, 3, 2, 2], [2, 3, 3, 2]], [[2, 2, 2, 3]] * 3], dtype=np.uint8),
+        "halt": np.array([[-2, 1, 3], [-3, -2, -1]], dtype=np.float32),
+    }
+    return arrays | changes
+
+
+def write_thinking(results: Results, identity: str, **changes: Any) -> None:
+    results.run(identity).path.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(results.run(identity).path / "thinking.npz", **thinking(**changes))
+
+
 CAPTION_MODELS = {
     "LSTM": ("image_lstm", None, "small"),
     "HRM, two loops": ("image_hrm", 0, "resnet18"),

@@ -12,9 +12,12 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from boards import HOSTILE, serving, uploaded
-from made_up import as_result, plan, result, run_id, write_epochs, write_mistakes, write_study
+from made_up import as_result, plan, result, run_id, write_epochs, write_mistakes, write_study, write_thinking
 
+from recstudy.analysis import Thinking
+from recstudy.analysis.report import write_report
 from recstudy.records import Results
+from recstudy.report import dump_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
@@ -281,6 +284,96 @@ def test_a_wide_table_keeps_its_first_column_in_sight(narrow):
 
     assert scrolled > 0
     assert page.locator("#part1 ~ .scroll tbody th").first.bounding_box()["x"] >= box.bounding_box()["x"]
+
+
+def test_puzzles_are_stepped_through_by_the_keyboard(tab, results):
+    """What is in the cells, and what a screen reader hears, segment by segment; a new result leaves the segment where it is."""
+    write_thinking(results, run_id(0, 0), symbols=np.array([" ", HOSTILE, "1", "2"]))
+    page = tab.open(f"/run/{run_id(0, 0)}")
+    box = page.locator(".thinking")
+    first = box.locator(".now svg").first
+    slider, seen = box.locator("input"), []
+    heard = [first.get_attribute("aria-label")]
+    slider.focus()
+    for key in ("Home", "ArrowRight", "ArrowRight", "End"):
+        page.keyboard.press(key)
+        seen.append((slider.get_attribute("aria-valuetext"), first.locator("text.wrong").count(), first.text_content()))
+        heard.append(first.get_attribute("aria-label"))
+    page.keyboard.press("ArrowLeft")
+
+    assert seen == [
+        ("as given", 0, f"1{HOSTILE}{HOSTILE}1"),
+        ("segment 1 of 3", 2, "1111"),
+        ("segment 2 of 3", 1, "1211"),
+        ("segment 3 of 3", 0, "1221"),
+    ]
+    assert heard[0] == heard[-1] == "test puzzle 0, after segment 3, solved, halting 0.95, halts at 2"
+    assert heard[3] == "test puzzle 0, after segment 2, 1 wrong, halting 0.73, halts here"
+    assert page.evaluate("document.activeElement.value") == "2"
+    assert first.locator(".changed").get_attribute("d") == "M11 1h8v8h-8z"
+    assert first.locator(".struck").get_attribute("d") == "M1.4 18.6l7.2 -7.2"
+    write_thinking(results, run_id(0, 0), rows=np.array([7, 9]))
+    results.run(run_id(0, 0)).finish(as_result(result(93.5)))
+    tab.has("test puzzle 7")
+    assert (box.locator("output").inner_text(), box.locator(".now svg").count()) == ("segment 2 of 3", 2)
+
+
+def test_puzzles_play_from_the_beginning(tab, results):
+    write_thinking(results, run_id(0, 0))
+    page = tab.open(f"/run/{run_id(0, 0)}")
+    page.locator(".thinking button").focus()
+    page.keyboard.press("Enter")
+    playing = page.locator(".thinking button").inner_text()
+
+    tab.until("document.querySelector('.thinking button').innerText === 'Play'")
+    assert playing == "Pause"
+    assert page.locator(".thinking output").inner_text() == "segment 3 of 3"
+
+
+def test_puzzles_fit_a_phone_and_paper(browser, results):
+    """At 390 pixels two grids side by side; on paper the first and the last segment of each, and nothing to press."""
+    write_thinking(results, run_id(0, 0))
+    large = {name: np.zeros((2, 900), np.uint8) + 2 for name in ("given", "answers")}
+    write_thinking(
+        results, run_id(1, 0), **large, cells=np.zeros((2, 3, 900), np.uint8) + 2, shape=np.array([30, 30]),
+        boxes=np.array([0, 0]), colours=np.array(["#000000", "#111111", "#222222", "#333333"]),
+    )  # fmt: skip
+    with serving(results.root) as url:
+        tab = Tab(browser, url, {"width": 390, "height": 900})
+        for variant, across in ((0, 2), (1, 1)):
+            page = tab.open(f"/run/{run_id(variant, 0)}")
+            grids = page.locator(".thinking .now svg")
+            places = [grids.nth(at).bounding_box() for at in range(2)]
+            assert len({place["y"] for place in places}) == 3 - across
+            assert all(place["x"] + place["width"] <= 390 for place in places)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page = tab.open(f"/run/{run_id(0, 0)}")
+        page.emulate_media(media="print")
+        shown = page.locator(".thinking :is(button, svg) >> visible=true").evaluate_all(
+            "all => all.map(one => one.getAttribute('aria-label').split(', ')[1])"
+        )
+        page.close()
+
+    assert shown == ["after segment 1", "after segment 3"] * 2
+    assert tab.complaints == []
+
+
+def test_a_report_page_steps_through_puzzles_alone(browser, tmp_path):
+    """It asks for nothing but itself."""
+    results = write_study(tmp_path / "results", report=dump_report([Thinking()]))
+    write_thinking(results, run_id(0, 0))
+    tab = Tab(browser, write_report(results, "made_up", "paper").as_uri(), WIDE)
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    page = tab.open("")
+    page.locator(".thinking input").focus()
+    page.keyboard.press("Home")
+    given = page.locator(".thinking .now").first.inner_text()
+    page.close()
+
+    assert given.split("\n")[-2:] == ["test puzzle 0", "as given"]
+    assert [url for url in asked if not url.startswith("data:")] == [tab.url]
+    assert tab.complaints == []
 
 
 def test_a_dark_screen_gets_a_dark_page(browser, results):

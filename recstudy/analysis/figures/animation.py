@@ -1,0 +1,80 @@
+"""Puzzles drawn segment by segment as an animated GIF."""
+
+import io
+
+from PIL import Image, ImageDraw, ImageFont
+
+from recstudy.analysis.figures.grids import INK, LETTER, PAPER, Piece, pieces, placed
+from recstudy.analysis.thinking import Thinker, Thought, Thoughts
+
+SIDE, CELL = 168, 28  # pixels: about how wide a grid is, and the most of a cell
+GAP, EDGE, LINE, LETTERS = 18, 14, 18, 13
+FINE = 3  # pixels of the drawing for one of the picture
+COLOURS = 64
+FIRST_MS, STEP_MS, LAST_MS = 1200, 450, 2500
+
+
+def animation(data: Thoughts) -> bytes:
+    """All puzzles, a row a variant, from what is given to the last segment, where a run of fewer segments has been before."""
+    frames = [_frame(data, segment).quantize(COLOURS, dither=Image.Dither.NONE) for segment in range(data.segments + 1)]
+    file, times = io.BytesIO(), [FIRST_MS, *[STEP_MS] * (len(frames) - 2), LAST_MS]
+    frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
+    return file.getvalue()
+
+
+def _frame(data: Thoughts, segment: int) -> Image.Image:
+    wide, heights = max(map(_width, data.runs)), [_height(run) for run in data.runs]
+    picture = Image.new("RGB", (FINE * (wide + 2 * EDGE), FINE * (sum(heights) + 2 * EDGE + LINE)), PAPER)
+    draw, top = ImageDraw.Draw(picture), EDGE + LINE
+    _say(draw, EDGE, EDGE - 4, f"segment {segment} of {data.segments}", bold=True)
+    for run, height in zip(data.runs, heights, strict=True):
+        _draw_run(draw, run, top, min(segment, run.segments))
+        top += height
+    return picture.reduce(FINE)
+
+
+def _draw_run(draw: ImageDraw.ImageDraw, run: Thinker, top: int, segment: int) -> None:
+    _say(draw, EDGE, top + 4, run.title)
+    left, top = EDGE, top + 4 + LINE + 4
+    for thought in run.thoughts:
+        wide, high = _size(thought)
+        for piece in pieces(run.look, thought.cells[segment], thought.marks[segment]):
+            _draw(draw, placed(piece, FINE * left, FINE * top, FINE * wide / thought.shape[1]))
+        for line, words in enumerate(thought.words(segment)):
+            _say(draw, left, top + high + 4 + line * LINE, words)
+        left += max(wide, SIDE) + GAP
+
+
+def _draw(draw: ImageDraw.ImageDraw, piece: Piece) -> None:
+    width = max(1, round(piece.width))
+    match piece.kind:
+        case "box":
+            draw.rectangle(piece.ends, fill=piece.colour)
+        case "outline":
+            draw.rectangle(piece.ends, outline=piece.colour, width=width)
+        case "line":
+            draw.line(piece.ends, fill=piece.colour, width=width)
+        case "letter":
+            x0, y0, x1, y1 = piece.ends
+            font, bold = ImageFont.load_default(LETTER * (x1 - x0)), FINE / 3 if piece.bold else 0
+            draw.text(((x0 + x1) / 2, (y0 + y1) / 2), piece.text, piece.colour, font, "mm", stroke_width=bold)
+
+
+def _say(draw: ImageDraw.ImageDraw, left: float, top: float, words: str, bold: bool = False) -> None:
+    font = ImageFont.load_default(FINE * LETTERS)
+    draw.text((FINE * left, FINE * top), words, INK, font, stroke_width=FINE / 3 if bold else 0)
+
+
+def _size(thought: Thought) -> tuple[int, int]:
+    """Width and height of a grid."""
+    rows, columns = thought.shape
+    cell = max(4, min(CELL, SIDE // columns))
+    return cell * columns, cell * rows
+
+
+def _width(run: Thinker) -> int:
+    return sum(max(_size(thought)[0], SIDE) + GAP for thought in run.thoughts) - GAP
+
+
+def _height(run: Thinker) -> int:
+    return max(_size(thought)[1] for thought in run.thoughts) + LINE * (5 if run.thoughts[0].halt else 3)

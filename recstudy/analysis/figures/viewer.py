@@ -1,0 +1,131 @@
+"""Puzzles to step through in a page: the style sheet and the script of a box, whose data follow it as JSON (thinking_box.py).
+
+The script draws every box that is there when it runs, and those that come later when `lookForThinking` is called.
+"""
+
+CSS = """
+.thinking-bar { display: flex; flex-wrap: wrap; gap: 6px 12px; align-items: center; padding: 8px 0; background: var(--paper);
+  position: sticky; top: 0; z-index: 3; }
+.thinking-bar button, .thinking-bar input { font: inherit; color: var(--ink); padding: 4px 12px; }
+.thinking-bar button { min-width: 5em; border: 1px solid var(--line); border-radius: 6px; background: var(--panel);
+  font-weight: 600; cursor: pointer; }
+.thinking-bar input { flex: 1 1 6em; min-width: 0; max-width: 26em; padding: 0; border: 0; accent-color: var(--accent); }
+.thinking-bar output { min-width: 7.8em; font-variant-numeric: tabular-nums; }
+.thinking-bar :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+.thoughts { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(min(100%, var(--least)), 1fr)); }
+.thoughts figure { margin: 0; min-width: 0; max-width: calc(2 * var(--least)); break-inside: avoid; }
+.thoughts p { margin: 4px 0 0; font-size: .85rem; color: var(--soft); } .thoughts b { color: var(--ink); }
+.thoughts svg { display: block; width: 100%; height: auto; }
+.thoughts text { font: 6px system-ui, sans-serif; text-anchor: middle; dominant-baseline: central; fill: var(--accent); }
+.thoughts path { fill: none; } .thoughts .paper { fill: var(--paper); }
+.thoughts .given { fill: var(--line); } .thoughts text.given { fill: var(--ink); font-weight: 700; }
+.thoughts .wrong { fill: var(--warn-paper); } .thoughts text.wrong { fill: var(--warn); }
+.thoughts .lines { stroke: var(--line); stroke-width: .3; } .thoughts .boxes { stroke: var(--ink); stroke-width: .9; }
+.thoughts .struck { stroke: var(--warn); stroke-width: .45; } .thoughts .changed { stroke: var(--ink); stroke-width: .6; }
+.thoughts .coloured .struck, .thoughts .coloured .changed { stroke: #000; stroke-width: .9; }
+.thoughts .halo { stroke: #fff; stroke-width: 2.4; }
+.thoughts .print { display: none; }
+@media print { .thinking-bar, .thoughts .now { display: none; } .thoughts .print { display: block; margin-bottom: 8px; }
+  .thinking * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+"""
+
+SCRIPT = """
+const lookForThinking = (() => {
+  const add = (parent, tag, attributes = {}, words = "") => {
+    const node = document.createElementNS(tag === "svg" ? "http://www.w3.org/2000/svg" : parent.namespaceURI, tag);
+    Object.entries(attributes).forEach(([name, value]) => node.setAttribute(name, value));
+    node.textContent = words;
+    return parent.appendChild(node);
+  };
+  const draw = (svg, run, puzzle, segment) => {  // a cell is 10 by 10; marks are bits: 1 given, 2 wrong, 4 changed
+    const {rows, columns} = puzzle, cells = puzzle.cells[segment], marks = [...puzzle.marks[segment]].map(Number);
+    const where = test => cells.map((_, at) => at).filter(test), marked = bit => where(at => marks[at] & bit);
+    const place = at => [at % columns * 10, Math.floor(at / columns) * 10];
+    const boxes = (list, room = 0) => list.map(at => {
+      const [x, y] = place(at), side = 10 - 2 * room;
+      return `M${x + room} ${y + room}h${side}v${side}h${-side}z`;
+    }).join("");
+    const strokes = marked(2).map(at => `M${place(at)[0] + 1.4} ${place(at)[1] + 8.6}l7.2 -7.2`).join("");
+    const steps = (length, step) => Array.from({length: length / step + 1}, (_, at) => 10 * at * step);
+    const lines = (tall, wide) => steps(rows, tall).map(y => `M0 ${y}h${10 * columns}`).join("")
+      + steps(columns, wide).map(x => `M${x} 0v${10 * rows}`).join("");
+    const path = (name, d) => add(svg, "path", {class: name, d});
+    svg.replaceChildren();
+    if (run.colours.length)
+      new Set(cells).forEach(token => { path("", boxes(where(at => cells[at] === token))).style.fill = run.colours[token]; });
+    else {
+      path("paper", boxes(where(() => true)));
+      path("given", boxes(marked(1)));
+      path("wrong", boxes(marked(2)));
+    }
+    path("lines", lines(1, 1));
+    if (run.colours.length) path("halo", strokes + boxes(marked(4), 1));
+    path("struck", strokes);
+    path("changed", boxes(marked(4), 1));
+    path("boxes", lines(run.box[0] || rows, run.box[1] || columns));
+    if (!run.colours.length) cells.forEach((token, at) => {
+      const [x, y] = place(at), name = marks[at] & 1 ? "given" : marks[at] & 2 ? "wrong" : "";
+      add(svg, "text", {x: x + 5, y: y + 5.2, class: name}, run.symbols[token]);
+    });
+  };
+  const view = (parent, run, puzzle, when) => {  // a grid under which it says how it stands
+    const own = add(parent, "div", {class: when}), box = `-0.5 -0.5 ${10 * puzzle.columns + 1} ${10 * puzzle.rows + 1}`;
+    const svg = add(own, "svg", {role: "img", viewBox: box, class: run.colours.length ? "coloured" : ""});
+    const lines = add(own, "p");
+    return asked => {
+      const segment = Math.min(asked, puzzle.cells.length - 1), after = segment ? `after segment ${segment}` : "";
+      const words = puzzle.words[segment], name = `test puzzle ${puzzle.row}`;
+      draw(svg, run, puzzle, segment);
+      svg.setAttribute("aria-label", [name, after, ...words].filter(Boolean).join(", "));
+      lines.replaceChildren();
+      add(lines, "b", {}, when === "print" ? [name, after].filter(Boolean).join(", ") : name);
+      words.forEach(said => { add(lines, "br"); lines.append(said); });
+    };
+  };
+  const think = box => {
+    const text = box.nextElementSibling.textContent;
+    if (box.thought === text) return;
+    box.thought = text;
+    box.replaceChildren();
+    const {segments, runs} = JSON.parse(text), views = [], bar = add(box, "div", {class: "thinking-bar"});
+    const play = add(bar, "button", {type: "button"}, "Play"), range = {type: "range", min: 0, max: segments};
+    const slider = add(bar, "input", {...range, "aria-label": "Segment"}), said = add(bar, "output");
+    let timer = 0;
+    const show = segment => {
+      box.segment = slider.value = segment;
+      said.textContent = segment ? `segment ${segment} of ${segments}` : "as given";
+      slider.setAttribute("aria-valuetext", said.textContent);
+      views.forEach(shown => shown(segment));
+    };
+    const stop = () => { clearInterval(timer); timer = 0; play.textContent = "Play"; };
+    const step = () => { if (box.isConnected && box.segment < segments) show(box.segment + 1); else stop(); };
+    play.onclick = () => {
+      if (timer) return stop();
+      if (box.segment === segments) show(0);
+      play.textContent = "Pause";
+      timer = setInterval(step, 600);
+    };
+    slider.oninput = () => { stop(); show(+slider.value); };
+    box.onkeydown = event => {
+      const to = {ArrowLeft: box.segment - 1, ArrowRight: box.segment + 1, Home: 0, End: segments}[event.key];
+      if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      stop();
+      show(Math.max(0, Math.min(segments, to)));
+    };
+    runs.forEach(run => {
+      add(box, "h3", {}, run.title);
+      const list = add(box, "div", {class: "thoughts"}), columns = Math.max(...run.puzzles.map(puzzle => puzzle.columns));
+      list.style.setProperty("--least", `${Math.max(150, Math.min(18 * columns, 340))}px`);
+      run.puzzles.forEach(puzzle => {
+        const figure = add(list, "figure"), last = puzzle.cells.length - 1;
+        views.push(view(figure, run, puzzle, "now"));
+        [...new Set([Math.min(1, last), last])].forEach(segment => view(figure, run, puzzle, "print")(segment));
+      });
+    });
+    show(Math.min(box.segment ?? segments, segments));
+  };
+  return () => document.querySelectorAll(".thinking").forEach(think);
+})();
+lookForThinking();
+"""
