@@ -31,7 +31,11 @@ def registered(name: str) -> Metric | None:
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name, `auroc.Effusion` with the unit of `auroc`; an unknown name stays, less the underscores."""
+    """The metric of that name, `auroc.Effusion` with the unit of `auroc`, `top1_accuracy@4` after so many supervision steps; an
+    unknown name stays, less the underscores."""
+    name, _, depth = name.partition("@")
+    if depth:
+        return replace(metric(name), title=f"{metric(name).title} after {depth}", by_finding=False)
     if of := improved(name):
         return replace(metric(of), title=f"{metric(of).title} delta", unit="%", better=None, form=".2f", bounds=None, share=False)
     parent, _, part = name.partition(".")
