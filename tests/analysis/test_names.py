@@ -18,6 +18,7 @@ from recstudy.report.names import in_own_unit, metric, number
         ("avg_bleu_delta", "Avg-BLEU delta (%)", None, "81.23"),
         ("auroc.Effusion_delta", "AUROC, Effusion delta (%)", None, "81.23"),
         ("some_delta", "some delta", None, "81.23"),
+        ("top1_accuracy@4", "Top-1 accuracy after 4 (%)", "higher", "81.2"),
     ],
 )
 def test_a_metric_has_words_a_unit_and_a_form(name, heading, better, text):

@@ -41,6 +41,16 @@ def test_what_cells_say(records):
     ]
 
 
+def test_a_score_after_so_many_steps_is_a_column_of_its_own(records):
+    """The made-up runs score two points less after one step than after two."""
+    table = table_data(records, Table("t", metrics=("top1_accuracy", "top1_accuracy@1", "top1_accuracy@2")))
+
+    for row in table.rows[:3]:
+        last, first, second = (cell.value for cell in row.cells)
+        assert (first, second) == (pytest.approx(last - 2), last)
+    assert table.columns[1] == "Top-1 accuracy after 1 (%)"
+
+
 def test_crossed_table_has_the_papers_layout(records):
     table = table_data(records, specs()[1])
 

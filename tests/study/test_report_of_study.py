@@ -36,6 +36,7 @@ def study(*report) -> Study:
         (Table("t", settings=(("model.width", "model.widht"),)), "the table 't' names 'model.widht'"),
         (Table("t", group="gflop"), "the table 't' names 'gflop'"),
         (Table("t", metrics=("aurco.*",)), r"the table 't' shows 'aurco\.\*', which no metric is called"),
+        (Table("t", metrics=("top1_accuracy@late",)), "the table 't' shows 'top1_accuracy@late', which no metric is called"),
         (HeatMap("h", x="latent_steps", y="data.size"), "the heat_map 'h' names 'data.size'"),
         (Tuned(), "the tuned 'tuned' names 'batch_size'"),
         (Differences(metric="accuracy"), "the differences 'differences' shows 'accuracy'"),
