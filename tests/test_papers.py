@@ -158,3 +158,21 @@ def test_fields_of_captioners_are_there():
             assert fields <= {f"model.{name}" for name in model.model_fields}
             assert target.where.get("model.fuselip.mode", "leaky") in get_args(FuseEyes.model_fields["mode"].annotation)
             assert {"size", "length"} <= set(data.model_fields)
+
+
+def test_rows_of_the_trm_paper_are_told_by_their_fields():
+    """Where a letter was not understood, a number would be left without a place, in silence."""
+    from recstudy.config import FAMILIES
+
+    ablation = {target.model: target for target in published("trm_table1_sudoku_ablation", only=("exact_accuracy",))}
+    recursions = published("trm_table3_recursions", only=("exact_accuracy",))
+
+    assert ablation["TRM w/ ACT"].where["model.act"] == "continue"
+    assert ablation["TRM no EMA"].where["train.ema_decay"] == 0
+    assert {target.where["data.train_puzzles"] for target in recursions} == {1000}
+    for target in (*ablation.values(), *recursions):
+        model = FAMILIES[target.where["model.family"]]
+        fields = {path for path in target.where if path.startswith("model.")}
+        assert fields <= {f"model.{name}" for name in model.model_fields}
+        given = {path.removeprefix("model."): target.where[path] for path in fields}
+        assert model(**given).model_dump().items() >= given.items()

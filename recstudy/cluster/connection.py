@@ -44,7 +44,7 @@ SETTINGS = {
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # A run computes in a thread, and a thread's own arena of glibc's gives nothing back: 10 GB after 3 epochs of 004's CNN on MNIST.
+    # A run computes in a thread, whose own arena of glibc's gives nothing back: 10 GB after 3 epochs of 004's CNN on MNIST.
     "MALLOC_ARENA_MAX": "1",
     # The Metrics tab shows two Grafana dashboards by their uid: Ray's own, and this one in place of Ray Data's.
     "RAY_GRAFANA_DATA_DASHBOARD_UID": "recstudy",

@@ -19,7 +19,22 @@ FIELDS = {
     "n_sup": "train.supervision_steps",
     "backbone": "model.backbone",
 }
-TOLD = ("hml", "paradigm")  # 000: the model's name says them
+TOLD = (
+    "hml",
+    "paradigm",
+    "effective_depth",
+    "params_millions",
+    "k",
+    "attempts",
+)  # the model's name or its other settings say them
+# The letters of the TRM paper, by the beginning of a row's model: T and n are HRM's high and low cycles.
+OF_TRM = {
+    "TRM": {
+        "T": "model.cycles", "n": "model.latent_steps", "layers": "model.layers", "mixing": "model.mixing", "act": "model.act",
+        "networks": "model.networks", "ema": "train.ema_decay", "gradient": "model.gradient",
+    },
+    "HRM": {"T": "model.high_cycles", "n": "model.low_cycles", "layers": "model.high_layers"},
+}  # fmt: skip
 # What else a paper says about how its numbers were made: a result under another protocol is not comparable.
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "002": {"train.selection": "test"},  # section 4.1
@@ -32,12 +47,18 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 # How a paper calls its data sets, and what it sets on each (003, section IV).
-DATA = {"covctr": "cov_ctr", "mmr": "mm_retinal", "pgross": "peir_gross"}
+DATA = {
+    "covctr": "cov_ctr", "mmr": "mm_retinal", "pgross": "peir_gross", "sudoku_extreme_1k": "sudoku_extreme",
+    "maze_hard_1k": "maze_hard", "arc_agi_1": "arc_agi", "arc_agi_2": "arc_agi",
+}  # fmt: skip
 SETS: dict[tuple[str, str], dict[str, Any]] = {
     ("003", "covctr"): {"data.length": 80},
     ("003", "mmr"): {"data.length": 60, "train.batch_size": 32},
     ("003", "pgross"): {"data.length": 30, "train.patience": 10},
     ("003", "roco"): {"data.length": 60, "train.patience": 10},
+    ("trm", "sudoku_extreme_1k"): {"data.train_puzzles": 1000},
+    ("trm", "arc_agi_1"): {"data.version": 1},
+    ("trm", "arc_agi_2"): {"data.version": 2},
 }
 # The variants that a table names in words.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -81,6 +102,7 @@ OWN: dict[tuple[str, str, str], dict[str, Any]] = {
 }
 OWN["003", "MicarVLMoE", "mmr"] |= OWN["003", "MicarVLMoE", "roco"]
 # 000 names its backbones; the Swin of Table I is the Swin-Base of its sections III.B and V (contradiction 000-1).
+WORDS = {"halt_only": "halt only", "q_continue": "continue"}  # of `act` in the TRM paper's table
 BACKBONES = {"ResNet18": "resnet18", "Swin": "swin_b", "Swin-Tiny": "swin_t", "FuseLIP": "fuselip"}
 # Why nothing of ours compares with a number, whatever its settings: by paper and the beginning of a model's name, or a unit.
 LEAK = "from before the paper mended its leak of future words (000-7)"
@@ -180,14 +202,16 @@ def _is_number(text: str) -> bool:
 
 
 def _target(row: dict[str, str], margin: float) -> Target:
-    paper = row["id"][:3]
+    paper = row["id"].partition("_")[0]
     model = OWNERS.get(row["metric"], row["model"])
     keys = [(paper, row["model"]), (paper, row["dataset"]), (paper, "")]
     epochs = next((EPOCHS[key] for key in keys if key in EPOCHS), None)
     name = row["dataset"]
     settings = SETS.get((paper, name), {}) | SETTINGS.get((paper, model), {}) | OWN.get((paper, model, name), {})
+    settings |= _of_trm(row) if paper == "trm" else {}
     where = {"data.name": DATA.get(name, name)} | ({} if "model.family" in settings else {"model": model})
-    where |= PROTOCOLS.get(paper, {}) | settings | ({"train.epochs": epochs} if epochs else {}) | _stated(row)
+    where |= PROTOCOLS.get(paper, {}) | settings | ({"train.epochs": epochs} if epochs else {})
+    where |= {} if paper == "trm" else _stated(row)
     return Target(
         source=f"{paper} {row['item']} ({row['id']})",
         metric=METRICS.get(row["metric"], row["metric"]),
@@ -208,7 +232,24 @@ def _stated(row: dict[str, str]) -> dict[str, Any]:
     """What the row itself says of its settings, in our fields and words."""
     stated = {letter: value for letter, value in json.loads(row["config"] or "{}").items() if letter not in TOLD}
     variant = VARIANTS.get(stated.pop("variant", ""), {})
-    return {FIELDS.get(letter, letter): BACKBONES.get(value, value) for letter, value in stated.items()} | variant
+    named = {letter: BACKBONES.get(value, value) if isinstance(value, str) else value for letter, value in stated.items()}
+    return {FIELDS.get(letter, letter): value for letter, value in named.items()} | variant
+
+
+def _of_trm(row: dict[str, str]) -> dict[str, Any]:
+    """What the TRM paper says of a row whose family is known, which is found by its settings and not by its name."""
+    model, stated = row["model"], json.loads(row["config"] or "{}")
+    family = next((name for name in OF_TRM if model.startswith(name)), "")
+    if not family:
+        return {}
+    fields = OF_TRM[family]
+    known = {
+        fields.get(letter, f"model.{letter}"): WORDS.get(value, value) for letter, value in stated.items() if letter not in TOLD
+    }
+    if "model.high_layers" in known:
+        known["model.low_layers"] = known["model.high_layers"]
+    mixing = {"TRM-Att": {"model.mixing": "attention"}, "TRM-MLP": {"model.mixing": "mlp"}}.get(model, {})
+    return {"model.family": family.lower(), **known, **mixing}
 
 
 def _against(paper: str, row: dict[str, str]) -> tuple[str, ...]:

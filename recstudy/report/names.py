@@ -11,7 +11,7 @@ DASH = "\N{EN DASH}"  # stands where there is no number
 # What stands before the name of a metric that was measured elsewhere than on the test split.
 SPLITS = {"selection_": "selection", "train_": "training"}
 # What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
-SCALES = {"million": 1e6, "billion": 1e9}
+SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
 
 
 def improved(name: str) -> str:

@@ -216,7 +216,7 @@ def _words(value: Any) -> Iterator[str]:
 
 
 def _is_metric(name: str) -> bool:
-    """`auroc.Effusion`, `auroc.*`, `avg_bleu_delta` and `top1_accuracy@4` follow from registered ones; `score` is a search's own."""
+    """`auroc.Effusion`, `auroc.*`, `avg_bleu_delta`, `top1_accuracy@4` follow from registered ones; `score` is a search's own."""
     name, at, depth = name.partition("@")
     if at and not depth.isdigit():
         return False
