@@ -14,7 +14,7 @@ Cost: quick (drawn 6x6 Sudokus), 5 minutes on 2 cores; standard (drawn 9x9), an 
 from recstudy import Claim, Gain, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import TRM
-from recstudy.report import Curve, LearningCurves, Pareto, Table
+from recstudy.report import Curve, LearningCurves, Pareto, Residuals, Table, Thinking
 
 TARGETS = (
     *published("trm_table1_sudoku_ablation", only=("exact_accuracy", "params")),
@@ -24,11 +24,15 @@ SLOTS = TrainConfig(
     halting="sample", supervision_steps=16, evaluation_steps=16, evaluation_depths=16, halt_weight=0.5, schedule="update",
     beta2=0.95, selection="last",
 )  # fmt: skip
-QUICK = {"epochs": 4, "batch_size": 32, "learning_rate": 4e-3, "final_learning_rate": 4e-4, "warmup": 0.03, "weight_decay": 0.1,
-         "ema_decay": 0.99}  # fmt: skip
+QUICK = {
+    "epochs": 4, "batch_size": 32, "learning_rate": 4e-3, "final_learning_rate": 4e-4, "warmup": 0.03, "weight_decay": 0.1,
+    "ema_decay": 0.99,
+}  # fmt: skip
 # The published code's: a constant rate after 2,000 of 78,120 updates (60,000 epochs of 1,000 puzzles).
-PAPER = {"epochs": 12, "batch_size": 768, "learning_rate": 1e-4, "final_learning_rate": 1e-4, "warmup": 0.0256,
-         "weight_decay": 1.0, "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax", "precision": "bfloat16"}  # fmt: skip
+PAPER = {
+    "epochs": 12, "batch_size": 768, "learning_rate": 1e-4, "final_learning_rate": 1e-4, "warmup": 0.0256, "weight_decay": 1.0,
+    "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax", "precision": "bfloat16",
+}  # fmt: skip
 MLP = TRM(tokens="cell", mixing="mlp")
 SMALL = TRM(tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1)
 
@@ -49,6 +53,7 @@ def claims(few: int, many: int, by: float) -> list[Claim]:
 
 REPORT = [
     Curve("segments", x="eval.depth", y="exact_accuracy", by="variant", title="Solved after so many segments, same weights"),
+    Thinking(),
     Table(
         "depths",
         metrics=tuple(f"exact_accuracy@{depth}" for depth in (1, 2, 4, 8, 16)),
@@ -61,6 +66,7 @@ REPORT = [
         targets=TARGETS,
     ),
     Pareto("cost", x="train_pflop", y="exact_accuracy", title="Accuracy against FLOPs of training"),
+    Residuals(),
     LearningCurves(metrics=("train_loss", "supervision_steps_used")),
 ]  # fmt: skip
 
