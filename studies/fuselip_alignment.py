@@ -12,7 +12,7 @@ Cost: quick, 3 minutes on 2 cores; standard (MedPix 2.0), minutes of a GPU; pape
     python studies/fuselip_alignment.py --preset standard --data DIR
 """
 
-from recstudy import Claim, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseLIP
 from recstudy.report import Alignment, LearningCurves, Table
@@ -57,6 +57,20 @@ study = Study(
             by=0.1,
         ),
     ],
+    deviations=(
+        Deviation(
+            field="where the encoder begins",
+            paper="weights trained on CC3M",
+            ours="at random",
+            why="no public weights are loaded without `files`",
+        ),
+        Deviation(
+            field="the image tokenizer",
+            paper="TiTok, trained on ImageNet",
+            ours="trained on the same images",
+            why="TiTok's weights are not loaded either",
+        ),
+    ),
 )
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Differences between variants: weighted sums of their means, tested together, and what they could have shown."""
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ class Contrast(NamedTuple):
     """A weighted sum of means in the metric's own unit, its interval, and the two-sided t test that it is 0.
 
     `error` is its standard error, with `df` degrees of freedom. Where no spread is known, all but the value are None; without
-    runs that is, too.
+    runs that is, too. `within`: the least and the largest that it can be, beyond which no interval reaches.
     """
 
     value: float | None = None
@@ -24,6 +24,7 @@ class Contrast(NamedTuple):
     p: float | None = None
     error: float | None = None
     df: float | None = None
+    within: tuple[float, float] = (-inf, inf)
 
 
 class Pairing(NamedTuple):
@@ -58,13 +59,21 @@ def contrast(
     total = sum(variance for variance, _ in parts.values())
     if not total:
         return Contrast(value)
-    return around(value, sqrt(total), total**2 / sum(variance**2 / df for variance, df in parts.values()), level)
+    df = total**2 / sum(variance**2 / df for variance, df in parts.values())
+    return around(value, sqrt(total), df, level, reach(weights, [spread.scale for spread in spreads if spread]))
 
 
-def around(value: float, error: float, df: float, level: float = LEVEL) -> Contrast:
+def around(value: float, error: float, df: float, level: float = LEVEL, within: tuple[float, float] = (-inf, inf)) -> Contrast:
     """A value with its standard error."""
     half = float(stdtrit(df, (1 + level) / 2)) * error
-    return Contrast(value, value - half, value + half, 2 * float(stdtr(df, -abs(value) / error)), error, df)
+    low, high = max(value - half, within[0]), min(value + half, within[1])
+    return Contrast(value, low, high, 2 * float(stdtr(df, -abs(value) / error)), error, df, within)
+
+
+def reach(weights: Sequence[float], scales: Sequence[Scale]) -> tuple[float, float]:
+    """The least and the largest that a weighted sum of values can be: a percentage less another, from -100 to 100."""
+    ends = [sorted((weight * scale.low, weight * scale.high)) for weight, scale in zip(weights, scales, strict=True) if weight]
+    return sum(low for low, _ in ends), sum(high for _, high in ends)
 
 
 def pairing(groups: Mapping[Key, Mapping[int, float]], scale: Scale = LINEAR) -> Pairing | None:

@@ -64,7 +64,7 @@ def _of_images(name: str) -> bool:
     return name in METRICS and METRICS[name].each is not None
 
 
-def _width(found: Interval) -> float:
+def _width(found: Interval | Contrast) -> float:
     return (found.high or 0.0) - (found.low or 0.0)
 
 
@@ -92,8 +92,8 @@ def with_images(found: Contrast, scores: Sequence[Scores], weights: Sequence[flo
     of_seeds, both = found.error**2, sum(weight**2 * _single(one) for one, weight in zip(scores, weights, strict=True))
     total = max(of_seeds, of_images, of_seeds + of_images - both)
     df = total**2 / (of_seeds**2 / found.df + of_images**2 / (len(means) - 1))
-    wide = around(found.value, sqrt(total), df)
-    return wide if (wide.high or 0.0) > (found.high or 0.0) else found
+    wide = around(found.value, sqrt(total), df, within=found.within)
+    return wide if _width(wide) > _width(found) else found
 
 
 def mcnemar(ours: Scores, theirs: Scores) -> float | None:

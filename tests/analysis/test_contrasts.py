@@ -48,6 +48,16 @@ def test_logits_become_points_at_each_mean():
     assert found.error == pytest.approx(0.1 * (25**2 + 9**2) ** 0.5, rel=1e-6)
 
 
+def test_no_difference_of_shares_reaches_beyond_100_points():
+    """99 - 1 of three seeds each, s = 10, df = 4: 98 ± 2.78 * 10 * sqrt(2/3) = 98 ± 22.7."""
+    spread = Spread(10.0, 4, Scale(0.0, 100.0), 2)
+
+    found = contrast([[99.0] * 3, [1.0] * 3], [1, -1], [spread, spread])
+
+    assert (found.low, found.high) == (pytest.approx(75.3, abs=0.1), 100.0)
+    assert found.p == pytest.approx(2 * scipy_stats.t.sf(98 / found.error, 4))
+
+
 def test_without_a_spread_there_is_no_test():
     assert contrast([[93.0], [92.6]], [1, -1], [None, None]) == Contrast(0.4)
 

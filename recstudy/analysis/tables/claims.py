@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from recstudy.analysis.cells import gap
-from recstudy.analysis.contrasts import Contrast, around, contrast, factors, holm, seeds_to_show
+from recstudy.analysis.contrasts import Contrast, around, contrast, factors, holm, reach, seeds_to_show
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.spreads import protocol, spreads_of
-from recstudy.analysis.stats import ALPHA, POWER, Spread, mean_of, pool
+from recstudy.analysis.spreads import protocol, scale_of, spreads_of
+from recstudy.analysis.stats import ALPHA, POWER, Scale, Spread, mean_of, pool
 from recstudy.report.claims import Claim, Claims, weights
 
 ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
@@ -81,7 +81,7 @@ class Judged:
         found = self.found
         if found is None or found.value is None or found.error is None or found.df is None:
             return None
-        _, low, high, *_ = around(found.value, found.error, found.df, 1 - self.alpha)
+        _, low, high, *_ = around(found.value, found.error, found.df, 1 - self.alpha, found.within)
         return (low, high) if low is not None and high is not None else None
 
     @property
@@ -182,7 +182,8 @@ def _spread(records: StudyRecords, at: int, of: Direction) -> Spread | None:
     if len(of) == 1:
         return spreads_of(records, of[0][0]).get(at)
     alike = [index for index in range(len(records.variants)) if protocol(records, index) == protocol(records, at)]
-    return pool({index: [_value(row, of) for row in _having(records, index, of)] for index in alike}).get(at)
+    scale = Scale(*reach([weight for _, weight in of], [scale_of(name, ()) for name, _ in of]))
+    return pool({index: [_value(row, of) for row in _having(records, index, of)] for index in alike}, scale).get(at)
 
 
 def _having(records: StudyRecords, at: int, of: Direction) -> list[Row]:
