@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recstudy.cli import main
-from recstudy.config import Augment, Place, RunConfig, TrainConfig
+from recstudy.config import AtTest, Augment, Place, RunConfig, TrainConfig
 from recstudy.config.tunable import Tunable
 from recstudy.papers import published
 from recstudy.records.schema import Deviation
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from recstudy.analysis.loaded import Loaded
 
 __all__ = [
+    "AtTest",
     "Augment",
     "Claim",
     "Deviation",

@@ -10,7 +10,7 @@ from recstudy.config.functions import LOSSES, OPTIMIZERS, OneOf, Options
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
 from recstudy.config.place import Place
 from recstudy.config.run import RunConfig
-from recstudy.config.train import AUGMENTATIONS, Augment, TrainConfig
+from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig
 from recstudy.metrics import UNKNOWN, Task
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "OPTIMIZERS",
     "PAD",
     "UNKNOWN",
+    "AtTest",
     "Augment",
     "Config",
     "DataConfig",

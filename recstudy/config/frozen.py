@@ -88,6 +88,7 @@ FIELDS: dict[str, str] = {
         "weight_decay puzzle_learning_rate puzzle_weight_decay beta1 beta2 label_smoothing gradient_clip ema_decay precision "
         "selection patience augment"
     ),
+    "AtTest": "segments trajectories noise copies puzzles",
     "Augment": "crop flip randaugment_ops randaugment_magnitude mixup cutmix",
     "FuseEyes": "aligner mode epochs batch_size learning_rate",
     "FuseLIP": "size width heads layers text_vocabulary pad bos eos codes codebook context mask_rate mask_weight",
@@ -105,9 +106,11 @@ YOUNGER: dict[str, dict[str, Any]] = {
         "score": None,
         "caption_mean": "caption",
         "decayed": "all",
+        "at_test": {"segments": 16, "trajectories": 0, "noise": 0.3, "copies": 0, "puzzles": None},
     },
-    "model.hrm": {"multiple": 256},
-    "model.trm": {"multiple": 256, "networks": 1, "states": "answer and latent", "act": "halt only"},
+    "model.hrm": {"multiple": 256, "halt_bias": -5.0},
+    "model.transformer": {"halt_bias": -5.0},
+    "model.trm": {"multiple": 256, "halt_bias": -5.0, "networks": 1, "states": "answer and latent", "act": "halt only"},
 }
 
 RENAMED: dict[str, dict[str, str]] = {}  # part -> a field's name now -> the name that it had

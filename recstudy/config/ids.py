@@ -37,12 +37,12 @@ def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
     part = part_name(config)
     younger, nested = _rule(type(config), part)
     kept = dict(values)
-    for name, default in younger.items():
-        if name in kept and kept[name] == default:
-            del kept[name]
     for name in nested:
         if name in kept:
             kept[name] = _inside(getattr(config, name), kept[name])
+    for name, default in younger.items():
+        if name in kept and default in (kept[name], values[name]):
+            del kept[name]
     for now, before in RENAMED.get(part, {}).items():
         if now in kept:
             kept[before] = kept.pop(now)

@@ -74,11 +74,22 @@ class RunConfig(Config):
             raise ValueError("train.augment must be off for captions: a mirrored image has another one, and features are kept")
         if self.data.task == "grid" and train.augment != Augment():
             raise ValueError("train.augment must be off for puzzles: they have symmetries of their own (data.augmentations)")
+        self._check_at_test()
         if self.data.task == "multilabel" and (train.augment.mixup or train.augment.cutmix):
             raise ValueError("train.augment.mixup and cutmix must be 0 for data of several labels an image")
         if self.data.task == "multilabel" and train.loss != "softmax":
             raise ValueError(f"train.loss {train.loss!r} is for one label an image; several have a binary cross-entropy each")
         return self
+
+    def _check_at_test(self) -> None:
+        if not self.train.at_test.on:
+            return
+        if self.data.task != "grid":
+            raise ValueError(f"train.at_test must be off for {self.data.title}: it is for puzzles")
+        if not self.model.halts:
+            raise ValueError(f"train.at_test must be off for {self.model.title}, which has no halting head to choose by")
+        if self.train.at_test.copies > 1 and not getattr(self.data, "draws", 0):
+            raise ValueError(f"train.at_test.copies must be 0 for {self.data.title}, whose symmetries nobody knows")
 
     def _check_score(self) -> None:
         name, own = self.train.score, self.model.score or selecting(self.data.task)

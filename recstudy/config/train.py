@@ -41,6 +41,27 @@ class Augment(Config):
         return names
 
 
+class AtTest(Config):
+    """More thinking at test of puzzles, from the same weights, scored beside the plain test (PTRM, votes). All off by default."""
+
+    segments: int = Field(16, ge=1, le=256, description="D: segments of every trajectory and copy")
+    trajectories: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="K: the one of 1, 2, 4, ... so many noisy trajectories that the halting head is surest of",
+    )
+    noise: float = Field(0.3, gt=0, description="sigma: of the Gaussian noise on z before each segment of a trajectory")
+    copies: int = Field(
+        0, ge=0, le=1024, description="the vote of 1, 2, 4, ... so many copies under symmetries, whose answers are turned back"
+    )
+    puzzles: int | None = Field(None, ge=1, description="test puzzles that it is scored on, evenly over all; by default all")
+
+    @property
+    def on(self) -> bool:
+        return bool(self.trajectories or self.copies)
+
+
 class TrainConfig(Config):
     """How a model is trained: the one loop's settings, with the defaults of 002 where it states them."""
 
@@ -128,6 +149,7 @@ class TrainConfig(Config):
     )
     patience: int = Field(0, ge=0, description="stop after so many epochs without a better selection score; 0 never does")
     augment: Augment = Augment()
+    at_test: AtTest = AtTest()
 
     @property
     def revised(self) -> int:

@@ -31,13 +31,12 @@ class Mazes(Puzzles):
     symbols: ClassVar[tuple[str, ...]] = (" ", "#", " ", "S", "G", "o")
     draws: ClassVar[int] = 1
 
-    def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> "tuple[Tensor, Tensor]":
+    def symmetry(self, draws: "Tensor") -> "tuple[Tensor, Tensor]":
         import torch
 
         cells = torch.arange(self.cells, device=draws.device).view(self.shape[1:])
         eight = torch.stack([one.rot90(turns).flatten() for one in (cells, cells.mT) for turns in range(4)])
-        source = eight[(8 * draws[:, 0]).long()]
-        return given.gather(1, source), answers.gather(1, source)
+        return eight[(8 * draws[:, 0]).long()], torch.arange(self.classes, device=draws.device).expand(len(draws), -1)
 
     def lawful(self, given: "npt.NDArray[Any]", answers: "npt.NDArray[Any]") -> "Labels":
         import numpy as np

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Puzzles(DataConfig):
     """A set of puzzles. A grid is an image of one channel whose values are tokens; token 0 is PAD, and is never asked for.
 
-    Shapes: B puzzles, S cells, row by row, D numbers of a symmetry.
+    Shapes: B puzzles, S cells, row by row, V tokens, D numbers of a symmetry.
     """
 
     task: ClassVar[Task] = "grid"
@@ -65,9 +65,24 @@ class Puzzles(DataConfig):
         """Rows and columns of the boxes that a person sees in a grid; (0, 0) where there are none."""
         return (0, 0)
 
-    def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> tuple["Tensor", "Tensor"]:
-        """Puzzles and their answers, tokens (B, S) each, under the symmetries that `draws` (B, D) float64 from 0 to 1 make."""
+    def symmetry(self, draws: "Tensor") -> tuple["Tensor", "Tensor"]:
+        """What numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell then, (B, S), and what
+        each token becomes, (B, V)."""
         raise NotImplementedError
+
+    def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> tuple["Tensor", "Tensor"]:
+        """Puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
+        import torch
+
+        source, becomes = self.symmetry(draws)
+        both = torch.cat([given, answers], 1).long().gather(1, torch.cat([source, source + self.cells], 1))
+        first, second = becomes.gather(1, both).chunk(2, 1)
+        return first.to(given.dtype), second.to(answers.dtype)
+
+    def turned_back(self, answers: "Tensor", draws: "Tensor") -> "Tensor":
+        """Answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as they were."""
+        source, becomes = self.symmetry(draws)
+        return becomes.argsort(1).gather(1, answers.long()).gather(1, source.argsort(1)).to(answers.dtype)
 
     def lawful(self, given: "npt.NDArray[Any]", answers: "npt.NDArray[Any]") -> "Labels | None":
         """(B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where nobody knows the rules."""

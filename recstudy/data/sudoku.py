@@ -55,7 +55,7 @@ class Sudokus(Puzzles):
         side, (tall, wide) = self.shape[1], self.boxes
         return [side // tall, side, side // wide, side, side, 1]
 
-    def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> "tuple[Tensor, Tensor]":
+    def symmetry(self, draws: "Tensor") -> "tuple[Tensor, Tensor]":
         import torch
 
         side, (tall, wide) = self.shape[1], self.boxes
@@ -64,11 +64,7 @@ class Sudokus(Puzzles):
         if tall == wide:
             source = torch.where(across[:, :, None] < 0.5, source.mT, source)
         own = torch.arange(DIGITS, device=draws.device).expand(len(draws), -1)
-        becomes = torch.cat([own, DIGITS + digits.argsort(1)], 1)
-        both = torch.cat([given, answers], 1).long()
-        moved = both.gather(1, torch.cat([source, source + side * side], 1).flatten(1))
-        first, second = becomes.gather(1, moved).chunk(2, 1)
-        return first.to(given.dtype), second.to(answers.dtype)
+        return source.flatten(1), torch.cat([own, DIGITS + digits.argsort(1)], 1)
 
     def lawful(self, given: "npt.NDArray[Any]", answers: "npt.NDArray[Any]") -> "Labels":
         import numpy as np

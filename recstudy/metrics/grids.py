@@ -71,12 +71,14 @@ def level_exact_accuracy(answers: Answers) -> dict[str, float]:
     return {str(level): float(exact[answers.levels == level].mean()) for level in np.unique(answers.levels)}
 
 
-# What follows from every segment's answers or states, of which the last answers alone are kept.
+# What follows from every segment's answers or states, of which the last answers alone are kept, and from more thinking at test.
+solved_share = partial(Metric, unit="%", better="higher", form=".1f", bounds=PERCENT, tasks=("grid",), share=True)
 METRICS.update(
     {
-        "halted_exact_accuracy": Metric(
-            "Exact accuracy, halting by itself", "%", "higher", ".1f", bounds=PERCENT, tasks=("grid",), share=True
-        ),
+        "halted_exact_accuracy": solved_share("Exact accuracy, halting by itself"),
+        "noisy_exact_accuracy": solved_share("Exact accuracy, noisy trajectories"),
+        "any_exact_accuracy": solved_share("Exact accuracy, any trajectory"),
+        "voted_exact_accuracy": solved_share("Exact accuracy, copies' vote"),
         "residual": Metric("Fixed-point residual", form=".3g", tasks=("grid",)),
         "halted_steps": Metric("Segments, halting by itself", better="lower", form=".2f", tasks=("grid",)),
     }

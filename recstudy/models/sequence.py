@@ -44,6 +44,7 @@ class SequenceModel(ModelConfig):
         "puzzle it is",
     )
     identifiers: int = Field(0, ge=0, description="rows of the puzzle table: at least the patients or puzzles of the data")
+    halt_bias: float = Field(-5.0, description="of the halting head at the start: the logit of an answer that is right")
     halves: Literal["whole", "carry", "no_carry"] = Field(
         "whole",
         description="read the image whole; or its left half, then its right half, with the states carried over or started anew",

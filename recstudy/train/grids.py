@@ -21,6 +21,7 @@ from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
 from recstudy.models.networks.contract import Carry, Network
+from recstudy.train.at_test import at_test
 from recstudy.train.evaluate import Diverged, autocast, defined, own_batch, some
 from recstudy.train.losses import answer_loss, loss_of, token_hits
 from recstudy.train.parallel import concatenated
@@ -114,7 +115,7 @@ def findings(
     taught = solve(network, train, config, most=TAUGHT)
     seen = answers(taught.cells, taught.labels, train.rows[: len(taught.cells)], train, config)
     scores = measured(told)
-    own = defined({f"train_{config.score}": score(config.score, seen)}) | halting(found, config)
+    own = defined({f"train_{config.score}": score(config.score, seen)}) | halting(found, config) | at_test(network, test, config)
     content, count = packed(told)
     thought, residual = thinking(network, test, config)
     stated = {

@@ -70,6 +70,7 @@ def test_the_eight_symmetries_keep_paths_and_follow_from_their_numbers():
 
     assert (turned.dtype, right.dtype) == (torch.int64, torch.uint8)
     assert torch.equal(turned, again)
+    assert torch.equal(config.turned_back(right, draws), answers[:1].expand(8, -1))
     assert len(turned.unique(dim=0)) == 8
     assert config.lawful(turned.numpy(), right.numpy()).all()
     wanted = {

@@ -159,6 +159,8 @@ def test_symmetries_keep_solutions_and_follow_from_their_numbers(side):
     assert (turned.dtype, right.dtype) == (torch.int64, torch.uint8)
     assert torch.equal(turned, again)
     assert torch.equal(right, same)
+    assert torch.equal(config.turned_back(right, draws), answers)
+    assert torch.equal(config.turned_back(turned, draws), given)
     assert config.lawful(turned.numpy(), right.numpy()).all()
     assert ((turned > 1).sum(1) == (given > 1).sum(1)).all()
     one, _ = config.turned(given[:1].expand(16, -1), answers[:1].expand(16, -1), draws)

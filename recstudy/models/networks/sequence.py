@@ -6,7 +6,7 @@
     x <- (x + sqrt(D) P) / sqrt(2)                  learned positions                                    (3)
     answer token = lm_head z_H[first image token]   `single_token`                                       (4)
     logits = W_c z_H[0]                             `multilabel`; one a pass where findings are asked    (5)
-    halt, proceed = W_q z_H[0] + b_q                in float32, W_q = 0 and b_q = -5 at the start        (6)
+    halt, proceed = W_q z_H[0] + b_q                in float32, at first W_q = 0, b_q = (halt_bias, -5)  (6)
     logits of a cell = lm_head z_H[its token]       cells                                                (8)
 
 The puzzle embedding fills the prefix, padded with zeros: of nothing, of the finding that is asked for (K passes over an
@@ -68,6 +68,7 @@ class SequenceNetwork(Network):
             nn.init.zeros_(self.puzzle.weight)
         nn.init.zeros_(self.q_head.weight)
         nn.init.constant_(self.q_head.bias, -5.0)
+        nn.init.constant_(self.q_head.bias.data[:1], self.config.halt_bias)
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
         """z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient (B,)."""

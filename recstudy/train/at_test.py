@@ -1,0 +1,119 @@
+"""More thinking at test, from the same weights: the surest of noisy trajectories, the vote of copies under symmetries.
+
+    z <- z + sigma N(0, 1)     before each of D segments                                              (1)
+    the answer of the trajectory whose halting head is surest, of the first 1, 2, 4, ..., K           (2)
+    the answer, turned back, that most of the first 1, 2, 4, ..., C copies give; of several such,
+    that whose copies are surest on average; the first copy is the puzzle itself                      (3)
+
+(1)-(2) are PTRM (arXiv:2605.19943), which needs no training of its own; whether any trajectory is right at all is its pass@K.
+z is the last of a network's states, TRM's latent and HRM's lower one; y is left as it is.
+
+Shapes: B puzzles, K trajectories or copies, S cells.
+"""
+
+from collections.abc import Iterator
+from copy import copy
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recstudy.config import RunConfig
+from recstudy.data.batches import Batch, Batches
+from recstudy.data.images import Labels
+from recstudy.data.puzzles import Puzzles, numbers
+from recstudy.models.networks.contract import Carry, Network
+from recstudy.train.evaluate import autocast, own_batch
+from recstudy.train.seeds import draw
+from recstudy.train.watchdog import alive
+
+
+@torch.no_grad()
+def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, float]:
+    """Exact accuracy in percent by `METRIC.COUNT`; nothing where `train.at_test` is off."""
+    if not config.train.at_test.on:
+        return {}
+    network.eval()
+    batches = spread(batches, config.train.at_test.puzzles)
+    right: dict[str, list[Tensor]] = {}
+    for number, batch in enumerate(batches.plain(own_batch(config))):
+        rows = batches.rows[number * own_batch(config) :][: len(batch.images)].numpy()
+        for name, solved in (*noisy(network, batch, config, number), *voted(network, batch, config, rows)):
+            right.setdefault(name, []).append(solved)
+    return {name: 100 * torch.cat(solved).double().mean().item() for name, solved in right.items()}
+
+
+def spread(batches: Batches, most: int | None) -> Batches:
+    """At most so many of the puzzles, evenly over the whole set, which may stand in an order."""
+    some = copy(batches)
+    some.rows = batches.rows[:: -(-len(batches.rows) // (most or len(batches.rows)))]
+    return some
+
+
+def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Iterator[tuple[str, Tensor]]:
+    """By (1)-(2): metric -> which puzzles are solved, (B,). More trajectories are those of fewer, and others."""
+    count, device = config.train.at_test.trajectories, batch.images.device
+    noise = torch.Generator(device).manual_seed(draw(config.seed, "trajectories", number))
+    thought = [think(network, batch.images, batch, config, noise) for _ in range(count)]
+    solved = [exact(cells, batch.labels) for cells, _ in thought]
+    for many in doubled(count):
+        right_BK, sure_BK = torch.stack(solved[:many], 1), torch.stack([halt for _, halt in thought[:many]], 1)
+        yield f"noisy_exact_accuracy.{many}", right_BK.gather(1, sure_BK.argmax(1, keepdim=True))[:, 0]
+        yield f"any_exact_accuracy.{many}", right_BK.any(1)
+
+
+def voted(network: Network, batch: Batch, config: RunConfig, rows: Labels) -> Iterator[tuple[str, Tensor]]:
+    """By (3): metric -> which puzzles are solved, (B,). A symmetry follows from the run's seed and the puzzle's row."""
+    assert isinstance(config.data, Puzzles)
+    count, given = config.train.at_test.copies, batch.images.flatten(1).long()
+    answers, sure = [], []
+    for turn in range(count):
+        draws = torch.from_numpy(numbers(config.seed, rows, np.full(len(rows), turn), config.data.draws)).to(given.device)
+        turned, _ = config.data.turned(given, given, draws) if turn else (given, given)
+        cells, halt = think(network, turned.to(batch.images.dtype).view_as(batch.images), batch, config)
+        answers.append(config.data.turned_back(cells, draws) if turn else cells)
+        sure.append(halt)
+    for many in doubled(count):
+        answer = elected(torch.stack(answers[:many], 1), torch.stack(sure[:many], 1))
+        yield f"voted_exact_accuracy.{many}", exact(answer, batch.labels)
+
+
+def think(
+    network: Network, images: Tensor, batch: Batch, config: RunConfig, noise: torch.Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """Answers (B, S) uint8 and how sure the halting head is of them (B,), after D segments."""
+    carry = network.start(images, batch.told)
+    for _ in range(config.train.at_test.segments):
+        alive()
+        carry = carry if noise is None else shaken(carry, config.train.at_test.noise, noise)
+        with autocast(images.device, config.train):
+            output, carry = network(images, carry)
+    assert output.halt is not None, "the config lets no model without a halting head come here"
+    return output.logits.float().argmax(-1).byte(), output.halt.float()
+
+
+def shaken(carry: Carry, deviation: float, noise: torch.Generator) -> Carry:
+    """Equation (1)."""
+    last = max(at for at, state in enumerate(carry) if state.is_floating_point() and state.numel())
+    z = carry[last]
+    shaken = z + deviation * torch.randn(z.shape, generator=noise, device=z.device, dtype=z.dtype)
+    return (*carry[:last], shaken, *carry[last + 1 :])
+
+
+def elected(answers_BKS: Tensor, sure_BK: Tensor) -> Tensor:
+    """Equation (3), (B, S): of all cells, for nobody knows at test which are asked for."""
+    same_BKK = torch.stack([(answers_BKS == one[:, None]).all(-1) for one in answers_BKS.unbind(1)], 1)
+    votes_BK = same_BKK.sum(2)
+    mean_BK = (same_BKK * sure_BK[:, None]).sum(2) / votes_BK
+    most_B = mean_BK.masked_fill(votes_BK < votes_BK.amax(1, keepdim=True), -torch.inf).argmax(1)
+    return answers_BKS[torch.arange(len(most_B), device=most_B.device), most_B]
+
+
+def exact(cells: Tensor, labels: Tensor) -> Tensor:
+    """(B,) whether every cell that is asked for is right."""
+    return ((cells == labels) | (labels == 0)).all(1)
+
+
+def doubled(most: int) -> list[int]:
+    """1, 2, 4, ... and `most`; none of none."""
+    return [*(2**power for power in range((most - 1).bit_length())), most] if most else []

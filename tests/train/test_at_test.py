@@ -1,0 +1,205 @@
+"""More thinking at test by hand: networks whose answers are known, on grids that are to be read from right to left."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from mirrored import SIZES, Mirrored
+from torch.nn import functional as F
+
+from recstudy.config import AtTest, RunConfig, TrainConfig
+from recstudy.data import Digits
+from recstudy.data.cache import load
+from recstudy.data.puzzles import numbers
+from recstudy.errors import ConfigError
+from recstudy.models import HRM, TRM
+from recstudy.models.networks.contract import Network, Output, build
+from recstudy.train.at_test import at_test, doubled, elected, shaken, spread
+from recstudy.train.halting import halted
+from recstudy.train.loop import Training
+
+CPU = torch.device("cpu")
+SMALL = {"tokens": "cell", "width": 16, "heads": 2}
+TINY = TRM(**SMALL, layers=1, cycles=1, latent_steps=1, prefix=2, mixing="mlp")
+RUN = RunConfig(data=Mirrored(), model=TINY, train=TrainConfig(batch_size=8))
+
+
+def found(network: Network, **fields) -> dict[str, float]:
+    config = RUN.model_copy(update={"train": RUN.train.model_copy(update={"at_test": AtTest(**fields)})})
+    training = Training(config, load(config.data, Path()), CPU)
+    return at_test(network, training._batches(training.data.test, shared=False), config)
+
+
+def answer(images: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Logits (B, S, V) of the answer, or, where it is not `right`, (B,), of one that is wrong at the lower left."""
+    cells = images.long().flip(3).flatten(1)
+    cells[:, 3] += (~right) * torch.where(cells[:, 3] < 4, 1, -1)
+    return 9 * F.one_hot(cells, 5).float()
+
+
+class Drifts(Network):
+    """y stays 1 and z where noise takes it; the answer is right, and said to be, where z is above 0.5."""
+
+    def start(self, images, told=None):
+        return torch.ones(len(images), 1), torch.zeros(len(images), 1), torch.zeros(len(images), dtype=torch.int64)
+
+    def forward(self, images, carry):
+        y, z, steps = carry
+        assert (y == 1).all()
+        return Output(answer(images, z[:, 0] > 0.5), z[:, 0]), (y, z, steps + 1)
+
+
+class Lopsided(Drifts):
+    """Right wherever the upper row's first token is not above the lower row's; equally sure of all."""
+
+    def forward(self, images, carry):
+        return Output(answer(images, self.right(images)), torch.zeros(len(images))), carry
+
+    @staticmethod
+    def right(images):
+        return images[:, 0, 0, 0] <= images[:, 0, 1, 0]
+
+
+# ------------------------------------------------------------------------------------------------------ trajectories
+
+
+def test_the_surest_of_more_noisy_trajectories_is_right_more_often():
+    """After 4 segments z is N(0, 1), above 0.5 in 31 of 100; the largest of k in 1 - 0.69^k, where any is right at all."""
+    drifts = found(Drifts(), trajectories=6, noise=0.5, segments=4)
+
+    for count, share in ((1, 31), (2, 52), (4, 77), (6, 89)):
+        assert drifts[f"noisy_exact_accuracy.{count}"] == pytest.approx(share, abs=25)
+        assert drifts[f"noisy_exact_accuracy.{count}"] == drifts[f"any_exact_accuracy.{count}"]
+    assert len(drifts) == 8
+
+
+def test_the_halting_head_chooses_even_where_it_is_mistaken():
+    class Mistaken(Drifts):
+        def forward(self, images, carry):
+            output, carry = super().forward(images, carry)
+            return output._replace(halt=-output.halt), carry
+
+    chosen = found(Mistaken(), trajectories=8, noise=0.5, segments=4)
+
+    assert chosen["noisy_exact_accuracy.8"] < 10 < 90 < chosen["any_exact_accuracy.8"]
+
+
+def test_noise_is_drawn_from_the_seed_and_more_trajectories_are_those_of_fewer_and_others():
+    few, many = (found(Drifts(), trajectories=count, segments=4) for count in (2, 4))
+
+    assert few == {name: value for name, value in many.items() if name in few}
+    assert many == found(Drifts(), trajectories=4, segments=4)
+
+
+@pytest.mark.parametrize("model", [TINY, HRM(**SMALL, low_layers=1, high_layers=1)], ids=["trm", "hrm"])
+def test_noise_is_on_the_latent_alone(model):
+    carry = build(model, Mirrored()).start(torch.zeros(64, 1, 2, 3))
+
+    y, z, *rest = shaken(carry, 0.3, torch.Generator().manual_seed(0))
+
+    assert torch.equal(y, carry[0])
+    assert (z - carry[1]).std().item() == pytest.approx(0.3, rel=0.03)
+    assert all(torch.equal(new, old) for new, old in zip(rest, carry[2:], strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------------ votes
+
+
+def test_most_votes_win_and_of_several_the_surest_copies():
+    """Puzzle 0: 5 twice; 1: once each, 6 is surest; 2: 5 and 6 twice each, means 2 and 3."""
+    answers = torch.tensor([[[5], [6], [5], [7]], [[5], [6], [7], [8]], [[5], [6], [6], [5]]])
+    sure = torch.tensor([[0.0, 9.0, 0.0, 9.0], [1.0, 3.0, 2.0, 0.0], [4.0, 2.0, 4.0, 0.0]])
+
+    assert elected(answers, sure).tolist() == [[5], [6], [6]]
+
+
+def test_copies_vote_with_their_answers_turned_back():
+    """A copy is right or wrong by which of its rows is above; the first is the puzzle itself, and none is surer than another.
+
+    The mistake at the lower left is, of an exchanged copy, one at the upper left, which is not asked for.
+    """
+    test = load(Mirrored(), Path()).test
+    images, rows = torch.from_numpy(test.images[test.rows]), test.rows
+    copies = [torch.zeros(SIZES[1], dtype=torch.bool)]
+    copies += [torch.from_numpy(numbers(0, rows, 0 * rows + copy, 1)[:, 0] < 0.5) for copy in (1, 2)]
+    right = [Lopsided.right(torch.where(turned.view(-1, 1, 1, 1), images.flip(2), images)) for turned in copies]
+    solved = torch.stack([ok | turned for ok, turned in zip(right, copies, strict=True)], 1)
+
+    voted = found(Lopsided(), copies=3, segments=1)
+
+    assert voted["voted_exact_accuracy.1"] == pytest.approx(100 * right[0].double().mean().item())
+    alike = torch.stack([ok.int() - (~ok & turned).int() for ok, turned in zip(right, copies, strict=True)], 1)  # 1, 0 or -1
+    expected = [solved[at, max(range(3), key=lambda k: ((alike[at] == alike[at, k]).sum(), -k))] for at in range(SIZES[1])]
+    assert voted["voted_exact_accuracy.3"] == pytest.approx(100 * torch.stack(expected).double().mean().item())
+    assert list(voted) == [f"voted_exact_accuracy.{count}" for count in (1, 2, 3)]
+
+
+def test_an_answer_that_is_right_stays_so_in_every_copy():
+    class Right(Lopsided):
+        @staticmethod
+        def right(images):
+            return torch.ones(len(images), dtype=torch.bool)
+
+    assert set(found(Right(), copies=4, segments=1).values()) == {100}
+
+
+# ------------------------------------------------------------------------------------------------------------- runs
+
+
+def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwise():
+    train = {"train.evaluation_steps": 2, "train.supervision_steps": 2}
+    plain = RUN.with_changes(train)
+    more = plain.with_changes({"train.at_test": AtTest(trajectories=3, copies=2, segments=2)})
+
+    results = []
+    for config in (plain, more):
+        training = Training(config, load(config.data, Path()), CPU)
+        for _ in training.epochs():
+            pass
+        results.append(training.finish())
+
+    added = results[1]["metrics"].keys() - results[0]["metrics"].keys()
+    assert {name.partition(".")[0] for name in added} == {"noisy_exact_accuracy", "any_exact_accuracy", "voted_exact_accuracy"}
+    assert results[0]["metrics"] == {name: value for name, value in results[1]["metrics"].items() if name not in added}
+    assert results[1]["metrics"]["voted_exact_accuracy.1"] == results[1]["metrics"]["exact_accuracy"]
+    assert results[0]["depths"] == results[1]["depths"]
+    assert plain.run_id == RUN.with_changes({**train, "train.at_test.noise": 0.3}).run_id != more.run_id
+
+
+def test_a_part_of_the_puzzles_is_spread_over_all():
+    training = Training(RUN, load(RUN.data, Path()), CPU)
+    test = training._batches(training.data.test, shared=False)
+
+    assert spread(test, None).rows.tolist() == spread(test, 99).rows.tolist() == test.rows.tolist()
+    assert spread(test, 15).rows.tolist() == test.rows[::3].tolist()
+    assert found(Lopsided(), copies=1, puzzles=15).keys() == {"voted_exact_accuracy.1"}
+
+
+def test_counts_are_doubled_up_to_the_last():
+    assert [doubled(most) for most in (0, 1, 2, 5, 8)] == [[], [1], [1, 2], [1, 2, 4, 5], [1, 2, 4, 8]]
+
+
+@pytest.mark.parametrize(("bias", "halts"), [(-5.0, False), (0.0, False), (1.0, True)])
+def test_the_halting_heads_bias_decides_whether_the_first_answer_is_the_last(bias, halts):
+    network = build(TINY.model_copy(update={"halt_bias": bias}), Mirrored())
+    images = torch.ones(4, 1, 2, 3)
+
+    output, _ = network(images, network.start(images))
+
+    assert output.halt.tolist() == [bias] * 4
+    train = TrainConfig(halting="sample", supervision_steps=4, exploration=0)
+    assert halted(output, torch.ones(4, dtype=torch.int64), train).tolist() == [halts] * 4
+    assert network.q_head.bias.tolist() == [bias, -5]
+
+
+def test_it_is_for_puzzles_and_halting_heads_and_copies_need_symmetries(monkeypatch):
+    with pytest.raises(ConfigError, match=r"train\.at_test must be off for .*igits: it is for puzzles"):
+        RUN.with_changes({"data": Digits(), "model": TRM(width=16, heads=2), "train.at_test.trajectories": 2})
+    monkeypatch.setattr(Mirrored, "draws", 0)
+    with pytest.raises(
+        ConfigError, match=r"train\.at_test\.copies must be 0 for Mirrored grids .*, whose symmetries nobody knows"
+    ):
+        RUN.with_changes({"train.at_test.copies": 2})
+    monkeypatch.setattr(TRM, "halts", False)
+    with pytest.raises(ConfigError, match=r"train\.at_test must be off for TRM, which has no halting head to choose by"):
+        RUN.with_changes({"train.at_test.trajectories": 2})
