@@ -4,7 +4,7 @@ VENV := .venv
 DATA ?= data
 BIN := $(VENV)/bin
 
-.PHONY: setup demo check test test-smoke test-faults bench gpu-bench small-images pictures readme clean
+.PHONY: setup demo check test test-smoke test-faults bench gpu-bench small-images puzzles pictures readme clean
 
 setup: $(VENV)/installed
 
@@ -51,6 +51,11 @@ gpu-bench: setup
 small-images: setup
 	$(BIN)/python studies/hrm_small_images.py --preset paper --only "data=MNIST*" --only "data=CIFAR-10,*" --data $(DATA)
 	$(BIN)/python studies/index.py --take hrm_small_images/paper
+
+# TRM-MLP on Sudoku-Extreme as published, for a GPU: 2.1 EFLOP, two or three hours of an H100; DATA holds sudoku-extreme/.
+puzzles: setup
+	$(BIN)/python studies/sudoku_depth.py --preset paper --only "supervision_steps=16, cycles=3, latent_steps=6" --seeds 1 --data $(DATA)
+	$(BIN)/python studies/index.py --take sudoku_depth/paper
 
 pictures: setup
 	$(BIN)/python studies/pictures.py
