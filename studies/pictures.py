@@ -1,4 +1,5 @@
-"""The README's pictures, taken in a headless Chromium of pages and the board that show what studies here have left in `results/`.
+"""The README's pictures, taken in a headless Chromium of pages and the board that show what studies here have left in `results/`;
+what a report animates is copied.
 
 make pictures
 """
@@ -21,7 +22,7 @@ VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under
 
 
 class Picture(NamedTuple):
-    """A part of the page of a study's quick preset, its report's or the board's, as a CSS selector."""
+    """A part of the page of a study's quick preset, its report's or the board's, as a CSS selector; or a GIF beside the report."""
 
     file: str
     study: str
@@ -30,6 +31,7 @@ class Picture(NamedTuple):
 
 
 WANTED = (
+    Picture("thinking.gif", "sudoku_depth", "figures/thinking.gif"),
     Picture("captions.png", "imagetrm_backbones", "article.card >> nth=1"),
     Picture("curve.png", "micar_hyperparameters", ".figure >> nth=0"),
     Picture("board.png", "micar_components", "section:has(table) >> nth=0", on_board=True),
@@ -47,11 +49,15 @@ def main() -> int:
         page = playwright.chromium.launch(executable_path=browser).new_page(viewport=VIEW)
         for picture in WANTED:
             report = RESULTS / f"studies/{picture.study}/quick/report/report.html"
-            if not report.exists():
+            source = report.parent / picture.part if picture.part.endswith(".gif") else report
+            if not source.exists():
                 missing += 1
-                print(f"{picture.file}: no page. Run: python studies/{picture.study}.py", file=sys.stderr)
+                print(f"{picture.file}: no {source.name}. Run: python studies/{picture.study}.py", file=sys.stderr)
                 continue
-            take(page, picture, f"{address}/study/{picture.study}/quick" if picture.on_board else report.absolute().as_uri())
+            if source != report:
+                shutil.copy(source, PICTURES / picture.file)
+            else:
+                take(page, picture, f"{address}/study/{picture.study}/quick" if picture.on_board else report.absolute().as_uri())
             print(f"studies/pictures/{picture.file}")
     return 1 if missing else 0
 

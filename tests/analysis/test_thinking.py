@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -235,6 +236,16 @@ def test_the_animation_has_a_frame_a_segment(thoughts):
     assert picture.n_frames == 4
     assert seen[0] == seen[3] == (255, 255, 255)
     assert seen[1] == (255, 227, 199)
+
+
+def test_the_animation_says_what_is_synthetic(thoughts):
+    plain, noted = (
+        Image.open(io.BytesIO(animation(replace(thoughts, notes=notes))))
+        for notes in ((), ("synthetic data: drawn by a program",))
+    )
+
+    assert noted.height > plain.height
+    assert noted.crop((0, 0, noted.width, 14)).getcolors() != noted.crop((0, 20, noted.width, 46)).getcolors()
 
 
 def test_runs_of_fewer_segments_stay_at_their_last(results):

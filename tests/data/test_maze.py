@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recstudy.config import DATASETS, configure
-from recstudy.data import Maze
+from recstudy.data import Maze, Sudoku
 from recstudy.data.maze_making import make_set
 from recstudy.errors import ConfigError, DataError
 
@@ -120,3 +120,10 @@ def test_it_is_a_synthetic_set_that_refuses_what_it_cannot_draw():
         configure(Maze, {"openings": 0.6})
     with pytest.raises(DataError, match=r"Maze 5x5 \(synthetic\) has too few mazes: after .* or raise side"):
         make_set(Maze(side=5, least_steps=4, openings=0))
+
+
+def test_every_token_has_a_symbol_and_a_colour():
+    for config in (Maze(), Sudoku(side=9)):
+        assert len(config.symbols) == config.classes
+        assert len(config.colours) in (0, config.classes)
+        assert all(not side or not cells % side for side, cells in zip(config.boxes, config.shape[1:], strict=True))

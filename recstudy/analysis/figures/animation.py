@@ -1,14 +1,15 @@
 """Puzzles drawn segment by segment as an animated GIF."""
 
 import io
+from textwrap import wrap
 
 from PIL import Image, ImageDraw, ImageFont
 
-from recstudy.analysis.figures.grids import INK, LETTER, PAPER, Piece, pieces, placed
+from recstudy.analysis.figures.grids import INK, LETTER, PAPER, WARNING, Piece, pieces, placed
 from recstudy.analysis.thinking import Thinker, Thought, Thoughts
 
 SIDE, CELL = 168, 28  # pixels: about how wide a grid is, and the most of a cell
-GAP, EDGE, LINE, LETTERS = 18, 14, 18, 13
+GAP, EDGE, LINE, LETTERS, LETTER_WIDTH = 18, 14, 18, 13, 7
 FINE = 3  # pixels of the drawing for one of the picture
 COLOURS = 64
 FIRST_MS, STEP_MS, LAST_MS = 1200, 450, 2500
@@ -24,9 +25,13 @@ def animation(data: Thoughts) -> bytes:
 
 def _frame(data: Thoughts, segment: int) -> Image.Image:
     wide, heights = max(map(_width, data.runs)), [_height(run) for run in data.runs]
-    picture = Image.new("RGB", (FINE * (wide + 2 * EDGE), FINE * (sum(heights) + 2 * EDGE + LINE)), PAPER)
-    draw, top = ImageDraw.Draw(picture), EDGE + LINE
+    notes = [line for note in data.notes for line in wrap(note, wide // LETTER_WIDTH)]
+    top = EDGE + LINE * (1 + len(notes))
+    picture = Image.new("RGB", (FINE * (wide + 2 * EDGE), FINE * (top + sum(heights) + EDGE)), PAPER)
+    draw = ImageDraw.Draw(picture)
     _say(draw, EDGE, EDGE - 4, f"segment {segment} of {data.segments}", bold=True)
+    for line, note in enumerate(notes, 1):
+        _say(draw, EDGE, EDGE - 4 + line * LINE, note, WARNING)
     for run, height in zip(data.runs, heights, strict=True):
         _draw_run(draw, run, top, min(segment, run.segments))
         top += height
@@ -60,9 +65,9 @@ def _draw(draw: ImageDraw.ImageDraw, piece: Piece) -> None:
             draw.text(((x0 + x1) / 2, (y0 + y1) / 2), piece.text, piece.colour, font, "mm", stroke_width=bold)
 
 
-def _say(draw: ImageDraw.ImageDraw, left: float, top: float, words: str, bold: bool = False) -> None:
+def _say(draw: ImageDraw.ImageDraw, left: float, top: float, words: str, colour: str = INK, bold: bool = False) -> None:
     font = ImageFont.load_default(FINE * LETTERS)
-    draw.text((FINE * left, FINE * top), words, INK, font, stroke_width=FINE / 3 if bold else 0)
+    draw.text((FINE * left, FINE * top), words, colour, font, stroke_width=FINE / 3 if bold else 0)
 
 
 def _size(thought: Thought) -> tuple[int, int]:

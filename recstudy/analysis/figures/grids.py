@@ -17,9 +17,9 @@ from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, Look, Thinker, Tho
 from recstudy.records import Json
 from recstudy.report import Thinking
 
-INK, PAPER, RULE = "#1C2126", "#FFFFFF", "#C4CCD4"
+INK, PAPER, RULE, WARNING = "#1C2126", "#FFFFFF", "#C4CCD4", "#9A4A00"
 FILLS = {0: PAPER, GIVEN: "#D8DEE4", WRONG: "#FFE3C7"}
-LETTERS = {0: "#0A5EA8", GIVEN: INK, WRONG: "#9A4A00"}
+LETTERS = {0: "#0A5EA8", GIVEN: INK, WRONG: WARNING}
 THIN, THICK, MARK, HALO = 0.03, 0.09, 0.08, 0.2
 LETTER = 0.6  # of a cell: the size of its letter
 # Pixels of the strip: between two grids, a line of words, around all.
