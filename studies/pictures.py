@@ -22,7 +22,7 @@ VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under
 
 
 class Picture(NamedTuple):
-    """A part of the page of a study's quick preset, its report's or the board's, as a CSS selector; or a GIF beside the report."""
+    """A part of the page of a quick study, its report's or the board's, as a CSS selector; or a GIF beside the report."""
 
     file: str
     study: str
