@@ -18,6 +18,9 @@ FIELDS = {
     "n": "model.latent_steps",
     "n_sup": "train.supervision_steps",
     "backbone": "model.backbone",
+    "K": "train.at_test.trajectories",
+    "D": "train.at_test.segments",
+    "sigma": "train.at_test.noise",
 }
 TOLD = (
     "hml",
@@ -57,6 +60,7 @@ SETS: dict[tuple[str, str], dict[str, Any]] = {
     ("003", "pgross"): {"data.length": 30, "train.patience": 10},
     ("003", "roco"): {"data.length": 60, "train.patience": 10},
     ("trm", "sudoku_extreme_1k"): {"data.train_puzzles": 1000},
+    ("ptrm", "sudoku_extreme_1k"): {"data.train_puzzles": 1000},
     ("trm", "arc_agi_1"): {"data.version": 1},
     ("trm", "arc_agi_2"): {"data.version": 2},
 }
@@ -94,6 +98,7 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("003", "Transformer"): {"model.family": "caption_transformer"},
     ("003", "R2Gen"): {"model.family": "r2gen"},
+    **{("ptrm", name): {"model.family": "trm", "model.mixing": "mlp"} for name in ("TRM", "PTRM")},
 }
 # And those of one data set: 003 prints them for its own model.
 OWN: dict[tuple[str, str, str], dict[str, Any]] = {
@@ -123,6 +128,7 @@ METRICS = {  # the papers' names and ours
     "train_accuracy": "train_top1_accuracy",
     "seconds_per_epoch": "epoch_seconds",
     "ratescore": "rate_score",
+    "best_q_at_100": "noisy_exact_accuracy.100",
     "params_imagehrm": "trained_params",  # the backbone is frozen
     "params_imagetrm": "trained_params",
 }

@@ -59,6 +59,26 @@ class Residuals(Curve):
         return self.title or self.default_title
 
 
+@PARTS.add("effort")
+class Effort(Curve):
+    """Exact accuracy of puzzles against FLOPs at test, from the same weights: a line for each way to think more.
+
+    More segments, the surest of noisy trajectories, the vote of copies under symmetries (`train.at_test`), and as a point where
+    each puzzle halts by itself.
+    """
+
+    name: str = "effort"
+    x: str = "gflops"
+    y: MetricName = "exact_accuracy"
+    by: str | None = "variant"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.effort:drawn"
+    default_title: ClassVar[str] = "Exact accuracy against FLOPs at test, same weights"
+
+    @property
+    def heading(self) -> str:
+        return self.title or self.default_title
+
+
 @PARTS.add("interactions")
 class Interactions(FigurePart, OfVariants):
     """Cell means of two axes as lines, parallel where the axes do not interact; without `x` and `by`, a panel for every pair."""

@@ -28,6 +28,7 @@ WITHIN = {"eval.depth": "supervision steps at test", "eval.part": "level or clas
 MOST_TICKS = 24  # labelled levels of an axis; where there are more, Plotly chooses
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
 COLUMNS += ["synthetic"]
+Points = dict[tuple[Any, Any, str], list[int]]  # line, x and what is measured there -> variants
 
 
 def drawn(records: StudyRecords, spec: Curve) -> Drawn:
@@ -49,12 +50,17 @@ def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
         ConfigError: `x`, `by` or `where` name what the study does not have.
     """
     variants = [index for index in records.chosen(spec.where) if not records.leaks(index)]
-    placement = place(records, spec.targets, variants, [spec.y])
-    points: dict[tuple[Any, Any, str], list[int]] = {}
+    points: Points = {}
     for index in variants:
         line = None if spec.by is None else records.level(index, spec.by)
         for x, measured in _xs(records, index, spec):
             points.setdefault((line, x, measured), []).append(index)
+    return points_data(records, spec, points)
+
+
+def points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataFrame:
+    """A row a point, line by line; of a point's variants those are pooled whose metric is shown there."""
+    placement = place(records, spec.targets, sorted({index for pooled in points.values() for index in pooled}), [spec.y])
     rows: list[dict[str, Any]] = []
     for (line, x, measured), pooled in points.items():
         name = (
