@@ -10,7 +10,7 @@ from recstudy.config.functions import LOSSES, OPTIMIZERS, OneOf, Options
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
 from recstudy.config.place import Place
 from recstudy.config.run import RunConfig
-from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig
+from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, doubled
 from recstudy.metrics import UNKNOWN, Task
 
 __all__ = [
@@ -38,5 +38,6 @@ __all__ = [
     "canonical",
     "configure",
     "digest",
+    "doubled",
     "flatten",
 ]

@@ -62,6 +62,11 @@ class AtTest(Config):
         return bool(self.trajectories or self.copies)
 
 
+def doubled(most: int) -> list[int]:
+    """The counts that are scored up to this one: 1, 2, 4, ... and itself; none of none."""
+    return [*(2**power for power in range((most - 1).bit_length())), most] if most else []
+
+
 class TrainConfig(Config):
     """How a model is trained: the one loop's settings, with the defaults of 002 where it states them."""
 

@@ -32,7 +32,7 @@ from recstudy.report.parts import (
     dump_report,
     read_report,
 )
-from recstudy.report.tables import Arithmetic, Best, Captions, Differences, Effects, Table, Tuned
+from recstudy.report.tables import Arithmetic, Best, Budgets, Captions, Differences, Effects, Table, Tuned
 
 __all__ = [
     "PARTS",
@@ -41,6 +41,7 @@ __all__ = [
     "AttentionMaps",
     "BesidePublished",
     "Best",
+    "Budgets",
     "Captions",
     "Claim",
     "Claims",

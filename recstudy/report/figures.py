@@ -64,7 +64,7 @@ class Effort(Curve):
     """Exact accuracy of puzzles against FLOPs at test, from the same weights: a line for each way to think more.
 
     More segments, the surest of noisy trajectories, the vote of copies under symmetries (`train.at_test`), and as a point where
-    each puzzle halts by itself.
+    each puzzle halts by itself. `Budgets` is the table of it.
     """
 
     name: str = "effort"

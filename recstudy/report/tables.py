@@ -57,6 +57,15 @@ class Table(TablePart, OfVariants, BesidePublished):
             )
 
 
+@PARTS.add("budgets")
+class Budgets(TablePart, OfVariants, BesidePublished):
+    """Of puzzles: FLOPs at test and exact accuracy, from the same weights, a row for each way to think more and each count."""
+
+    name: str = "budgets"
+    cells_by: ClassVar[str] = "recstudy.analysis.tables.budgets:budgets_data"
+    default_title: ClassVar[str] = "Exact accuracy by FLOPs at test, same weights"
+
+
 @PARTS.add("tuned")
 class Tuned(TablePart, OfVariants):
     """The paper's layout of one metric, in each cell at the level of `over` with the best score on the selection split.

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig
+from recstudy.config import RunConfig, doubled
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.images import Labels
 from recstudy.data.puzzles import Puzzles, numbers
@@ -112,8 +112,3 @@ def elected(answers_BKS: Tensor, sure_BK: Tensor) -> Tensor:
 def exact(cells: Tensor, labels: Tensor) -> Tensor:
     """(B,) whether every cell that is asked for is right."""
     return ((cells == labels) | (labels == 0)).all(1)
-
-
-def doubled(most: int) -> list[int]:
-    """1, 2, 4, ... and `most`; none of none."""
-    return [*(2**power for power in range((most - 1).bit_length())), most] if most else []

@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 import pytest
 from made_up import as_result, base, result, run_id, specs, variants, write_chest, write_study
 
-from recstudy.analysis import Curve, Effort, LearningCurves, Residuals
+from recstudy.analysis import Budgets, Curve, Effort, LearningCurves, Residuals
 from recstudy.analysis.figures import effort
 from recstudy.analysis.figures.curve import _part, curve_data, curve_figure, curve_notes, powers_of_two, y_range
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
@@ -107,26 +107,46 @@ def test_residuals_are_a_line_a_variant_in_powers_of_ten(results):
     assert spec.heading == "How far the states still move, segment by segment"
 
 
-def test_every_way_to_think_more_is_a_line_over_its_flops(tmp_path):
+def test_every_way_to_think_more_is_a_line_over_its_flops_and_rows_of_a_table(tmp_path):
     """A segment costs 0.25 GFLOP: two of evaluation 0.5. Trajectories of 4 segments; the two seeds halt after 1 and 2."""
-    results = write_study(tmp_path, base=base(evaluation_steps=2, at_test={"segments": 4}), seeds=[0, 1])
+    own = {"trajectories": 2, "copies": 1, "segments": 4}
+    results = write_study(tmp_path, base=base(evaluation_steps=2, evaluation_depths=4, at_test=own), seeds=[0, 1])
     for seed in (0, 1):
-        more = {"noisy_exact_accuracy.1": 30.0 + seed, "noisy_exact_accuracy.2": 50.0 + seed, "voted_exact_accuracy.2": 60.0}
-        own = {"metrics": {**more, "halted_exact_accuracy": 20.0, "halted_steps": 1.0 + seed}, "cost": {"gflops": 0.5}}
-        depths = {"exact_accuracy": {"1": 10.0, "2": 40.0 + seed}}
-        results.run(run_id(0, seed)).finish(as_result(result(None) | own | {"depths": depths}))
+        more = {"noisy_exact_accuracy.1": 30.0 + seed, "noisy_exact_accuracy.2": 50.0 + seed, "voted_exact_accuracy.1": 60.0}
+        halted = {"halted_exact_accuracy": 20.0, "halted_steps": 1.0 + seed, "exact_accuracy": 40.0 + seed}
+        depths = {"exact_accuracy": {"1": 10.0, "2": 40.0 + seed, "3": 41.0, "4": 42.0}}
+        found = {"metrics": more | halted, "cost": {"gflops": 0.5}, "depths": depths}
+        results.run(run_id(0, seed)).finish(as_result(result(None) | found))
+    records, one = load_study(results, "made_up", "paper"), {"model": "ViTRM", "batch_size": 64}
 
-    spec = Effort(where={"model": "ViTRM", "batch_size": 64})
-    drawn = effort.drawn(load_study(results, "made_up", "paper"), spec)
+    drawn, table = effort.drawn(records, Effort(where=one)), Budgets(where=one).cells(records)
 
     lines = {line: list(zip(of["x"], of["value"], strict=True)) for line, of in drawn.data.groupby("line", sort=False)}
     assert lines == {
-        "more segments": [(0.25, 10.0), (0.5, 40.5)],
-        "the surest of noisy trajectories": [(1.0, 30.5), (2.0, 50.5)],
-        "the vote of copies": [(2.0, 60.0)],
+        "segments": [(0.25, 10.0), (0.5, 40.5), (1.0, 42.0)],
+        "surest of noisy trajectories": [(1.0, 30.5), (2.0, 50.5)],
+        "vote of copies": [(1.0, 60.0)],
         "halting by itself": [(0.375, 20.0)],
     }
     assert drawn.figure.layout.xaxis.type == "log"
+    assert [(row.label, *(one.value for one in row.cells)) for row in table.rows][3:] == [
+        ("surest of noisy trajectories, 1", 1.0, 30.5),
+        ("surest of noisy trajectories, 2", 2.0, 50.5),
+        ("vote of copies, 1", 1.0, 60.0),
+        ("halting by itself", 0.375, 20.0),
+    ]
+
+
+def test_ways_to_think_more_are_planned_before_any_run(tmp_path):
+    results = write_study(tmp_path, base=base(evaluation_steps=1, evaluation_depths=2), seeds=[5])
+
+    table = Budgets(where={"model": "ViTRM", "batch_size": 64}).cells(load_study(results, "made_up", "paper"))
+
+    assert [(row.label, row.cells[1].n) for row in table.rows] == [
+        ("segments, 1", 0),
+        ("segments, 2", 0),
+        ("halting by itself", 0),
+    ]
 
 
 def test_no_drops_in_powers_of_ten():

@@ -7,14 +7,14 @@ import torch
 from mirrored import SIZES, Mirrored
 from torch.nn import functional as F
 
-from recstudy.config import AtTest, RunConfig, TrainConfig
+from recstudy.config import AtTest, RunConfig, TrainConfig, doubled
 from recstudy.data import Digits
 from recstudy.data.cache import load
 from recstudy.data.puzzles import numbers
 from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
-from recstudy.train.at_test import at_test, doubled, elected, shaken, spread
+from recstudy.train.at_test import at_test, elected, shaken, spread
 from recstudy.train.halting import halted
 from recstudy.train.loop import Training
 
