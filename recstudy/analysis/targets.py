@@ -26,6 +26,8 @@ UNKNOWN = "planned before the paper's settings were kept: run its command again"
 MOST = 6  # settings that a reason gives with their values
 APART = ("data.limit", "train.evaluation_depths")  # one has words of its own, the other scores the test set at more depths
 
+AT_TEST = ("noisy_exact_accuracy", "any_exact_accuracy", "voted_exact_accuracy")  # what `train.at_test` decides, and nothing else
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -154,7 +156,8 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
 
 def _decides(name: str, path: str) -> bool:
     """Whether a setting decides this metric: a parameter count does not depend on how the training began and went."""
-    return not path.startswith("place") and not (metric(name).computed and path.startswith(("train", "model.weights")))
+    aside = ("place", *(() if name.partition(".")[0] in AT_TEST else ("train.at_test",)))
+    return not path.startswith(aside) and not (metric(name).computed and path.startswith(("train", "model.weights")))
 
 
 def _compared(name: str, path: str) -> bool:

@@ -4,9 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shipped import first_table
+from shipped import first_table, load
 
+from recstudy.analysis import Budgets
+from recstudy.analysis.frame import load_study
+from recstudy.records import Results
 from recstudy.report.names import metric
+from recstudy.study.plan import record_plan
+from recstudy.study.study import make_plan
 
 
 def against(folder: Path, name: str, preset: str, changes: dict[str, Any]) -> set[str]:
@@ -75,3 +80,21 @@ def test_a_plan_of_before_says_so(tmp_path, monkeypatch):
     assert against(tmp_path / "r", "vitrm_depth_sweep", "paper", {}) == {
         "planned before the paper's settings were kept: run its command again"
     }
+
+
+@pytest.mark.parametrize("preset", ["paper", "quick"])
+def test_settings_of_more_thinking_at_test_bear_on_its_own_metrics_alone(tmp_path, preset):
+    """PTRM's two numbers: comparable as the paper's preset has them; of the plain one, trajectories and copies say nothing."""
+    study, results = load("puzzle_test_time"), Results(tmp_path).create()
+    record_plan(make_plan(study, preset), results)
+    budgets = next(part for part in study.by_preset(study.report, preset) if isinstance(part, Budgets))
+
+    rows = budgets.cells(load_study(results, study.name, preset)).rows
+
+    found = {row.label: (row.cells[1].published, row.cells[1].verdict) for row in rows if row.cells[1].placed}
+    if preset == "paper":
+        assert found == {"segments, 16": ("87.4", "not run"), "surest of noisy trajectories, 100": ("98.8", "not run")}
+    else:
+        (plain,) = (row.cells[1] for row in rows if row.cells[1].placed)
+        assert found == {"segments, 16": ("87.4", "not comparable")}
+        assert not [word for word in ("trajectories", "copies", "segments") if word in plain.reasons]
