@@ -17,10 +17,20 @@ FIRST_MS, STEP_MS, LAST_MS = 1200, 450, 2500
 
 def animation(data: Thoughts) -> bytes:
     """All puzzles, a row a variant, from what is given to the last segment, where a run of fewer segments has been before."""
-    frames = [_frame(data, segment).quantize(COLOURS, dither=Image.Dither.NONE) for segment in range(data.segments + 1)]
+    frames = _in_few_colours([_frame(data, segment) for segment in range(data.segments + 1)])
     file, times = io.BytesIO(), [FIRST_MS, *[STEP_MS] * (len(frames) - 2), LAST_MS]
     frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
     return file.getvalue()
+
+
+def _in_few_colours(frames: list[Image.Image]) -> list[Image.Image]:
+    """The same colours in all of them, so that the file keeps of each no more than what has changed: less than half the bytes."""
+    wide, high = frames[0].size
+    film = Image.new("RGB", (wide, high * len(frames)))
+    for number, frame in enumerate(frames):
+        film.paste(frame, (0, number * high))
+    film = film.quantize(COLOURS, dither=Image.Dither.NONE)
+    return [film.crop((0, number * high, wide, (number + 1) * high)) for number in range(len(frames))]
 
 
 def _frame(data: Thoughts, segment: int) -> Image.Image:
