@@ -59,6 +59,7 @@ FIELDS: dict[str, str] = {
         "family patch width heads layers latent_tokens latent_steps cycles test_cycles blocks ffn ffn_width norm dropout "
         "latent_init image_in_answer gradient"
     ),
+    "data.arc_agi": "name limit validation split_seed augmentations rounds version side concept drawing_seed path",
     "data.captions": "name limit validation split_seed tokenizer vocabulary length size clean clip_files path allow_missing",
     "data.chest_xray14": "name limit validation split_seed findings path size allow_missing",
     "data.cifar10": "name limit validation split_seed statistics",

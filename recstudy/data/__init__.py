@@ -2,6 +2,7 @@
 
 from recstudy.config import AUGMENTATIONS, DATASETS, DataConfig
 from recstudy.data import augmentations  # noqa: F401  it fills their registry
+from recstudy.data.arc_agi import ArcAgi
 from recstudy.data.captions import Captioned, CaptionFiles, CaptionFolder, CaptionReader, Row
 from recstudy.data.chest_xray14 import FINDINGS, ChestXray14
 from recstudy.data.cifar import Cifar10, Cifar100
@@ -28,6 +29,7 @@ __all__ = [
     "AUGMENTATIONS",
     "DATASETS",
     "FINDINGS",
+    "ArcAgi",
     "CaptionFiles",
     "CaptionFolder",
     "CaptionReader",

@@ -4,6 +4,7 @@
                                {train_groups,test_groups,train_held}.npy    where the set has patients, a validation split
                                {train_captions,test_captions,tokenizer}.json       where the images have captions
                                {train,test}_{puzzles,ids}.npy    where puzzles have several examples, or ids
+                               identifiers.json                  where ids have names
                                meta.json     checksum, sizes, notes, mean and deviation of the training images
 
 The digest covers what decides the decoded bytes: the fields that are read, the place, size and time of every source file,
@@ -19,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +37,12 @@ from recstudy.errors import DataError, RecstudyError, raised_at
 from recstudy.files import cache_folder
 from recstudy.source import code_of
 
+T = TypeVar("T")
 FORMAT = 1  # of an entry; raise it when the same sources decode to other bytes
 
 
-class Captions(Sequence[list[str]]):
-    """All captions of each image of an official split, by row; read from the cache when the first is asked for."""
+class Texts(Sequence[T]):
+    """The captions of each image of an official split, by row, or names; read from the cache when the first is asked for."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -52,7 +54,7 @@ class Captions(Sequence[list[str]]):
         return len(self._texts)
 
     @cached_property
-    def _texts(self) -> list[list[str]]:
+    def _texts(self) -> list[T]:
         return list(json.loads(self.file.read_bytes()))
 
 
@@ -65,7 +67,7 @@ class Split:
     rows: Labels  # which of the N belong to this split
     source: str  # checksum and official split: equal sources hold equal images
     groups: Labels | None = None  # (N,) the patient of each image; None for sets without patients
-    captions: Captions | None = None  # N lists of texts, the references of an image; None for sets without captions
+    captions: Texts[list[str]] | None = None  # N lists of texts, the references of an image; None for sets without captions
     puzzles: Labels | None = None  # (N,) of several examples of a puzzle which it is; None where each is one of its own
     ids: Labels | None = None  # (N,) a puzzle's row in a table of embeddings; None for sets without such
 
@@ -87,6 +89,7 @@ class DataSet:
     notes: tuple[str, ...] = ()  # what the reader changed or left out
     group_count: int = 0  # patients, or ids of puzzles, of both official splits together, which are numbered from 0
     tokenizer: Tokenizer | None = None  # what made the labels of the captions; None for sets without captions
+    identifiers: Texts[str] | None = None  # what each id stands for; None where ids have no names
 
     def selection(self, by: str) -> Split:
         """The split that selects epochs, by `train.selection`."""
@@ -118,6 +121,7 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
         notes=tuple(meta.get("notes", ())),
         group_count=_count(train, test, "ids" if config.task == "grid" else "groups"),
         tokenizer=_tokenizer(entry),
+        identifiers=Texts(names) if (names := entry / "identifiers.json").exists() else None,
     )
 
 
@@ -201,7 +205,7 @@ def _arrays(decoded: Decoded) -> list[tuple[str, npt.NDArray[Any]]]:
 
 def _texts(decoded: Decoded) -> list[tuple[str, str]]:
     """What is kept as JSON."""
-    named = {name: getattr(decoded, name) for name in ("train_captions", "test_captions", "tokenizer")}
+    named = {name: getattr(decoded, name) for name in ("train_captions", "test_captions", "tokenizer", "identifiers")}
     return [(name, canonical(values) + "\n") for name, values in named.items() if values is not None]
 
 
@@ -248,7 +252,7 @@ def _split(entry: Path, part: str, checksum: str) -> Split:
     """All of one official split. Copy-on-write maps: pages are shared, and torch does not warn about read-only memory."""
     images, labels = (np.load(entry / f"{part}_{what}.npy", mmap_mode="c") for what in ("images", "labels"))
     file = entry / f"{part}_captions.json"
-    captions = Captions(file) if file.exists() else None
+    captions: Texts[list[str]] | None = Texts(file) if file.exists() else None
     groups = _optional(entry, f"{part}_groups")
     puzzles, ids = (_optional(entry, f"{part}_{what}") for what in ("puzzles", "ids"))
     return Split(images, np.asarray(labels), np.arange(len(labels)), f"{checksum}/{part}", groups, captions, puzzles, ids)

@@ -25,9 +25,9 @@ class Decoded(NamedTuple):
     train_captions: list[list[str]] | None = None  # N texts of each image, where there are captions
     test_captions: list[list[str]] | None = None
     tokenizer: dict[str, Any] | None = None  # what made tokens of them, as `Tokenizer.stored` gives it
-    train_puzzles: "Labels | None" = (
-        None  # (N,) int64, of several examples of a puzzle which it is; an epoch shows one of a group
-    )
+    # (N,) int64, of several examples of a puzzle which it is; an epoch shows one puzzle of a group.
+    train_puzzles: "Labels | None" = None
     test_puzzles: "Labels | None" = None
     train_ids: "Labels | None" = None  # (N,) int64, what a network is told of a puzzle: its row in a table of embeddings
     test_ids: "Labels | None" = None
+    identifiers: list[str] | None = None  # what each id stands for, from 0 on, where ids have names

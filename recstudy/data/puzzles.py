@@ -1,5 +1,6 @@
 """Puzzles: a grid with a token in every cell, and the same grid solved. What their data sets share in what can be set."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from recstudy.data.images import Labels
+    from recstudy.metrics.answers import Answers, Floats
 
 
 class Puzzles(DataConfig):
@@ -91,6 +93,19 @@ class Puzzles(DataConfig):
     def solutions(self, given: "npt.NDArray[Any]") -> int | None:
         """How many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody counts them."""
         return None
+
+    def verdict(
+        self, answers: "Answers", halt: "Floats", ids: "Labels | None", names: Sequence[str] | None
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """Metrics of the test puzzles that only this set has, and what is kept to look at, JSON by file.
+
+        Args:
+            answers: to N of them.
+            halt: (N,) how sure the model is of each: the logit of its halting head, 0 where it has none.
+            ids: (N,) of each; None for sets without such.
+            names: of every id; None where they have none.
+        """
+        return {}, {}
 
 
 def numbers(seed: int, rows: "Labels", turns: "Labels", count: int) -> "npt.NDArray[Any]":

@@ -3,7 +3,7 @@
 Importing this loads neither numpy, torch, pandas nor scikit-learn: what computes is imported when it does.
 """
 
-from recstudy.metrics import captions, classification, grids, multilabel, quantities  # noqa: F401  each adds its own
+from recstudy.metrics import arc, captions, classification, grids, multilabel, quantities  # noqa: F401  each adds its own
 from recstudy.metrics.answers import UNKNOWN, Answers, Task
 from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.registry import METRICS, Metric, Value, measured, metric

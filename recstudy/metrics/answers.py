@@ -46,7 +46,7 @@ class Answers:
     written: Sequence[str] = ()  # N captions of the model's own
     references: Sequence[Sequence[str]] = ()  # those of the data, one or more an image
     levels: "Integers | None" = None  # (N,) how hard each image is; None for sets without levels
-    cells: "Integers" = field(default_factory=_none)  # (N, S) the token that the model puts in each cell of a grid
+    cells: "npt.NDArray[Any]" = field(default_factory=_none)  # (N, S) uint8, the token that the model puts in each cell of a grid
     lawful: "Integers | None" = None  # (N,) 1 where an answer breaks no rule of its puzzle; None for puzzles without rules
 
     def __len__(self) -> int:

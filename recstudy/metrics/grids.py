@@ -19,13 +19,17 @@ of_grids = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT
 
 def solved(answers: Answers) -> "Floats":
     """(N,) 100 where every cell that is asked for is right."""
-    return 100.0 * ((answers.cells == answers.labels) | (answers.labels == 0)).all(1)
+    wrong = answers.cells != answers.labels
+    wrong &= answers.labels != 0  # in place: 0.4 GB of ARC-AGI's answers
+    return 100.0 * ~wrong.any(1)
 
 
 def cells_right(answers: Answers) -> "Floats":
     """(N,) percent of the cells that are asked for."""
     asked = answers.labels != 0
-    return 100.0 * ((answers.cells == answers.labels) & asked).sum(1) / asked.sum(1).clip(min=1)
+    right = answers.cells == answers.labels
+    right &= asked
+    return 100.0 * right.sum(1) / asked.sum(1).clip(min=1)
 
 
 @METRICS.add("exact_accuracy")

@@ -74,7 +74,7 @@ def unpacked(path: Path) -> Kept:
             captions["written"],
             captions["references"],
             arrays["levels"].astype(np.int64) if "levels" in arrays else None,
-            arrays["cells"].astype(np.int64) if "cells" in arrays else np.empty(0, np.int64),
+            arrays.get("cells", np.empty(0, np.uint8)),
             arrays["lawful"].astype(np.int64) if "lawful" in arrays else None,
         )
         return Kept(found, about["images"])
@@ -95,7 +95,7 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
         "captions": _bytes({"written": list(some.written), "references": [list(own) for own in some.references]}),
         **({} if some.groups is None else {"groups": some.groups.astype(np.int32)}),
         **({} if some.levels is None else {"levels": some.levels.astype(np.int32)}),
-        **({"cells": some.cells.astype(np.uint8)} if some.task == "grid" else {}),
+        **({"cells": some.cells.astype(np.uint8, copy=False)} if some.task == "grid" else {}),
         **({} if some.lawful is None else {"lawful": some.lawful.astype(np.uint8)}),
     }
     buffer = io.BytesIO()

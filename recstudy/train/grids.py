@@ -42,6 +42,7 @@ class Solved:
     hits: Tensor  # (N, T) int32: cells that are right after each segment
     asked: Tensor  # (N,) int32: cells that are asked for
     halts: Tensor  # (N, T) bool: the model would halt here
+    sure: Tensor  # (N,) logit of "this answer is right", after `evaluation_steps`; 0 where the model has no halting head
 
 
 @torch.no_grad()
@@ -64,14 +65,13 @@ def solve(network: Network, batches: Batches, config: RunConfig, segments: int =
                 output, carry = network(images, carry)
             logits = output.logits.float()
             hits, asked = token_hits(logits, labels)
-            sure = torch.zeros_like(hits, dtype=torch.bool)
-            if output.halt is not None:
-                sure = output.halt > (0 if output.proceed is None else output.proceed)
-            by_step.append((hits.int(), sure))
+            halt = torch.zeros(len(images), device=images.device) if output.halt is None else output.halt.float()
+            by_step.append((hits.int(), halt > (0 if output.proceed is None else output.proceed)))
             if step == last:
+                sure = halt
                 cells, loss = logits.argmax(-1).byte(), answer_loss(logits, labels, loss_of(config.train)).float()
         hits, halts = (torch.stack(column, 1) for column in zip(*by_step, strict=True))
-        own = cells, labels.byte(), loss, hits, asked.int(), halts
+        own = cells, labels.byte(), loss, hits, asked.int(), halts, sure
         parts.append(tuple(part[:count] for part in own))
     return Solved(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
@@ -91,11 +91,11 @@ def answers(cells: Tensor, labels: Tensor, rows: Tensor, batches: Batches, confi
     lawful = config.data.lawful(np.asarray(batches.split.images[at]).reshape(given.shape), given)
     return Answers(
         "grid",
-        labels=labels.cpu().numpy().astype(np.int64),
+        labels=labels.cpu().numpy(),
         class_names=config.data.class_names,
         rows=at,
         levels=config.data.levels(at),
-        cells=given.astype(np.int64),
+        cells=given,
         lawful=lawful,
     )
 
@@ -116,15 +116,25 @@ def findings(
     seen = answers(taught.cells, taught.labels, train.rows[: len(taught.cells)], train, config)
     scores = measured(told)
     own = defined({f"train_{config.score}": score(config.score, seen)}) | halting(found, config) | at_test(network, test, config)
+    verdict, files = verdict_on(told, found.sure, test, config, data)
     content, count = packed(told)
     thought, residual = thinking(network, test, config)
     stated = {
-        "metrics": scores.values | own,
+        "metrics": scores.values | own | verdict,
         "depths": {**by_depth(found, config), "residual": residual if config.model.recursive else {}},
         "answers": {"kept": count, "of": len(told)},
         **({"unavailable": scores.unavailable} if scores.unavailable else {}),
     }
-    return stated, {"answers.npz": content, "thinking.npz": thought}
+    return stated, {"answers.npz": content, "thinking.npz": thought} | files
+
+
+def verdict_on(
+    told: Answers, sure: Tensor, test: Batches, config: RunConfig, data: DataSet
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """What the data set itself makes of the answers: metrics, and files to keep."""
+    assert isinstance(config.data, Puzzles)
+    ids = None if test.split.ids is None else test.split.ids[told.rows]
+    return config.data.verdict(told, sure.double().cpu().numpy(), ids, data.identifiers)
 
 
 def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:

@@ -109,7 +109,7 @@ def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
     config = RUN.with_changes({"train.evaluation_steps": 2, "train.evaluation_depths": 3, "train.supervision_steps": 2})
     hits = torch.tensor([[1, 2, 2], [0, 2, 0], [1, 1, 2]])
     halts = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 0, 1]]).bool()
-    found = Solved(torch.empty(0), torch.empty(0), torch.empty(0), hits, torch.tensor([2, 2, 2]), halts)
+    found = Solved(torch.empty(0), torch.empty(0), torch.empty(0), hits, torch.tensor([2, 2, 2]), halts, torch.zeros(3))
 
     assert by_depth(found, config) == {
         "exact_accuracy": pytest.approx({"1": 0, "2": 200 / 3, "3": 200 / 3}),

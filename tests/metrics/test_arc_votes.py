@@ -1,0 +1,106 @@
+"""ARC-AGI's two attempts, by hand: what is cut from a canvas, augmentations undone, votes, ties, and Kaggle's file."""
+
+import numpy as np
+import pytest
+
+from recstudy.metrics import Answers
+from recstudy.metrics.arc import TURNS, Augmented, Grid, augmented, ballots, cropped, pass_at, submission
+
+TURNED = [  # by numpy, in the order of the authors' numbers
+    lambda grid: grid,
+    np.rot90,
+    lambda grid: np.rot90(grid, 2),
+    lambda grid: np.rot90(grid, 3),
+    np.fliplr,
+    np.flipud,
+    np.transpose,
+    lambda grid: np.fliplr(np.rot90(grid)),
+]
+GRID = np.array([[1, 2, 3], [4, 5, 0]])
+
+
+@pytest.mark.parametrize("turn", range(8))
+def test_an_augmentation_is_undone(turn):
+    colours = (0, 3, 1, 2, 9, 8, 7, 6, 5, 4)
+    one = Augmented("a", turn, colours)
+    tokens = np.array(colours, np.uint8)[TURNED[turn](GRID)] + 2
+
+    assert len(TURNS) == len(TURNED)
+    assert one.undone(tokens).rows == GRID.tolist()
+    assert augmented(one.name) == one
+    assert one.name == f"a|||t{turn}|||0312987654"
+    assert augmented("a") == Augmented("a")
+    assert Augmented("a").name == "a"
+
+
+@pytest.mark.parametrize(
+    ("canvas", "found"),
+    [
+        ([[3, 4, 1], [5, 6, 1], [1, 1, 0]], [[3, 4], [5, 6]]),
+        ([[3, 4, 5], [6, 7, 8], [9, 2, 3]], [[3, 4, 5], [6, 7, 8], [9, 2, 3]]),  # no room for an edge
+        ([[3, 4, 5], [6, 1, 1], [7, 1, 1]], [[3, 4, 5]]),  # one row of three, or three of one: the fewer rows
+        ([[3, 4, 1], [5, 6, 1], [7, 1, 0]], [[3, 4], [5, 6]]),  # four cells are more than three
+        ([[3, 0, 5], [6, 7, 8], [9, 2, 3]], [[3], [6], [9]]),  # what is behind a gap counts in no row below
+        ([[1, 3, 3], [3, 3, 3], [3, 3, 3]], []),
+    ],
+)
+def test_the_largest_rectangle_from_the_corner_is_the_answer(canvas, found):
+    assert cropped(np.array(canvas, np.uint8)).tolist() == found
+
+
+NAMES = ["<blank>", "a", "a|||t1|||0123456789", "a|||t0|||0213456789", "b"]
+SURE, UNSURE = 2.0, -2.0
+
+
+def canvas(*rows):
+    """On 3x3 cells."""
+    whole = np.zeros((3, 3), np.uint8)
+    whole[: len(rows), : len(rows[0])] = np.array(rows) + 2
+    return whole.flatten()
+
+
+def told(*votes):
+    """Ballots of (id, answer, right, q_halt), in rows of colours."""
+    ids, answers, labels, halt = zip(*votes, strict=True)
+    grids = [np.stack([canvas(*grid) for grid in column]) for column in (answers, labels)]
+    return ballots(Answers("grid", cells=grids[0], labels=grids[1]), np.array(halt), np.array(ids), NAMES)
+
+
+def test_identical_answers_are_counted_once_their_augmentations_are_undone():
+    """[[1, 2]] under a quarter turn is [[2], [1]], with colours 1 and 2 exchanged [[2, 1]]: two votes against a surer one."""
+    found = told(
+        (1, [[3, 3]], [[1, 2]], 9.0), (2, [[2], [1]], [[2], [1]], UNSURE), (3, [[2, 1]], [[2, 1]], UNSURE)
+    )  # fmt: skip
+
+    assert list(found) == [("a", 0)]
+    assert [grid.rows for grid in found["a", 0].ranked] == [[[1, 2]], [[3, 3]]]
+    assert (pass_at(1, found), pass_at(2, found)) == (100, 100)
+
+
+def test_of_equal_votes_the_surest_on_average_comes_first():
+    votes = (1, [[3, 3]], [[1, 2]], UNSURE), (3, [[2, 1]], [[2, 1]], SURE)
+
+    assert [grid.rows for grid in told(*votes)["a", 0].ranked] == [[[1, 2]], [[3, 3]]]
+    assert [grid.rows for grid in told(*votes[::-1])["a", 0].ranked] == [[[1, 2]], [[3, 3]]]
+    assert pass_at(1, told((1, [[3, 3]], [[1, 2]], SURE), (3, [[2, 1]], [[2, 1]], UNSURE))) == 0
+
+
+def test_a_task_counts_by_the_share_of_its_test_inputs():
+    """Task a has two test inputs, answered in turn under each id, of which one is solved; b has one that is not."""
+    found = told(
+        (1, [[1]], [[1]], 0.0), (1, [[5]], [[4]], 0.0), (4, [[7]], [[8]], 0.0), (3, [[2]], [[2]], 0.0), (3, [[5]], [[4]], 0.0)
+    )  # fmt: skip
+
+    assert list(found) == [("a", 0), ("a", 1), ("b", 0)]
+    assert found["a", 0].votes == {Grid(1, b"\1"): [0.5, 0.5]}
+    assert pass_at(1, found) == pass_at(2, found) == 25
+
+
+def test_the_submission_has_two_attempts_at_each_test_input():
+    """One answer is given twice, and a canvas without an answer is one 0."""
+    found = told((4, [[1, 2], [3, 4]], [[1]], 0.0), (1, [[-1]], [[1]], SURE), (1, [[6]], [[6]], 0.0), (3, [[7]], [[7]], 0.0))
+
+    assert submission(found) == {
+        "a": [{"attempt_1": [[0]], "attempt_2": [[7]]}, {"attempt_1": [[6]], "attempt_2": [[6]]}],
+        "b": [{"attempt_1": [[1, 2], [3, 4]], "attempt_2": [[1, 2], [3, 4]]}],
+    }
