@@ -11,6 +11,8 @@ import tyro
 
 from recstudy.cli import Columns, Format, data_folder, settings
 from recstudy.config import DATASETS, DataConfig, configure
+from recstudy.data.maze import Maze
+from recstudy.data.sudoku import Sudoku
 from recstudy.errors import ConfigError, StorageError
 from recstudy.models.vq import VQ
 from recstudy.plugins import file_bundle, use
@@ -132,6 +134,31 @@ class Tokenizer:
 
 
 @dataclass(frozen=True)
+class Data:
+    """Draw puzzles and write them in the layout of HRM's and TRM's authors, so that their code can train on the same ones.
+
+    The folder is there whole, or not at all; recstudy reads it as `PuzzleFolder`. Such as:
+    recstudy data sudoku9 DIR --puzzles 1000 --augmentations 1000
+    """
+
+    name: tyro.conf.Positional[str]
+    """sudoku4, sudoku6, sudoku9, or mazes of an odd side: maze9, maze21, ..."""
+    folder: tyro.conf.Positional[Path]
+    """What to write; nothing may be there."""
+    puzzles: Annotated[int, tyro.conf.arg(metavar="N")] = 1000
+    """Puzzles that train, each a group of its own."""
+    test_puzzles: Annotated[int, tyro.conf.arg(metavar="N")] = 500
+    """Puzzles that test, as they are."""
+    augmentations: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """Symmetries of each training puzzle beside itself: digits, rows and columns exchanged; mazes turned and mirrored."""
+    seed: Annotated[int, tyro.conf.arg(metavar="S")] = 0
+    """Draws the puzzles: `data.drawing_seed` of a run config, which trains on the same ones."""
+    check: bool = False
+    """Write nothing: hold every puzzle of a folder that is there, in this layout or in train.csv and test.csv, against the rules,
+    and count the solutions of every Sudoku. Runs do so for a sample."""
+
+
+@dataclass(frozen=True)
 class Contract:
     """Check what a file of your own registers: a model family's shapes, gradients, purity, counts, every switch, going on after
     a stop, and first losses; that an optimiser, a loss or an augmentation trains."""
@@ -144,13 +171,13 @@ class Contract:
     """Keep each family's first losses as they are now, beside the file; without, they are held against those that were kept."""
 
 
-Command = Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | Tokenizer
+Command = Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | Tokenizer | Data
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
     commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
-    commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": Tokenizer, "contract": Contract}
+    commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": Tokenizer, "data": Data, "contract": Contract}
     command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="recstudy")
     finish(lambda: _done(command))
 
@@ -164,7 +191,18 @@ def _done(command: Command) -> int:
         return check_file(command.file, data_folder(command.data), command.write, console())
     if isinstance(command, Evaluate):
         return _evaluate(command)
-    return _train(command) if isinstance(command, Tokenizer) else _read(command)
+    if isinstance(command, Data):
+        return _whole_or_nothing(lambda: _data(command))
+    return _whole_or_nothing(lambda: _train(command)) if isinstance(command, Tokenizer) else _read(command)
+
+
+def _whole_or_nothing(make: Callable[[], None]) -> int:
+    try:
+        make()
+    except KeyboardInterrupt:
+        print("Stopped. Nothing was written.", file=sys.stderr)
+        return 130
+    return 0
 
 
 def _evaluate(command: Evaluate) -> int:
@@ -193,15 +231,52 @@ def _board(command: Board) -> int:
     return 0
 
 
-def _train(command: Tokenizer) -> int:
-    try:
-        if command.plugin is not None:
-            use(file_bundle(command.plugin))
-        _tokenizer(command, *_configs(command))
-    except KeyboardInterrupt:
-        print("Stopped. Nothing was written.", file=sys.stderr)
-        return 130
-    return 0
+def _data(command: Data) -> None:
+    kind, own = _drawn(command.name)
+    if command.check:
+        _check(command.folder, kind.model_construct(**own))  # of mazes, files may have even sides, which are never drawn
+        return
+    from recstudy.data.official_writing import write_layout  # it loads torch
+
+    asked = {name: getattr(command, name) for name in ("puzzles", "test_puzzles", "augmentations")}
+    config = configure(kind, {**own, "drawing_seed": command.seed, **asked}, "data")
+    write_layout(command.folder, config)
+    _say(f"{config.title}: {command.puzzles:,} puzzles that train, {command.test_puzzles:,} that test, in {command.folder}")
+    _say(f"To read it: PuzzleFolder(path=..., vocabulary={config.classes}, rows={config.side}, columns={config.side})")
+
+
+def _say(line: str) -> None:
+    console().print(line, markup=False, soft_wrap=True)
+
+
+def _drawn(name: str) -> tuple[type[Sudoku] | type[Maze], dict[str, Any]]:
+    """Which puzzles are meant, and what their name says of them.
+
+    Raises:
+        ConfigError: none.
+    """
+    if name in ("sudoku4", "sudoku6", "sudoku9"):
+        return Sudoku, {"side": int(name[-1])}
+    if (side := name.removeprefix("maze")) != name and side.isdecimal():
+        return Maze, {"side": int(side)}
+    raise ConfigError(
+        f"no puzzles are called {name!r}: there are sudoku4, sudoku6, sudoku9 and mazes by their side, such as maze9"
+    )
+
+
+def _check(folder: Path, rules: Sudoku | Maze) -> None:
+    """Look at every puzzle."""
+    from recstudy.data.puzzle_reading import check_rules, read_all
+
+    decoded = read_all(folder, rules)
+    check_rules(decoded, rules, folder)
+    _say(f"{folder}: {len(decoded.train_labels):,} puzzles that train, {len(decoded.test_labels):,} that test; all are right")
+
+
+def _train(command: Tokenizer) -> None:
+    if command.plugin is not None:
+        use(file_bundle(command.plugin))
+    _tokenizer(command, *_configs(command))
 
 
 def _tokenizer(command: Tokenizer, data: DataConfig, config: VQ) -> None:

@@ -29,6 +29,7 @@ class Mazes(Puzzles):
     classes: ClassVar[int] = 6
     class_names: ClassVar[tuple[str, ...]] = ("PAD", "wall", "space", "start", "goal", "path")
     symbols: ClassVar[tuple[str, ...]] = (" ", "#", " ", "S", "G", "o")
+    spelled: ClassVar[tuple[str, ...]] = tuple("# SGo")
     colours: ClassVar[tuple[str, ...]] = ("#FFFFFF", "#3A424B", "#FFFFFF", "#009E73", "#D55E00", "#56B4E9")
     draws: ClassVar[int] = 1
 

@@ -21,8 +21,6 @@ class PuzzleFiles(Puzzles):
     where that has several puzzles a group, no more symmetries are drawn.
     """
 
-    spelled: ClassVar[tuple[str, ...]]  # the characters of each token from 1 on, in a CSV file
-
     path: str
     train_puzzles: int | None = Field(
         None, ge=16, description="so many of the training puzzles, drawn once for all; the papers take 1,000. By default all"
@@ -43,7 +41,6 @@ class SudokuExtreme(PuzzleFiles, Sudokus):
 
     title: ClassVar[str] = "Sudoku-Extreme"
     shape: ClassVar[Shape] = (1, 9, 9)
-    spelled: ClassVar[tuple[str, ...]] = (".0", *"123456789")
 
     name: Literal["sudoku_extreme"] = "sudoku_extreme"
     path: str = Field("sudoku-extreme", description="below the data folder")
@@ -55,7 +52,6 @@ class MazeHard(PuzzleFiles, Mazes):
 
     title: ClassVar[str] = "Maze-Hard"
     shape: ClassVar[Shape] = (1, 30, 30)
-    spelled: ClassVar[tuple[str, ...]] = tuple("# SGo")
 
     name: Literal["maze_hard"] = "maze_hard"
     path: str = Field("maze-30x30-hard-1k", description="below the data folder")

@@ -34,9 +34,14 @@ def read_files(folder: Path, config: PuzzleFiles) -> Decoded:
     return (_counted if official_layout.is_layout(folder) else _drawn)(decoded, config.train_puzzles, folder, config)
 
 
-def read_all(folder: Path, config: PuzzleFiles) -> Decoded:
+def read_all(folder: Path, config: Puzzles) -> Decoded:
     """All of the puzzles in the folder, whatever rules they break."""
-    return official_layout.read(folder, config) if official_layout.is_layout(folder) else _tables(folder, config)
+    if official_layout.is_layout(folder):
+        return official_layout.read(folder, config)
+    for part in PARTS:
+        if not (folder / f"{part}.csv").is_file():
+            raise DataError(f"{folder} has neither train/dataset.json nor {part}.csv. Give the folder that holds the puzzles.")
+    return _tables(folder, config)
 
 
 def check_rules(decoded: Decoded, config: Puzzles, folder: Path, sample: int | None = None) -> None:
@@ -83,7 +88,7 @@ def _drawn(decoded: Decoded, wanted: int, folder: Path, config: PuzzleFiles) -> 
     return decoded._replace(**own)
 
 
-def _tables(folder: Path, config: PuzzleFiles) -> Decoded:
+def _tables(folder: Path, config: Puzzles) -> Decoded:
     """One puzzle a group, none of which has an identifier of its own."""
     train, answers = _table(folder / "train.csv", config)
     test, test_answers = _table(folder / "test.csv", config)
@@ -92,7 +97,7 @@ def _tables(folder: Path, config: PuzzleFiles) -> Decoded:
     return Decoded(images[0], answers, images[1], test_answers, train_ids=blank[0], test_ids=blank[1])
 
 
-def _table(file: Path, config: PuzzleFiles) -> tuple[Pixels, Pixels]:
+def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
     """Questions and answers (N, S), as tokens."""
     table, columns = _spelling(config), ("question", "answer")
     grids = [bytearray(), bytearray()]
@@ -116,7 +121,7 @@ def _table(file: Path, config: PuzzleFiles) -> tuple[Pixels, Pixels]:
     return given, answers
 
 
-def _spelling(config: PuzzleFiles) -> bytes:
+def _spelling(config: Puzzles) -> bytes:
     """The token of every character, 0 of what is none."""
     table = bytearray(256)
     for token, characters in enumerate(config.spelled, 1):
@@ -125,7 +130,7 @@ def _spelling(config: PuzzleFiles) -> bytes:
     return bytes(table)
 
 
-def _fault(name: str, text: str, tokens: bytes, config: PuzzleFiles) -> str:
+def _fault(name: str, text: str, tokens: bytes, config: Puzzles) -> str:
     if len(text) != config.cells:
         return f"the {name} has {len(text)} characters, but {config.title} has {config.cells} cells"
     known = " ".join(map(repr, "".join(config.spelled)))

@@ -58,6 +58,11 @@ class Puzzles(DataConfig):
         return self.class_names
 
     @property
+    def spelled(self) -> tuple[str, ...]:
+        """The characters that may stand for each token from 1 on in a CSV file."""
+        return ()
+
+    @property
     def colours(self) -> tuple[str, ...]:
         """What a person sees for each token where that is no symbol but the cell's colour, as `#RRGGBB`; else none."""
         return ()

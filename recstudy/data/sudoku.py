@@ -42,6 +42,10 @@ class Sudokus(Puzzles):
         return " ", ".", *self.class_names[DIGITS:]
 
     @property
+    def spelled(self) -> tuple[str, ...]:
+        return ".0", *self.class_names[DIGITS:]
+
+    @property
     def boxes(self) -> tuple[int, int]:
         return BOXES[self.shape[1]]
 
