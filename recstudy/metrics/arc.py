@@ -105,8 +105,10 @@ def ballots(answers: "Answers", halt: "Floats", ids: "Integers", names: Sequence
         own = augmented(names[puzzle])
         place = own.task, seen.setdefault(puzzle, 0)
         seen[puzzle] += 1
-        answer, right = (own.undone(cropped(one[row].reshape(side, side))) for one in (answers.cells, answers.labels))
-        found.setdefault(place, Ballot(right, {})).votes.setdefault(answer, []).append(sure)
+        if place not in found:
+            found[place] = Ballot(own.undone(cropped(answers.labels[row].reshape(side, side))), {})
+        answer = own.undone(cropped(answers.cells[row].reshape(side, side)))
+        found[place].votes.setdefault(answer, []).append(sure)
     return found
 
 
