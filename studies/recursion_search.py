@@ -5,17 +5,18 @@ steps and the batch size; one family at a time, or several that read the same da
 Papers state single points of this space (002: n = 3, N_sup = 1; 004: N = 2, T = 3; TRM: n = 6, T = 3), which are tried first.
 The score is the one on the held-out split: top-1 accuracy; of ImageHRM, which writes captions, the share of tokens it gets right.
 The best ten are run again with fresh seeds, because the best of many is lucky; the budget pays for these too.
-Quick's captions are drawn (synthetic).
+Quick's captions are drawn (synthetic), and so are the Sudokus of the preset `puzzles`, whose score is the share that is solved.
 Read with it: one learning rate for all batch sizes; add train.learning_rate to `vary` where the budget allows.
 Cost: quick, 5 minutes on 2 cores; standard (MNIST, MedPix), hours of a GPU; paper (CIFAR-10, ROCOv2), as --budget says.
 
     python studies/recursion_search.py
     python studies/recursion_search.py --family hrm --budget 30
+    python studies/recursion_search.py --preset puzzles
     python studies/recursion_search.py --preset paper --family vitrm --stopping asha --budget 40gpuh --address auto
 """
 
 from recstudy import Place, RunConfig, Search, TrainConfig, Tunable, main
-from recstudy.data import Cifar10, Digits, MedPix, Mnist, PhantomCaptions, RocoV2
+from recstudy.data import Cifar10, Digits, MedPix, Mnist, PhantomCaptions, RocoV2, Sudoku
 from recstudy.models import HRM, TRM, HRMImage, ImageHRM, ViTRM
 from recstudy.report import Best, History, Importance, ParallelCoordinates, Pareto, Slices
 
@@ -28,6 +29,11 @@ CAPTIONS = TrainConfig(
     epochs=8, batch_size=32, halt_weight=0.5, learning_rate=3e-3, warmup=0.1, gradient_clip=1.0, ema_decay=0.98
 )
 EYES = {"backbone": "small", "weights": "random", "tuned": True}
+PUZZLES = TrainConfig(
+    halting="sample", supervision_steps=4, evaluation_steps=8, evaluation_depths=8, halt_weight=0.5, epochs=2, batch_size=32,
+    learning_rate=4e-3, final_learning_rate=4e-4, warmup=0.03, schedule="update", weight_decay=0.1, beta2=0.95, ema_decay=0.99,
+)  # fmt: skip
+CELLS = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32}
 LOOPS = {"high_layers": 1, "middle_layers": 1, "low_layers": 1, "gradient": "full_bptt"}
 
 study = Search(
@@ -47,6 +53,13 @@ study = Search(
                 data=PhantomCaptions(), model=ImageHRM(**EYES, **LOOPS, **SMALL), train=CAPTIONS, place=Place(gpus_per_run=0)
             )
         ],
+        "puzzles": [
+            RunConfig(data=Sudoku(side=6, givens=10, rounds=8), model=model, train=PUZZLES, place=Place(gpus_per_run=0))
+            for model in (
+                TRM(**CELLS, mixing="mlp", prefix=1, cycles=1, latent_steps=1),
+                HRM(**CELLS, low_layers=1, high_layers=1),
+            )
+        ],
         "standard": [
             RunConfig(data=Mnist(), model=model, train=STANDARD)
             for model in (
@@ -64,16 +77,17 @@ study = Search(
     },
     vary=("model.latent_steps", "model.*cycles", "train.supervision_steps", "train.batch_size"),
     ranges={
-        "quick": {
+        preset: {
             "model.latent_steps": Tunable(1, 4),
             "train.supervision_steps": Tunable(1, 4),
             "train.batch_size": Tunable([16, 32, 64, 128]),
-        },
+        }
+        for preset in ("quick", "puzzles")
     },
-    first={"quick": (), "standard": (), "paper": ({"family": "vitrm", "train.supervision_steps": 16},)},
-    budget={"quick": "44 runs", "standard": "90 runs", "paper": "130 runs"},
+    first={"quick": (), "puzzles": (), "standard": (), "paper": ({"family": "vitrm", "train.supervision_steps": 16},)},
+    budget={"quick": "44 runs", "puzzles": "24 runs", "standard": "90 runs", "paper": "130 runs"},
     confirm=10,
-    seeds={"quick": 2, "standard": 3, "paper": 3},
+    seeds={"quick": 2, "puzzles": 2, "standard": 3, "paper": 3},
     report=[
         History(),
         Best("best", metrics=("score", "params", "gflops", "train_gflops")),

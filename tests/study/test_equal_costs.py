@@ -25,6 +25,25 @@ def test_recursion_and_depth_have_the_same_flops_updates_and_average(preset, wit
     assert vitrm[3].train.supervision_steps == 1
 
 
+def test_recursion_and_depth_on_puzzles_have_the_same_flops_at_test_and_in_training():
+    found = configs("recursion_or_depth", "puzzles")
+
+    for n in (1, 3, 6):
+        trm, flat = (cost(found[f"model={model}, n={n}"]) for model in ("TRM", "transformer, equal FLOPs"))
+        assert (flat.gflops, flat.train_gflops) == pytest.approx((trm.gflops, trm.train_gflops))
+    assert cost(found["model=transformer, equal parameters"]).params == cost(found["model=TRM, n=3"]).params
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_transformers_beside_hrm_have_its_size_or_its_flops(preset):
+    found = [(config.model.title, cost(config)) for config in make_plan(load("hrm_outer_loop"), preset).configs]
+    hrm = next(known for title, known in found if title == "HRM")
+    same, deep, _ = (known for title, known in found if title != "HRM")
+
+    assert same.params == hrm.params
+    assert deep.gflops == pytest.approx(hrm.gflops)
+
+
 @pytest.mark.parametrize(("preset", "updates"), [("quick", 12), ("standard", 96), ("paper", 1008)])
 def test_supervision_steps_times_epochs_are_constant(preset, updates):
     found = configs("supervision_at_equal_updates", preset)

@@ -1,0 +1,134 @@
+"""How much recursion do HRM and TRM need, at equal effective depth?
+
+Table 3 of the TRM paper (arXiv:2510.04871) raises T and n of both: a segment of T cycles of n + 1 updates of L layers is
+T (n + 1) L layers deep. HRM has four layers a network there and TRM two, so that n of TRM is twice that of HRM at the same T and
+about the same depth; quick has one layer of each, so that depths are the same. Paper has Table 4's mazes too, where TRM has n=4.
+Published, Sudoku-Extreme with 1,000 puzzles, each from one run: HRM from 46.4 % at depth 9 to 62.3 at 84; TRM from 63.2 at 7 to
+87.4 at 42, and 84.2 at 72. TRM ran out of memory at n=12: its gradient goes through a whole cycle, HRM's through two updates.
+Read with it: HRM's depth at T=n=1 is 8 by the paper's formula, and 9 in its table. Rows share updates, not FLOPs: see `cost`.
+Cost: quick (drawn 6x6 Sudokus), 6 minutes on 2 cores; standard (drawn 9x9), a day of one GPU; paper, 0.5 to 10 EFLOP a row.
+
+    python studies/trm_recursions.py
+    python studies/trm_recursions.py --preset paper --data DIR
+"""
+
+from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, Variant, main, published
+from recstudy.data import MazeHard, Sudoku, SudokuExtreme
+from recstudy.models import HRM, TRM, Transformer
+from recstudy.papers import Target
+from recstudy.report import Curve, LearningCurves, Pareto, Part, Residuals, Table
+
+SUDOKUS = published("trm_table3_recursions", only=("exact_accuracy",))
+TABLE_4 = published("trm_table4_puzzles", only=("exact_accuracy",))
+MAZES = tuple(target for target in TABLE_4 if target.where["data.name"] == "maze_hard")
+SLOTS = TrainConfig(
+    halting="sample", supervision_steps=16, evaluation_steps=16, evaluation_depths=16, halt_weight=0.5, schedule="update",
+    beta2=0.95, selection="last",
+)  # fmt: skip
+QUICK = {
+    "epochs": 2, "supervision_steps": 4, "evaluation_steps": 8, "evaluation_depths": 8, "batch_size": 32, "learning_rate": 4e-3,
+    "final_learning_rate": 4e-4, "warmup": 0.03, "weight_decay": 0.1, "ema_decay": 0.99,
+}  # fmt: skip
+# The published code's: a constant rate after 2,000 of 65,100 updates (50,000 epochs of 1,000 puzzles).
+PAPER = {
+    "epochs": 10, "batch_size": 768, "learning_rate": 1e-4, "final_learning_rate": 1e-4, "warmup": 0.03072, "weight_decay": 1.0,
+    "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax", "precision": "bfloat16",
+}  # fmt: skip
+SIZE = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32, "prefix": 1}
+SMALL, SMALL_HRM = TRM(**SIZE, mixing="mlp", layers=1), HRM(**SIZE, high_layers=1, low_layers=1)
+MLP = TRM(tokens="cell", mixing="mlp")
+# (T, n); TRM's n=12 is out of memory in the paper.
+SMALL_ROWS = [(1, 1), (2, 2), (3, 3)]
+HRM_ROWS = [(1, 1), (2, 2), (3, 3), (4, 4), (3, 6), (6, 3), (6, 6)]
+TRM_ROWS = [(1, 2), (2, 4), (3, 6), (4, 8), (6, 6)]
+FEW = 3  # rows of each that standard has
+
+
+def variants(trm: TRM, hrm: HRM, trm_rows: list[tuple[int, int]], hrm_rows: list[tuple[int, int]]) -> list[Variant]:
+    """Both at each (T, n), with their effective depth."""
+    axes = {"model": "model", "T": "T", "n": "n", "depth": "depth"}
+    models = [("HRM", t, n, hrm.high_layers, hrm.model_copy(update={"high_cycles": t, "low_cycles": n})) for t, n in hrm_rows]
+    models += [("TRM", t, n, trm.layers, trm.model_copy(update={"cycles": t, "latent_steps": n})) for t, n in trm_rows]
+    return [
+        Variant(f"{name}, T={t}, n={n}", {"model": model}, {"model": name, "T": t, "n": n, "depth": t * (n + 1) * layers}, axes)
+        for name, t, n, layers, model in models
+    ]
+
+
+def mazes() -> list[Variant]:
+    """Table 4's rows of Maze-Hard."""
+    models = {
+        "Direct pred": {"model": Transformer(tokens="cell"), "train.supervision_steps": 1, "train.evaluation_steps": 1},
+        "HRM": {"model": HRM(tokens="cell")},
+        "TRM-Att": {"model": TRM(tokens="cell", latent_steps=4)},
+        "TRM-MLP": {"model": TRM(tokens="cell", latent_steps=4, mixing="mlp")},
+    }
+    data = MazeHard(train_puzzles=1000, rounds=5000)
+    return [
+        Variant(f"{name}, mazes", {"data": data, **changes}, {"model": name}, {"model": "model"})
+        for name, changes in models.items()
+    ]
+
+
+def claims(few: int, many: int, times: int) -> list[Claim]:
+    """What the paper reads from Table 3, by about half of what it prints; n of TRM is so many `times` that of HRM."""
+    flat, deep = ({"model": "HRM", "T": t, "n": t} for t in (few, many))
+    flat_trm, deep_trm = ({"model": "TRM", "T": t, "n": times * t} for t in (few, many))
+    return [
+        Claim(f"At about equal depth TRM solves more than HRM, T={few}", less=flat, than=flat_trm, by=8.0),
+        Claim(f"At about equal depth TRM solves more than HRM, T={many}", less=deep, than=deep_trm, by=13.0),
+        Claim(f"TRM solves more with more recursion, T={few} to {many}", less=flat_trm, than=deep_trm, by=12.0),
+        Claim(f"HRM solves more with more recursion, T={few} to {many}", less=flat, than=deep, by=7.0),
+        Claim("TRM gains more by recursion than HRM", less=Gain(of=deep, over=flat), than=Gain(of=deep_trm, over=flat_trm)),
+    ]
+
+
+def report(data: str, targets: tuple[Target, ...] = SUDOKUS) -> list[Part]:
+    """With figures of this data set alone."""
+    return [
+        Curve("depth", x="depth", y="exact_accuracy", by="model", where={"data.name": data},
+              title="Exact accuracy against effective depth"),
+        Table(
+            "table3",
+            metrics=("exact_accuracy", "cell_accuracy", "train_exact_accuracy", "params", "train_gflops", "train_pflop"),
+            settings=("depth",),
+            group="data",
+            targets=targets,
+            title="Tables 3 and 4 of the TRM paper: recursion of both",
+        ),
+        Pareto("cost", x="train_pflop", y="exact_accuracy", title="Accuracy against FLOPs of training"),
+        Curve("segments", x="eval.depth", y="exact_accuracy", by="variant", where={"data.name": data},
+              title="Solved after so many segments, same weights"),
+        Residuals(),
+        LearningCurves(metrics=("train_loss", "supervision_steps_used")),
+    ]  # fmt: skip
+
+
+study = Study(
+    name="trm_recursions",
+    presets={
+        "quick": RunConfig(
+            data=Sudoku(side=6, givens=12, rounds=8),
+            model=SMALL,
+            train=SLOTS.model_copy(update=QUICK),
+            place=Place(gpus_per_run=0),
+        ),
+        "standard": RunConfig(data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)),
+        "paper": RunConfig(data=SudokuExtreme(train_puzzles=1000, rounds=5000), model=MLP, train=SLOTS.model_copy(update=PAPER)),
+    },
+    variants={
+        "quick": variants(SMALL, SMALL_HRM, SMALL_ROWS, SMALL_ROWS),
+        "standard": variants(MLP, HRM(tokens="cell"), TRM_ROWS[:FEW], HRM_ROWS[:FEW]),
+        "paper": [*variants(MLP, HRM(tokens="cell"), TRM_ROWS, HRM_ROWS), *mazes()],
+    },
+    seeds={"quick": 3, "standard": 1, "paper": 3},
+    report={"quick": report("sudoku"), "standard": report("sudoku"), "paper": report("sudoku_extreme", (*SUDOKUS, *MAZES))},
+    claims={"quick": claims(1, 3, 1), "standard": claims(1, 3, 2), "paper": claims(1, 3, 2)},
+    deviations=(
+        Deviation(field="train.epochs", paper=12, ours=10, why="60,000 epochs in its text, 50,000 in the commands of its code"),
+        Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
+    ),
+)
+
+if __name__ == "__main__":
+    main(study)

@@ -1,0 +1,60 @@
+"""Which variants of the studies of puzzles TRM's published numbers stand beside, and what is equal between them."""
+
+import pytest
+from shipped import first_table, load
+
+from recstudy.models import HRM
+from recstudy.study.study import make_plan
+
+SYNTHETIC = "data sudoku, not sudoku_extreme; train_puzzles none, not 1000"
+
+
+@pytest.mark.parametrize("name", ["trm_ablation", "trm_recursions", "hrm_outer_loop"])
+def test_every_published_number_has_a_place_and_none_compares_on_drawn_sudokus(tmp_path, name):
+    table, paper = first_table(tmp_path / "paper", name, "paper")
+    _, drawn = first_table(tmp_path / "standard", name, "standard")
+
+    beside = [placed.target.source for row in paper.rows for cell in row.cells for placed in cell.placed]
+    assert set(beside) == {target.source for target in table.targets}
+    assert not [cell.reasons for row in paper.rows for cell in row.cells if cell.reasons]
+    cells = [cell for row in drawn.rows for cell in row.cells if cell.placed]
+    assert cells
+    assert {(cell.verdict, cell.reasons) for cell in cells} == {("not comparable", SYNTHETIC)}
+
+
+def test_rows_of_the_ablation_by_their_published_accuracy(tmp_path):
+    table, data = first_table(tmp_path / "r", "trm_ablation", "paper")
+
+    assert {row.label: row.cells[table.metrics.index("exact_accuracy")].published for row in data.rows} == {
+        "TRM": "87.4",
+        "with q_continue": "86.1",
+        "two networks": "82.4",
+        "no average of weights": "79.9",
+        "4 layers, n=3": "79.5",
+        "self-attention": "74.7",
+        "T=n=2": "73.7",
+        "one-step gradient": "56.5",
+        "HRM": "55.0",
+        "single z": "",
+        "multi-scale z": "",
+    }
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_effective_depth_is_that_of_the_networks(preset):
+    plan = make_plan(load("trm_recursions"), preset)
+    for variant, config in zip(plan.variants, plan.configs, strict=True):
+        model = config.model
+        if "depth" not in variant.levels:  # mazes
+            continue
+        if isinstance(model, HRM):
+            assert variant.levels["depth"] == model.high_cycles * (model.low_cycles + 1) * model.high_layers
+        else:
+            assert variant.levels["depth"] == model.cycles * (model.latent_steps + 1) * model.layers
+
+
+def test_quick_compares_hrm_and_trm_at_the_same_depths():
+    rows = [variant.levels for variant in make_plan(load("trm_recursions"), "quick").variants]
+
+    depths = {name: [row["depth"] for row in rows if row["model"] == name] for name in ("HRM", "TRM")}
+    assert depths == {"HRM": [2, 6, 12], "TRM": [2, 6, 12]}
