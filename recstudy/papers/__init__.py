@@ -61,9 +61,13 @@ SETS: dict[tuple[str, str], dict[str, Any]] = {
     ("003", "roco"): {"data.length": 60, "train.patience": 10},
     ("trm", "sudoku_extreme_1k"): {"data.train_puzzles": 1000},
     ("ptrm", "sudoku_extreme_1k"): {"data.train_puzzles": 1000},
-    ("trm", "arc_agi_1"): {"data.version": 1},
-    ("trm", "arc_agi_2"): {"data.version": 2},
-}
+    **{
+        ("trm", f"arc_agi_{version}"): {
+            "data.version": version, "data.side": 30, "data.augmentations": 1000, "data.concept": True,
+        }
+        for version in (1, 2)
+    },
+}  # fmt: skip
 # The variants that a table names in words.
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},

@@ -58,3 +58,15 @@ def test_quick_compares_hrm_and_trm_at_the_same_depths():
 
     depths = {name: [row["depth"] for row in rows if row["model"] == name] for name in ("HRM", "TRM")}
     assert depths == {"HRM": [2, 6, 12], "TRM": [2, 6, 12]}
+
+
+def test_every_number_of_arc_has_a_place_and_none_compares_on_the_subset(tmp_path):
+    table, paper = first_table(tmp_path / "paper", "arc_agi", "paper")
+    _, subset = first_table(tmp_path / "quick", "arc_agi", "quick")
+
+    cells = [cell for row in paper.rows for cell in row.cells if cell.placed]
+    assert {placed.target.source for cell in cells for placed in cell.placed} == {target.source for target in table.targets}
+    assert not [cell.reasons for cell in cells if cell.reasons]
+    small = [cell for row in subset.rows for cell in row.cells if cell.placed]
+    assert {cell.verdict for cell in small} == {"not comparable"}
+    assert all("side 10, not 30" in cell.reasons for cell in small)
