@@ -71,17 +71,18 @@ def claims(few: int, names: tuple[str, str] = ("ViTRM", "ViT"), by: float = 0.5)
     ]  # fmt: skip
 
 
-def report(score: str) -> list[Part]:
+def report(score: str, *told: str) -> list[Part]:
+    """`told` are what learning curves show beside the loss."""
     return [
         Table("models", metrics=(score, "params", "train_gflops", "train_pflop"), group="train_pflop",
               title="Rows that cost about the same"),
         Pareto("cost", x="train_gflops", y=score),
         Pareto("size", x="params", y=score),
-        LearningCurves(),
+        LearningCurves(metrics=("train_loss", *told)),
     ]  # fmt: skip
 
 
-REPORT, SOLVED = report("top1_accuracy"), report("exact_accuracy")
+REPORT, SOLVED = report("top1_accuracy", "selection_top1_accuracy"), report("exact_accuracy", "supervision_steps_used")
 LEVELS = [
     Table("levels", metrics=("level_accuracy.*",), title="Accuracy (%) by the steps that an image takes"),
     Curve("by_level", x="eval.part", y="level_accuracy", by="variant", title="Accuracy against the steps that an image takes"),

@@ -74,7 +74,7 @@ study = Study(
     name="sudoku_depth",
     presets={
         "quick": RunConfig(
-            data=Sudoku(side=6, givens=10, rounds=8),
+            data=Sudoku(side=6, givens=10, rounds=7),
             model=SMALL,
             train=SLOTS.model_copy(update=QUICK),
             place=Place(gpus_per_run=0),

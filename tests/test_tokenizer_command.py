@@ -105,7 +105,7 @@ def test_what_is_stopped_leaves_nothing(home):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["medpx", "a"], "ConfigError: no data set 'medpx': there are captions, "),
+        (["medpx", "a"], "ConfigError: no data set 'medpx': there are arc_agi, captions, "),
         (["digits", "a"], "ConfigError: standin-vq needs images of 3x8x8, but those of Digits are 1x8x8\n"),
         (["scans", "a", "--plugin", str(MIXER)], "ConfigError: standin-vq needs images of 3x8x8, but those of Scans are 1x8x8\n"),
         (

@@ -19,6 +19,7 @@ from made_up import (
     TABLE1,
     VITRM,
     as_result,
+    base,
     plan,
     result,
     run_id,
@@ -41,6 +42,7 @@ from recstudy.analysis import (
     Alignment,
     AttentionMaps,
     Curve,
+    Effort,
     ExpertLoad,
     ExpertPath,
     HeatMap,
@@ -49,6 +51,7 @@ from recstudy.analysis import (
     LossTrace,
     Mistakes,
     Pareto,
+    Residuals,
 )
 from recstudy.analysis.figures.export import write_figure
 from recstudy.analysis.frame import StudyRecords, load_study
@@ -218,6 +221,22 @@ def seen(root: Path) -> StudyRecords:
     return load_study(results, "made_up", "paper")
 
 
+def solved(root: Path) -> StudyRecords:
+    """Puzzles, with all that more thinking at test gives."""
+    more = {f"{way}_exact_accuracy.{count}": 50.0 + count for way in ("noisy", "voted") for count in (1, 2, 4)}
+    halted = {"halted_exact_accuracy": 20.0, "halted_steps": 1.5, "exact_accuracy": 40.0}
+    depths = {
+        "exact_accuracy": {str(at): 30.0 + at for at in range(1, 5)},
+        "residual": {str(at): 0.1**at for at in range(1, 5)},
+    }
+    at_test = {"trajectories": 4, "copies": 4, "segments": 4}
+    results = write_study(root, base=base(evaluation_steps=2, evaluation_depths=4, at_test=at_test), report=[])
+    for at in range(len(variants())):
+        found = {"metrics": more | halted, "cost": {"gflops": 0.5}, "depths": depths}
+        results.run(run_id(at, 0)).finish(as_result(result(None) | found))
+    return load_study(results, "made_up", "paper")
+
+
 OF_SWEEP = [
     Curve("lines", x="batch_size", y="top1_accuracy", by="model", targets=TABLE1),
     Curve("categories", x="model", y="top1_accuracy", by="batch_size"),
@@ -235,12 +254,13 @@ PARTS = [
     *((swept, spec) for spec in OF_SWEEP),
     *((searched, spec) for spec in search_specs()[1:]),
     *((seen, spec) for spec in (ExpertLoad(), ExpertPath(), AttentionMaps())),
+    *((solved, spec) for spec in (Residuals(), Effort())),
 ]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> dict[Any, StudyRecords]:
-    return {make: make(tmp_path_factory.mktemp("r")) for make in (swept, searched, seen)}
+    return {make: make(tmp_path_factory.mktemp("r")) for make in (swept, searched, seen, solved)}
 
 
 @pytest.fixture(scope="module")
