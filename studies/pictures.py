@@ -31,6 +31,7 @@ class Picture(NamedTuple):
 
 
 WANTED = (
+    Picture("segments.png", "sudoku_depth", ".figure >> nth=0"),
     Picture("thinking.gif", "sudoku_depth", "figures/thinking.gif"),
     Picture("captions.png", "imagetrm_backbones", "article.card >> nth=1"),
     Picture("curve.png", "micar_hyperparameters", ".figure >> nth=0"),
