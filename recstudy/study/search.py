@@ -225,7 +225,7 @@ def make_search(
         if wanted not in there:
             raise ConfigError(f"{name} must be one of {choices(there)}, but got {wanted!r}.{nearest(wanted, there)}")
     changes = dict(changes or {})
-    changes |= smaller(changes) if smoke else {}
+    changes |= smaller(changes, known[chosen[0]]) if smoke else {}
     bases = {family: known[family].with_changes(changes) for family in dict.fromkeys(chosen)}
     ranges = search.by_preset(search.ranges, preset)
     space = _space(search, bases, {path: range for path, range in ranges.items() if isinstance(range, Tunable)})

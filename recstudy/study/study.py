@@ -18,7 +18,7 @@ from recstudy.study.design import Variant
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
 PAPER = "paper"  # the preset with the settings of the paper
 SMOKED = "-smoke"  # ends the name of a smoke run's folder
-SMOKE = {"train.epochs": 2, "data.limit": 32, "place.compile": "off"}
+SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def make_plan(
     _check_labels(f"{study.name}, preset {preset}", variants)
     _check_swept(changes, variants)
     base = study.presets[preset].with_changes(changes)
-    changes |= smaller(changes) if smoke else {}
+    changes |= smaller(changes, base) if smoke else {}
     configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
     if preset == PAPER and not changes:
         _check_deviations(study, configs)
@@ -171,10 +171,16 @@ def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) 
     return list(dict.fromkeys([*axes, "variant", "model", "data", *fields, "eval.depth", "eval.part"]))
 
 
-def smaller(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes a smoke run small, but for what the command line sets itself."""
+def smaller(changes: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
+    """What makes a smoke run of `base` small, but for what the command line sets itself."""
     within = {f"{part}.{name}" for part, value in changes.items() if isinstance(value, Mapping) for name in value}
-    return {field: value for field, value in SMOKE.items() if field not in changes and field not in within}
+    return {field: value for field, value in SMOKE.items() if _has(base, field) and field not in changes and field not in within}
+
+
+def _has(config: RunConfig, field: str) -> bool:
+    """Data sets of puzzles alone have rounds."""
+    part, _, name = field.partition(".")
+    return name in type(getattr(config, part)).model_fields
 
 
 def check_names(study: str, presets: Iterable[str]) -> None:

@@ -40,6 +40,12 @@ def test_rows_of_the_ablation_by_their_published_accuracy(tmp_path):
     }
 
 
+def test_a_smoke_epoch_goes_over_the_puzzles_once():
+    configs = make_plan(load("sudoku_depth"), "paper", smoke=True).configs
+
+    assert {config.training_images for config in configs} == {32}
+
+
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_effective_depth_is_that_of_the_networks(preset):
     plan = make_plan(load("trm_recursions"), preset)
