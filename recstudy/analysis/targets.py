@@ -2,11 +2,12 @@
 
 A target belongs to a variant when every setting that the study varies is as the target states it. Where several variants
 are left, they are told apart by what the target leaves unsaid: that counts as the preset's own, because there the paper's
-defaults are written down. It is comparable when everything else that it states (data set, protocol, epochs, ...)
-agrees too, and all else that decides numbers is as the study's `paper` preset has it for the same target.
+defaults are written down. Where none is left, as in a preset of smaller models, it stands beside the variants that are named
+as its own in the `paper` preset, and is not comparable. It is comparable when everything else that it states (data set,
+protocol, epochs, ...) agrees too, and all else that decides numbers is as the study's `paper` preset has it for the same target.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -140,8 +141,8 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
         decides = partial(_decides, target.metric)
         stated = {path: value for path, value in target.where.items() if decides(path)}
         blank = [path for path, value in stated.items() if value is None]
-        homes = [] if blank or target.metric not in metrics else records.design.homes(stated, decides)
-        homes = [index for index in homes if index in among]
+        found = [] if blank or target.metric not in metrics else _homes(records, stated, decides)
+        homes = [index for index in found if index in among]
         if not homes:
             homeless.append((target, _no_place(target, blank, metrics)))
             continue
@@ -152,6 +153,16 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
             kept = tuple(one for one in known if _holds(one, records.configs[index], target.metric))
             placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, kept))
     return Placement(placed, tuple(homeless))
+
+
+def _homes(records: StudyRecords, stated: Json, decides: Callable[[str], bool]) -> list[int]:
+    """The variants of these settings, or else the namesakes of those in the `paper` preset."""
+    paper, variants = records.reference, records.design.variants
+    homes = records.design.homes(stated, decides)
+    if homes or paper is None or paper is records.design:
+        return homes
+    named = {paper.variants[index].label for index in paper.homes(stated, decides)}
+    return [index for index, variant in enumerate(variants) if variant.label in named]
 
 
 def _decides(name: str, path: str) -> bool:

@@ -46,6 +46,23 @@ def test_a_smoke_epoch_goes_over_the_puzzles_once():
     assert {config.training_images for config in configs} == {32}
 
 
+def test_published_numbers_stand_beside_namesakes_in_a_smaller_preset(tmp_path):
+    table, data = first_table(tmp_path / "r", "trm_ablation", "quick")
+
+    cells = {row.label: row.cells[table.metrics.index("exact_accuracy")] for row in data.rows}
+    assert {label: cell.published for label, cell in cells.items() if cell.placed} == {
+        "TRM": "87.4",
+        "with q_continue": "86.1",
+        "two networks": "82.4",
+        "no average of weights": "79.9",
+        "self-attention": "74.7",
+        "one-step gradient": "56.5",
+        "HRM": "55.0",
+    }
+    assert {cell.verdict for cell in cells.values() if cell.placed} == {"not comparable"}
+    assert "layers 1, not 2" in cells["TRM"].reasons
+
+
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_effective_depth_is_that_of_the_networks(preset):
     plan = make_plan(load("trm_recursions"), preset)
