@@ -7,7 +7,7 @@ Published, Sudoku-Extreme with 1,000 puzzles, each from one run: 87.4 %; 79.9 wi
 gradient through one step, 55.0 of HRM. Table 2's numbers are unverified here, so nothing stands beside those two rows.
 Read with it: rows share updates, not FLOPs, of which the table has both; and settings, which were chosen for the first row. Quick
 halves the layers, so that "4 layers, n=3" is 2 layers, n=1; its claims ask for the same sentences with the same margins.
-Cost: quick (drawn 6x6 Sudokus), 8 minutes on 2 cores; standard (drawn 9x9), a day of one GPU; paper, 2.1 EFLOP a row.
+Cost: quick (drawn 6x6 Sudokus), 10 minutes on 2 cores; standard (drawn 9x9), a day of one GPU; paper, 2.1 EFLOP a row.
 
     python studies/trm_ablation.py
     python studies/trm_ablation.py --preset paper --data DIR
