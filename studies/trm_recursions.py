@@ -5,6 +5,7 @@ T (n + 1) L layers deep. HRM has four layers a network there and TRM two, so tha
 about the same depth; quick has one layer of each, so that depths are the same. Paper has Table 4's mazes too, where TRM has n=4.
 Published, Sudoku-Extreme with 1,000 puzzles, each from one run: HRM from 46.4 % at depth 9 to 62.3 at 84; TRM from 63.2 at 7 to
 87.4 at 42, and 84.2 at 72. TRM ran out of memory at n=12: its gradient goes through a whole cycle, HRM's through two updates.
+In quick an MLP mixes the tokens of both: with attention HRM solves nothing in so few updates (LOG.md).
 Read with it: HRM's depth at T=n=1 is 8 by the paper's formula, and 9 in its table. Rows share updates, not FLOPs: see `cost`.
 Cost: quick (drawn 6x6 Sudokus), 6 minutes on 2 cores; standard (drawn 9x9), a day of one GPU; paper, 0.5 to 10 EFLOP a row.
 
@@ -34,8 +35,8 @@ PAPER = {
     "epochs": 10, "batch_size": 768, "learning_rate": 1e-4, "final_learning_rate": 1e-4, "warmup": 0.03072, "weight_decay": 1.0,
     "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax", "precision": "bfloat16",
 }  # fmt: skip
-SIZE = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32, "prefix": 1}
-SMALL, SMALL_HRM = TRM(**SIZE, mixing="mlp", layers=1), HRM(**SIZE, high_layers=1, low_layers=1)
+SIZE = {"tokens": "cell", "width": 64, "heads": 4, "expansion": 2, "multiple": 32, "prefix": 1, "mixing": "mlp"}
+SMALL, SMALL_HRM = TRM(**SIZE, layers=1), HRM(**SIZE, high_layers=1, low_layers=1)
 MLP = TRM(tokens="cell", mixing="mlp")
 # (T, n); TRM's n=12 is out of memory in the paper.
 SMALL_ROWS = [(1, 1), (2, 2), (3, 3)]

@@ -109,8 +109,8 @@ YOUNGER: dict[str, dict[str, Any]] = {
         "decayed": "all",
         "at_test": {"segments": 16, "trajectories": 0, "noise": 0.3, "copies": 0, "puzzles": None},
     },
-    "model.hrm": {"multiple": 256, "halt_bias": -5.0},
-    "model.transformer": {"halt_bias": -5.0},
+    "model.hrm": {"multiple": 256, "halt_bias": -5.0, "mixing": "attention"},
+    "model.transformer": {"halt_bias": -5.0, "mixing": "attention"},
     "model.trm": {"multiple": 256, "halt_bias": -5.0, "networks": 1, "states": "answer and latent", "act": "halt only"},
 }
 

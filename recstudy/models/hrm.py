@@ -9,7 +9,7 @@ from pydantic import Field
 
 from recstudy.config import FAMILIES, Shape
 from recstudy.config.tunable import Tunable
-from recstudy.models.sequence import SequenceModel
+from recstudy.models.sequence import SequenceModel, hidden_width
 
 
 @FAMILIES.add("hrm")
@@ -33,7 +33,9 @@ class HRM(SequenceModel):
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
         """Parameters by part, as the arithmetic of 001 asks for them; `core` is both modules."""
-        layer = 4 * self.width**2 + 3 * self.width * self.hidden_width
+        length = self.length(shape)
+        mixing = 3 * length * hidden_width(length, self.expansion, self.multiple) if self.mixing == "mlp" else 4 * self.width**2
+        layer = mixing + 3 * self.width * self.hidden_width
         inputs = {"pixel": self.vocabulary, "patch": shape[0] * self.patch**2, "cell": classes}[self.tokens]
         outputs = self.vocabulary if self.head == "single_token" else 1 if self.puzzle_emb == "pathology_query" else classes
         outputs = classes if self.tokens == "cell" else outputs
@@ -43,5 +45,5 @@ class HRM(SequenceModel):
             "head": outputs * self.width,
             "q_head": 2 * self.width + 2,
             "puzzle": self.puzzles(classes) * self.width,
-            "positions": self.length(shape) * self.width if self.positions == "learned" else 0,
+            "positions": length * self.width if self.positions == "learned" else 0,
         }

@@ -32,6 +32,9 @@ class SequenceModel(ModelConfig):
     heads: int = Field(8, ge=1, description="attention heads")
     expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up by `multiple`")
     multiple: int = Field(256, ge=1, description="hidden widths are multiples of it; 256 is large for a small width")
+    mixing: Literal["attention", "mlp"] = Field(
+        "attention", description="how tokens mix; 'mlp' is TRM-MLP's SwiGLU over the sequence, which knows places by itself"
+    )
     positions: Literal["rotary", "learned"] = Field("rotary", description="how a token knows its place")
     prefix: int = Field(1, ge=1, le=64, description="positions in front of the image, filled by the puzzle embedding or by zeros")
     head: Literal["single_token", "multilabel"] = Field(

@@ -20,7 +20,6 @@ class TRM(SequenceModel):
 
     family: Literal["trm"] = "trm"
     prefix: int = Field(16, ge=1, le=64, description="positions in front of the image, of which the puzzle embedding fills one")
-    mixing: Literal["attention", "mlp"] = Field("attention", description="how tokens mix; 'mlp' is a SwiGLU over the sequence")
     layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
     cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
     latent_steps: Annotated[int, Tunable(1, 8)] = Field(

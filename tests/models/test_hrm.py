@@ -47,6 +47,16 @@ def test_counts_to_the_digit(vocabulary, side, params):
     assert model.counts(data.shape, 10)["core"] == 27_262_976
 
 
+def test_counts_where_an_mlp_mixes_the_tokens():
+    """Of 37 positions and 64 dimensions: SwiGLUs 37 -> 64 -> 37 (hidden 49, rounded up by 32) and 64 -> 96 -> 64 (hidden 85)."""
+    model = HRM(tokens="cell", mixing="mlp", width=64, heads=4, expansion=2, multiple=32, high_layers=1, low_layers=1)
+
+    core = model.counts((1, 6, 6), 7)["core"]
+
+    assert core == 2 * (3 * 37 * 64 + 3 * 64 * 96)
+    assert core == sum(weight.numel() for weight in HRMCore(model, 37).parameters())
+
+
 def test_low_and_high_updates_by_hand():
     """f_L(s) = s/2, f_H(s) = s + 10; N = 2, T = 2, x = 4, z_L = 0, z_H = 2.
 

@@ -6,7 +6,7 @@ from torch import nn
 from recstudy.config import RunConfig
 from recstudy.models import TRM
 from recstudy.models.cost import cost
-from recstudy.models.networks.trm import MixLayer
+from recstudy.models.networks.mixing import MixLayer
 
 
 def tiny(shape=SHAPE, **fields):

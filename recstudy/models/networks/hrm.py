@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.models.hrm import HRM
-from recstudy.models.networks.layers import Attention, PostNorm, Rotary, SwiGLU, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import lecun_normal, truncated_normal
+from recstudy.models.networks.mixing import make_layers
 from recstudy.models.networks.recursion import hierarchy
-from recstudy.models.sequence import SequenceModel
 
 
 class HRMCore(nn.Module):
@@ -29,9 +29,8 @@ class HRMCore(nn.Module):
     def __init__(self, config: HRM, length: int) -> None:
         super().__init__()
         self.config = config
-        rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
-        self.f_high = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.high_layers)))
-        self.f_low = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.low_layers)))
+        self.f_high = make_layers(config, length, config.high_layers)
+        self.f_low = make_layers(config, length, config.low_layers)
         lecun_normal(self)
         for name in ("z_high", "z_low"):
             self.register_buffer(name, truncated_normal(torch.empty(config.width), 1.0))
@@ -41,10 +40,3 @@ class HRMCore(nn.Module):
         return hierarchy(
             self.f_low, self.f_high, x_BSD, z_high_BSD, z_low_BSD, cycles=c.high_cycles, steps=c.low_cycles, mode=c.gradient
         )  # (1)-(2)
-
-
-def make_layer(config: SequenceModel, rotary: Rotary | None) -> PostNorm:
-    """Equation (3)."""
-    attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
-    ffn = SwiGLU(config.width, config.hidden_width, bias=False)
-    return PostNorm(attention, ffn, config.width, eps=1e-5, scale=False)

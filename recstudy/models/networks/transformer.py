@@ -10,8 +10,8 @@ Shapes: B sequences, S tokens, D width.
 import torch
 from torch import Tensor, nn
 
-from recstudy.models.networks.hrm import make_layer
-from recstudy.models.networks.layers import Rotary, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import lecun_normal, truncated_normal
+from recstudy.models.networks.mixing import make_layers
 from recstudy.models.transformer import Transformer
 
 
@@ -23,8 +23,7 @@ class TransformerCore(nn.Module):
 
     def __init__(self, config: Transformer, length: int) -> None:
         super().__init__()
-        rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
-        self.f = nn.Sequential(*(make_layer(config, rotary) for _ in range(config.layers)))
+        self.f = make_layers(config, length, config.layers)
         lecun_normal(self)
         self.register_buffer("z_high", truncated_normal(torch.empty(config.width), 1.0))
         self.register_buffer("z_low", torch.empty(0))

@@ -3,15 +3,14 @@
     z <- f(z + y + x)     n times                                                  (1)
     y <- f(y + z)         once; (1)-(2) make one cycle, T of them a segment        (2)
     layer of f: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM        (3)
-    of TRM-MLP: s' <- rms(s' + SwiGLU(s')), then (3)'s SwiGLU                      (4)
-    single state:    y <- f(y + x)     n + 1 times a cycle                         (5)
-    multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (6)
+    single state:    y <- f(y + x)     n + 1 times a cycle                         (4)
+    multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (5)
 
-s' is s transposed: its SwiGLU mixes the tokens of each dimension and needs no positions, and its rms runs over the tokens,
-not over the width, as in the published code. The image x enters (1) alone. In the paper's gradient mode the first T-1
-cycles run without gradient. y and z start as HRM's states do. With two networks (2) has an f of its own.
+In TRM-MLP a SwiGLU over the tokens stands for attention (`mixing.py`). The image x enters (1) alone. In the paper's
+gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do. With two networks (2) has an f of
+its own.
 
-(5) and (6) are Table 2's variants. The paper says what they are in words; that their sums take every state alike is ours.
+(4) and (5) are Table 2's variants. The paper says what they are in words; that their sums take every state alike is ours.
 
 Shapes: B sequences, S tokens, D width.
 """
@@ -19,15 +18,14 @@ Shapes: B sequences, S tokens, D width.
 import torch
 from torch import Tensor, nn
 
-from recstudy.models.networks.hrm import make_layer
-from recstudy.models.networks.layers import Rotary, SwiGLU, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import lecun_normal, truncated_normal
+from recstudy.models.networks.mixing import make_layers
 from recstudy.models.networks.recursion import updating
-from recstudy.models.sequence import hidden_width
 from recstudy.models.trm import TRM
 
 
 class TRMCore(nn.Module):
-    """Equations (1)-(6); y stands where HRM has z_H, z where it has z_L, several of them side by side."""
+    """Equations (1)-(5); y stands where HRM has z_H, z where it has z_L, several of them side by side."""
 
     z_high: Tensor
     z_low: Tensor
@@ -35,8 +33,8 @@ class TRMCore(nn.Module):
     def __init__(self, config: TRM, length: int) -> None:
         super().__init__()
         self.config = config
-        self.f = make_net(config, length)
-        self.f_answer = make_net(config, length) if config.networks == 2 else None
+        self.f = make_layers(config, length, config.layers)
+        self.f_answer = make_layers(config, length, config.layers) if config.networks == 2 else None
         self.latents = {"single": 0, "answer and latent": 1, "multi-scale": config.latent_steps}[config.states]
         lecun_normal(self)
         for name, width in (("z_high", config.width), ("z_low", self.latents * config.width)):
@@ -53,37 +51,14 @@ class TRMCore(nn.Module):
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
                 if self.latents:
-                    zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)  # (1), (6)
+                    zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)  # (1), (5)
                 else:
-                    y_BSD = self.f(y_BSD + x_BSD)  # (5)
+                    y_BSD = self.f(y_BSD + x_BSD)  # (4)
         with updating(mode, last_cycle=last, last_step=True):
-            y_BSD = (self.f_answer or self.f)(y_BSD + (total(zs) if self.latents else x_BSD))  # (2), (5)
+            y_BSD = (self.f_answer or self.f)(y_BSD + (total(zs) if self.latents else x_BSD))  # (2), (4)
         return y_BSD, torch.cat(zs, dim=-1) if self.latents > 1 else zs[0]
 
 
 def total(zs: list[Tensor]) -> Tensor:
     """The sum of the latents, from the left."""
     return sum(zs[1:], start=zs[0])
-
-
-def make_net(config: TRM, length: int) -> nn.Sequential:
-    """f of equations (3) or (4)."""
-    if config.mixing == "mlp":
-        return nn.Sequential(*(MixLayer(config, length) for _ in range(config.layers)))
-    rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
-    return nn.Sequential(*(make_layer(config, rotary) for _ in range(config.layers)))
-
-
-class MixLayer(nn.Module):
-    """Equation (4)."""
-
-    def __init__(self, config: TRM, length: int) -> None:
-        super().__init__()
-        self.mix = SwiGLU(length, hidden_width(length, config.expansion, config.multiple), bias=False)
-        self.ffn = SwiGLU(config.width, config.hidden_width, bias=False)
-        self.norm1, self.norm2 = (nn.RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width))
-
-    def forward(self, s_BSD: Tensor) -> Tensor:
-        s_BDS = s_BSD.transpose(1, 2)
-        s_BSD = self.norm1(s_BDS + self.mix(s_BDS)).transpose(1, 2)
-        return self.norm2(s_BSD + self.ffn(s_BSD))
