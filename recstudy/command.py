@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
@@ -23,6 +23,8 @@ from recstudy.terminal import console, finish
 
 if TYPE_CHECKING:
     from recstudy.train.tokenizer import Progress
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,8 @@ def _evaluate(command: Evaluate) -> int:
     folder = _folder(command.path)
     results = Results(command.path) if stored else None  # a folder is a place of its own, a copy is sent back
     found = [(results, *study) for study in studies(results)] if results else studies_at(folder)
-    told = [evaluate(*study, command.metric, data_folder(command.data), out) for study in found]
+    data = data_folder(command.data)
+    told = _each(found, lambda results, name, preset: evaluate(results, name, preset, command.metric, data, out))
     out.print(f"Draw them with: recstudy report {command.path}", markup=False, soft_wrap=True)
     return 0 if all(told) else 1
 
@@ -352,15 +355,27 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
 
         show_cell(found, command.cell, out)
         return 0
-    damaged = []
-    for results, study, preset in found:
+    export, columns = command.export, command.columns
+    _each(found, lambda results, name, preset: show_report(results, name, preset, export, out, columns))
+    return 0
+
+
+def _each(found: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]) -> list[T]:
+    """What `work` gives for each study (results folder, name, preset).
+
+    Raises:
+        StorageError: some are damaged; the others are done.
+    """
+    done: list[T] = []
+    damaged: list[str] = []
+    for study in found:
         try:
-            show_report(results, study, preset, command.export, out, command.columns)
-        except StorageError as damage:  # of one study; the others are drawn
+            done.append(work(*study))
+        except StorageError as damage:
             damaged.append(str(damage))
     if damaged:
         raise StorageError(" ".join(damaged))
-    return 0
+    return done
 
 
 def _folder(place: str) -> Path:

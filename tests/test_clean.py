@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from recstudy.command import main
+from recstudy.errors import StorageError
 from recstudy.records import (
     Failure,
     PlanRecord,
@@ -63,7 +64,7 @@ def planned(study: Path, *names: str) -> None:
 
 
 def found(results: Results, orphans: bool = False) -> dict[str, tuple[int, str]]:
-    return {str(path.relative_to(results.root)): (size, why) for path, size, why in reclaimable(results, orphans)}
+    return {str(path.relative_to(results.root)): (size, why) for path, size, why in reclaimable(results, orphans)[0]}
 
 
 TEMPORARY = (10, "left half-written by a killed process")
@@ -163,7 +164,7 @@ def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, m
     """After the plans were read and before all is listed, or the other way round."""
     named = clean._named
 
-    def late(given: Results) -> set[str]:
+    def late(given: Results) -> tuple[set[str], list[StorageError]]:
         plan("before")
         names = named(given)
         plan("after")
@@ -230,7 +231,7 @@ def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, c
 def test_a_checkpoint_that_a_run_goes_on_from_by_now_stays(results):
     """The failed run was begun again after it had been listed, and interrupted."""
     run = results.run("failed")
-    found = clean.reclaimable(results)
+    found, _ = clean.reclaimable(results)
     run.failure.unlink()
 
     (checkpoint,) = (item for item in found if item.path == run.path / "checkpoint-000001.pt")
@@ -273,11 +274,12 @@ def test_what_a_killed_cleaning_left_goes_with_the_next(results, capsys):
 def test_the_runs_of_a_damaged_plan_are_not_taken_for_orphans(results, capsys):
     (results.study("depths", "quick") / "plan.json").write_text('{"runs": [[0')
 
-    with pytest.raises(SystemExit, match="2"):
-        main(["clean", str(results.root), "--orphans", "--yes"])
+    told = remove_orphans(results, capsys, "2")
 
-    assert "plan.json is damaged" in capsys.readouterr().err
+    assert "plan.json is damaged" in told
+    assert "Until then no run counts as an orphan." in told
     assert results.run("orphan").path.exists()
+    assert not (results.root / "runs/done/checkpoint-000001.pt").exists()
 
 
 def test_trials_after_a_damaged_line_are_not_taken_for_orphans(results, capsys):

@@ -145,6 +145,28 @@ def test_a_folder_of_another_program_is_refused_and_left_alone(tmp_path):
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
 
+def test_stray_files_are_no_records_and_of_no_other_program(tmp_path):
+    """A file manager leaves one in every folder that somebody looks at."""
+    (tmp_path / ".DS_Store").touch()
+    results = Results(tmp_path).create()
+    results.run("a").finish(Result(status="done", metrics={}))
+    for folder in ("runs", "runs/a"):
+        (tmp_path / folder / ".DS_Store").touch()
+    (tmp_path / "runs/notes.txt").touch()
+
+    assert (results.states(), list(results.finished())) == ({"a": "done"}, ["a"])
+    assert [folder.name for folder in results.run_folders()] == ["a"]
+
+
+def test_a_file_in_place_of_the_runs_is_named(tmp_path):
+    results = Results(tmp_path).create()
+    (tmp_path / "runs").rmdir()
+    (tmp_path / "runs").touch()
+
+    with pytest.raises(StorageError, match=r"cannot read .*runs: Not a directory"):
+        results.states()
+
+
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
 

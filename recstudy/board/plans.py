@@ -37,9 +37,10 @@ def plans(root: Path, before: Mapping[Study, Planned], version: int) -> dict[Stu
 
 
 def folders(path: Path | str) -> Iterator[os.DirEntry[str]]:
-    """What is in a folder, which is no link."""
+    """The folders and links in a folder, which is no link; stray and hidden files are nobody's."""
     if Path(path).is_dir() and not Path(path).is_symlink():
-        yield from os.scandir(path)
+        found = (entry for entry in os.scandir(path) if not entry.name.startswith("."))
+        yield from (entry for entry in found if entry.is_symlink() or entry.is_dir())
 
 
 def _planned(folder: os.DirEntry[str], before: Planned | None, version: int) -> Planned | None:

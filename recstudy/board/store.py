@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from recstudy.records import Results
 from recstudy.records.leases import last_beat
@@ -36,10 +37,9 @@ class Follower:
         """What is new in the store; of runs that have not ended, also their leases, which no copy holds."""
         assert self.results.mirror is not None
         self.results.pull()
-        mirror, runs = self.results.mirror, self.results.root / "runs"
-        begun = [folder for folder in runs.iterdir() if not (folder / "result.json").exists()] if runs.exists() else []
-        for folder in begun:
-            self.beats[folder.name] = last_beat(mirror, folder)
+        folders = [Path(folder.path) for folder in self.results.run_folders()]
+        for folder in (one for one in folders if not (one / "result.json").exists()):
+            self.beats[folder.name] = last_beat(self.results.mirror, folder)
 
     def start(self) -> None:
         self._thread.start()

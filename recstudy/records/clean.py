@@ -40,13 +40,13 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
         out: where it is said.
 
     Raises:
-        StorageError: `path` is no results folder, or a study's plan there is damaged, so that its runs are not known.
+        StorageError: `path` is no results folder; or, with `orphans` and once all else is done, a study's plan is damaged.
     """
     if not (path / MARKER).exists():
         raise StorageError(f"{path} is no results folder: {MARKER} is missing.")
     results = Results(path)
     with results.cleaning() if remove else nullcontext():
-        found = reclaimable(results, orphans)
+        found, damaged = reclaimable(results, orphans)
         shown = Table("file or folder", "size", "why")
         for item in found:
             shown.add_row(Text(str(item.path.relative_to(path.absolute()))), Text(megabytes(item.size)), Text(item.why))
@@ -57,26 +57,35 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
             out.print(Text(f"Removed {len(found) - len(left)} files and folders of {total}." + _in_use(left)), soft_wrap=True)
         elif found:
             out.print(Text(f"{total} in all. Nothing was removed; --yes removes it."), soft_wrap=True)
+    if damaged:
+        raise StorageError(f"{' '.join(map(str, damaged))} Until then no run counts as an orphan.")
 
 
-def reclaimable(results: Results, orphans: bool = False) -> list[Reclaimable]:
+def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimable], list[StorageError]]:
     """What can go, without anything that a report needs or a run holds; checkpoints of interrupted runs stay, and links.
 
+    Args:
+        results: the folder.
+        orphans: also the runs that no study names.
+
+    Returns:
+        What can go, and which plans are damaged, so that it is not known which runs no study names: then all of them stay.
+
     Raises:
-        StorageError: with `orphans`, a driver plans or runs a study, or a plan is damaged, so that its runs are not known.
+        StorageError: with `orphans`, a driver plans or runs a study.
     """
     folders = sorted(_folders(results.root / "runs"))  # before the plans: what is planned and run from now on is not listed
     busy = [lock.parent for lock in (results.root / "studies").glob("*/*/lock") if held(lock)]
     if orphans and busy:
         raise StorageError(f"{busy[0]} is in use, and its runs may be named at any moment. Wait for it, or leave out --orphans.")
-    named = _named(results) if orphans else set()
+    named, damaged = _named(results) if orphans else (set[str](), [])
     found: list[Reclaimable] = []
     for folder in folders:
         if folder.name.startswith("."):
             found.append(_item(folder, "left half-removed by a killed process"))
         elif held(folder / "lock"):
             continue
-        elif orphans and folder.name not in named:
+        elif orphans and not damaged and folder.name not in named:
             found.append(_item(folder, "no study names this run"))
         else:
             found += _of_run(results, folder)
@@ -84,12 +93,12 @@ def reclaimable(results: Results, orphans: bool = False) -> list[Reclaimable]:
     if not busy:  # scratch belongs to a driver, which holds its study
         scratch = (folder for folder in _folders(results.root) if folder.name.removeprefix(".").startswith("recstudy-"))
         found += [_item(folder, "Ray's scratch of a killed driver") for folder in sorted(scratch)]
-    return found
+    return found, damaged
 
 
 def _folders(path: Path) -> Iterator[Path]:
     """The folders in it that are no links."""
-    return (Path(entry.path) for entry in (os.scandir(path) if path.exists() else ()) if entry.is_dir(follow_symlinks=False))
+    return (Path(entry.path) for entry in (os.scandir(path) if path.is_dir() else ()) if entry.is_dir(follow_symlinks=False))
 
 
 def _of_run(results: Results, folder: Path) -> Iterator[Reclaimable]:
@@ -102,12 +111,25 @@ def _of_run(results: Results, folder: Path) -> Iterator[Reclaimable]:
         yield _item(file, "a checkpoint of a finished run" if state == "done" else RESUMES.format(state))
 
 
-def _named(results: Results) -> set[str]:
-    """The runs of all studies and searches."""
-    studies = results.root / "studies"
-    plans = [plan for path in studies.glob("*/*/plan*.json") if (plan := read_record(path, PlanRecord))]
-    trials = [line for path in studies.glob("*/*/trials-*.jsonl") for line in read_trials(path)]
-    return {run.id for plan in plans for run in plan.runs} | {line.id for line in trials if not isinstance(line, ClockLine)}
+def _named(results: Results) -> tuple[set[str], list[StorageError]]:
+    """The runs of all studies and searches, and what is damaged of their plans."""
+    named: set[str] = set()
+    damaged: list[StorageError] = []
+    for path in sorted((results.root / "studies").glob("*/*/*.json*")):
+        try:
+            named |= _named_by(path)
+        except StorageError as damage:
+            damaged.append(damage)
+    return named, damaged
+
+
+def _named_by(path: Path) -> set[str]:
+    """The runs that a plan, or a search's log, names; none of any other file."""
+    if path.match("plan*.json"):
+        plan = read_record(path, PlanRecord)
+        return {run.id for run in plan.runs} if plan else set()
+    lines = read_trials(path) if path.match("trials-*.jsonl") else []
+    return {line.id for line in lines if not isinstance(line, ClockLine)}
 
 
 def _item(path: Path, why: str) -> Reclaimable:

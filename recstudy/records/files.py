@@ -55,12 +55,20 @@ def write_json(path: Path, values: Any) -> None:
 def read_json(path: Path) -> Json | None:
     """The file's content, or None where there is none. A damaged file is an error that names it."""
     try:
-        content: Json = json.loads(path.read_bytes())
+        content: Json = parsed(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError:
         raise StorageError(f"{path} is damaged: it is not JSON. Remove it and run the study again.") from None
     return content
+
+
+def parsed(content: bytes) -> Any:
+    """The values that JSON states (ValueError, also where it is nested too deep)."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 def append_line(path: Path, values: Json) -> None:
@@ -106,7 +114,7 @@ class Log:
         lines: list[Json] = []
         for line in self.whole():
             try:
-                lines.append(dict(json.loads(line)))
+                lines.append(dict(parsed(line)))
             except (ValueError, TypeError):
                 self._damaged = True
                 break

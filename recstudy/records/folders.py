@@ -293,7 +293,7 @@ class Results:
         marker = self.root / MARKER
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            found = [path for path in self.root.iterdir() if not path.name.startswith(f".{MARKER}.")]  # half a marker is ours
+            found = [path for path in self.root.iterdir() if not _stray(path)]
             if found and not marker.exists():  # in this order: another driver that begins here writes it before all else
                 raise StorageError(_foreign(self.root))
             made = read_record(marker, Marker)
@@ -311,14 +311,27 @@ class Results:
     def run(self, run_id: str) -> RunFolder:
         return RunFolder(self.root / "runs" / run_id)
 
+    def run_folders(self) -> list[os.DirEntry[str]]:
+        """Of every run; neither a stray file, such as a file manager leaves, nor what a killed cleaning left.
+
+        Raises:
+            StorageError: they cannot be read.
+        """
+        runs = self.root / "runs"
+        try:
+            return [entry for entry in os.scandir(runs) if entry.is_dir() and not entry.name.startswith(".")]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StorageError(f"cannot read {runs}: {error.strerror}.") from None
+
     def study(self, name: str, preset: str) -> Path:
         return self.root / "studies" / name / preset
 
     def finished(self) -> dict[str, Provenance]:
         """What made the numbers of every finished run, by run id."""
-        runs = self.root / "runs"
         made = {}
-        for folder in os.scandir(runs) if runs.exists() else ():
+        for folder in self.run_folders():
             with suppress(StorageError):  # a damaged one will be run again
                 result = read_record(Path(folder.path, "result.json"), Result)
                 if result is not None:
@@ -327,9 +340,7 @@ class Results:
 
     def states(self) -> dict[str, str]:
         """`done`, `stopped` (early, on purpose) or `failed` by run id, for every run that is one of them."""
-        runs = self.root / "runs"
-        names = [folder.name for folder in os.scandir(runs)] if runs.exists() else []
-        return {name: state for name in names if (state := self.state(name))}
+        return {folder.name: state for folder in self.run_folders() if (state := self.state(folder.name))}
 
     def state(self, run_id: str) -> str:
         """As in `states`; empty for another."""
@@ -337,6 +348,11 @@ class Results:
         if run.finished:
             return "done"
         return "stopped" if os.path.exists(run.stopped) else "failed" if os.path.exists(run.failure) else ""
+
+
+def _stray(path: Path) -> bool:
+    """Whether a file is nobody's: one that a file manager leaves, or half a marker, which is ours."""
+    return path.name.startswith(".") and path.is_file()
 
 
 def _foreign(place: object) -> str:

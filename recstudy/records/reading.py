@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from recstudy.errors import StorageError
-from recstudy.records.files import Json, append_line, whole_lines, write_json
+from recstudy.records.files import Json, append_line, parsed, whole_lines, write_json
 from recstudy.records.schema import FORMAT, ClockLine, ConfirmLine, Marker, Result, TrialLine
 
 R = TypeVar("R")
@@ -170,6 +170,6 @@ def _format(content: bytes) -> int:
 def _json(content: bytes) -> Any:
     """None where it is no JSON."""
     try:
-        return json.loads(content)
+        return parsed(content)
     except ValueError:
         return None

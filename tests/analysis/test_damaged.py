@@ -20,6 +20,7 @@ PLANS = [
     *((content, r"plan\.json is damaged: it is not JSON") for content in NOT_JSON),
     *((content, r"plan\.json is damaged: it must be an object") for content in WRONG),
     ("{}", r"plan\.json is damaged: study is missing"),
+    pytest.param("[" * 100_000, r"plan\.json is damaged: it is not JSON", id="nested too deep"),
     ({"runs": None}, r"plan\.json is damaged: runs must be"),
     ({"runs": [[99, 0, "x"]]}, r"plan\.json is damaged: run 'x' names variant 99 of 4"),
     ({"runs": [["0", 0, "x"]]}, r"plan\.json is damaged: runs\.0\.0 must be a whole number, but it is '0'"),
@@ -81,7 +82,7 @@ def test_a_damaged_plan_is_one_line_for_every_command(results, capsys, content, 
     damage_plan(results, content)
     root = str(results.root)
 
-    for command in ("report", "audit"):
+    for command in ("report", "audit", "evaluate"):
         code, out, err = said(capsys, command, root)
         assert code == 2
         assert re.fullmatch(rf"StorageError: \S+/made_up/paper/{words}.*\n", err)
@@ -148,6 +149,7 @@ LOGS = [
     ("epochs.jsonl", "[]", "it must be an object"),
     ("epochs.jsonl", '{"train_loss": 1.0}', "epoch must be a whole number"),
     ("epochs.jsonl", "{torn", "it is not JSON"),
+    pytest.param("epochs.jsonl", "[" * 100_000, "it is not JSON", id="nested too deep"),
     ("losses.jsonl", '{"epoch": 0, "first": 1, "every": 1, "losses": 3}', "losses must be"),
 ]
 

@@ -229,6 +229,16 @@ def test_linked_runs_and_studies_folders_are_not_read(tmp_path):
 # -------------------------------------------------------------------------------------------------------------- damage
 
 
+def test_stray_files_are_neither_runs_nor_studies(results):
+    before = looked(results.root).watch
+    for folder in ("runs", "studies", "studies/made_up", "studies/made_up/paper"):
+        (results.root / folder / ".DS_Store").touch()
+    watch = looked(results.root).watch
+
+    assert (watch.runs.keys(), watch.studies.keys()) == (before.runs.keys(), before.studies.keys())
+    assert not watch.outcome(".DS_Store").failure
+
+
 def test_a_damaged_result_costs_its_own_row(results):
     write_json(results.run(run_id(0, 1)).path / "result.json", {"status": "done", "metrics": ["a list"]})
     results.run(run_id(0, 2)).result.write_text("{")
@@ -243,7 +253,16 @@ PLAN = '{"study": "s", "preset": "p", "seeds": [0], "report": [], "base": %s, "v
 
 @pytest.mark.parametrize(
     "content",
-    ["{", "[]", "null", "{}", PLAN % ("3", "[]", ""), PLAN % ("{}", '[[7, 0, "x"]]', ""), PLAN % ("{}", "[]", "../x")],
+    [
+        "{",
+        "[]",
+        pytest.param("[" * 100_000, id="deep"),
+        "null",
+        "{}",
+        PLAN % ("3", "[]", ""),
+        PLAN % ("{}", '[[7, 0, "x"]]', ""),
+        PLAN % ("{}", "[]", "../x"),
+    ],
 )
 def test_a_damaged_plan_costs_its_own_study(results, content):
     folder = results.study("broken", "quick")
