@@ -227,7 +227,7 @@ def test_a_process_that_dies_while_it_sets_a_run_aside_loses_nothing(tmp_path, m
     assert (folder.earlier, folder.result.exists()) == (1, False)
 
 
-@pytest.mark.parametrize("line", ['{"train_loss": 1.0}', "[]", '{"epoch": "1"}', '{"epoch": null}'])
+@pytest.mark.parametrize("line", ['{"train_loss": 1.0}', "[]", '{"epoch": "1"}', '{"epoch": null}', "{torn", "\0\0\0"])
 def test_a_run_goes_on_past_a_damaged_line_of_its_epochs(tmp_path, line):
     folder = RunFolder(tmp_path)
     folder.epochs.write_text(f'{{"epoch": 0}}\n{line}\n{{"epoch": 1}}\n{{"epoch": 2}}\n')
@@ -235,3 +235,19 @@ def test_a_run_goes_on_past_a_damaged_line_of_its_epochs(tmp_path, line):
     folder.keep_epochs(below=2)
 
     assert [line.epoch for line in read_log(folder.epochs, EpochLine)] == [0, 1]
+    assert (folder.lost_epochs(2), folder.lost_epochs(4)) == (0, 2)
+
+
+def test_a_damaged_log_of_attempts_is_refused_before_the_run_is_trained(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.attempts.write_text("3\n")
+
+    with pytest.raises(StorageError, match=r"line 1 of .*attempts\.jsonl is damaged: it must be an object.* Remove that line"):
+        folder.begin(Attempt(started="now"))
+
+
+def test_a_damaged_failure_is_none(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.failure.write_text("[]")
+
+    assert (folder.last_failure, folder.reason) == (None, "not run")

@@ -27,7 +27,7 @@ from recstudy.cluster.view import View
 from recstudy.cluster.worker import RESTARTS
 from recstudy.config import Place
 from recstudy.plugins import bundle
-from recstudy.records import Failure, Results, Stopped, read_record, score_name, write_record
+from recstudy.records import Failure, Results, Stopped, score_name, write_record
 from recstudy.study.study import Run
 from recstudy.train.trial import Trial, failed
 
@@ -268,7 +268,7 @@ class _Watch(tune.Callback):
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
         folder = self.sweep.results.pull(run.id).run(run.id)
-        failure = read_record(folder.failure, Failure)
+        failure = folder.last_failure
         if failure is None or failure.attempts != folder.tries:  # its own process did not live to tell
             failure = _lost(trial)
             if not folder.finished:

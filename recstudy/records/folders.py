@@ -28,7 +28,6 @@ whatever a node's clock says. A run's folder is written by the one worker that h
 """
 
 import errno
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -38,7 +37,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from recstudy.errors import StorageError
-from recstudy.records.files import MARKER, persistently, read_lines, write_whole
+from recstudy.records.files import MARKER, parsed, persistently, whole_lines, write_whole
 from recstudy.records.leases import leased
 from recstudy.records.locks import locked, this_process
 from recstudy.records.mirror import Mirror, scratch
@@ -97,7 +96,12 @@ class RunFolder:
         return self.attempts.exists() or self.finished
 
     def begin(self, attempt: Attempt) -> None:
-        """A worker begins the run; that it was stopped before counts no more."""
+        """A worker begins the run; that it was stopped before counts no more.
+
+        Raises:
+            StorageError: the log is damaged, which is better said now than once the run is trained.
+        """
+        read_log(self.attempts, Attempt)
         append_record(self.attempts, attempt)
         self.stopped.unlink(missing_ok=True)
 
@@ -121,8 +125,15 @@ class RunFolder:
         with suppress(StorageError):  # a damaged one is none
             if result := read_record(self.result, Result):
                 return "" if result.status == "done" else result.status
-        failure = read_record(self.failure, Failure)
+        failure = self.last_failure
         return failure.error_class if failure else "stopped" if self.stopped.exists() else "not run"
+
+    @property
+    def last_failure(self) -> Failure | None:
+        """Why the last attempt failed; None where nothing tells, or what does is damaged."""
+        with suppress(StorageError):
+            return read_record(self.failure, Failure)
+        return None
 
     @property
     def made_by(self) -> dict[str, CodeRecord]:
@@ -184,8 +195,11 @@ class RunFolder:
         """Drop the epochs from `below` on, which a resumed run will report again, and lines that state none: damaged ones."""
         for log in (self.epochs, self.losses):
             if log.exists():
-                lines = [line for line in read_lines(log) if isinstance(line.get("epoch"), int) and line["epoch"] < below]
-                write_whole(log, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+                write_whole(log, b"".join(line + b"\n" for line in whole_lines(log) if 0 <= _epoch(line) < below))
+
+    def lost_epochs(self, below: int) -> int:
+        """How many of the epochs below this one have no line, because what stood there is damaged."""
+        return len(set(range(below)) - {_epoch(line) for line in whole_lines(self.epochs)})
 
 
 class Results:
@@ -348,6 +362,15 @@ class Results:
         if run.finished:
             return "done"
         return "stopped" if os.path.exists(run.stopped) else "failed" if os.path.exists(run.failure) else ""
+
+
+def _epoch(line: bytes) -> int:
+    """Which epoch a line of a log states; -1 for a damaged one."""
+    try:
+        stated = dict(parsed(line)).get("epoch")
+    except (ValueError, TypeError):
+        return -1
+    return stated if isinstance(stated, int) else -1
 
 
 def _stray(path: Path) -> bool:

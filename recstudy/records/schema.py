@@ -67,6 +67,7 @@ class Provenance:
     data_checksum: str = ""
     data_notes: tuple[str, ...] = ()
     synthetic: bool = False
+    lost_epochs: int = 0  # whose lines were damaged when it went on after them
     started: str = ""
     finished: str = ""
 

@@ -5,6 +5,7 @@ has its result, what was not goes on from its newest checkpoint.
 """
 
 import io
+import logging
 import os
 import socket
 import time
@@ -35,6 +36,8 @@ from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_f
 from recstudy.train.run_folder import beside, workplace
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.watchdog import watched
+
+log = logging.getLogger(__name__)
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -142,13 +145,21 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
     with watched(silence, log):
         load_checkpoint(training, folder.path)
         if write:
-            folder.keep_epochs(below=training.state.epoch)
+            _keep_epochs(training, folder)
             _keep_code(training, folder)
         outcome = _outcome(training, folder, report, leave, write)
         if write:
             _record(training, trial, folder, outcome, started)
     wait_for_all()  # a worker that leaves early would end the group
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(config.score)}
+
+
+def _keep_epochs(training: Training, folder: RunFolder) -> None:
+    """The logs up to where the run goes on, and a warning where they have not all of that."""
+    folder.keep_epochs(below=training.state.epoch)
+    if lost := folder.lost_epochs(training.state.epoch):
+        told = "the run goes on without these lines, and its curves lack them"
+        log.warning("%s is damaged: %d of %d epochs are lost; %s", folder.epochs, lost, training.state.epoch, told)
 
 
 def _keep_code(training: Training, folder: RunFolder) -> None:
@@ -204,7 +215,8 @@ def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, 
     commits = {"commit": trial.commit, "dirty": dirty, "commits": folder.told("commit")}
     commits["recstudy"] = ", then ".join(folder.told("recstudy"))
     code = {part: made.digest for part, made in folder.made_by.items()}
-    provenance = {**commits, "code": code, "earlier": folder.earlier, **origin(training), "started": started, "finished": now()}
+    kept = {"earlier": folder.earlier, "lost_epochs": folder.lost_epochs(training.state.epoch)}
+    provenance = {**commits, "code": code, **kept, **origin(training), "started": started, "finished": now()}
     told = {"cost": spent(training), "attempts": folder.tries, "provenance": provenance}
     folder.finish(record_of(Result, {**outcome, **told}))
     folder.sweep()

@@ -209,6 +209,16 @@ def test_the_y_axis_follows_the_points_not_the_widest_band():
     assert y_range(data.iloc[2:]) is None
 
 
+def test_curves_say_where_a_damaged_log_has_lost_epochs(results):
+    made = result(93.0)
+    results.run(run_id(0, 1)).finish(as_result(made | {"provenance": made["provenance"] | {"lost_epochs": 2}}))
+    records = load_study(results, "made_up", "paper")
+
+    notes = learning_notes(records, LearningCurves(), learning_data(records, LearningCurves()))
+
+    assert notes == ("damaged logs, so that epochs are missing: ViTRM, batch_size=64, seed 1 (2 epochs)",)
+
+
 def test_two_hundred_lines_look_different():
     assert len({tuple(style(index).values()) for index in range(210)}) == 210
 

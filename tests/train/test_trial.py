@@ -174,6 +174,20 @@ def test_the_result_names_the_commits_of_all_attempts(tmp_path):
     assert [line["dirty"] for line in read_lines(folder.attempts) if "commit" in line] == [True, False]
 
 
+def test_a_run_that_goes_on_without_its_early_epochs_says_so(tmp_path, caplog):
+    """As a crash may leave a file: as long as it was, and of zeros."""
+    work = trial(tmp_path, place__checkpoint_seconds=0)
+    folder, reported = RunFolder(Path(work.folder)), []
+    run_trial(work, reported.append, leave=lambda: len(reported) == 1)
+    folder.epochs.write_bytes(b"\0" * folder.epochs.stat().st_size)
+
+    assert run_trial(work, lambda line: None)["status"] == "done"
+
+    assert "epochs.jsonl is damaged: 2 of 2 epochs are lost; the run goes on without these lines" in caplog.text
+    assert [line["epoch"] for line in read_lines(folder.epochs)] == [2]
+    assert json.loads(folder.result.read_text())["provenance"]["lost_epochs"] == 2
+
+
 def test_a_full_disk_fails_the_run_clean_and_it_works_again_afterwards(small_disk, monkeypatch):
     monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
     work = trial(small_disk.path)

@@ -7,13 +7,13 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from recstudy.analysis.caveats import is_synthetic, warnings
+from recstudy.analysis.caveats import is_synthetic, some, warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.metrics import METRICS
 from recstudy.report import LearningCurves
-from recstudy.report.names import metric, registered
+from recstudy.report.names import metric, plural, registered
 
 MOST = 30  # lines that a reader can still tell apart in one figure
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "synthetic"]
@@ -65,7 +65,14 @@ def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFra
     """What a reader must know before the curves; a metric that nothing calls by that name may be misspelt."""
     unknown = [] if data.empty else [name for name in spec.metrics if not registered(name) and name not in set(data["metric"])]
     absent = [f"no run recorded a metric {name!r}" for name in unknown]
-    return (*warnings(records), *cut_note(records, len(records.variants), most), *absent)
+    return (*warnings(records), *cut_note(records, len(records.variants), most), *lost_notes(records), *absent)
+
+
+def lost_notes(records: StudyRecords) -> tuple[str, ...]:
+    """Names the runs whose logs lack epochs: a crash or a disk has damaged them."""
+    lost = [(row, row.provenance.lost_epochs) for row in records.rows if row.provenance.lost_epochs]
+    named = [f"{row.label}, seed {row.seed} ({plural(count, 'epoch')})" for row, count in lost]
+    return (f"damaged logs, so that epochs are missing: {some(named)}",) if named else ()
 
 
 def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
