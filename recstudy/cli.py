@@ -24,7 +24,7 @@ from recstudy.study.advice import hints
 from recstudy.study.repository import code_version
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, select
-from recstudy.terminal import console, finish
+from recstudy.terminal import console, finish, parsed
 
 if TYPE_CHECKING:
     from recstudy.cluster.sweep import Where
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from recstudy.study.rerun import Outdated
 
 S = TypeVar("S", bound=Study | Search)
+Given = TypeVar("Given", bound="Options")
 GONE = 3 + list(FAILURES).index("storage")
 Format = Literal["pdf", "svg", "png"]
 Columns = Literal[1, 2]
@@ -75,7 +76,7 @@ class Options:
     rerun: Annotated[str, tyro.conf.arg(metavar="changed|all|GLOB")] = ""
     """Run finished runs again: those of other code or data than now, all of them, or those whose label matches. Their records
     so far are kept."""
-    trainer: Literal["auto", "inline", "train"] | None = None
+    trainer: Annotated[str | None, tyro.conf.arg(metavar="auto|inline|train")] = None
     """Train inside Tune's process (inline) or on Ray Train workers (train)."""
     log: tuple[Logger, ...] = ()
     """Write runs to these trackers too, each with its package: see the README."""
@@ -118,12 +119,11 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     refuse_while_loading()
     study = _asking(study)
     description = f"{study.question}\n\nPresets: {', '.join(study.presets)}."
-    if isinstance(study, Search):
-        chosen = tyro.cli(SearchOptions, description=description, args=arguments)
-        finish(lambda: _search(study, chosen))
-    else:
-        options = tyro.cli(StudyOptions, description=description, args=arguments)
-        finish(lambda: _study(study, options))
+
+    def given(kind: type[Given]) -> Given:
+        return parsed(lambda: tyro.cli(kind, description=description, args=arguments, config=(tyro.conf.DisallowNone,)))
+
+    finish(lambda: _search(study, given(SearchOptions)) if isinstance(study, Search) else _study(study, given(StudyOptions)))
 
 
 def _asking(study: S) -> S:

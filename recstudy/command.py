@@ -19,19 +19,20 @@ from recstudy.plugins import file_bundle, use
 from recstudy.records import Results
 from recstudy.records.stores import is_uri
 from recstudy.report.names import plural
-from recstudy.terminal import console, finish
+from recstudy.terminal import console, finish, parsed
 
 if TYPE_CHECKING:
     from recstudy.train.tokenizer import Progress
 
 T = TypeVar("T")
+Place = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DIR|URI")]]
 
 
 @dataclass(frozen=True)
 class Report:
     """Draw tables, figures and the page of studies again, from their records alone."""
 
-    path: tyro.conf.Positional[str]
+    path: Place
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
     export: tuple[Format, ...] = ()
     """Write the figures in these formats too (needs a Chrome or Chromium)."""
@@ -43,7 +44,7 @@ class Report:
 class Status:
     """How far each study of a results folder is."""
 
-    path: tyro.conf.Positional[str] = "results"
+    path: Place = "results"
     """A results folder, or the URI that --results was given."""
 
 
@@ -63,7 +64,7 @@ class Clean:
 class Board:
     """Show studies and runs in a browser and follow them while they run. Reads records only and writes nothing."""
 
-    path: tyro.conf.Positional[str] = "results"
+    path: Place = "results"
     """A results folder, or the URI that --results was given."""
     host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
     """Where to listen. Any other address than this machine's own wants a token."""
@@ -79,7 +80,7 @@ class Board:
 class Audit:
     """List what a careful reviewer would ask of studies: from their records, and from what their papers contradict."""
 
-    path: tyro.conf.Positional[str] = "results"
+    path: Place = "results"
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
     json: bool = False
     """As a JSON list, one entry a study."""
@@ -94,7 +95,7 @@ class Explain:
 
     cell: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="TABLE:ROW:COLUMN")]]
     """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
-    path: tyro.conf.Positional[str] = "results"
+    path: Place = "results"
     """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table, or its URI."""
 
 
@@ -105,7 +106,7 @@ class Evaluate:
     From the answers that runs keep, or, where those do not suffice, from their weights, which takes the data and torch.
     """
 
-    path: tyro.conf.Positional[str]
+    path: Place
     """A study's folder (results/studies/NAME/PRESET), a results folder, or the URI that --results was given."""
     metric: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
     """Compute this one, anew where it was computed later too. May be given more than once. Default: all that lack."""
@@ -121,7 +122,7 @@ class Tokenizer:
     recstudy tokenizer medpix standin.safetensors --data DIR --set data.size=64 --set tokenizer.codes=16
     """
 
-    data_set: tyro.conf.Positional[str]
+    data_set: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
     """The data set, by its name in a run config: medpix, rocov2, captions (with --set data.path=FOLDER), cifar10, ..."""
     file: tyro.conf.Positional[Path]
     """What to write; a file that is there already is left as it is."""
@@ -180,8 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
     commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
     commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": Tokenizer, "data": Data, "contract": Contract}
-    command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="recstudy")
-    finish(lambda: _done(command))
+    finish(lambda: _done(parsed(lambda: tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="recstudy"))))
 
 
 def _done(command: Command) -> int:

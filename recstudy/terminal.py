@@ -1,16 +1,22 @@
 """How the commands speak: to a terminal in its width, to a pipe in one wide enough for a table; and how they end."""
 
+import os
+import re
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from rich.console import Console
 
-from recstudy.errors import RecstudyError
+from recstudy.errors import ConfigError, RecstudyError
 
+Options = TypeVar("Options")
 PIPE_WIDTH = 160
+HELP = " " * 8  # before what an option means, in tyro's boxes
 
 
 def console() -> Console:
@@ -39,13 +45,45 @@ def finish(work: Callable[[], int]) -> NoReturn:
     """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped."""
     stop_on_sigterm()
     try:
-        sys.exit(work())
+        code = work()
+        sys.stdout.flush()
+        sys.exit(code)
     except RecstudyError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # who reads our output has seen enough: the end that rich, too, comes to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)  # one more ends what is left to clean up, at once and without a word
         print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
         sys.exit(130)
+
+
+def parsed(parse: Callable[[], Options]) -> Options:
+    """What `parse` makes of the command line.
+
+    Raises:
+        ConfigError: it cannot, in the words of the box that tyro draws about it.
+    """
+    said = StringIO()
+    try:
+        with redirect_stderr(said):
+            return parse()
+    except SystemExit as end:
+        if end.code != 2:
+            raise
+    raise ConfigError(_unboxed(said.getvalue()))
+
+
+def _unboxed(box: str) -> str:
+    """The words of a box in one line, without what each option means, which --help says."""
+    inside = "\n".join(row[2:].rstrip() for row in box.replace("│", " ").splitlines() if row.startswith("  "))
+    sections = [part for part in re.split(r"^[─-]+$", inside or box, flags=re.M) if "Argument helptext:" not in part]
+    brief = (part.partition("Got errors:")[0].splitlines() for part in sections)
+    rows = [[row.strip() for row in part if row.strip() and not row.startswith(HELP)] for part in brief]
+    return " ".join(words if words.endswith((".", ":")) else f"{words}." for words in map(" ".join, rows) if words)
 
 
 def shortest(path: Path) -> str:

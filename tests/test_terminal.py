@@ -1,5 +1,12 @@
+import signal
+import subprocess
+import sys
+import time
+from textwrap import dedent
+
 import pytest
 
+from recstudy.command import main
 from recstudy.errors import ConfigError
 from recstudy.terminal import duration, finish
 
@@ -20,3 +27,64 @@ def test_bad_input_is_one_line_and_code_2(capsys):
         finish(work)
 
     assert capsys.readouterr().err == "ConfigError: no preset 'x'\n"
+
+
+MISTYPED = {
+    "": "Expected one of {report, status, audit, explain, evaluate, clean, board, tokenizer, contract}. "
+    "For full helptext, run recstudy --help.",
+    "report": "Missing from recstudy report: DIR|URI. For full helptext, run: recstudy report --help.",
+    "report x --export gif": "invalid choice 'gif' for argument '--export'. Expected one of ('pdf', 'svg', 'png'). "
+    "For full helptext, run recstudy report --help.",
+    "clean --orphan": "Unrecognized options: --orphan. Perhaps you meant: --orphans, --no-orphans. "
+    "For full helptext, run recstudy --help.",
+    "board --port x": "Error parsing --port: invalid literal for int() with base 10: 'x'. For full helptext, see recstudy --help.",
+}
+
+
+@pytest.mark.parametrize("typed", MISTYPED)
+def test_a_mistyped_command_line_is_one_line_and_no_box(typed, capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(typed.split())
+
+    assert capsys.readouterr().err == f"ConfigError: {MISTYPED[typed]}\n"
+
+
+def a_program(work: str) -> subprocess.Popen[str]:
+    """Which ends by `finish`, as every command does, and takes its time to clean up."""
+    program = f"""
+        import atexit, time
+        from recstudy.terminal import finish
+
+        def work():
+            print("begun", flush=True)
+            {work}
+
+        atexit.register(time.sleep, 60)
+        finish(work)
+    """
+    command = [sys.executable, "-c", dedent(program)]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_more_stop_while_it_cleans_up_ends_it_without_a_traceback(number):
+    with a_program("time.sleep(60)") as program:
+        program.stdout.readline()
+        program.send_signal(signal.SIGINT)
+        said = program.stderr.readline()
+        time.sleep(0.5)
+        program.send_signal(number)
+
+        assert program.wait(20) == -number
+        assert (said + program.stderr.read()).startswith("Stopped. What was finished is kept")
+        assert not program.stderr.read()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    listing = "import recstudy.terminal as t; t.finish(lambda: print('x\\n' * 10**6) or 0)"
+    with open(tmp_path / "said", "w+") as said:
+        subprocess.run(
+            f'{sys.executable} -c "{listing}" | head -1', shell=True, check=True, stdout=subprocess.DEVNULL, stderr=said
+        )
+        said.seek(0)
+        assert not said.read()

@@ -136,12 +136,12 @@ def _refused(said: Path) -> bool:
 
 
 def _listens(address: str) -> None:
-    parts = urlsplit(address if "://" in address else f"//{address}")
     try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if parts.scheme == "ray":
+    if address.startswith("ray://"):
         raise ConfigError(
             f"--address {address}: a study is driven from within its cluster. From outside, submit it as a job: "
             f"ray job submit --address http://{host or 'HOST'}:8265 --working-dir . -- python STUDY.py --address auto"

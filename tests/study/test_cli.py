@@ -48,6 +48,14 @@ GOLDEN = {
     ("--seeds", "0"): "ConfigError: --seeds must be at least 1, but got 0",
     ("--set", "seed=7"): "ConfigError: seed is not a field to set: --seeds N runs seeds 0 to N-1",
     ("--address", "nonsense"): "ConfigError: --address must be auto or HOST:PORT, but got 'nonsense'",
+    ("--address", "[::1"): "ConfigError: --address must be auto or HOST:PORT, but got '[::1'",
+    ("--seeds", "x"): "ConfigError: Error parsing --seeds: no type matching INT could be instantiated from ['x']. "
+    "For full helptext, see PROGRAM --help.",
+    ("--export", "gif"): "ConfigError: invalid choice 'gif' for argument '--export'. Expected one of ('pdf', 'svg', 'png'). "
+    "For full helptext, run PROGRAM --help.",
+    ("--sedes", "3"): "ConfigError: Unrecognized options: --sedes, 3. Perhaps you meant: --seeds N. "
+    "For full helptext, run PROGRAM --help.",
+    ("--trainer", "tune"): "ConfigError: 'place.trainer' must be 'auto', 'inline' or 'train', but got 'tune'",
     ("--address", "ray://head:10001"): "ConfigError: --address ray://head:10001: a study is driven from within its cluster. From "
     "outside, submit it as a job: ray job submit --address http://head:8265 --working-dir . -- python STUDY.py --address auto",
 }
@@ -94,6 +102,8 @@ def test_another_files_docstring_is_no_question(capsys):
 @pytest.mark.parametrize("arguments", GOLDEN, ids=" ".join)
 def test_bad_input_is_one_golden_line(arguments, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+
+    monkeypatch.setattr("sys.argv", ["PROGRAM"])
 
     assert ends_with(capsys, 2, *arguments) == GOLDEN[arguments]
     assert [path for path in Path("results").rglob("*") if path.is_file() and path.name not in ("recstudy.json", "lock")] in (
