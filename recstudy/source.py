@@ -204,7 +204,7 @@ class _Files:
         return kept
 
     def _kept(self) -> dict[str, Any]:
-        with suppress(OSError, ValueError, KeyError):
+        with suppress(OSError, ValueError, KeyError, TypeError):
             kept = json.loads(self.path.read_bytes())
             if kept["by"] == _stamp(Path(definitions.__file__)):
                 return dict(kept["files"])

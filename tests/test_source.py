@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recstudy.config import DATASETS, FAMILIES
-from recstudy.source import ROOT, Code, code_of
+from recstudy.source import ROOT, Code, _Files, code_of
 
 MODEL = '''
 """A model."""
@@ -151,6 +151,14 @@ def test_everything_of_ours_has_a_digest(kind):
     file = Path(importlib.util.find_spec(kind.__module__).origin).relative_to(ROOT).as_posix()
 
     assert file in code_of(kind).files
+
+
+@pytest.mark.parametrize("content", ["5", "[]", "null", "{torn", '{"by": 5}'])
+def test_digests_that_were_kept_and_are_damaged_are_computed_again(tmp_path, monkeypatch, content):
+    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path))
+    (tmp_path / "code.json").write_text(content)
+
+    assert _Files()._kept() == {}
 
 
 def test_digests_cost_less_than_50_ms_a_command(tmp_path, monkeypatch):

@@ -4,8 +4,9 @@
                                {train_groups,test_groups,train_held}.npy    where the set has patients, a validation split
                                {train_captions,test_captions,tokenizer}.json       where the images have captions
                                {train,test}_{puzzles,ids}.npy    where puzzles have several examples, or ids
-                               identifiers.json                  where ids have names
-                               meta.json     checksum, sizes, notes, mean and deviation of the training images
+                                identifiers.json                  where ids have names
+                               meta.json     checksum, notes, mean and deviation of the training images
+                               seal.json     by which the entry is known to be what was decoded (cache_folder.py)
 
 The digest covers what decides the decoded bytes: the fields that are read, the place, size and time of every source file,
 and the reader's code. So a changed source or reader is a new entry, and a warm one is opened without looking into a single
@@ -24,9 +25,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pydantic.dataclasses
 
 from recstudy.config import DataConfig, canonical, digest
-from recstudy.data.cache_folder import alone, making
+from recstudy.data.cache_folder import alone, cached, making, unharmed
 from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Pixels, Tokens
 from recstudy.data.reader import Reader
@@ -35,10 +37,24 @@ from recstudy.data.splits import limit
 from recstudy.data.text import Tokenizer, restore
 from recstudy.errors import DataError, RecstudyError, raised_at
 from recstudy.files import cache_folder
+from recstudy.records import read_record
+from recstudy.records.reading import dumped
+from recstudy.records.schema import STRICT
 from recstudy.source import code_of
 
 T = TypeVar("T")
 FORMAT = 1  # of an entry; raise it when the same sources decode to other bytes
+
+
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Meta:
+    """`meta.json`: what is told of the images beside themselves."""
+
+    checksum: str  # sha256 of all decoded images and labels
+    counts: dict[str, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    notes: tuple[str, ...] = ()
 
 
 class Texts(Sequence[T]):
@@ -107,18 +123,18 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
     """
     entry = _entry(config, folder, download)
     meta = _meta(entry)
-    train, test = (_split(entry, part, meta["checksum"]) for part in ("train", "test"))
+    train, test = (_split(entry, part, meta.checksum) for part in ("train", "test"))
     held, kept = held_out(train.labels, train.groups, _optional(entry, "train_held"), config, hold_out)
-    mean, std = config.moments or (tuple(meta["mean"]), tuple(meta["std"]))
+    mean, std = config.moments or (meta.mean, meta.std)
     return DataSet(
         train=_take(train, kept),
         validation=_take(train, held),
         test=_take(test, limit(test.labels, test.groups, config)),
         mean=mean,
         std=std,
-        checksum=meta["checksum"],
+        checksum=meta.checksum,
         classes=config.classes,
-        notes=tuple(meta.get("notes", ())),
+        notes=meta.notes,
         group_count=_count(train, test, "ids" if config.task == "grid" else "groups"),
         tokenizer=_tokenizer(entry),
         identifiers=Texts(names) if (names := entry / "identifiers.json").exists() else None,
@@ -134,11 +150,7 @@ def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
                 reader.fetch(folder)
     reader.check(folder)
     entry = root / f"{config.name}-{_digest(reader, folder)}"
-    if not _whole(entry):
-        with alone(config.name):
-            if not _whole(entry):  # another process may have built it while this one waited
-                _build(entry, _read(reader, folder))
-    return entry
+    return cached(entry, lambda path: _build(path, _read(reader, folder)), config.name)
 
 
 def _read(reader: Reader, folder: Path) -> Decoded:
@@ -154,8 +166,8 @@ def known_checksum(config: DataConfig, folder: Path) -> str:
     """That of the set as it lies below `folder` now, if it was decoded before; nothing is read but the cache."""
     with suppress(DataError, OSError):
         entry = cache_folder() / f"{config.name}-{_digest(config.reader(), folder)}"
-        if _whole(entry):
-            return str(_meta(entry)["checksum"])
+        if unharmed(entry):
+            return _meta(entry).checksum
     return ""
 
 
@@ -195,8 +207,7 @@ def _build(entry: Path, decoded: Decoded) -> None:
             np.save(folder / f"{name}.npy", array)
         for name, text in _texts(decoded):
             (folder / f"{name}.json").write_text(text)
-        sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
-        (folder / "meta.json").write_text(json.dumps({**_describe(decoded), "sizes": sizes}, indent=1) + "\n")
+        (folder / "meta.json").write_text(json.dumps(dumped(_describe(decoded)), indent=1) + "\n")
 
 
 def _arrays(decoded: Decoded) -> list[tuple[str, npt.NDArray[Any]]]:
@@ -209,7 +220,7 @@ def _texts(decoded: Decoded) -> list[tuple[str, str]]:
     return [(name, canonical(values) + "\n") for name, values in named.items() if values is not None]
 
 
-def _describe(decoded: Decoded) -> dict[str, Any]:
+def _describe(decoded: Decoded) -> Meta:
     hashed = hashlib.sha256()
     for name, array in _arrays(decoded):
         hashed.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -218,11 +229,10 @@ def _describe(decoded: Decoded) -> dict[str, Any]:
         hashed.update(f"{name} {text}".encode())
     mean, std = _moments(decoded.train_images)
     counts = {"train": len(decoded.train_labels), "test": len(decoded.test_labels)}
-    notes = {"notes": decoded.notes} if decoded.notes else {}
-    return {"checksum": hashed.hexdigest(), "counts": counts, "mean": mean, "std": std, **notes}
+    return Meta(checksum=hashed.hexdigest(), counts=counts, mean=mean, std=std, notes=decoded.notes)
 
 
-def _moments(images_NCHW: Pixels) -> tuple[list[float], list[float]]:
+def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation a channel, 0..1 scale, float64 from exact counts of the 256 values."""
     channels = images_NCHW.shape[1]
     counts = np.zeros((channels, 256), np.int64)
@@ -233,19 +243,14 @@ def _moments(images_NCHW: Pixels) -> tuple[list[float], list[float]]:
     values = np.arange(256) / 255
     mean = shares @ values
     variance = (shares * (values - mean[:, None]) ** 2).sum(1)
-    return mean.tolist(), np.sqrt(variance).tolist()
+    return tuple(mean.tolist()), tuple(np.sqrt(variance).tolist())
 
 
-def _whole(entry: Path) -> bool:
-    try:
-        sizes = _meta(entry)["sizes"]
-        return bool(sizes) and all((entry / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, KeyError):
-        return False
-
-
-def _meta(entry: Path) -> dict[str, Any]:
-    return dict(json.loads((entry / "meta.json").read_bytes()))
+def _meta(entry: Path) -> Meta:
+    meta = read_record(entry / "meta.json", Meta)
+    if meta is None:
+        raise DataError(f"{entry} was removed while it was opened. Give the same command again.")
+    return meta
 
 
 def _split(entry: Path, part: str, checksum: str) -> Split:

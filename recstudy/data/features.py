@@ -19,7 +19,7 @@ from torch import nn
 
 from recstudy.config import digest
 from recstudy.data.cache import Split
-from recstudy.data.cache_folder import alone, making
+from recstudy.data.cache_folder import cached, making
 from recstudy.files import cache_folder
 
 FORMAT = 1  # of a file; raise it when the same backbone gives other numbers
@@ -44,10 +44,7 @@ def features(
         DataError: a cache folder that cannot be written.
     """
     file = cache_folder() / f"features-{name}-{digest([FORMAT, split.source, checksum(backbone)], 16)}.npy"
-    if not _whole(file, len(split.images)):
-        with alone(file.stem):
-            if not _whole(file, len(split.images)):  # another process may have computed it while this one waited
-                _save(file, _computed(split, backbone, device, report), len(split.images))
+    cached(file, lambda path: _save(path, _computed(split, backbone, device, report), len(split.images)))
     return np.asarray(np.load(file, mmap_mode="c"))
 
 
@@ -77,11 +74,3 @@ def _save(file: Path, parts: Iterator[Features], count: int) -> None:
                 header = {"descr": part.dtype.str, "fortran_order": False, "shape": (count, *part.shape[1:])}
                 np.lib.format.write_array_header_1_0(opened, header)
             opened.write(part.data)
-
-
-def _whole(file: Path, count: int) -> bool:
-    """A file that a full disk or a lost mount cut short is computed again."""
-    try:
-        return len(np.load(file, mmap_mode="c")) == count
-    except (OSError, EOFError, ValueError):
-        return False

@@ -13,7 +13,7 @@ import io
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from recstudy.config import RunConfig, digest
 from recstudy.data.cache import DataSet, Split
-from recstudy.data.cache_folder import alone
+from recstudy.data.cache_folder import alone, cached
 from recstudy.data.images import Tokens
 from recstudy.errors import DataError
 from recstudy.files import cache_folder, caching, sweep
@@ -35,21 +35,7 @@ from recstudy.train.tokenizer import Progress, train_tokenizer
 from recstudy.train.watchdog import alive
 
 BATCH = 64
-DAMAGED = (OSError, EOFError, ValueError, SafetensorError, DataError)  # how readers say that a file is not there, or not whole
-T = TypeVar("T")
-
-
-def made(kind: str, ending: str, decides: Any, make: Callable[[Path], None], read: Callable[[Path], T]) -> T:
-    """What `read` gives of the file of what `decides` stands for, which is made first where it is missing or damaged."""
-    file = cache_folder() / f"{kind}-{digest([kind, decides], 16)}.{ending}"
-    with suppress(*DAMAGED):
-        return read(file)
-    with alone(file.stem):
-        with suppress(*DAMAGED):  # another process may have made it while this one waited
-            return read(file)
-        sweep(file)
-        make(file)
-    return read(file)
+DAMAGED = (OSError, ValueError, SafetensorError, DataError)  # how it is said that a tokenizer is not there, or not whole
 
 
 def image_tokenizer(
@@ -69,8 +55,20 @@ def image_tokenizer(
             save_tokenizer(network, facts, title, file)
 
     decides = [data.train.source, _rows(data), config.model_dump(mode="json"), epochs]
-    network, header = made("vq", "safetensors", decides, train, load_tokenizer)
+    network, header = _tokenizer(_file("vq", "safetensors", decides), train)
     return network.to(device).eval(), header
+
+
+def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, dict[str, Any]]:
+    """From its file, which may have been brought from another machine: its header has the hash of its weights."""
+    with suppress(*DAMAGED):
+        return load_tokenizer(file)
+    with alone(file.stem):
+        with suppress(*DAMAGED):  # another process may have made it while this one waited
+            return load_tokenizer(file)
+        sweep(file)
+        train(file)
+    return load_tokenizer(file)
 
 
 def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, device: torch.device) -> Tokens:
@@ -88,10 +86,8 @@ def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, de
         with caching("the images' codes", file.parent):
             write_whole(file, buffer.getvalue())
 
-    def read(file: Path) -> Tokens:
-        return np.asarray(np.load(file, mmap_mode="c"))
-
-    return made("codes", "npy", [split.source, tokenizer_hash], compute, read)
+    file = cached(_file("codes", "npy", [split.source, tokenizer_hash]), compute)
+    return np.asarray(np.load(file, mmap_mode="c"))
 
 
 def encoder_weights(
@@ -108,7 +104,12 @@ def encoder_weights(
             write_whole(file, content)
 
     decides = [data.checksum, _rows(data), tokenizer_hash, config.deciding]
-    return made("fuselip", "safetensors", decides, keep, load_file)
+    return load_file(cached(_file("fuselip", "safetensors", decides), keep))
+
+
+def _file(kind: str, ending: str, decides: Any) -> Path:
+    """Where what `decides` stands for is kept."""
+    return cache_folder() / f"{kind}-{digest([kind, decides], 16)}.{ending}"
 
 
 def _rows(data: DataSet) -> str:

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder
+from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, cache_folder
 from recstudy.data.cache import load
 from recstudy.data.cache_folder import alone
 from recstudy.data.cifar import CIFAR10_MOMENTS, Cifar10Reader, Cifar100Reader
@@ -174,11 +175,21 @@ def test_another_size_is_another_entry(shades, cache):
     assert len(list(cache.glob("folder-*"))) == 2
 
 
-@pytest.mark.parametrize("damage", ["truncate", "remove", "meta", "empty"])
+@pytest.mark.parametrize("damage", ["truncate", "remove", "overwrite", "keep its times", "meta", "empty", "number", "seal"])
 def test_damaged_entry_is_built_again(tmp_path, cache, damage):
-    checksum = load(Digits(), tmp_path).checksum
+    checksum, pixels = load(Digits(), tmp_path).checksum, np.array(load(Digits(), tmp_path).train.images)
     (entry,) = cache.glob("digits-*")
     match damage:
+        case "overwrite" | "keep its times":
+            file = entry / "train_images.npy"
+            before = file.stat()
+            overwrite(file)
+            if damage != "overwrite":
+                os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        case "number":
+            (entry / "meta.json").write_text("5")
+        case "seal":
+            (entry / "seal.json").write_text("[]")
         case "truncate":
             os.truncate(entry / "train_images.npy", 1000)
         case "remove":
@@ -188,8 +199,44 @@ def test_damaged_entry_is_built_again(tmp_path, cache, damage):
         case "empty":
             (entry / "meta.json").write_text("{}")
 
-    assert load(Digits(), tmp_path).checksum == checksum
+    again = load(Digits(), tmp_path)
+
+    assert again.checksum == checksum
+    assert np.array_equal(again.train.images, pixels)
     assert json.loads((entry / "meta.json").read_text())["counts"] == {"train": 1437, "test": 360}
+
+
+def overwrite(file: Path) -> None:
+    """Its last 100 bytes, in place and a tick of the file system's clock later."""
+    time.sleep(0.02)
+    with open(file, "r+b") as opened:
+        opened.seek(-100, os.SEEK_END)
+        opened.write(bytes(100))
+
+
+def test_an_entry_is_read_through_once_where_it_was_brought(tmp_path, cache, monkeypatch):
+    """A copy of the cache on another machine, whole and then damaged on its way with all times as they were."""
+    reads = count_reads(monkeypatch)
+    load(Digits(), tmp_path)
+    read_through, digests = [], cache_folder._digests
+    monkeypatch.setattr(cache_folder, "_digests", lambda path, names: (read_through.append(path), digests(path, names))[1])
+    load(Digits(), tmp_path)
+    assert (reads, read_through) == (["digits"], [])
+
+    whole, harmed = tmp_path / "whole", tmp_path / "harmed"
+    for copy in (whole, harmed):
+        shutil.copytree(cache, copy)
+    (file,) = harmed.glob("digits-*/train_images.npy")
+    overwrite(file)
+    shutil.copystat(cache / file.relative_to(harmed), file)
+    monkeypatch.setenv("RECSTUDY_CACHE", str(whole))
+    for _ in range(2):
+        load(Digits(), tmp_path)
+    assert (len(reads), len(read_through)) == (1, 1)
+
+    monkeypatch.setenv("RECSTUDY_CACHE", str(harmed))
+    load(Digits(), tmp_path)
+    assert len(reads) == 2
 
 
 def test_left_over_of_a_killed_build_is_no_obstacle(tmp_path, cache):

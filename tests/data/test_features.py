@@ -87,12 +87,14 @@ def test_each_batch_is_reported():
     assert len(signs) == 2
 
 
-@pytest.mark.parametrize("left", [1000, 0])
-def test_a_damaged_file_is_computed_again(own_cache, left):
+@pytest.mark.parametrize("damage", [lambda content: content[:1000], lambda content: b"", lambda content: content[:-9] + bytes(9)])
+def test_a_damaged_file_is_computed_again(own_cache, damage):
     network = backbone()
     whole = np.array(features(split_of("a/train"), network, "small", CPU))
     (file,) = own_cache.glob("features-*.npy")
-    file.write_bytes(file.read_bytes()[:left])
+    content = file.read_bytes()
+    file.unlink()  # `whole` still maps the old one
+    file.write_bytes(damage(content))
 
     assert np.array_equal(features(split_of("a/train"), network, "small", CPU), whole)
     assert network.seen == 140

@@ -70,15 +70,17 @@ def test_features_of_all_splits_are_there_before_training_is_watched(cache):
 
 
 @pytest.mark.parametrize("kind", ["codes-*.npy", "fuselip-*.safetensors", "vq-*.safetensors"])
-@pytest.mark.parametrize("share", [0.5, 0.0])
-def test_what_was_cut_short_is_made_again(cache, kind, share):
-    """As by a full disk or a lost mount."""
+@pytest.mark.parametrize(
+    "damage", [lambda whole: whole[: len(whole) // 2], lambda whole: b"", lambda whole: whole[:-9] + bytes(9)]
+)
+def test_what_is_damaged_is_made_again(cache, kind, damage):
+    """Cut short by a full disk or a lost mount, or overwritten."""
     whole = captioner()
     files = sorted(cache.glob(kind))
     contents = [file.read_bytes() for file in files]
     for file, content in zip(files, contents, strict=True):
         file.unlink()  # `whole` still reads the old one
-        file.write_bytes(content[: int(share * len(content))])
+        file.write_bytes(damage(content))
 
     again = captioner()
 
