@@ -11,6 +11,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.records import Result, Results, mirror, stores
 from recstudy.records.files import append_line, write_json
 from recstudy.records.mirror import Mirror, scratch
+from recstudy.records.stores import without_secrets
 
 
 @pytest.fixture(params=["s3", "folder", "fsspec"])
@@ -215,12 +216,39 @@ def test_a_store_that_comes_back_in_time_is_waited_for(tmp_path):
         ("sftp://host/x", r'SFTPFileSystem requires "paramiko" to be installed, here and on every node'),
         ("simplecache::ftp://me:secret@127.0.0.1/x", r"must not hold a password"),
         ("s3://me:secret@bucket/x", r"must not hold a password.*AWS_SECRET_ACCESS_KEY"),
+        (
+            "s3://bucket/x?region=eu&token=secret",
+            r"a password or a key.*: s3://bucket/x\?region=eu&token=\*\*\*\. Give",
+        ),
+        ("abfs://container@account/x?sv=2024&sig=secret", r"a password or a key.*\?sv=\*\*\*&sig=\*\*\*\. Give"),
     ],
 )
 def test_a_uri_that_nobody_here_can_use_is_refused(uri, words, tmp_path):
     with pytest.raises(ConfigError, match=words) as raised:
         Mirror(uri, tmp_path)
     assert "secret" not in str(raised.value)
+
+
+SECRETS = {
+    "s3://me:a/b@c d@bucket/x": "s3://me:***@bucket/x",
+    "simplecache::ftp://me:secret@host/x": "simplecache::ftp://me:***@host/x",
+    "filecache::s3://a:b@c::ftp://d:e@f?token=g": "filecache::s3://a:***@c::ftp://d:***@f?token=***",
+    "--link=Ray=http://[::1]:8265/?token=secret#access_token=secret": "--link=Ray=http://[::1]:8265/?token=***#access_token=***",
+    "x://host/?secret": "x://host/?***",
+    "x://host/?a=b=c;sig=d%26e": "x://host/?a=***;sig=***",
+}
+HARMLESS = [
+    "s3://bucket/folder?scheme=http&endpoint_override=127.0.0.1%3A9000&region=eu",
+    "abfs://container@account/x",
+    "hdfs://head:9000/results@home",
+    "results/a:b@c?token=d",
+    "train.epochs=5",
+]
+
+
+@pytest.mark.parametrize(("word", "shown"), [*SECRETS.items(), *((word, word) for word in HARMLESS)])
+def test_a_uri_is_shown_without_what_may_be_a_secret(word, shown):
+    assert without_secrets(word) == shown
 
 
 def test_a_store_that_connects_at_once_and_in_vain_is_refused(tmp_path):

@@ -9,7 +9,16 @@ from urllib.parse import urlsplit
 
 from recstudy.errors import ConfigError, StorageError
 
-PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]+(?=@)|([?&]password=)[^&\s]+")
+PASSWORD = re.compile(r"^([^:/@]*:)(?!\d*/).*@", re.DOTALL)  # to the last @, for it may hold others; a port is none
+CHAINED = re.compile(r"::(?=[\w+.-]+://)")  # fsspec's URIs within URIs
+# The parameters of a URI that say where a store or a database is, and how it is reached. Any other may be a secret.
+PLAIN = {
+    "region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion", "background_writes",
+    "smart_defaults", "tls_ca_file_path", "tls_verify_certificates", "retry_limit_seconds", "project_id",
+    "blob_storage_authority", "dfs_storage_authority", "enable_tls", "credential_kind", "tenant_id", "client_id",
+    "replication", "buffer_size", "default_block_size",
+    "user", "host", "port", "charset", "driver", "sslmode", "connect_timeout", "application_name",
+}  # fmt: skip
 PROBE = ".probe-"
 ANSWER_S = 60.0  # a store that is silent for so long at the start is refused; Google's client would try for 15 minutes
 
@@ -19,21 +28,35 @@ def is_uri(text: str) -> bool:
     return "://" in text and not text.startswith("file://")
 
 
-def without_password(text: str) -> str:
-    """A text with three stars for the password of each URI in it."""
-    return PASSWORD.sub(r"\1\2***", text)
+def without_secrets(word: str) -> str:
+    """A word with three stars for the password of a URI in it and for each of its parameters that may be a secret."""
+    return "::".join(map(_masked, CHAINED.split(word)))
+
+
+def _masked(uri: str) -> str:
+    scheme, slashes, rest = uri.partition("://")
+    if not slashes:
+        return uri
+    place = re.split("[?#]", rest, maxsplit=1)[0]
+    told = re.sub("[^?#&;]+", lambda found: _parameter(found[0]), rest[len(place) :])
+    return "".join([scheme, slashes, PASSWORD.sub(r"\1***@", place), told])
+
+
+def _parameter(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    return text if name in PLAIN else f"{name}=***" if equals else "***"
 
 
 def filesystem(uri: str) -> tuple[Any, str]:
     """The store and the folder in it that a URI names.
 
     Raises:
-        ConfigError: nobody here knows the scheme, or the URI holds a password.
+        ConfigError: nobody here knows the scheme, or the URI holds a secret.
         StorageError: the store does not answer, or not us.
     """
-    if any(urlsplit(part).password for part in uri.split("::")):
+    if (shown := without_secrets(uri)) != uri:
         raise ConfigError(
-            "a results URI must not hold a password, because the records name it. "
+            f"a results URI must not hold a password or a key, because the records name it: {shown}. "
             "Give credentials as the store's own variables, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
         )
     from pyarrow import fs

@@ -17,7 +17,7 @@ from recstudy.plugins import bundle
 from recstudy.records import Json, Results, read_record, write_record
 from recstudy.records.plans import earlier_runs
 from recstudy.records.schema import CodeRecord, Confirm, PlannedRun, PlanRecord, Range, Reference, SearchRecord, VariantRecord
-from recstudy.records.stores import without_password
+from recstudy.records.stores import without_secrets
 from recstudy.report import dump_report
 from recstudy.study.design import Variant
 from recstudy.study.search import Search, SearchPlan
@@ -164,7 +164,7 @@ def _plain(changes: Mapping[str, Any]) -> Json:
 
 
 def command() -> str:
-    """The command line that finishes the study: as it was typed, without passwords, the choice of some variants and `--rerun`."""
+    """The command line that finishes the study: as it was typed, without secrets, the choice of some variants and `--rerun`."""
     script = Path(sys.argv[0])
     shown = script.name if not script.exists() else _relative(script)
     arguments = sys.argv[1:]
@@ -172,7 +172,7 @@ def command() -> str:
     kept = [
         word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out
     ]
-    return shlex.join(["python", shown, *map(without_password, kept)])
+    return shlex.join(["python", shown, *map(without_secrets, kept)])
 
 
 def _relative(path: Path) -> str:

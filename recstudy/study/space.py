@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from recstudy.config.tunable import Tunable
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records.schema import Importance
-from recstudy.records.stores import first_line, without_password
+from recstudy.records.stores import first_line, without_secrets
 from recstudy.study.search import FAMILY, Params, SearchPlan, readable
 from recstudy.study.trials import State, Tried
 
@@ -59,8 +59,9 @@ class Optimizer:
         except Exception as error:
             if not storage:
                 raise
-            why = without_password(f"--optuna-storage {storage} cannot be used: {first_line(error)}")
-            raise StorageError(why) from None
+            shown = without_secrets(storage)
+            why = first_line(error).replace(storage, shown)
+            raise StorageError(f"--optuna-storage {shown} cannot be used: {why}") from None
         self._open: dict[str, Trial] = {}  # by run id
         self._reported: dict[str, int] = {}  # the last epoch of each
 

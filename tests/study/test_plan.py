@@ -126,12 +126,13 @@ def test_smoke_leaves_alone_what_is_set(changes, epochs, limit):
     assert [(config.train.epochs, config.data.limit) for config in (*plan.configs, plan.base)] == [(epochs, limit)] * 2
 
 
-def test_the_command_that_is_recorded_holds_no_password(monkeypatch):
-    storages = "postgresql://me:hunter2@db/optuna", "mysql://db/optuna?user=me&password=hunter2"
+def test_the_command_that_is_recorded_holds_no_secret(monkeypatch):
+    """Whatever a parameter is called, its value is hidden, unless it is known to say where and how alone."""
+    storages = "postgresql://me:hunter2@db/optuna?sslmode=require&sslpassword=x", "mysql://db/optuna?user=me&password=hunter2"
     monkeypatch.setattr("sys.argv", ["s.py", "--optuna-storage", storages[0], f"--optuna-storage={storages[1]}", "--budget", "4"])
 
     assert command() == (
-        "python s.py --optuna-storage 'postgresql://me:***@db/optuna' "
+        "python s.py --optuna-storage 'postgresql://me:***@db/optuna?sslmode=require&sslpassword=***' "
         "'--optuna-storage=mysql://db/optuna?user=me&password=***' --budget 4"
     )
 
