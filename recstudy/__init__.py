@@ -21,6 +21,7 @@ from recstudy.report import Claim, Gain
 from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.study.search import Search
 from recstudy.study.study import Study
+from recstudy.terminal import tell_uncaught
 
 if TYPE_CHECKING:
     from recstudy.analysis.loaded import Loaded
@@ -46,6 +47,8 @@ __all__ = [
     "one_at_a_time",
     "published",
 ]
+
+tell_uncaught()
 
 
 def load(path: str | Path) -> "Loaded":

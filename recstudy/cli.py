@@ -117,6 +117,8 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost node; 1 where the reasons differ, or runs are left.
     """
     refuse_while_loading()
+    if not isinstance(study, Study | Search):
+        raise ConfigError(f"main runs a Study or a Search, but got {study!r}")
     study = _asking(study)
     description = f"{study.question}\n\nPresets: {', '.join(study.presets)}."
 

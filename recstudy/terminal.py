@@ -4,10 +4,13 @@ import os
 import re
 import signal
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
+from types import TracebackType
 from typing import NoReturn, TypeVar
 
 from rich.console import Console
@@ -59,6 +62,27 @@ def finish(work: Callable[[], int]) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)  # one more ends what is left to clean up, at once and without a word
         print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
         sys.exit(130)
+
+
+def tell_uncaught() -> None:
+    """Have an error of a user's input that nobody catches, as in a study's file, be one line with its place, and exit code 2."""
+    before = sys.excepthook
+
+    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not isinstance(error, RecstudyError) or hasattr(sys, "ps1"):  # at a prompt one goes on
+            return before(kind, error, trace)
+        print(f"{kind.__name__}: {_place(trace)}{error}", file=sys.stderr)
+        sys.exit(2)
+
+    sys.excepthook = told
+
+
+def _place(trace: TracebackType | None) -> str:
+    """The last line that is neither ours, nor Python's or a package's."""
+    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"))
+    frames = [frame for frame in traceback.extract_tb(trace) if Path(frame.filename).is_file()]
+    own = [frame for frame in frames if "-packages" not in frame.filename and not frame.filename.startswith(others)]
+    return f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
 
 
 def parsed(parse: Callable[[], Options]) -> Options:

@@ -3,17 +3,21 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from recstudy.errors import ConfigError, choices, nearest
+from recstudy.errors import ConfigError
+from recstudy.explained import explain, explained
 
 ConfigT = TypeVar("ConfigT", bound="Config")
 
 
 class Config(BaseModel):
     """Frozen, and strict about names."""
+
+    if not TYPE_CHECKING:
+        __init__ = explained(BaseModel.__init__)  # with pydantic's mark of its own, so that validation need not call it
 
     revision: ClassVar[int] = 1  # raised where what it computes has changed: its runs then have new ids (ids.py)
 
@@ -51,18 +55,4 @@ def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") ->
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_explain(error, kind, part)) from None
-
-
-def _explain(error: ValidationError, kind: type[Config], part: str) -> str:
-    first = error.errors(include_url=False)[0]
-    path = ".".join([part, *map(str, first["loc"])] if part else map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        for name in first["loc"][:-1]:  # the class that holds the field, for its list of names
-            kind = kind.model_fields[str(name)].annotation  # type: ignore[assignment]
-        known = sorted(kind.model_fields)
-        return f"no field {path!r}: {kind.__name__} has {choices(known)}.{nearest(str(first['loc'][-1]), known)}"
-    if first["type"] == "value_error":
-        return f"{path or kind.__name__}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
-    rule = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    return f"{path!r} must be {rule}, but got {first['input']!r}"
+        raise ConfigError(explain(error, kind, part)) from None

@@ -23,7 +23,7 @@ def _from_registry(part: str, registry: Registry[Any], key: str) -> Any:
             return value
         if key not in value:
             raise ConfigError(f"'{part}' needs a {key!r}: one of {choices(sorted(registry))}")
-        return configure(registry[value[key]], value, part)
+        return configure(registry[str(value[key])], value, part)
 
     return BeforeValidator(lookup)
 

@@ -9,12 +9,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from recstudy.errors import ConfigError, choices
+from recstudy.explained import Explained
 
 DIGITS = 4  # significant, of a number drawn from a range: a setting that can be read and typed
 
 
 @dataclass(frozen=True, init=False)
-class Tunable:
+class Tunable(metaclass=Explained):
     """A range with both ends, whole numbers where both are whole, or a list of values.
 
     >>> Tunable(1, 6)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from recstudy.config import Config
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.explained import explained
 
 # The papers' letters and the field that each one names. `model` and `data.name` stand for a row's model and data set.
 FIELDS = {
@@ -165,6 +166,7 @@ class Target(Config):
     margin: float = Field(description="results within this distance count as equal, in `unit`")
 
 
+@explained
 def published(table: str, margin: float = 0.5, only: Collection[str] = ()) -> tuple[Target, ...]:
     """The numbers of one published table.
 

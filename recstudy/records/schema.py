@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import AliasChoices, ConfigDict, Field, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
 
+from recstudy.explained import Explained
 from recstudy.records.files import Json
 
 Number = int | float
@@ -277,7 +278,7 @@ class VariantRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class Deviation:
+class Deviation(metaclass=Explained):
     """Where a study's `paper` preset knowingly is not as its paper, or sets what the paper leaves blank.
 
     Args:

@@ -24,6 +24,7 @@ from pydantic.dataclasses import dataclass
 
 from recstudy.config import canonical
 from recstudy.errors import ConfigError, choices
+from recstudy.explained import Explained
 from recstudy.records import Json
 from recstudy.records.schema import VariantRecord
 from recstudy.report.levels import fits, level_of
@@ -38,7 +39,7 @@ CHECKED = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, config=CHECKED)
-class Gain:
+class Gain(metaclass=Explained):
     """By how much the metric is higher at `of` than at `over`."""
 
     of: Where
@@ -49,7 +50,7 @@ Side = Annotated[Gain | Where, Field(union_mode="left_to_right")]
 
 
 @dataclass(frozen=True, config=CHECKED)
-class Claim:
+class Claim(metaclass=Explained):
     """A sentence that a study can test.
 
     Args:

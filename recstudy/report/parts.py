@@ -39,6 +39,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.explained import Explained
 from recstudy.metrics import METRICS
 from recstudy.papers import Target
 from recstudy.plugins import Registry, named
@@ -54,7 +55,7 @@ PARTS: "Registry[type[Part]]" = Registry("report part")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(Field,))
-class _Declared:
+class _Declared(metaclass=Explained):
     """Every class below is a frozen dataclass whose fields pydantic checks."""
 
     def __init_subclass__(cls) -> None:

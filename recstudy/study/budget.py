@@ -31,7 +31,7 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
-        match = BUDGET.fullmatch(text)
+        match = BUDGET.fullmatch(text) if isinstance(text, str) else None
         if match is None or not float(match[1]):
             raise ConfigError(
                 f"a budget is a number of runs, hours or GPU hours, such as 24, 90min, 2h or 40gpuh, but got {text!r}"

@@ -4,20 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations, product
-from math import log2
+from math import log2, prod
 from operator import xor
 from typing import Any
 
 from recstudy.config import Config
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, choices
+from recstudy.explained import Explained, explained
 from recstudy.records.plans import short_names
 
 Levels = Sequence[Any] | Mapping[str, Any]
+MOST_RUNS = 100_000  # that one study plans: all of them are listed before the first is run
 MOST_FACTORS = 8  # of a fraction: its generators are found by trying all, 0.1 s for eight
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(metaclass=Explained):
     """A label and what it changes in the preset's run config.
 
     Args:
@@ -33,7 +35,13 @@ class Variant:
     axes: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
 
+    def __post_init__(self) -> None:
+        fields = self.changes if isinstance(self.changes, Mapping) else [None]
+        if not all(isinstance(word, str) for word in (self.label, *fields)):
+            raise ConfigError(f"a variant is a label and {{field: value}}, but got {self.label!r} and {self.changes!r}")
 
+
+@explained
 def grid(axes: Mapping[str, Levels]) -> list[Variant]:
     """Every combination of the axes' levels, the last axis fastest.
 
@@ -42,11 +50,13 @@ def grid(axes: Mapping[str, Levels]) -> list[Variant]:
     >>> [variant.label for variant in grid({"model.latent_steps": [1, 2], "train.batch_size": [64]})]
     ['latent_steps=1, batch_size=64', 'latent_steps=2, batch_size=64']
     """
-    named = {axis: _named(axis, levels) for axis, levels in axes.items()}
+    named = _all_named(axes)
+    _check_size(named)
     short = _axes(named)
     return [_variant(dict(zip(short, names, strict=True)), named, short) for names in product(*named.values())]
 
 
+@explained
 def leave_one_out(parts: Mapping[str, Mapping[str, Any]], *, base: str = "full") -> list[Variant]:
     """The preset as it is, called `base`, and for each part a variant whose changes take it away.
 
@@ -63,6 +73,7 @@ def leave_one_out(parts: Mapping[str, Mapping[str, Any]], *, base: str = "full")
     return [Variant(base, {}, {}, axes), *(Variant(label, changes, {}, axes, base) for label, changes in parts.items())]
 
 
+@explained
 def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[Variant]:
     """The preset as it is, called `base`, and for each level of each axis a variant that changes nothing else.
 
@@ -72,12 +83,13 @@ def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[
     >>> [variant.label for variant in one_at_a_time({"model.experts": [2, 4], "train.batch_size": [64]})]
     ['base', 'experts=2', 'experts=4', 'batch_size=64']
     """
-    named = {axis: _named(axis, levels) for axis, levels in factors.items()}
+    named = _all_named(factors)
     axes = _axes(named)
     alone = [_variant({short: level}, named, axes) for short, axis in axes.items() for level in named[axis]]
     return [Variant(base, {}, {}, axes), *(replace(variant, base=base) for variant in alone)]
 
 
+@explained
 def factorial(factors: Mapping[str, Levels], *, fraction: float = 1) -> list[Variant]:
     """Every combination of two levels an axis, the low one first, or a regular `fraction` of them: 1/2, 1/4, 1/8, ...
 
@@ -88,7 +100,9 @@ def factorial(factors: Mapping[str, Levels], *, fraction: float = 1) -> list[Var
     >>> [variant.label for variant in half]
     ['a=0, b=0, c=0', 'a=0, b=1, c=1', 'a=1, b=0, c=1', 'a=1, b=1, c=0']
     """
-    for axis, levels in factors.items():
+    named = _all_named(factors)
+    _check_size(named)
+    for axis, levels in named.items():
         if len(levels) != 2:
             raise ConfigError(f"a factorial has two levels an axis, but {axis!r} has {len(levels)}; grid takes any number")
     words = _generators(len(factors), _halvings(fraction))
@@ -133,14 +147,28 @@ def _axes(fields: Iterable[str]) -> dict[str, str]:
     return {short: path for path, short in short_names(fields).items()}
 
 
+def _all_named(axes: Mapping[str, Levels]) -> dict[str, dict[Any, Mapping[str, Any]]]:
+    """Axis -> level -> its changes."""
+    if not isinstance(axes, Mapping):
+        raise ConfigError(f"axes are {{field: levels}}, but got {axes!r}")
+    return {axis: _named(axis, levels) for axis, levels in axes.items()}
+
+
+def _check_size(axes: Mapping[str, Mapping[Any, Any]]) -> None:
+    if (cells := prod(map(len, axes.values()))) > MOST_RUNS:
+        raise ConfigError(f"{choices(axes)} have {cells:,} combinations, but a study plans {MOST_RUNS:,} runs at most")
+
+
 def _named(axis: str, levels: Levels) -> dict[Any, Mapping[str, Any]]:
     """Level -> its changes."""
-    if not levels:
-        raise ConfigError(f"the axis {axis!r} has no levels")
+    if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
+        raise ConfigError(f"the axis {axis!r} needs a list of levels, or named ones {{level: value}}, but got {levels!r}")
     if isinstance(levels, Mapping):
         return {name: level if isinstance(level, Mapping) else {axis: level} for name, level in levels.items()}
     if len(set(map(str, levels))) < len(levels):
         raise ConfigError(f"the axis {axis!r} lists a level twice: {list(levels)}")
+    if any(isinstance(level, list | dict) for level in levels):
+        raise ConfigError(f"name the levels of the axis {axis!r}, as {{level: value}}: {list(levels)}")
     return {_plain(level): {axis: level} for level in levels}
 
 

@@ -12,11 +12,13 @@ from typing import Any, Literal
 from recstudy.config import RunConfig, digest, flatten
 from recstudy.config.tunable import DIGITS, Tunable, tunable
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.explained import Explained
 from recstudy.metrics import METRICS
 from recstudy.report import Part, check_report
 from recstudy.study.budget import Budget
-from recstudy.study.design import Variant
-from recstudy.study.study import SMOKED, Run, check_names, named_by_reports, smaller
+from recstudy.study.design import MOST_RUNS, Variant
+from recstudy.study.stated import SMOKED, check_by_preset, check_list, check_presets, check_seeds, preset_of
+from recstudy.study.study import Run, named_by_reports, smaller
 
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
 SAMPLERS = ("tpe", "gp", "cmaes", "nsgaii", "qmc", "random")
@@ -27,7 +29,7 @@ COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(metaclass=Explained):
     """One question for a sampler, in one file.
 
     Args:
@@ -63,6 +65,26 @@ class Search:
     seeds: int | Mapping[str, int] = 3
     report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
     question: str = ""
+
+    def __post_init__(self) -> None:
+        check_presets(self.name, self.presets)
+        for seeds in check_by_preset(self.name, "seeds", self.seeds, self.presets):
+            check_seeds(self.name, seeds, least=0)
+        for budget in check_by_preset(self.name, "a budget", self.budget, self.presets):
+            Budget.parse(budget)
+        for report in check_by_preset(self.name, "a report", self.report, self.presets):
+            check_list(f"the report of {self.name}", report, Part)
+        check_list(f"what {self.name} varies", self.vary, str)
+        for first in check_by_preset(self.name, "first settings", self.first, self.presets, whole=False):
+            check_list(f"the first settings of {self.name}", first, Mapping)
+        self._check_ranges(self.ranges)
+
+    def _check_ranges(self, ranges: Mapping[str, Any]) -> None:
+        for name, given in ranges.items():
+            if name in self.presets and isinstance(given, Mapping):
+                self._check_ranges(given)
+            elif not isinstance(given, Tunable):
+                raise ConfigError(f"{self.name} gives {name!r} a range that is no Tunable: {given!r}")
 
     def by_preset(self, part: Any, preset: str) -> Any:
         """Budget, seeds, ranges or report: one for all presets, or this preset's own."""
@@ -209,10 +231,7 @@ def make_search(
         ConfigError: no such preset, family, field, sampler; a budget that says nothing; a field that no family has; a name
             that cannot be used; a report that names what the search has not.
     """
-    check_names(search.name, search.presets)
-    preset = preset or next(iter(search.presets))
-    if preset not in search.presets:
-        raise ConfigError(f"no preset {preset!r}: {search.name} has {choices(search.presets)}.{nearest(preset, search.presets)}")
+    preset = preset_of(search, preset)
     known = {config.model.family: config for config in search.presets[preset]}
     if not known:
         raise ConfigError(f"{search.name}, preset {preset}: there is no run config to search")
@@ -335,6 +354,8 @@ def _seeds(search: Search, preset: str, given: int | None, smoke: bool) -> int:
 def _check_budget(plan: SearchPlan) -> None:
     if plan.budget.unit == "runs" and plan.budget.amount != int(plan.budget.amount):
         raise ConfigError(f"a budget in runs is a whole number, but got {plan.budget.amount:g}")
+    if plan.budget.unit == "runs" and plan.budget.amount > MOST_RUNS:
+        raise ConfigError(f"a budget is {MOST_RUNS:,} runs at most, but got {plan.budget.amount:,.0f}")
     places = {config.place for config in plan.bases.values()}
     if len(places) > 1:
         raise ConfigError(f"all families of {plan.study.name} must have the same place, but there are {len(places)}")

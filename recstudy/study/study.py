@@ -1,7 +1,6 @@
 """A study: labelled run configs, seeds, and the reports to make of them. Pure data; running it is the driver's."""
 
 import fnmatch
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,19 +9,19 @@ from typing import Any
 
 from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.explained import Explained
 from recstudy.records.schema import Deviation, VariantRecord
 from recstudy.report import Claim, Claims, Part, check_report, dump_report
 from recstudy.report.claims import weights
-from recstudy.study.design import Variant
+from recstudy.study.design import MOST_RUNS, Variant
+from recstudy.study.stated import SMOKED, check_by_preset, check_list, check_presets, check_seeds, preset_of
 
-NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
 PAPER = "paper"  # the preset with the settings of the paper
-SMOKED = "-smoke"  # ends the name of a smoke run's folder
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(metaclass=Explained):
     """One question, in one file.
 
     Args:
@@ -45,9 +44,18 @@ class Study:
     question: str = ""
     deviations: Sequence[Deviation] = ()
 
+    def __post_init__(self) -> None:
+        check_presets(self.name, self.presets)
+        for seeds in check_by_preset(self.name, "seeds", self.seeds, self.presets):
+            check_seeds(self.name, seeds, least=1)
+        for part, kind in (("variants", Variant), ("report", Part), ("claims", Claim)):
+            for one in check_by_preset(self.name, part, getattr(self, part), self.presets, whole=part != "claims"):
+                check_list(f"the {part} of {self.name}", one, kind)
+        check_list(f"the deviations of {self.name}", self.deviations, Deviation)
+
     def by_preset(self, part: Any, preset: str) -> Any:
-        """Variants, seeds, report or claims: one for all presets, or this preset's own."""
-        return part[preset] if isinstance(part, Mapping) else part
+        """Variants, seeds or report: one for all presets, or this preset's own."""
+        return part[preset_of(self, preset)] if isinstance(part, Mapping) else part
 
 
 @dataclass(frozen=True)
@@ -115,13 +123,10 @@ def make_plan(
     """Lay out a study's runs.
 
     Raises:
-        ConfigError: no such preset or field, a value out of range, a change to a field that tells variants apart, a name or
-            label that cannot be used, a report or a claim that names what the study has not, or nothing to run.
+        ConfigError: no such preset or field, a value out of range, a change to a field that tells variants apart, a label
+            that cannot be used, a report or a claim that names what the study has not, nothing to run, or too much.
     """
-    check_names(study.name, study.presets)
-    preset = preset or next(iter(study.presets))
-    if preset not in study.presets:
-        raise ConfigError(f"no preset {preset!r}: {study.name} has {choices(study.presets)}.{nearest(preset, study.presets)}")
+    preset = preset_of(study, preset)
     variants = study.by_preset(study.variants, preset)
     changes = dict(changes or {})
     _check_labels(f"{study.name}, preset {preset}", variants)
@@ -133,8 +138,13 @@ def make_plan(
         _check_deviations(study, configs)
     count = study.by_preset(study.seeds, preset) if seeds is None else seeds
     if count < 1:
-        raise ConfigError(f"{'the seeds of ' + study.name if seeds is None else '--seeds'} must be at least 1, but got {count}")
+        raise ConfigError(f"--seeds must be at least 1, but got {count}")
     count = 1 if smoke and not seeds else count
+    if len(variants) * count > MOST_RUNS:
+        raise ConfigError(
+            f"{study.name} would have {len(variants)} variants x {count:,} seeds, but a study plans {MOST_RUNS:,} runs at most: "
+            "lower --seeds, or split the study"
+        )
     plan = Plan(study, preset, base.with_changes(changes), variants, configs, count, changes, smoke)
     check_report(plan.report, named_by_reports(variants, configs))
     _check_claims(plan)
@@ -181,26 +191,6 @@ def _has(config: RunConfig, field: str) -> bool:
     """Data sets of puzzles alone have rounds."""
     part, _, name = field.partition(".")
     return name in type(getattr(config, part)).model_fields
-
-
-def check_names(study: str, presets: Iterable[str]) -> None:
-    """Refuse names that cannot be folders of their own inside the results folder, on whatever file system.
-
-    Raises:
-        ConfigError: such a name, or none.
-    """
-    for what, name in (("study", study), *(("preset", preset) for preset in presets)):
-        if not NAME.fullmatch(name):
-            raise ConfigError(
-                f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter or digit first and last, "
-                f"but got {name!r}"
-            )
-    folders = Counter(folder.lower() for preset in presets for folder in (preset, f"{preset}{SMOKED}"))
-    for preset in presets:
-        if folders[preset.lower()] > 1:
-            raise ConfigError(f"{study}: the preset {preset!r} and another one would share a folder. Give it another name")
-    if not folders:
-        raise ConfigError(f"{study} has no presets")
 
 
 def _check_labels(study: str, variants: Sequence[Variant]) -> None:

@@ -241,7 +241,9 @@ STATED = Claim("002 4.4.1: more supervision hurts", less={"supervision_steps": 4
 
 def planned(*claims, by_preset=None, **fields):
     variants = grid({"train.supervision_steps": [1, 2, 4]})
-    return make_plan(Study("s", {"quick": BASE}, variants, claims=claims if by_preset is None else by_preset, seeds=3, **fields))
+    return make_plan(
+        Study("s", {"quick": BASE, "paper": BASE}, variants, claims=claims if by_preset is None else by_preset, seeds=3, **fields)
+    )
 
 
 def test_the_claims_are_part_of_the_definition():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import tiny
 
-from recstudy import Place, RunConfig, Study, TrainConfig, Variant, grid
+from recstudy import Place, RunConfig, Study, TrainConfig, grid
 from recstudy.cli import exit_code, main
 from recstudy.cluster import connection
 from recstudy.data import Cifar10, Digits, Mnist
@@ -45,6 +45,8 @@ GOLDEN = {
         "--workers-per-run",
         "2",
     ): "ConfigError: place: trainer 'inline' runs one worker; use 'train' or 'auto' for several",
+    ("--seeds", "3000000"): "ConfigError: tiny would have 6 variants x 3,000,000 seeds, but a study plans 100,000 runs at most: "
+    "lower --seeds, or split the study",
     ("--seeds", "0"): "ConfigError: --seeds must be at least 1, but got 0",
     ("--set", "seed=7"): "ConfigError: seed is not a field to set: --seeds N runs seeds 0 to N-1",
     ("--address", "nonsense"): "ConfigError: --address must be auto or HOST:PORT, but got 'nonsense'",
@@ -69,20 +71,11 @@ def ends_with(capsys, code: int, *arguments: str, study: Study = tiny.study) -> 
     return output.err.strip() if code else output.out
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"name": "../../evil"}, "ConfigError: a study's name is that of a folder: "),
-        ({"presets": {"../p": tiny.study.presets["quick"]}, "variants": [Variant("a", {})]}, "ConfigError: a preset's name is "),
-        ({"variants": []}, "ConfigError: tiny, preset quick: there are no variants to run"),
-        ({"seeds": 0}, "ConfigError: the seeds of tiny must be at least 1, but got 0"),
-    ],
-)
-def test_what_could_write_elsewhere_or_runs_nothing_is_refused_and_writes_nothing(capsys, tmp_path, monkeypatch, change, words):
+def test_what_runs_nothing_is_refused_and_writes_nothing(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (line,) = ends_with(capsys, 2, "--results", "results", study=replace(tiny.study, **change)).splitlines()
+    (line,) = ends_with(capsys, 2, "--results", "results", study=replace(tiny.study, variants=[])).splitlines()
 
-    assert line.startswith(words)
+    assert line == "ConfigError: tiny, preset quick: there are no variants to run"
     assert not list(tmp_path.iterdir())
 
 

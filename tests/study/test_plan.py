@@ -38,7 +38,7 @@ def test_a_named_level_may_change_several_fields():
 
 @pytest.mark.parametrize(
     ("axes", "message"),
-    [({"model.width": []}, "the axis 'model.width' has no levels"), ({"model.width": [8, 8]}, "lists a level twice")],
+    [({"model.width": []}, "the axis 'model.width' needs a list of levels"), ({"model.width": [8, 8]}, "lists a level twice")],
 )
 def test_a_bad_axis_is_named(axes, message):
     with pytest.raises(ConfigError, match=message):
@@ -201,7 +201,7 @@ def test_two_variants_of_one_label_are_refused():
     ("fields", "words"),
     [
         ({"variants": []}, "s, preset quick: there are no variants to run"),
-        ({"variants": [Variant("a", {})], "seeds": 0}, "the seeds of s must be at least 1, but got 0"),
+        ({"variants": [Variant("a", {})], "seeds": 0}, "the seeds of s must be a whole number of at least 1, but got 0"),
     ],
 )
 def test_a_study_of_no_runs_is_refused(fields, words):

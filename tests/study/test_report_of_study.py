@@ -41,7 +41,7 @@ def study(*report) -> Study:
         (Tuned(), "the tuned 'tuned' names 'batch_size'"),
         (Differences(metric="accuracy"), "the differences 'differences' shows 'accuracy'"),
         (Forgotten(), r"the report part Forgotten is not registered: write @PARTS\.add\(\"forgotten\"\) over its class"),
-        ("table1", "a report is made of parts, but got 'table1'"),
+        ("table1", "the report of s must be of Part, but got 'table1'"),
     ],
 )
 def test_what_the_study_does_not_have_is_refused(part, said):

@@ -1,0 +1,91 @@
+"""Classes and functions of a study's file that say what they take: a misspelt word is named, with the nearest that there is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from recstudy.errors import ConfigError, choices, nearest
+
+Called = TypeVar("Called", bound=Callable[..., Any])
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+MISSING = ("missing", "missing_argument")
+
+
+class Explained(type):
+    """Of a class: what its making refuses is a ConfigError that names what it takes instead."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args: Any, **words: Any) -> Any:
+            with _explaining(cls, cls.__init__, (None, *args), words):
+                return super().__call__(*args, **words)
+
+
+def explained(called: Called) -> Called:
+    """Of a function, or of `__init__`, the same."""
+
+    @wraps(called)
+    def call(*args: Any, **words: Any) -> Any:
+        with _explaining(type(args[0]) if args else None, called, args, words):
+            return called(*args, **words)
+
+    return call  # type: ignore[return-value]
+
+
+@contextmanager
+def _explaining(kind: Any, called: Callable[..., Any], args: tuple[Any, ...], words: dict[str, Any]) -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        raise ConfigError(explain(error, kind)) from None
+    except TypeError:
+        takes, name = signature(called), called.__qualname__.removesuffix(".__init__")
+        known = [word for word in takes.parameters if word != "self"]
+        for word in words:
+            if word not in known:
+                raise ConfigError(f"no argument {word!r}: {name} has {choices(known)}.{nearest(word, known)}") from None
+        try:
+            takes.bind(*args, **words)
+        except TypeError as error:
+            raise ConfigError(f"{name}: {error}. It has {choices(known)}") from None
+        raise
+
+
+def explain(error: ValidationError, kind: Any, part: str = "") -> str:
+    """The field, what must hold and what was given, in one line.
+
+    Args:
+        error: what pydantic says.
+        kind: the class that was to be made.
+        part: the field of a larger whole that it is in.
+    """
+    found = error.errors(include_url=False)
+    first = next((one for one in found if one["type"] in UNKNOWN), found[0])
+    *outer, last = _named(first["loc"], kind)
+    path = ".".join(filter(None, [part, *outer, last]))
+    if first["type"] in UNKNOWN:
+        for name in outer:  # the class that holds the field, for its list of names
+            kind = kind.model_fields[name].annotation
+        known = sorted(_takes(kind))
+        return f"no field {path!r}: {kind.__name__} has {choices(known)}.{nearest(last, known)}"
+    if first["type"] in MISSING:
+        return f"{kind.__name__} needs {path!r}"
+    if first["type"] == "value_error":
+        return f"{path or kind.__name__}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
+    rule = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    return f"{path!r} must be {rule}, but got {first['input']!r}"
+
+
+def _named(place: tuple[int | str, ...], kind: Any) -> list[str]:
+    """A place by names: what was given by its position, too."""
+    first = _takes(kind)[place[0] : place[0] + 1] if place and isinstance(place[0], int) else map(str, place[:1])
+    return [*first, *map(str, place[1:])] or [""]
+
+
+def _takes(kind: Any) -> list[str]:
+    """The fields of a class of pydantic's, in their order."""
+    return [name for name, one in kind.__signature__.parameters.items() if one.kind is not Parameter.VAR_POSITIONAL]
