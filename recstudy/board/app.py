@@ -61,7 +61,7 @@ def answer(desk: Desk, path: str, search: str, have: dict[str, Any]) -> tuple[An
     title, parts = desk.show(address(path, search), WAIT_S if new else 0.0)
     parts = [*parts[:1], contents(parts), *parts[1:]]
     marks = {part.key: mark(part) for part in parts}
-    known = {} if new else have["parts"]
+    known = {} if new else have.get("parts", {})
     changed = {part.key: content(part) for part in parts if known.get(part.key) != marks[part.key]}
     if not changed and list(marks) == list(known):
         raise PreventUpdate

@@ -9,9 +9,11 @@ import hmac
 import ipaddress
 from urllib.parse import urlencode, urlsplit
 
+from dash.exceptions import DependencyException
 from flask import Flask, Response, abort, redirect, request
 from werkzeug.wrappers import Response as Answer
 
+from recstudy.board.asked import no_such_file, refuse_malformed
 from recstudy.errors import ConfigError
 
 SHORTEST = 16  # characters of a token
@@ -67,6 +69,9 @@ def guard(server: Flask, host: str, port: int, token: str, scripts: list[str]) -
         # Lax: with Strict, whoever comes by a link in a message would be asked again.
         answer.set_cookie(name, kept, httponly=True, samesite="Lax")
         return answer
+
+    server.before_request(refuse_malformed)
+    server.register_error_handler(DependencyException, no_such_file)
 
     @server.after_request
     def careful(answer: Response) -> Response:

@@ -10,11 +10,14 @@ from recstudy.board.sources import Sources
 from recstudy.board.study import study_page
 from recstudy.errors import ConfigError
 
+FIELDS = 20  # of an address
+
 
 def address(path: str, search: str = "") -> Address:
-    """From what a browser's address bar holds."""
+    """From what a browser's address bar holds; more fields than any page has are passed over."""
     words = tuple(unquote(word) for word in path.split("/") if word)
-    return Address(words, tuple(sorted(dict(parse_qsl(search.removeprefix("?"), max_num_fields=20)).items())))
+    fields = "&".join(search.removeprefix("?").split("&", FIELDS)[:FIELDS])
+    return Address(words, tuple(sorted(dict(parse_qsl(fields)).items())))
 
 
 def page(sources: Sources, asked: Address) -> Page:

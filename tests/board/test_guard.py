@@ -2,6 +2,7 @@
 
 import gzip
 import http.client
+import json
 import os
 import signal
 import subprocess
@@ -20,12 +21,16 @@ from recstudy.errors import ConfigError
 TOKEN = "a-token-of-enough-characters"
 
 
-def ask(url: str, path: str = "/", **headers: str) -> tuple[int, dict[str, str], str]:
-    """Status, headers and body of an answer; a redirection is not followed."""
+def ask(url: str, path: str = "/", body: object = None, **headers: str) -> tuple[int, dict[str, str], str]:
+    """Status, headers and body of an answer to a GET, or to a POST of this body; a redirection is not followed."""
     host, _, port = url.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
     try:
-        connection.request("GET", path, headers=headers)
+        if body is None:
+            connection.request("GET", path, headers=headers)
+        else:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request("POST", path, content, {"Content-Type": "application/json", **headers})
         answer = connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read().decode()
     finally:
@@ -99,6 +104,47 @@ def test_no_file_of_the_machine_is_served(results, path):
 
     assert status == 404 or "_dash-config" in body  # else the page itself, which says that there is no such page
     assert "root:" not in body
+
+
+def question(search: str = "", have: object = None, **changes: object) -> dict[str, object]:
+    """What the script of a page posts."""
+    update, kept = {"id": "update", "property": "data"}, {"id": "have", "property": "data"}
+    at = [{"id": "at", "property": "pathname", "value": "/"}, {"id": "at", "property": "search", "value": search}]
+    return {
+        "output": "..update.data...have.data..",
+        "outputs": [update, kept],
+        "inputs": [*at, {"id": "tick", "property": "n_intervals", "value": 0}],
+        "changedPropIds": ["tick.n_intervals"],
+        "state": [{**kept, "value": {} if have is None else have}],
+        **changes,
+    }
+
+
+MALFORMED = [
+    b"", b"{", b"\xff", b"[" * 100_000, b"null", [], 5, {}, question(output="x.y"), question(outputs=5), question(inputs=[]),
+    question(inputs=None), question(search=["x"]), question(state=[]), question(have=[]), question(have={"parts": 5}),
+    question(have={"at": 5}), question(changedPropIds=5),
+]  # fmt: skip
+
+
+def test_what_no_page_asks_is_refused_without_a_traceback(results, caplog):
+    with serving(results.root) as url:
+        answers = [ask(url, "/_dash-update-component", body)[0] for body in MALFORMED]
+        whole = ask(url, "/_dash-update-component", question())[0]
+        file = ask(url, "/_dash-component-suites/x/y.js")[0]
+
+    assert answers == [400] * len(MALFORMED)
+    assert (whole, file) == (200, 404)
+    assert not caplog.records
+
+
+def test_an_address_may_have_any_number_of_fields(results):
+    many = "?" + "&".join(f"field{number}={number}" for number in range(50))
+    with serving(results.root) as url:
+        status, _, body = ask(url, "/_dash-update-component", question(many))
+
+    assert status == 200
+    assert "recstudy board" in body
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.1.2.3", "board.example", "192.168.0.1"])
