@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +23,7 @@ from recstudy.records import Results
 from recstudy.records.locks import Held
 from recstudy.report.names import plural
 from recstudy.study.advice import hints
-from recstudy.study.repository import code_version
+from recstudy.study.repository import PACKAGE, code_version, package_state
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, select
 from recstudy.terminal import console, finish, parsed
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Study | Search)
 Given = TypeVar("Given", bound="Options")
+BEGAN_WITH = package_state()  # the files of recstudy that this process runs
 GONE = 3 + list(FAILURES).index("storage")
 Format = Literal["pdf", "svg", "png"]
 Columns = Literal[1, 2]
@@ -144,10 +147,12 @@ def _study(study: Study, options: StudyOptions) -> int:
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
+        _check_report(plan)
         print_plan(plan, runs, known, results, as_json=options.json)
         return 0
     _tell(known.notices)
     if not _all_finished(plan, runs, results, known, data_folder(options.data)):
+        _check_report(plan)
         _hint([run.config for run in runs], plan.smoke)
         where = _where(options)
         from recstudy.cluster.driver import run_study
@@ -179,11 +184,13 @@ def _search(study: Search, options: SearchOptions) -> int:
     if options.dry_run or options.json:
         from recstudy.study.dry_search import print_search
 
+        _check_report(plan)
         print_search(plan, results, known.notices, as_json=options.json)
         return 0
     _tell(known.notices)
     runs = [] if known.again else _settled(plan, results, options.optuna_storage, data_folder(options.data))
     if not runs:
+        _check_report(plan)
         _hint(plan.bases.values(), plan.smoke)
         where = _where(options)
         from recstudy.cluster.searching import run_search
@@ -212,6 +219,14 @@ def _outdated(runs: Sequence[Run], results: Results, options: Options, plan: Pla
     from recstudy.study.rerun import outdated
 
     return outdated(runs, results, data_folder(options.data), options.rerun, earlier(plan, results) if plan else ())
+
+
+def _check_report(plan: Plan | SearchPlan) -> None:
+    """Refuse a report that could not be drawn after the training."""
+    from recstudy.analysis.report import check_drawable
+    from recstudy.study.plan import plan_record, search_record
+
+    check_drawable(search_record(plan) if isinstance(plan, SearchPlan) else plan_record(replace(plan, seeds=1)))
 
 
 def _hint(configs: Iterable[RunConfig], smoke: bool) -> None:
@@ -310,7 +325,12 @@ def data_folder(given: Path | None) -> Path:
 
 
 def _report(results: Results, study: str, preset: str, options: Options) -> bool:
-    """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running."""
+    """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running.
+
+    Where recstudy's own files have changed meanwhile, a new process draws it: to the rest of this one they no longer fit.
+    """
+    if package_state() != BEGAN_WITH:
+        return _drawn_anew(results, results.pull().study(study, preset), options)
     from recstudy.analysis.report import show_report
 
     try:
@@ -320,3 +340,17 @@ def _report(results: Results, study: str, preset: str, options: Options) -> bool
         print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
         return False
     return True
+
+
+def _drawn_anew(results: Results, folder: Path, options: Options) -> bool:
+    """Draw it by the command that draws any report."""
+    words = ["report", str(folder), "--columns", str(options.columns), *(["--export", *options.export] if options.export else [])]
+    print("recstudy's files were changed while this ran: a new process draws the report.", file=sys.stderr)
+    command = [sys.executable, "-P", "-c", "from recstudy.command import main; main()", *words]
+    where = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    drawn = subprocess.run(command, env=os.environ | {"PYTHONPATH": where}, check=False).returncode == 0
+    if drawn:
+        results.send(folder / "report")
+    else:
+        print(f"The report cannot be drawn. Once recstudy is whole again: {shlex.join(['recstudy', *words])}", file=sys.stderr)
+    return drawn

@@ -29,6 +29,10 @@ class ConfigError(RecstudyError):
     """A study, preset, field, value or variant that does not exist or is out of range."""
 
 
+class NotYetError(ConfigError):
+    """A report's part that no run has given anything for so far."""
+
+
 class DataError(RecstudyError):
     """A data set that is missing or damaged."""
 

@@ -3,8 +3,10 @@
 The page is written last and whole, so that it never speaks of files that are not there yet.
 """
 
+import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -14,13 +16,14 @@ from rich.text import Text
 from recstudy.analysis.audit.printed import TITLE, audit_html
 from recstudy.analysis.audit.rules import audit
 from recstudy.analysis.figures.export import check_export
-from recstudy.analysis.frame import StudyRecords, load_study, status, studies
+from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies
 from recstudy.analysis.page import page
 from recstudy.analysis.shown import in_terminal, section
 from recstudy.analysis.summary import again, failures, header, lacking, provenance, settings
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, NotYetError
 from recstudy.plugins import reading
-from recstudy.records import Results, write_whole
+from recstudy.records import PlanRecord, Results, write_whole
+from recstudy.report import OfVariants
 from recstudy.terminal import shortest
 
 
@@ -58,6 +61,26 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
     out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
     return page
+
+
+def check_drawable(plan: PlanRecord) -> None:
+    """Refuse a report with a part that could never be drawn, whatever its runs give: each is drawn of none, in memory.
+
+    Raises:
+        ConfigError: such as a field that the study does not have, or a base that no variant is.
+    """
+    records = records_of(Results(Path(os.devnull)), replace(plan, runs=()))
+    for part in records.parts:
+        try:
+            if isinstance(part, OfVariants) and not records.chosen(part.where):
+                raise ConfigError(f"no variant is at {part.where}")
+            part.shown(records)
+        except NotYetError:
+            continue
+        except ConfigError as error:
+            raise ConfigError(f"the part {part.name!r} of the report can never be drawn: {error}") from None
+        except Exception:  # of a user's part, which may well need runs
+            continue
 
 
 def show_status(results: Results, out: Console) -> None:

@@ -16,8 +16,8 @@ image.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -148,9 +148,22 @@ def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
         with alone(config.name):
             if reader.missing(folder):  # another process may have fetched it while this one waited
                 reader.fetch(folder)
-    reader.check(folder)
-    entry = root / f"{config.name}-{_digest(reader, folder)}"
+    with _listing(config):
+        reader.check(folder)
+        entry = root / f"{config.name}-{_digest(reader, folder)}"
     return cached(entry, lambda path: _build(path, _read(reader, folder)), config.name)
+
+
+@contextmanager
+def _listing(config: DataConfig) -> Iterator[None]:
+    """What the file system refuses is a DataError: a loop of links, a name that is no text, one that is too long."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        name = next(word for word in error.object.split('"') if not word.isprintable())
+        raise DataError(f"{config.title} has a file whose name is no text in UTF-8: {name!a}. Rename it.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"the files of {config.title!r} cannot be listed: {error}") from None
 
 
 def _read(reader: Reader, folder: Path) -> Decoded:
@@ -164,7 +177,7 @@ def _read(reader: Reader, folder: Path) -> Decoded:
 
 def known_checksum(config: DataConfig, folder: Path) -> str:
     """That of the set as it lies below `folder` now, if it was decoded before; nothing is read but the cache."""
-    with suppress(DataError, OSError):
+    with suppress(DataError, OSError), _listing(config):
         entry = cache_folder() / f"{config.name}-{_digest(config.reader(), folder)}"
         if unharmed(entry):
             return _meta(entry).checksum
@@ -174,7 +187,7 @@ def known_checksum(config: DataConfig, folder: Path) -> str:
 def unread(config: DataConfig, folder: Path) -> bool:
     """Whether the set's files lie below `folder` and have not been decoded here as they are now; nothing is decoded."""
     reader = config.reader()
-    with suppress(DataError, OSError):
+    with suppress(DataError, OSError), _listing(config):
         return not reader.missing(folder) and bool(reader.sources(folder)) and not known_checksum(config, folder)
     return False
 

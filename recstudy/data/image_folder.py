@@ -78,9 +78,13 @@ class ImageFolderReader(Reader):
                 f"{place / 'train'} has {found} class folders, but data.class_count is {self.config.class_count}. "
                 f"Set it to {found}."
             )
-        for empty in (place / part / kind for part in ("train", "test") for kind in sorted(train)):
-            if not any(empty.iterdir()):
-                raise DataError(f"{empty} is empty. Put the images of its class there, or remove the class from train and test.")
+        for part in ("train", "test"):
+            known = {file.partition("/")[0] for file, _ in self._files(folder, part)}
+            for kind in sorted(train - known):
+                raise DataError(
+                    f"{place / part / kind} has no images. Put those of its class there, in no folder below it, or remove the "
+                    "class from train and test."
+                )
 
     def _classes(self, folder: Path, part: str) -> list[str]:
         try:
@@ -94,6 +98,6 @@ class ImageFolderReader(Reader):
         found: list[tuple[str, int]] = []
         for label, kind in enumerate(self._classes(folder, part)):
             with os.scandir(folder / self.config.path / part / kind) as entries:
-                names = sorted(entry.name for entry in entries if entry.is_file() and not entry.name.startswith("."))
+                names = sorted(entry.name for entry in entries if not entry.is_dir() and not entry.name.startswith("."))
             found += [(f"{kind}/{name}", label) for name in names]
         return found

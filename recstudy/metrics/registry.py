@@ -53,6 +53,14 @@ class Metric:
     each: "Callable[[Answers], Floats] | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.better not in (None, "higher", "lower"):
+            raise ConfigError(f"the metric {self.title!r}: better must be 'higher', 'lower' or None, but got {self.better!r}")
+        try:
+            format(0.5, self.form)
+        except (TypeError, ValueError):
+            raise ConfigError(
+                f"the metric {self.title!r}: form must print a number, as .1f does, but got {self.form!r}"
+            ) from None
         if callable(self.of):
             object.__setattr__(self, "__module__", self.of.__module__)  # whose it is: the registry asks
 

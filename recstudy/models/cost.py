@@ -5,6 +5,8 @@ the model as its paper writes it: every token of every layer, although ours skip
 backbone is not in them: its features are computed once a data set.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from recstudy.config import DataConfig, ModelConfig, RunConfig
+from recstudy.errors import ConfigError
 from recstudy.models.networks.contract import Network, build, example
 from recstudy.models.networks.layers import Block
 
@@ -43,11 +46,22 @@ def steps_a_batch(config: RunConfig) -> int:
     return 1 if config.train.halting == "sample" else config.train.supervision_steps
 
 
+@contextmanager
+def within_reach(model: ModelConfig) -> Iterator[None]:
+    """Refuse (ConfigError) a model, or a batch, of which some tensor has more elements than a computer can count."""
+    try:
+        yield
+    except (RuntimeError, TypeError) as error:
+        if "verflow" not in str(error):
+            raise
+        raise ConfigError(f"{model.title}, or a batch of it, is larger than any computer: lower its sizes") from None
+
+
 @lru_cache(maxsize=256)
 def _count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int]:
     """Parameters, those that are trained, and FLOPs an image: of one evaluation step, of one training step without and with
     its backward pass."""
-    with torch.device("meta"):
+    with torch.device("meta"), within_reach(model):
         network = build(model, data)
         images, told = example(model, data, 2)  # two, because batch norm refuses to train on one value
     for module in network.modules():

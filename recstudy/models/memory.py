@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 
 from recstudy.config import DataConfig, ModelConfig, RunConfig
-from recstudy.models.cost import steps_a_batch
+from recstudy.models.cost import steps_a_batch, within_reach
 from recstudy.models.networks.contract import Network, build, example
 
 KEPT = 4  # copies of the weights: themselves, their gradients and the two moments of Adam
@@ -33,9 +33,9 @@ def training_memory(config: RunConfig) -> int:
 @lru_cache(maxsize=256)
 def _measured(model: ModelConfig, data: DataConfig, images: int, steps: int, half: bool) -> tuple[int, int]:
     """Bytes of the weights, and of what `steps` forward passes on so many images save for the backward pass."""
-    with torch.device("meta"):
+    with torch.device("meta"), within_reach(model):
         network = build(model, data)
-    with FakeTensorMode(allow_non_fake_inputs=True):  # the `meta` network is one
+    with FakeTensorMode(allow_non_fake_inputs=True), within_reach(model):  # the `meta` network is one
         network = network.to_empty(device="cpu").train()
         weights = sum(weight.nbytes for weight in network.parameters())
         return weights, _saved(network, *example(model, data, images), steps, half)

@@ -69,6 +69,8 @@ def filesystem(uri: str) -> tuple[Any, str]:
         if "Unrecognized filesystem type" not in str(error):
             raise ConfigError(f"results at {uri}: {first_line(error)}") from None
         store, path = _of_fsspec(uri)
+    if not path:
+        raise ConfigError(f"results at {uri}: it names no bucket or folder, such as {uri.partition('://')[0]}://bucket/results")
     _ask(uri, lambda: store.get_file_info(path))
     return store, path
 

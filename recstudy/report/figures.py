@@ -145,6 +145,7 @@ class LearningCurves(FigurePart):
     name: str = "learning_curves"
     metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")
     window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
+    reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
     drawn_by: ClassVar[str] = "recstudy.analysis.figures.learning:drawn"
     live: ClassVar[bool] = True
     default_title: ClassVar[str] = "Learning curves: mean over seeds, range between them"

@@ -74,6 +74,7 @@ class Part(_Declared):
     shown_by: ClassVar[str] = ""  # module:function(records, part) that makes it
     axes_in: ClassVar[tuple[str, ...]] = ()  # its fields that name axes or config fields, checked before any run starts
     metrics_in: ClassVar[tuple[str, ...]] = ()  # its fields that name metrics, checked likewise
+    reads_in: ClassVar[tuple[str, ...]] = ()  # those that name metrics which it goes by, or follows epoch by epoch
     explained: ClassVar[bool] = False  # whether its numbers can be named as TABLE:ROW:COLUMN
     live: ClassVar[bool] = False  # whether it changes with every epoch of a run under way
 
@@ -186,7 +187,7 @@ def check_report(parts: Iterable[Part], have: Collection[str]) -> None:
         wanted = [name for name in part.needs if not registered(name)]
         for name in (name for name in wanted if name not in have):
             raise ConfigError(f"the {kind} {part.name!r} names {name!r}, but the study has {choices(have)}.{nearest(name, have)}")
-        for name in (name for name in part.shows if not _is_metric(name)):
+        for name in (name for name in (*part.shows, *part._words("reads_in")) if not _is_metric(name)):
             raise ConfigError(f"the {kind} {part.name!r} shows {name!r}, which no metric is called.{nearest(name, METRICS)}")
 
 

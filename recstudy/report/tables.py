@@ -82,6 +82,7 @@ class Tuned(TablePart, OfVariants):
     cells_by: ClassVar[str] = "recstudy.analysis.tables.tuned:tuned_data"
     axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "over")
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
+    reads_in: ClassVar[tuple[str, ...]] = ("by",)
 
     @property
     def heading(self) -> str:

@@ -40,6 +40,11 @@ def code_version(package: Path = PACKAGE) -> CodeVersion:
     return CodeVersion(commit, dirty or changed, f"{own}{' with changes' * changed}")
 
 
+def package_state(package: Path = PACKAGE) -> dict[str, tuple[int, int]]:
+    """Size and time of every file of Python in recstudy, which tell that one was changed."""
+    return {str(file): ((stat := file.stat()).st_size, stat.st_mtime_ns) for file in sorted(package.rglob("*.py"))}
+
+
 def _commit(folder: Path) -> tuple[str | None, bool]:
     """A repository's commit, and whether it was changed since; of files that it does not know only Python's are a change."""
     commit = _git(folder, "rev-parse", "HEAD")

@@ -1,5 +1,6 @@
 import io
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -23,6 +24,7 @@ from rich.console import Console
 
 from recstudy.analysis import Alignment, Arithmetic, Captions, Curve, LossTrace, Mistakes, Table
 from recstudy.analysis.report import file_names, show_report, show_status, studies_at, write_report
+from recstudy.cli import Options, _report
 from recstudy.errors import ConfigError, StorageError
 from recstudy.plugins import named
 from recstudy.records import write_json
@@ -284,3 +286,19 @@ def test_the_specs_load_without_pandas():
     code = "import sys, recstudy.analysis; sys.exit('pandas' in sys.modules or 'plotly' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2]).returncode == 0
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_where_recstudy_was_edited_meanwhile_a_new_process_draws_it(whole, tmp_path, monkeypatch, capfd):
+    """This process's modules and those on disk no longer fit together: a late import would fail."""
+    results = write_study(tmp_path / "r")
+    monkeypatch.setattr("recstudy.cli.BEGAN_WITH", {})
+    monkeypatch.setitem(sys.modules, "recstudy.analysis.report", None)
+    monkeypatch.setattr(sys, "executable", sys.executable if whole else shutil.which("false"))
+
+    assert _report(results, "made_up", "paper", Options()) == whole
+
+    said = capfd.readouterr()
+    assert "recstudy's files were changed while this ran: a new process draws the report." in said.err
+    assert ("Report: " in said.out) == whole == ("recstudy report " not in said.err)
+    assert (results.study("made_up", "paper") / "report/report.html").exists() == whole

@@ -11,7 +11,7 @@ from PIL import Image
 from torchvision import datasets
 
 from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, Mnist
-from recstudy.data.cache import load
+from recstudy.data.cache import known_checksum, load
 from recstudy.data.cifar import Cifar10Reader, Cifar100Reader
 from recstudy.data.images import decode
 from recstudy.errors import DataError
@@ -135,8 +135,41 @@ def test_class_of_one_part_only_is_named(cats_and_dogs):
 def test_empty_class_is_named(cats_and_dogs):
     shutil.rmtree(cats_and_dogs / "pets/test/cat")
     (cats_and_dogs / "pets/test/cat").mkdir()
-    with pytest.raises(DataError, match=r"pets/test/cat is empty"):
+    with pytest.raises(DataError, match=r"pets/test/cat has no images"):
         pets().reader().check(cats_and_dogs)
+
+
+def test_a_class_of_nothing_but_a_folder_is_named(cats_and_dogs):
+    shutil.rmtree(cats_and_dogs / "pets/test/cat")
+    (cats_and_dogs / "pets/test/cat/more").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"pets/test/cat has no images. Put those .* in no folder below it"):
+        pets().reader().check(cats_and_dogs)
+
+
+@pytest.mark.parametrize(
+    ("place", "points_to", "said"),
+    [
+        ("train/cat/loop.png", "loop.png", "the files of 'pets' cannot be listed: .*symbolic links: .*loop.png"),
+        ("train/loop", "loop", "the files of 'pets' cannot be listed: .*symbolic links: .*loop"),
+        ("train/cat/gone.png", "nowhere.png", "the files of 'pets' cannot be listed: .*No such file .*gone.png"),
+        (
+            "train/cat/\udcff.png",
+            "0.png",
+            r"pets has a file whose name is no text in UTF-8: 'pets/train/cat/\\udcff.png'. Rename it",
+        ),
+    ],
+)
+def test_what_the_file_system_refuses_is_named(cats_and_dogs, place, points_to, said):
+    (cats_and_dogs / "pets" / place).symlink_to(points_to)
+    with pytest.raises(DataError, match=said):
+        load(pets(), cats_and_dogs)
+    assert not known_checksum(pets(), cats_and_dogs)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 300])
+def test_a_name_that_no_file_has_is_refused(path, tmp_path):
+    with pytest.raises(DataError, match=r"the files of .* cannot be listed: "):
+        load(ImageFolder(path=path, class_count=2), tmp_path)
 
 
 def test_missing_image_folder_is_not_offered_for_download(tmp_path):

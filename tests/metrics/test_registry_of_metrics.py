@@ -67,6 +67,19 @@ def test_a_metric_that_fails_costs_the_run_nothing_else(registered, of, why):
     assert found.values["top1_accuracy"] == 50  # a tie is the first class's
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"form": "d"}, "form must print a number, as .1f does, but got 'd'"),
+        ({"better": "up"}, "better must be 'higher', .*'up'"),
+    ],
+)
+def test_a_score_that_no_line_could_print_is_refused_where_it_is_made(words, said):
+    """The driver's view prints each run's score."""
+    with pytest.raises(ConfigError, match=f"the metric 'New': {said}"):
+        metric("New", **words)(lambda answers: 0.5)
+
+
 def test_what_cannot_be_computed_is_refused():
     with pytest.raises(ConfigError, match=r"no metric 'top1_acuracy': there are .* Did you mean 'top1_accuracy'\?"):
         check_computed("top1_acuracy")

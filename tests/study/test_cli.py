@@ -45,6 +45,16 @@ GOLDEN = {
         "--workers-per-run",
         "2",
     ): "ConfigError: place: trainer 'inline' runs one worker; use 'train' or 'auto' for several",
+    (
+        "--dry-run",
+        "--set",
+        "train.batch_size=99999999999999999999999",
+    ): "ConfigError: ViTRM, or a batch of it, is larger than any computer: lower its sizes",
+    (
+        "--dry-run",
+        "--set",
+        "model.width=1000000000",
+    ): "ConfigError: ViTRM, or a batch of it, is larger than any computer: lower its sizes",
     ("--seeds", "3000000"): "ConfigError: tiny would have 6 variants x 3,000,000 seeds, but a study plans 100,000 runs at most: "
     "lower --seeds, or split the study",
     ("--seeds", "0"): "ConfigError: --seeds must be at least 1, but got 0",

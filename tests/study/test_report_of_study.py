@@ -1,12 +1,17 @@
 """A report that could never be drawn is refused before any run starts."""
 
+import re
+
 import pytest
 
 from recstudy import RunConfig, Search, Study, grid
+from recstudy.analysis.report import check_drawable
+from recstudy.cli import main
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
-from recstudy.report import Curve, Differences, FigurePart, HeatMap, LearningCurves, Table, Tuned
+from recstudy.report import Curve, Differences, FigurePart, HeatMap, History, Interactions, LearningCurves, Pareto, Table, Tuned
+from recstudy.study.plan import plan_record
 from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 
@@ -38,6 +43,8 @@ def study(*report) -> Study:
         (Table("t", metrics=("aurco.*",)), r"the table 't' shows 'aurco\.\*', which no metric is called"),
         (Table("t", metrics=("top1_accuracy@late",)), "the table 't' shows 'top1_accuracy@late', which no metric is called"),
         (HeatMap("h", x="latent_steps", y="data.size"), "the heat_map 'h' names 'data.size'"),
+        (LearningCurves(metrics=("train_lsos",)), "shows 'train_lsos', which no metric is called. Did you mean 'train_loss'"),
+        (Tuned(rows="model", columns="variant", over="data", by="nl"), "the tuned 'tuned' shows 'nl'"),
         (Tuned(), "the tuned 'tuned' names 'batch_size'"),
         (Differences(metric="accuracy"), "the differences 'differences' shows 'accuracy'"),
         (Forgotten(), r"the report part Forgotten is not registered: write @PARTS\.add\(\"forgotten\"\) over its class"),
@@ -57,7 +64,7 @@ def test_what_it_has_is_planned():
         Curve("c", x="gflops", y="auroc.Effusion"),
         Table("t", metrics=("auroc.*", "nll_delta"), improvement={"latent_steps": 2}, settings=("model.width", "model.heads")),
         Table("g", group="params"),
-        LearningCurves(metrics=("whatever_an_epoch_says",)),
+        LearningCurves(metrics=("supervision_steps_used",)),
     ]
 
     assert len(make_plan(study(*parts)).runs) == 2
@@ -70,3 +77,27 @@ def test_a_search_has_what_it_searches():
     make_search(search(Curve("c", x="width", y="nll", by="model.width")))
     with pytest.raises(ConfigError, match="the curve 'c' names 'depth', but the study has family, width, "):
         make_search(search(Curve("c", x="depth", y="nll")))
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (Differences(), "'differences' of the report can never be drawn: .* no variant has a base"),
+        (Differences(base="full"), "'differences' of the report can never be drawn: no variant 'full'"),
+        (Table("t", where={"latent_steps": 7}), r"'t' of the report can never be drawn: no variant is at \{'latent_steps': 7\}"),
+        (Interactions(), "'interactions' of the report can never be drawn: .* needs two axes"),
+        (Pareto(), "'pareto' of the report can never be drawn: 'pareto' needs y"),
+        (History(), "'history' of the report can never be drawn: 'history' shows a search"),
+    ],
+)
+def test_what_could_never_be_drawn_is_refused_before_the_training(part, said, capsys, tmp_path):
+    """On a dry run and on a real one."""
+    for flags in (["--dry-run"], []):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(study(part), [*flags, "--results", str(tmp_path / "r"), "--set", "data.limit=32"])
+
+        assert re.search(f"^ConfigError: the part {said}", capsys.readouterr().err)
+
+
+def test_a_pattern_that_no_run_matches_yet_is_no_reason_to_refuse():
+    check_drawable(plan_record(make_plan(study(Table("t", rows="model", columns="latent_steps", metrics=("auroc.*",))))))

@@ -15,7 +15,7 @@ from recstudy.analysis.tables.improvements import improvement_cell, improvement_
 from recstudy.analysis.tables.labels import BAND, corner, fields_of, groups, label_within, settings_of
 from recstudy.analysis.tables.ranks import marked, tied_notes
 from recstudy.analysis.targets import Placement, deviation_notes, place
-from recstudy.errors import ConfigError
+from recstudy.errors import NotYetError
 from recstudy.report import Table
 from recstudy.report.names import axis_title, improved, metric, plain, plural, registered
 
@@ -152,7 +152,7 @@ def metrics_of(records: StudyRecords, spec: Table, variants: Sequence[int]) -> t
     if spec.across and measured:
         names = [name for name in names if name in measured]
     if not names and spec.rows is not None and spec.columns is not None:
-        raise ConfigError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
+        raise NotYetError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
     return tuple(dict.fromkeys(names)), tuple(unmatched)
 
 
