@@ -254,7 +254,7 @@ def _view() -> "View":
 
 def _all_finished(plan: Plan, runs: Sequence[Run], results: Results, known: "Outdated", data: Path) -> bool:
     """Nothing to run: say so and record the plan, without loading torch or Ray."""
-    results.create()
+    results.check()
     if known.again or any(run.id not in known.finished for run in runs):
         return False
     _record(plan, results, data)
@@ -279,7 +279,8 @@ def _settled(plan: SearchPlan, results: Results, storage: str, data: Path) -> li
     """All runs of a search of which nothing is left to do, and say so, without loading torch or Ray; none otherwise."""
     from recstudy.study.trials import TrialLog
 
-    log = TrialLog(plan, results.create())
+    results.check()
+    log = TrialLog(plan, results)
     if not log.params or not log.settled():
         return []
     _record(plan, results, data)

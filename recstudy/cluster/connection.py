@@ -52,12 +52,11 @@ SETTINGS = {
 
 
 @contextmanager
-def cluster(address: str | None, on_silence: Callable[[str, float], None], study: str = "") -> Iterator[str]:
+def cluster(address: str | None, study: str = "") -> Iterator[str]:
     """A connection for as long as the block runs; gives a line that says where the dashboard is.
 
     Args:
-        address: to join; None starts a cluster on this machine.
-        on_silence: called once, with the address and how many seconds it is given in all, where it takes long to answer.
+        address: to join, which answers (`check_address`); None starts a cluster on this machine.
         study: its name, which the Jobs page shows.
 
     Raises:
@@ -65,8 +64,6 @@ def cluster(address: str | None, on_silence: Callable[[str, float], None], study
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    if address is not None:
-        _answers(address, on_silence)
     local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
     if study:
         local["job_config"] = JobConfig(metadata={"job_name": study})
@@ -98,8 +95,18 @@ def _environment(address: str | None) -> dict[str, Any]:
     return environment
 
 
-def _answers(address: str, on_silence: Callable[[str, float], None]) -> None:
-    """Refuse an address where no cluster answers, instead of waiting for one."""
+def check_address(address: str | None, on_silence: Callable[[str, float], None]) -> None:
+    """Refuse an address where no cluster answers, instead of waiting for one, and before anything is written.
+
+    Args:
+        address: to join; None starts a cluster on this machine.
+        on_silence: called once, with the address and how many seconds it is given in all, where it takes long to answer.
+
+    Raises:
+        ConfigError, ClusterError: it is no address, or nobody answers.
+    """
+    if address is None:
+        return
     if address != "auto":
         _listens(address)
     command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]

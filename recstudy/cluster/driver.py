@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from recstudy.cluster.connection import cluster, fitting
+from recstudy.cluster.connection import check_address, cluster, fitting
 from recstudy.cluster.nodes import check_storage
 from recstudy.cluster.sweep import Listed, Sweep, Trainable, Where
 from recstudy.cluster.trackers import check_loggers
@@ -36,8 +36,7 @@ def run_study(
     Raises:
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
-    check_loggers(where.log)
-    check_data([run.config for run in missing(runs, results, again)], where)
+    check([run.config for run in missing(runs, results, again)], where, view)
     with results.holding(plan.study.name, plan.folder, on_wait=view.waits):
         todo = missing(runs, results, again)
         view.planned(runs, todo)
@@ -69,8 +68,10 @@ def set_aside(again: Collection[str], results: Results) -> None:
         results.pull(run_id)
 
 
-def check_data(configs: Sequence[RunConfig], where: Where) -> None:
-    """Refuse a set that is missing or damaged here, before anything is written, and not in every run."""
+def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
+    """Refuse trackers, an address and data that cannot be used, before anything is written, and not in every run."""
+    check_loggers(where.log)
+    check_address(where.address, view.silent)
     for data in {config.data for config in configs}:
         known = load(data, where.data, download=where.download)
         for model in {config.model for config in configs if config.data == data}:
@@ -80,7 +81,7 @@ def check_data(configs: Sequence[RunConfig], where: Where) -> None:
 @contextmanager
 def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
     """A cluster that can do the study's work, and each place that is asked for with its GPUs decided."""
-    with cluster(where.address, view.silent, study) as dashboard:
+    with cluster(where.address, study) as dashboard:
         view.connected(dashboard)
         if where.address is not None:
             check_storage(results)

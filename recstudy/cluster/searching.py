@@ -11,9 +11,8 @@ from typing import Any
 
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
-from recstudy.cluster.driver import check_data, missing, ready, set_aside
+from recstudy.cluster.driver import check, missing, ready, set_aside
 from recstudy.cluster.sweep import Outcome, Sweep, Trainable, Where
-from recstudy.cluster.trackers import check_loggers
 from recstudy.cluster.view import View
 from recstudy.cluster.worker import tune_trial
 from recstudy.errors import ClusterError, ConfigError
@@ -55,8 +54,7 @@ def run_search(
     Raises:
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
-    check_loggers(where.log)
-    check_data(list(plan.bases.values()), where)
+    check(list(plan.bases.values()), where, view)
     with results.holding(plan.study.name, plan.folder, on_wait=view.waits) as folder:
         set_aside(again, results)  # first: the sampler hears of what is left
         log = TrialLog(plan, results)

@@ -255,13 +255,21 @@ class Results:
         if self.mirror is not None:
             self.mirror.push(*places)
 
+    def check(self) -> None:
+        """Refuse (StorageError) a folder that is not ours or cannot be written, and make nothing."""
+        if self.mirror is not None:
+            if not self.mirror.empty and not self._marked(self.mirror):  # in this order: the marker comes before all else
+                raise StorageError(_foreign(self.store))
+            self.mirror.check()
+        elif self.root.exists():
+            with self._writing():
+                self._ours()
+
     def create(self) -> "Results":
         """Make the folder, or check that it is ours and can be written."""
         if self.mirror is None:
             return self._create()
-        if not self.mirror.empty and not self._marked(self.mirror):  # in this order: the marker comes before all else
-            raise StorageError(_foreign(self.store))
-        self.mirror.check()
+        self.check()
         self._create()
         self.mirror.write(self.mirror.key(self.root / MARKER), (self.root / MARKER).read_bytes())
         return self
@@ -304,23 +312,32 @@ class Results:
         return marker is not None
 
     def _create(self) -> "Results":
-        marker = self.root / MARKER
-        try:
+        with self._writing():
             self.root.mkdir(parents=True, exist_ok=True)
-            found = [path for path in self.root.iterdir() if not _stray(path)]
-            if found and not marker.exists():  # in this order: another driver that begins here writes it before all else
-                raise StorageError(_foreign(self.root))
-            made = read_record(marker, Marker)
-            if not os.access(self.root, os.W_OK):
-                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            made = self._ours()
             if made is None or made.format != FORMAT:
-                write_record(marker, Marker())
+                write_record(self.root / MARKER, Marker())
             (self.root / "runs").mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
+        return self
+
+    def _ours(self) -> Marker | None:
+        """The folder's marker; None where it is empty."""
+        marker = self.root / MARKER
+        found = [path for path in self.root.iterdir() if not _stray(path)]
+        if found and not marker.exists():  # in this order: another driver that begins here writes it before all else
+            raise StorageError(_foreign(self.root))
+        if not os.access(self.root, os.W_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return read_record(marker, Marker)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise StorageError(
                 f"cannot write results to {self.root}: {error.strerror}. Give another folder with --results."
             ) from None
-        return self
 
     def run(self, run_id: str) -> RunFolder:
         return RunFolder(self.root / "runs" / run_id)

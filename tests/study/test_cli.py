@@ -184,6 +184,7 @@ def test_an_address_where_nothing_listens(tmp_path):
         "Start one with `ray start --head`, give it the token of `ray get-auth-token` if it asks for one, "
         "or leave --address out to run on this machine."
     )
+    assert not (tmp_path / "results").exists()
 
 
 def test_an_address_where_something_else_listens(capsys, tmp_path, monkeypatch):
@@ -202,6 +203,7 @@ def test_an_address_where_something_else_listens(capsys, tmp_path, monkeypatch):
         .splitlines()[-1]
         .startswith(f"ClusterError: no Ray cluster answers at {address} (tried to join for 2 s). Start one with")
     )
+    assert not (tmp_path / "results").exists()
 
 
 ALONE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")  # a command that sees no other process

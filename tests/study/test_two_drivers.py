@@ -136,7 +136,7 @@ def test_two_drivers_begin_in_one_fresh_folder(tmp_path):
     (tmp_path / "fresh/.recstudy.json.7.tmp").touch()
     assert Results(tmp_path / "fresh").create().root.exists()
     (tmp_path / "fresh/recstudy.json").unlink()
-    (tmp_path / "fresh/.other.tmp").touch()
+    (tmp_path / "fresh/other.tmp").touch()
     with pytest.raises(StorageError, match="holds files of another program"):
         Results(tmp_path / "fresh").create()
 
