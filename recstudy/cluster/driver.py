@@ -10,16 +10,17 @@ from contextlib import contextmanager
 
 from recstudy.cluster.connection import check_address, cluster, fitting
 from recstudy.cluster.nodes import check_storage
-from recstudy.cluster.sweep import Listed, Sweep, Trainable, Where
+from recstudy.cluster.sweep import Listed, Sweep, Where
 from recstudy.cluster.trackers import check_loggers
 from recstudy.cluster.view import View
-from recstudy.cluster.worker import tune_trial
 from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
 from recstudy.records import Results
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Plan, Run
 from recstudy.train.run_folder import workplace
+from recstudy.train.trial import run_trial
+from recstudy.train.work import Work
 
 
 def run_study(
@@ -28,7 +29,7 @@ def run_study(
     results: Results,
     where: Where,
     view: View,
-    trainable: Trainable = tune_trial,
+    work: Work = run_trial,
     again: Collection[str] = (),
 ) -> None:
     """Run those of `runs` that have no result yet, and record the plan; those with the ids `again` are run anew.
@@ -46,7 +47,7 @@ def run_study(
         with ready(plan.study.name, [run.config for run in todo], results, where, view) as places:
             record_plan(plan, results, where.data)  # from here on nothing is refused
             set_aside(again, results)
-            sweep = Sweep(plan.study.name, results, where, view, trainable)
+            sweep = Sweep(plan.study.name, results, where, view, work)
             for place, fit in places.items():  # a warm process serves runs of one size
                 sweep.run(fit, Listed(deque(run for run in todo if run.config.place == place)))
                 if sweep.hopeless:

@@ -12,9 +12,8 @@ from typing import Any
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
 from recstudy.cluster.driver import check, missing, ready, set_aside
-from recstudy.cluster.sweep import Outcome, Sweep, Trainable, Where
+from recstudy.cluster.sweep import Outcome, Sweep, Where
 from recstudy.cluster.view import View
-from recstudy.cluster.worker import tune_trial
 from recstudy.errors import ClusterError, ConfigError
 from recstudy.records import EpochLine, Results, read_log, score_name, write_record
 from recstudy.study.budget import Budget, Meter
@@ -23,6 +22,8 @@ from recstudy.study.search import Params, SearchPlan
 from recstudy.study.space import Optimizer
 from recstudy.study.study import Run
 from recstudy.study.trials import State, TrialLog, objective_values, result_of
+from recstudy.train.trial import run_trial
+from recstudy.train.work import Work
 
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second
@@ -34,7 +35,7 @@ def run_search(
     where: Where,
     view: View,
     storage: str = "",
-    trainable: Trainable = tune_trial,
+    work: Work = run_trial,
     again: Collection[str] = (),
 ) -> list[Run]:
     """Search as far as the budget goes, then run the best again with fresh seeds on what is kept of it.
@@ -45,7 +46,7 @@ def run_search(
         where: cluster and data.
         view: is told what happens.
         storage: where optuna-dashboard finds the trials: a journal file or a database URL.
-        trainable: what Tune calls with a trial.
+        work: what is done with a trial.
         again: ids of finished runs that are run anew.
 
     Returns:
@@ -68,7 +69,7 @@ def run_search(
             if plan.budget.unit == "gpuh" and not gpus:
                 raise ClusterError(f"--budget {plan.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
             proposals.meter = Meter(log.path, gpus)
-            sweep = Sweep(plan.study.name, results, where, view, trainable)
+            sweep = Sweep(plan.study.name, results, where, view, work)
             try:
                 sweep.run(place, proposals, make_scheduler(plan, results, log))
                 importance = folder / f"importance-{plan.definition}.json"

@@ -20,26 +20,24 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, Tri
 from ray.tune.search import Searcher
 
 from recstudy.cluster.connection import concurrent_runs
+from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator
 from recstudy.cluster.placement_groups import Groups
 from recstudy.cluster.prometheus import Metrics
 from recstudy.cluster.trackers import Logger, make_loggers
 from recstudy.cluster.view import View
-from recstudy.cluster.worker import RESTARTS
+from recstudy.cluster.worker import inline
 from recstudy.config import Place
 from recstudy.plugins import bundle
 from recstudy.records import Failure, Results, Stopped, score_name, write_record
 from recstudy.study.study import Run
-from recstudy.train.trial import Trial, failed
+from recstudy.train.trial import failed
+from recstudy.train.work import Trial, Work
 
-Trainable = Callable[..., None]
 Outcome = dict[str, Any]
 
 SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
 
 STOPPERS = {AsyncHyperBandScheduler: "asha", MedianStoppingRule: "median"}
-
-# What a Tune process needs that only starts Ray Train workers: no core, and Tune wants something; every head node has this.
-COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
 
 @dataclass(frozen=True)
@@ -99,14 +97,14 @@ class Sweep:
         results: where the workers write their records.
         where: cluster and data.
         view: is told what happens.
-        trainable: what Tune calls with a trial.
+        work: what is done with a trial.
     """
 
     name: str
     results: Results
     where: Where
     view: View
-    trainable: Trainable
+    work: Work
     errors: list[str] = field(default_factory=list)
     succeeded: bool = False
 
@@ -138,23 +136,17 @@ class Sweep:
         return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
 
     def _fit(self, watch: "_Watch", place: Place, at_once: int, scheduler: TrialScheduler | None) -> None:
-        trainable, plugins = self.trainable, asdict(bundle())
-
-        def named(settings: dict[str, Trial]) -> None:
-            trainable({"trial": replace(settings["trial"], plugins=plugins)})  # once a process, not once a run
-
-        named.__name__ = self.name  # what the dashboard's Actors page shows
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
         supply = _Supply(watch, lambda run: self._trial(run, place, scratch))
         tuner = Tuner(
-            tune.with_resources(named, resources),
+            tune.with_resources(self._trainable(place), resources),
             tune_config=TuneConfig(
                 search_alg=supply,
                 num_samples=-1,
                 scheduler=scheduler,
-                reuse_actors=not place.uses_train,
+                reuse_actors=True,
                 max_concurrent_trials=at_once,
             ),
             run_config=TuneRunConfig(
@@ -164,7 +156,7 @@ class Sweep:
                 callbacks=[watch, *([Groups()] if place.uses_train else [])],
                 stop=_Over(lambda: self.hopeless or watch.source.over),
                 failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),
-                checkpoint_config=CheckpointConfig(checkpoint_frequency=0),
+                checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
             ),
         )
         try:
@@ -173,6 +165,18 @@ class Sweep:
             for listener in self.listeners:
                 listener.close()
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _trainable(self, place: Place) -> Any:
+        """What Tune calls with a trial: once a process it gets what is the same for all."""
+        work, plugins = self.work, asdict(bundle())
+        if place.uses_train:
+            return coordinator(self.name, work, plugins)
+
+        def named(settings: dict[str, Trial]) -> None:
+            inline(replace(settings["trial"], plugins=plugins), work)
+
+        named.__name__ = self.name  # what the dashboard's Actors page shows
+        return named
 
     def _trial(self, run: Run, place: Place, scratch: str) -> Trial:
         return Trial(

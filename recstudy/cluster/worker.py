@@ -1,77 +1,42 @@
-"""Where a trial meets Ray: inside Tune's own process, or on Ray Train workers that Tune's process starts."""
+"""A trial at work, in Tune's own process or on a Ray Train worker: what it tells Ray of, and what Ray asks of it."""
 
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from typing import Any
 
 import ray
-import ray.train
 from ray import tune
-from ray.train.torch import TorchConfig, TorchTrainer
-from ray.train.v2._internal.constants import ENV_VARS_TO_PROPAGATE
-from ray.tune.integration.ray_train import TuneReportCallback
 
-from recstudy.config import Place
-from recstudy.train.parallel import first_says
-from recstudy.train.trial import Report, Trial, run_trial
+from recstudy.train.parallel import any_says, first_says
+from recstudy.train.work import Report, Trial, Work
 
-# Seconds that the workers of a group wait for each other: the first one alone computes the metrics of a test. One that dies
-# or hangs ends the group by itself (watchdog.py), so that this need not be short.
-PATIENCE_S = 86_400
-RESTARTS = 2  # of a group of workers, or of a trial's process, that was killed
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
 ASK_S = 5.0  # between two questions whether the node is drained; notices come a minute or more ahead
 
 
-def tune_trial(settings: dict[str, Trial]) -> None:
-    """The trainable: one Tune trial is one run. Its last report carries the outcome."""
-    trial = settings["trial"]
-    place = Place.model_validate(trial.config["place"])
-    if place.uses_train:
-        _on_train_workers(trial, place)
-    else:
-        leave = Draining()
-        if leave():  # a warm process of a node that is wanted back: Tune starts another one elsewhere
-            os._exit(0)
-        with warning(tune.report) as report:
-            report(run_trial(trial, throttled(titled(trial.title, report)), leave))
+def inline(trial: Trial, work: Work) -> None:
+    """One Tune trial is one run, in Tune's own process. Its last report carries the outcome."""
+    leave = Draining()
+    if leave():  # a warm process of a node that is wanted back: Tune starts another one elsewhere
+        os._exit(0)
+    at_work(trial, work, tune.report, leave)
 
 
-def _on_train_workers(trial: Trial, place: Place) -> None:
-    # Who gives the group's room back after an early stop asks some cluster of this machine otherwise (Ray 2.60).
-    os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
-    ENV_VARS_TO_PROPAGATE.add("RAY_ADDRESS")
-    gpus = place.gpus_per_run or 0
-    scaling = ray.train.ScalingConfig(
-        num_workers=(place.workers_per_run, place.most_workers) if place.max_workers_per_run else place.workers_per_run,
-        use_gpu=gpus > 0,
-        resources_per_worker={"CPU": place.cpus_per_run, **({"GPU": gpus} if gpus else {})},
-    )
-    trainer = TorchTrainer(
-        _train_worker,
-        train_loop_config=asdict(trial),
-        scaling_config=scaling,
-        # NCCL wants a GPU a worker; what is agreed on beside the gradients are tensors on the CPU.
-        torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo", timeout_s=PATIENCE_S),
-        run_config=ray.train.RunConfig(
-            name=f"train-{trial.run_id}",
-            storage_path=trial.scratch,
-            callbacks=[TuneReportCallback()],
-            failure_config=ray.train.FailureConfig(max_failures=RESTARTS),
-        ),
-    )
-    trainer.fit()
+def beside_others(trial: Trial, work: Work, report: Report) -> None:
+    """The same on each worker of a group, of which any may be on a node that is wanted back."""
+    leave = Draining()
+    if any_says(leave()):
+        report({"status": "drained"})
+    at_work(trial, work, report, leave)
 
 
-def _train_worker(values: dict[str, Any]) -> None:
-    """One worker of a group: reports in step with the others, as Train wants it."""
-    trial = Trial(**values)
-    with warning(ray.train.report) as report:
-        report(run_trial(trial, throttled(titled(trial.title, report)), Draining()))
+def at_work(trial: Trial, work: Work, report: Report, leave: Callable[[], bool]) -> None:
+    """Do the work of a run; `report` gets its lines, and then its outcome."""
+    with warning(report) as tell:
+        tell(work(trial, throttled(titled(trial.title, tell)), leave))
 
 
 @contextmanager

@@ -6,8 +6,9 @@ drawn or computed within a share: dropout masks; batch norm, which sees its work
 loss, where a caption is told apart from its share's other images only; and the balance of experts, whose loads are a share's.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -95,6 +96,14 @@ def first_says(decision: bool) -> bool:
 def any_says(decision: bool) -> bool:
     """Whether any worker has decided so, on each of them."""
     return bool(total(torch.tensor(int(decision))))
+
+
+def first_gives(value: Callable[[], Any]) -> Any:
+    """What the first worker's `value` gives, on each of them; the others' is not asked."""
+    given = [value() if rank_and_world()[0] == 0 else None]
+    if _several():
+        dist.broadcast_object_list(given, device=torch.device("cpu"))
+    return given[0]
 
 
 def wait_for_all() -> None:

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,36 +36,11 @@ from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_f
 from recstudy.train.run_folder import beside, workplace
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.watchdog import watched
+from recstudy.train.work import Report, Trial
 
 log = logging.getLogger(__name__)
 
-Report = Callable[[dict[str, Any]], None]
-
 LOADING = 8  # times the silence allowed in training: decoding a set, or waiting for who does, gives no sign
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What a worker is given: plain values, so that they travel to any process."""
-
-    study: str
-    label: str
-    config: Json
-    run_id: str
-    folder: str
-    data: str
-    download: bool
-    scratch: str  # for what Ray Train itself writes; thrown away
-    commit: str | None  # of the study's repository
-    dirty: bool
-    recstudy: str = ""  # its commit, where that is of another repository
-    store: str = ""  # the URI of the results, where they are no folder
-    plugins: Json = field(default_factory=dict)  # a `Bundle` of what the study defines itself
-
-    @property
-    def title(self) -> str:
-        """What the process list and the Ray dashboard show."""
-        return f"{self.study} {self.label} seed={self.config['seed']}"
 
 
 def never() -> bool:

@@ -20,9 +20,9 @@ from ray.util.placement_group import placement_group, remove_placement_group
 
 from recstudy.cluster import placement_groups
 from recstudy.cluster.connection import SETTINGS
+from recstudy.cluster.group import COORDINATOR, ENV_VARS_TO_PROPAGATE
 from recstudy.cluster.searching import _Idle, make_scheduler
-from recstudy.cluster.sweep import COORDINATOR
-from recstudy.cluster.worker import ENV_VARS_TO_PROPAGATE, Draining, titled
+from recstudy.cluster.worker import Draining, titled
 from recstudy.records import Results, append_line
 from recstudy.study.plan import record_plan
 from recstudy.study.search import make_search

@@ -1,0 +1,37 @@
+"""What a worker is given and what it gives back. Loads no torch, for the processes that only pass a trial on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from recstudy.records import Json
+
+Report = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a worker is given: plain values, so that they travel to any process."""
+
+    study: str
+    label: str
+    config: Json
+    run_id: str
+    folder: str
+    data: str
+    download: bool
+    scratch: str  # for what Ray Train itself writes; thrown away
+    commit: str | None  # of the study's repository
+    dirty: bool
+    recstudy: str = ""  # its commit, where that is of another repository
+    store: str = ""  # the URI of the results, where they are no folder
+    plugins: Json = field(default_factory=dict)  # a `Bundle` of what the study defines itself
+
+    @property
+    def title(self) -> str:
+        """What the process list and the Ray dashboard show."""
+        return f"{self.study} {self.label} seed={self.config['seed']}"
+
+
+# How a trial becomes an outcome: reports each epoch's line, and ends early once the last argument says so. See `run_trial`.
+Work = Callable[[Trial, Report, Callable[[], bool]], Json]
