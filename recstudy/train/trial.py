@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
@@ -33,6 +32,7 @@ from recstudy.train.evaluate import Diverged
 from recstudy.train.failures import failure_class
 from recstudy.train.loop import Training
 from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
+from recstudy.train.process import reset_process
 from recstudy.train.run_folder import beside, workplace
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.watchdog import watched
@@ -201,22 +201,6 @@ def _archive(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
-
-
-def reset_process(config: RunConfig) -> torch.device:
-    """Leave nothing of the trial before: threads, precision, cached GPU memory, compiled graphs."""
-    torch.set_num_threads(config.place.cpus_per_run)
-    torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
-    torch.set_default_dtype(torch.float32)
-    if config.place.compiles:
-        torch.compiler.reset()
-    if not config.place.gpus_per_run:
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise RuntimeError("this run was given a GPU, but torch sees none on this node")
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    return torch.device("cuda", torch.cuda.current_device())
 
 
 def now() -> str:

@@ -11,7 +11,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,11 +30,12 @@ from recstudy.cluster.sweep import Where
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
-from recstudy.records import Result, Results, RunFolder
+from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.files import append_line, write_json
 from recstudy.records.locks import locked
 from recstudy.study.study import Run, make_plan
-from recstudy.train.trial import Trial, now
+from recstudy.train.trial import now
+from recstudy.train.work import Report, Trial
 
 RUNS, SEEDS, ROUNDS = 200, 2, 3
 MARK_MS = 80
@@ -82,7 +83,7 @@ def through_driver() -> tuple[float, float]:
     plan = make_plan(idle_study())
     with tempfile.TemporaryDirectory() as folder, environment():
         results, clock = Results(Path(folder) / "results"), Stopwatch(Console(file=io.StringIO()))
-        run_study(plan, plan.runs, results, Where(data=Path(folder)), clock, trainable=no_op)
+        run_study(plan, plan.runs, results, Where(data=Path(folder)), clock, work=no_op)
         end = time.perf_counter()
         assert sum(state == "done" for state in results.states().values()) == RUNS
     return 1e3 * (end - clock.up) / RUNS, 1e3 * (clock.ends[-1] - clock.ends[0]) / (RUNS - 1)
@@ -96,9 +97,8 @@ def idle_study() -> Study:
     return Study("idle", {"quick": base}, grid({"train.learning_rate": rates}), seeds=SEEDS)
 
 
-def no_op(settings: dict[str, Trial]) -> None:
+def no_op(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     """A worker's records, in a worker's order, without a run."""
-    trial = settings["trial"]
     folder = RunFolder(Path(trial.folder))
     with locked(folder.path / "lock", f"process {os.getpid()} on {socket.gethostname()}", wait=True):
         append_line(folder.attempts, {"started": now(), "host": socket.gethostname(), "process": os.getpid()})
@@ -106,7 +106,7 @@ def no_op(settings: dict[str, Trial]) -> None:
         folder.keep_epochs(below=0)
         append_line(folder.epochs, {"epoch": 0, "train_loss": 0.0})
         folder.finish(Result(status="done", metrics={"top1_accuracy": 0.0}, attempts=1))
-    tune.report({"status": "done", "score": 0.0})
+    return {"status": "done", "score": 0.0}
 
 
 # ------------------------------------------------------------------------------------------------------------ plain Tune

@@ -13,6 +13,7 @@ import io
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,11 +34,11 @@ from recstudy.cluster.sweep import Where
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
-from recstudy.records import Result, Results, RunFolder
+from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.schema import Selected
 from recstudy.study.search import make_search
 from recstudy.study.study import Run
-from recstudy.train.trial import Trial
+from recstudy.train.work import Report, Trial
 
 TRIALS, ROUNDS, LONG = 100, 3, 1000
 MARK, FLAT, GROWTH = 1.2, 1.1, 2.0
@@ -107,7 +108,7 @@ def through_driver(trials: int) -> Clock:
     with tempfile.TemporaryDirectory() as folder, environment():
         plan = make_search(idle_search(trials), seeds=0)
         view = Stopwatch(Console(file=io.StringIO()))
-        run_search(plan, Results(Path(folder) / "results"), Where(data=Path(folder)), view, trainable=no_op)
+        run_search(plan, Results(Path(folder) / "results"), Where(data=Path(folder)), view, work=no_op)
         clock = view.clock
         clock.milliseconds = 1e3 * (time.perf_counter() - clock.up) / trials
         assert len(clock.ends) == trials
@@ -123,14 +124,13 @@ def idle_search(trials: int) -> Search:
     )
 
 
-def no_op(settings: dict[str, Trial]) -> None:
+def no_op(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     """A result without a run."""
-    trial = settings["trial"]
     folder = RunFolder(Path(trial.folder))
     folder.path.mkdir(parents=True)
     score = -trial.config["train"]["learning_rate"]
     folder.finish(Result(status="done", metrics={}, selected=Selected(scores={"top1_accuracy": score})))
-    tune.report({"status": "done", "score": score})
+    return {"status": "done", "score": score}
 
 
 class Ends(tune.Callback):

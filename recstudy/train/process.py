@@ -1,0 +1,62 @@
+"""A process that has run before, made as good as new: the numbers of a run do not depend on what ran there before it."""
+
+import gc
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch.backends import cudnn
+
+from recstudy.config import RunConfig, canonical
+from recstudy.train.seeds import draw
+
+# What some code may switch for a whole process, how it is read and how it is set.
+SWITCHES: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+    *((partial(getattr, cudnn, name), partial(setattr, cudnn, name)) for name in ("enabled", "benchmark", "deterministic")),
+)
+FRESH = tuple(read() for read, _ in SWITCHES)
+
+_graphs = ""  # the network and batches that were compiled last
+
+
+def reset_process(config: RunConfig) -> torch.device:
+    """Leave nothing of the run before, and give the device of this one.
+
+    Memory, generators, switches, threads and precision are reset; compiled graphs are kept for the same network on batches of
+    the same shape alone, where they give the same numbers for a hundredth of the time.
+    """
+    gc.collect()
+    _forget(config)
+    for (_, switch), value in zip(SWITCHES, FRESH, strict=True):
+        switch(value)
+    torch.clear_autocast_cache()
+    torch.set_num_threads(config.place.cpus_per_run)
+    torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
+    seed = draw(config.seed, "process")
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    if not config.place.gpus_per_run:
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise RuntimeError("this run was given a GPU, but torch sees none on this node")
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def _forget(config: RunConfig) -> None:
+    """Graphs of other networks: torch compiles a function a few times at most, and then no more."""
+    global _graphs
+    graphs = canonical([config.model.model_dump(mode="json"), config.data.model_dump(mode="json"), config.train.batch_size])
+    graphs += config.train.precision
+    if config.place.compiles and graphs != _graphs:
+        torch.compiler.reset()
+        _graphs = graphs

@@ -1,0 +1,106 @@
+"""A process that trains one run after another, as if each were its first."""
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data import Digits
+from recstudy.models import ResNet, ViTRM
+from recstudy.train import process
+from recstudy.train.process import SWITCHES, reset_process
+from recstudy.train.trial import run_trial
+from recstudy.train.work import Trial
+
+TRAIN = TrainConfig(epochs=2, batch_size=16, ema_decay=0.9)
+RECURSIVE = RunConfig(
+    data=Digits(limit=32), model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, dropout=0.1), train=TRAIN
+)
+NORMED = RunConfig(
+    data=Digits(limit=32), model=ResNet(), train=TRAIN.model_copy(update={"epochs": 1, "precision": "bfloat16"}), seed=3
+)
+
+
+def trial(folder: Path, config: RunConfig) -> Trial:
+    place = config.place.model_copy(update={"gpus_per_run": 0}).model_dump()
+    path = folder / config.run_id
+    path.mkdir(parents=True)
+    values = {**config.values, "place": place}
+    return Trial("s", "v", values, config.run_id, str(path), str(folder), False, str(folder), None, False)
+
+
+def numbers(work: Trial) -> tuple[list[list[object]], bytes]:
+    """What a run's log says of each epoch but its speed, and its weights."""
+    folder = Path(work.folder)
+    lines = map(json.loads, (folder / "epochs.jsonl").read_text().splitlines())
+    kept = [[value for name, value in line.items() if "seconds" not in name and "second" not in name] for line in lines]
+    return kept, (folder / "weights.safetensors").read_bytes()
+
+
+def spoil() -> None:
+    """What a model's own code may leave behind."""
+    torch.backends.cudnn.benchmark = True
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    torch.use_deterministic_algorithms(True)
+    torch.set_num_threads(2)
+    torch.rand(3), np.random.rand(3), random.random()
+
+
+def test_a_run_gives_the_same_numbers_whatever_ran_before_it(tmp_path):
+    """Bit for bit: in a new process, and after others in any order, of two families and precisions."""
+    alone = {name: trial(tmp_path / "alone", config) for name, config in {"one": RECURSIVE, "other": NORMED}.items()}
+    for work in alone.values():
+        in_a_process(work)
+
+    for order in (["one", "other"], ["other", "one"]):
+        for name in order:
+            work = trial(tmp_path / "-".join(order), {"one": RECURSIVE, "other": NORMED}[name])
+            run_trial(work, lambda line: None)
+            assert numbers(work) == numbers(alone[name])
+            spoil()
+    reset_process(RECURSIVE.with_changes({"place.gpus_per_run": 0}))
+
+
+def in_a_process(work: Trial) -> None:
+    code = (
+        "import json, sys\nimport recstudy.data, recstudy.models\nfrom recstudy.train.trial import run_trial\n"
+        "from recstudy.train.work import Trial\nrun_trial(Trial(**json.loads(sys.argv[1])), lambda line: None)"
+    )
+    subprocess.run([sys.executable, "-c", code, json.dumps(asdict(work))], timeout=250, check=True)
+
+
+def test_whatever_was_switched_is_as_it_was():
+    config = RECURSIVE.with_changes({"place.gpus_per_run": 0})
+    reset_process(config)
+    before = [read() for read, _ in SWITCHES], torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()
+
+    spoil()
+    reset_process(config)
+
+    assert ([read() for read, _ in SWITCHES], torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()) == before
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [({"seed": 1, "train.learning_rate": 1e-4}, True), ({"model.width": 16}, False), ({"train.batch_size": 8}, False)],
+    ids=["another seed", "another network", "another batch"],
+)
+def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, changes, kept):
+    dropped = []
+    monkeypatch.setattr(process, "_graphs", "")
+    monkeypatch.setattr(torch.compiler, "reset", lambda: dropped.append(True))
+    config = RECURSIVE.with_changes({"place.gpus_per_run": 0, "place.compile": "on"})
+
+    for run in (config, config, config.with_changes({"place.compile": "off", "model.width": 32}), config.with_changes(changes)):
+        reset_process(run)
+
+    assert len(dropped) == (1 if kept else 2)
