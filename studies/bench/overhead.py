@@ -2,6 +2,7 @@
 
     scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 5 minutes
     searching    searches that train nothing beside OptunaSearch in Tune; 1,000 trials in one     about 3 minutes
+    workers      runs on Ray Train's workers beside runs in Tune's own process                    about 6 minutes
     cores        the quick sweep of studies/vitrm_depth_sweep.py: how busy it keeps the cores    about 6 minutes
     scale        a finished study of 10,000 runs: resuming it, reporting on it                   under a minute
     board        the live board on 10,000 runs: its first page, a study's page, an update          about 2 minutes
@@ -35,7 +36,9 @@ from figure import as_table, hardware, write_part
 
 from recstudy.terminal import console
 
-Part = Literal["scheduling", "searching", "cores", "scale", "board", "throughput", "recursion", "experts", "puzzles", "solving"]
+Part = Literal[
+    "scheduling", "searching", "workers", "cores", "scale", "board", "throughput", "recursion", "experts", "puzzles", "solving"
+]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 

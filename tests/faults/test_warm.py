@@ -1,0 +1,109 @@
+"""What becomes of a group of Ray Train workers, and of the runs after it, when a run harms it."""
+
+import os
+import signal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from shell import Shell, titled, until
+from twice import curve
+
+from recstudy.train.trial import run_trial
+from recstudy.train.work import Trial
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+CORES = str(os.cpu_count())  # of a run, so that there is one group
+ALONE = ("--cpus-per-run", CORES)
+
+
+@pytest.fixture
+def warm(tmp_path: Path) -> Shell:
+    return Shell(tmp_path, Path(__file__).with_name("warm.py"))
+
+
+def begun(shell: Shell, *arguments: str) -> dict[str, list[int]]:
+    """The processes of a run's attempts, by label."""
+    attempts = shell.lines("attempts.jsonl")
+    return {label: [line["process"] for line in attempts.get(run, ())] for label, run in shell.plan(*arguments).items()}
+
+
+def test_a_group_serves_families_in_turn_and_is_replaced_where_it_found_no_memory(warm, tmp_path):
+    output = warm.run(*ALONE, code=4)
+
+    processes = {label.removesuffix(", seed 0"): tried for label, tried in begun(warm, *ALONE).items()}
+    first = processes["recursive"]
+    assert len(first) == 1
+    assert all(processes[label] == first for label in ("residual", "diverges", "recursive again")), output
+    assert processes["hungry"][0] == first[0]
+    assert len(processes["hungry"]) == 2  # once more, alone
+    assert processes["residual again"] != first
+    statuses = [result["status"] for result in warm.records().values()]
+    assert sorted(statuses) == ["diverged", "done", "done", "done", "done"]
+    ((_, failure),) = warm.records("failure.json").items()
+    assert failure["class"] == "out of memory"
+    for run, result in warm.records().items():
+        assert curve(warm.results / "runs" / run) == alone(warm, run, tmp_path / "alone"), result
+    ended = {path.parent.name: path.stat().st_mtime for path in warm.results.glob("runs/*/result.json")}
+    started = {run: (warm.results / "runs" / run / "config.json").stat().st_mtime for run in ended}
+    order = [run for label, run in warm.plan(*ALONE).items() if label.partition(",")[0] in list(processes)[:4]]
+    assert max(started[after] - ended[before] for before, after in pairwise(order)) < 5
+
+
+def alone(shell: Shell, run: str, folder: Path) -> list[tuple]:
+    """The curve of this run in another process, without Ray."""
+    config = shell.records("config.json")[run]
+    path = folder / "runs" / run
+    path.mkdir(parents=True)
+    run_trial(Trial("warm", "alone", config, run, str(path), "data", False, ".", None, False), lambda line: None)
+    return curve(path)
+
+
+def test_a_worker_that_dies_in_a_warm_group_takes_its_run_s_epoch_alone(shell):
+    """In the second run of the group of two; then the third run is the new group's."""
+    chosen = ("--only", "*supervision_steps=1", "--set", "train.epochs=40", "--workers-per-run", "2")
+    labels = [f"latent_steps={steps}, supervision_steps=1" for steps in (1, 2, 3)]
+    first, second, third = (shell.plan(*chosen)[f"{label}, seed 0"] for label in labels)
+    with shell.start(*chosen) as driver:
+        until(lambda: second in shell.begun(), "ten epochs of the second run", 400)
+        (attempt,) = shell.lines("attempts.jsonl")[second]
+        (other,) = set(titled(f"tiny {labels[1]} seed=0", driver.pid, 2)) - {attempt["process"]}
+        os.kill(other, signal.SIGKILL)
+        output, errors = driver.communicate(timeout=400)
+
+    assert driver.returncode == 0, output + errors
+    tries = {run: [line["process"] for line in lines] for run, lines in shell.lines("attempts.jsonl").items()}
+    assert tries[first] == tries[second][:1]
+    assert len(tries[second]) == 2
+    assert tries[third] == tries[second][1:]
+    assert [epoch for epoch, *_ in curve(shell.results / "runs" / second)] == list(range(40))
+
+
+def test_a_worker_that_freezes_is_replaced_and_the_next_run_begins(shell):
+    """The reader of a fifo that nobody writes hangs."""
+    chosen = ("--only", "latent_steps=1*", "--set", "place.silent_minutes=0.1", "--trainer", "train", *ALONE)
+    _, hung = shell.plan(*chosen).values()
+    (shell.results / "runs" / hung).mkdir(parents=True)
+    (shell.results / "recstudy.json").write_text('{"format": 1}')
+    os.mkfifo(shell.results / "runs" / hung / "checkpoint-000001.pt")
+
+    output = shell.run(*chosen, code=5)
+
+    assert "no sign of life for 0.1 minutes (place.silent_minutes); it was stopped" in output
+    assert shell.records("failure.json")[hung]["class"] == "hung"
+    assert len(shell.records()) == 1
+
+
+def test_the_next_command_sees_changed_code(warm, tmp_path):
+    """Workers are of one command: none lives on with code of before."""
+    copy = tmp_path / "changing.py"
+    copy.write_text(warm.study.read_text())
+    changing = Shell(tmp_path, copy)
+    chosen = ("--only", "recursive", *ALONE)
+    changing.run(*chosen)
+    copy.write_text(copy.read_text().replace("latent_tokens=4", "latent_tokens=3"))
+
+    changing.run(*chosen)
+
+    assert sorted(config["model"]["latent_tokens"] for config in changing.records("config.json").values()) == [3, 4]
