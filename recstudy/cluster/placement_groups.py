@@ -1,7 +1,8 @@
 """Room on the cluster that nobody uses any more.
 
-Ray Train's controller reserves a placement group for its workers. A run that Tune stops early ends its workers first, and
-a controller that lives a moment longer reserves another one, to start them again. Nobody removes that one (Ray 2.60).
+Ray Train's controller reserves a placement group for its workers. Where Tune ends the process that a controller belongs to,
+its workers end first, and a controller that lives a moment longer reserves another one, to start them again. Nobody removes
+that one (Ray 2.60).
 """
 
 import time

@@ -64,7 +64,8 @@ def test_a_worker_that_dies_in_a_warm_group_takes_its_run_s_epoch_alone(shell):
     """In the second run of the group of two; then the third run is the new group's."""
     chosen = ("--only", "*supervision_steps=1", "--set", "train.epochs=40", "--workers-per-run", "2")
     labels = [f"latent_steps={steps}, supervision_steps=1" for steps in (1, 2, 3)]
-    first, second, third = (shell.plan(*chosen)[f"{label}, seed 0"] for label in labels)
+    planned = shell.plan(*chosen)
+    first, second, third = (planned[f"{label}, seed 0"] for label in labels)
     with shell.start(*chosen) as driver:
         until(lambda: second in shell.begun(), "ten epochs of the second run", 400)
         (attempt,) = shell.lines("attempts.jsonl")[second]
