@@ -103,6 +103,25 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
 
 
 @needs_browser
+def test_pages_ask_for_nothing_elsewhere_and_no_button_sends_a_figure_away(results, records, browser):
+    page = write_report(results, "made_up", "paper")
+    tab, asked = browser.context.browser.new_page(), list[str]()
+    tab.on("request", lambda request: asked.append(request.url))
+
+    buttons = set()
+    for file in (page, page.parent / "figures" / "by_batch.html"):
+        tab.goto(file.as_uri())
+        tab.hover(".js-plotly-plot")
+        buttons |= set(tab.locator(".modebar-btn").evaluate_all("found => found.map(button => button.dataset.title)"))
+    tab.close()
+
+    assert {url.partition(":")[0] for url in asked} <= {"file", "data"}
+    assert "Zoom" in buttons
+    assert [words for words in buttons if re.search("(?i)share|cloud|edit", words)] == []
+    assert "sendChartToCloud" in SPEC.shown(records).in_notebook.layout.modebar.remove
+
+
+@needs_browser
 @pytest.mark.parametrize("columns", [1, 2])
 def test_files_are_as_wide_as_columns_and_their_letters_legible(records, tmp_path, columns):
     """3.5 and 7 inches, of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""

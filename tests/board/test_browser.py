@@ -43,6 +43,7 @@ class Tab:
         self.page, self.url, self.complaints = browser.new_page(viewport=size), url, list[str]()
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.on("request", lambda asked: None if asked.url.startswith((url, "data:")) else self.complaints.append(asked.url))
         self.page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
 
     def open(self, path: str) -> Any:

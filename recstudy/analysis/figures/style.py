@@ -117,7 +117,7 @@ const draw = box => {
     layout.annotations.forEach(tick => { tick.bgcolor = paper.replace("rgb(", "rgba(").replace(")", ", 0.75)"); });
   }
   layout.hoverlabel = {bgcolor: paper, font: {color: layout.font.color}};
-  Plotly.react(box, figure.data, layout, {responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"]});
+  Plotly.react(box, figure.data, layout, {responsive: true, displaylogo: false});
 };
 const all = () => document.querySelectorAll(".figure").forEach(draw);
 let width = innerWidth;

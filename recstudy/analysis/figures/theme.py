@@ -40,6 +40,7 @@ SCREEN = Size(700, printed=False)  # at first: a page gives a figure its own wid
 COLUMNS = {1: Size(420, panel=210), 2: Size(840, panel=250)}  # one and two columns of a paper: 3.5 and 7 inches
 LINE = 110  # characters of a note on a screen
 SMALL, LARGE = 12, 14  # pixels: letters of notes and, in print, of legends; letters of axes
+BUTTONS_OUT = ("sendChartToCloud", "select2d", "lasso2d")  # one would send the numbers elsewhere, two choose points for nothing
 WIDE = 0.58  # of a letter's size its mean width in DejaVu, the widest of the usual fonts
 _TITLE = {"font": {"size": LARGE}, "standoff": 8}
 _BAR = {"colorbar": {"title": {"font": {"size": SMALL}}, "tickfont": {"size": SMALL}}}
@@ -105,7 +106,7 @@ def dress(
         font={"family": "system-ui, sans-serif", "size": LARGE},
         meta={"panels": panels},
         hovermode="closest",
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0]},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0], "remove": BUTTONS_OUT},
         colorway=list(PALETTE),
     )
     figure.update_xaxes(**axis)
