@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.rows import Row
+from recstudy.analysis.rows import Row, distinct
 from recstudy.metrics import METRICS
 from recstudy.report.names import metric, plain, plural
 
@@ -28,7 +28,7 @@ STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok 
 
 def caption(records: StudyRecords, variants: Sequence[int]) -> str:
     """Data, protocol and progress of these variants in one line of facts."""
-    runs = [run for index in variants for run in records.by_variant[index]]
+    runs = distinct(run for index in variants for run in records.by_variant[index])
     data = ", ".join(dict.fromkeys(records.variants[index].data for index in variants))
     chosen = dict.fromkeys(records.configs[index].get("train.selection") for index in variants)
     protocol = "; ".join(SELECTIONS.get(str(selection), f"selection {plain(selection)}") for selection in chosen)

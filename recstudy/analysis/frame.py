@@ -221,5 +221,6 @@ def _standing(results: Results, name: str, preset: str, states: Mapping[str, str
         return Standing(name, preset, problem=str(damage))
     if plan is None:
         return Standing(name, preset)
-    found = Counter(states.get(run.id) for run in plan.runs)
-    return Standing(name, preset, found["done"], found["stopped"], found["failed"], len(plan.runs), plan.command, plan.smoke)
+    runs = {run.id for run in plan.runs}
+    found = Counter(map(states.get, runs))
+    return Standing(name, preset, found["done"], found["stopped"], found["failed"], len(runs), plan.command, plan.smoke)

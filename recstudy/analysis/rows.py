@@ -1,6 +1,6 @@
 """A planned run with what its folder says of it: finished, stopped, failed, damaged, under way or not begun."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,6 +86,11 @@ class Outcome:
         assert value is not None
         return float(value)
 
+    @property
+    def paid(self) -> float:
+        """Wall seconds of its training and of the evaluation at its end, which older records do not have."""
+        return float((self.value("seconds") or 0.0) + (self.value("evaluation_seconds") or 0.0))
+
     def objective(self, name: str) -> float | None:
         """`selection_NAME` is the score of the selected epoch, any other name a metric or a cost."""
         selected = name.removeprefix("selection_")
@@ -126,6 +131,11 @@ class Row(Outcome):
 
     def value(self, name: str) -> Number | None:
         return self.added[name] if name in self.added else Outcome.value(self, name)
+
+
+def distinct(rows: Iterable[Row]) -> list[Row]:
+    """Each run once, whatever number of labels it stands under."""
+    return list({row.id: row for row in rows}.values())
 
 
 def outcome_of(results: Results, run_id: str) -> Outcome:

@@ -8,7 +8,7 @@ from recstudy.analysis.caveats import SELECTIONS, is_synthetic, to_evaluate, war
 from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
-from recstudy.analysis.rows import STATUSES, Row, origin
+from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.trials import ranked, scored, trial_table
 from recstudy.config import flatten
 from recstudy.plugins import absent
@@ -61,7 +61,8 @@ def flowing(text: str) -> str:
 
 def summary(records: StudyRecords) -> list[tuple[str, str]]:
     """What this report shows, as facts: runs, data, protocol, cost."""
-    counts = Counter(row.status for row in records.rows)
+    runs = distinct(records.rows)
+    counts = Counter(row.status for row in runs)
     states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
     data = dict.fromkeys(
         variant.data + " (synthetic)" * (is_synthetic(records, [index]) and "synthetic" not in variant.data)
@@ -69,13 +70,16 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     )
     notes = "; ".join(dict.fromkeys(note for row in records.rows for note in _data_notes(row)))
     chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
-    plan = [("Plan", f"{plural(len(records.variants), 'variant')}, {plural(len(records.plan.seeds), 'seed')}")]
+    shared = len(records.rows) - len(runs)
+    plan = f"{plural(len(records.variants), 'variant')}, {plural(len(records.plan.seeds), 'seed')}"
+    plan += f"; {plural(shared, 'run')} under a second label" if shared else ""
     uncounted = f", without the {counts['stopped']:,} stopped" if counts["stopped"] else ""
-    paid = f"{duration(_total(records, 'seconds'))} of runs, {_total(records, 'train_pflop'):.4g} PFLOP{uncounted}"
+    pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
+    paid = f"{duration(sum(row.paid for row in runs))} of runs, {pflop:.4g} PFLOP{uncounted}"
     others = ", ".join(f"{definition} ({holds})" for definition, holds in records.plan.others.items())
     found = [
-        ("Runs", f"{counts['done']:,} of {len(records.rows):,} done{states}"),
-        *(plan if records.plan.search is None else searched(records, records.plan.search)),
+        ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
+        *([("Plan", plan)] if records.plan.search is None else searched(records, records.plan.search)),
         ("Definition", f"{records.plan.definition}; kept and not shown: {others}" if others else ""),
         ("Data", ", ".join(data)),
         ("Data notes", notes),
@@ -175,13 +179,14 @@ def provenance(records: StudyRecords) -> str:
 
 def again(records: StudyRecords) -> str:
     """The one command that finishes, repeats or extends the study."""
-    left = sum(row.status not in ("done", "diverged") for row in records.rows)
+    runs = distinct(records.rows)
+    left = sum(row.status not in ("done", "diverged") for row in runs)
     search = "This command goes on with the search where it stands, and draws the report again; nothing is run twice:"
     words = (
         search
         if records.plan.search is not None
         else (
-            f"{plural(left, 'run')} of {len(records.rows):,} are still to do. This command runs those and no other:"
+            f"{plural(left, 'run')} of {len(runs):,} are still to do. This command runs those and no other:"
             if left
             else "Every run has finished. This command draws the report again; finished runs are never run twice:"
         )
@@ -209,8 +214,3 @@ def _runs(rows: Sequence[Row]) -> str:
 def _data_notes(row: Row) -> tuple[str, ...]:
     """What was done to a run's data before training, such as `12 colour images converted to grey`."""
     return row.provenance.data_notes
-
-
-def _total(records: StudyRecords, name: str) -> float:
-    """Over different runs: one that stands under two labels was paid for once."""
-    return sum({row.id: row.number(name) for row in records.rows if row.value(name) is not None}.values())

@@ -14,7 +14,7 @@ from recstudy.terminal import duration
 
 LOST = ("failed", "diverged")
 STUDIES = ("study", "runs", "running", "failed", "paid", "left")
-RUNNING = ("run", "epoch", "training loss", "score", "left")
+RUNNING = ("run", "epochs", "training loss", "score", "left")
 MOST = 20  # running runs on the first page
 PROPOSED = 300  # runs that a form to compare them proposes
 
@@ -68,12 +68,14 @@ def _head(sources: Sources, found: dict[Study, Progress]) -> str:
     watch, store = sources.watch, sources.store
     named = {run_id for planned in watch.studies.values() for run_id in planned.named}
     counts = Counter(watch.outcome(run_id).status for run_id in named)
-    done, loose = counts["done"] + counts["diverged"], len(watch.runs.keys() - named)
-    paid = float(sum(seen.outcome.value("seconds") or 0.0 for seen in watch.runs.values()))
-    paid += sum(run.spent for run in sources.under_way())
+    planned, loose = len(named) - counts["stopped"], len(watch.runs.keys() - named)
+    paid = sum(seen.outcome.paid for seen in watch.runs.values()) + sum(run.spent for run in sources.under_way())
     pairs = [
         ("Studies", f"{len(watch.studies):,}"),
-        ("Runs", f"{done:,} of {len(named) - counts['stopped']:,} done" + (f", {loose:,} of no study" if loose else "")),
+        (
+            "Runs",
+            f"{counts['done']:,} of {planned:,} done" + (f", {loose:,} of no study" if loose else ""),
+        ),
         ("Running", f"{len(watch.running):,}"),
         ("Failed", f"{counts['failed']:,}" + (f", {counts['diverged']:,} diverged" if counts["diverged"] else "")),
         ("Paid so far", duration(paid)),
@@ -93,7 +95,7 @@ def _studies(sources: Sources, found: dict[Study, Progress], address: Address) -
 
 
 def _study(study: Study, planned: Planned, one: Progress) -> list[Html]:
-    done = one.counts["done"] + one.counts["diverged"]
+    done = one.counts["done"]
     lost = {word: f"{one.counts[word]:,}{' diverged' * (word == 'diverged')}" for word in LOST if one.counts[word]}
     links = [link(Address(("study", *study)).but("runs", state=word), words) for word, words in lost.items()]
     smoke = Html(" " + state("smoke")) if planned.plan.smoke else Html("")
@@ -104,7 +106,7 @@ def _study(study: Study, planned: Planned, one: Progress) -> list[Html]:
         text(f"{len(one.running):,}"),
         Html(", ".join(links)) if links else text(0),
         text(duration(one.paid + one.spent)),
-        text(one.words or "all done"),
+        text(one.words or ("all done" if done == one.planned else "nothing left to run")),
     ]
 
 
@@ -113,7 +115,7 @@ def _running(run: Under, of: str) -> list[Html]:
     studies = f"<br><small>{text(of)}</small>" if of else ""
     return [
         Html(run_link(run.run_id, f"{run.label}, seed {run.seed}") + studies),
-        bar(run.done, run.epochs, f"{run.done} of {run.epochs}"),
+        bar(run.done, run.epochs, f"{run.done} of {run.epochs}, {run.phase}"),
         text(f"{loss:.3f}" if loss is not None else ""),
         text(number(*run.score) if run.score else ""),
         text(duration(run.left) if run.left else ""),

@@ -12,7 +12,7 @@ from recstudy.board.watch import Seen, Watch
 from recstudy.config import flatten
 from recstudy.records import EpochLine, score_name
 from recstudy.records.schema import Values
-from recstudy.report.names import plural
+from recstudy.report.names import metric, plural
 from recstudy.terminal import duration
 
 LINES = 12  # runs in the figure of those under way
@@ -21,12 +21,13 @@ LEFT = ("not run", "unfinished", "failed")  # what the study's command runs
 
 @dataclass(frozen=True)
 class Under:
-    """A run under way: `epoch` of `epochs` are done (0 where it has just begun)."""
+    """A run under way: `done` of `epochs` are done, 0 where it has just begun; `patience` is 0 where it has no end to it."""
 
     run_id: str
     label: str
     seed: int
     epochs: int
+    patience: int
     lines: dict[int, EpochLine]
 
     @property
@@ -45,7 +46,23 @@ class Under:
     @property
     def left(self) -> float:
         """Seconds of the epochs that are still to do; 0 where none has told yet how long one takes."""
-        return self.spent / self.done * max(0, self.epochs - self.done) if self.done else 0.0
+        return 0.0 if self.trained or not self.done else self.spent / self.done * (self.epochs - self.done)
+
+    @property
+    def trained(self) -> bool:
+        """Whether it has all of its epochs, or those that its patience allows: then only its evaluation is left."""
+        return bool(self.lines) and (self.done >= self.epochs or bool(self.patience and self._stale >= self.patience))
+
+    @property
+    def phase(self) -> str:
+        return "evaluating" if self.trained else "training" if self.lines else "starting"
+
+    @property
+    def _stale(self) -> int:
+        """Epochs since the best one; none where they have no score."""
+        name = score_name(self.last)
+        scores = {epoch: metric(name).sign * value for epoch, line in self.lines.items() if (value := line.values.get(name))}
+        return self.done - 1 - max(sorted(scores), key=scores.__getitem__) if scores else 0
 
     @property
     def score(self) -> tuple[str, float] | None:
@@ -62,18 +79,21 @@ class Progress:
     planned: int
     counts: Counter[str]
     running: list[Under]
-    paid: float  # seconds of finished runs
+    paid: float  # seconds of ended runs
     spent: float  # and of those under way
     left: float | None  # seconds of work, None where no run says how long one takes
+    evaluated: bool  # whether that has the evaluation at a run's end
     at_once: int  # runs, of late
 
     @property
     def words(self) -> str:
         """`about 3.5 h left`, and empty where nothing is."""
-        if self.left is None:
-            return f"{plural(self.todo, 'run')} to do; none has told yet how long one takes" if self.todo else ""
-        if not self.left:
+        if not self.todo:
             return ""
+        if self.left is None:
+            return f"{plural(self.todo, 'run')} to do; none has told yet how long one takes"
+        if not self.evaluated:
+            return f"about {duration(self.left / self.at_once)} of training left; none has told yet how long evaluation takes"
         if not self.running and self.todo == self.counts["failed"]:
             return f"about {duration(self.left)} to try {plural(self.todo, 'failed run')} again; nothing runs now"
         if self.running:
@@ -89,10 +109,10 @@ def progress(watch: Watch, planned: Planned) -> Progress:
     """Of a study, without building its rows: they are not needed to count."""
     outcomes = {run_id: watch.outcome(run_id) for run_id in planned.named}
     running = [under(planned, run_id, watch.running[run_id]) for run_id in planned.named if run_id in watch.running]
-    seconds: dict[int, list[float]] = {}
+    finished: dict[int, list[Outcome]] = {}
     for run_id, found in outcomes.items():
-        if (paid := found.value("seconds")) is not None:
-            seconds.setdefault(planned.named[run_id][0], []).append(paid)
+        if found.done and found.paid:
+            finished.setdefault(planned.named[run_id][0], []).append(found)
     counts = Counter(found.status for found in outcomes.values())
     stopped = counts["stopped"] if planned.plan.search is not None else 0
     todo = sum(found.status in LEFT for found in outcomes.values())
@@ -100,9 +120,10 @@ def progress(watch: Watch, planned: Planned) -> Progress:
         planned=len(outcomes) - stopped,
         counts=counts,
         running=running,
-        paid=sum(map(sum, seconds.values())),
+        paid=sum(found.paid for found in outcomes.values()),
         spent=sum(run.spent for run in running),
-        left=_left(planned, outcomes, running, seconds),
+        left=_left(planned, outcomes, running, finished),
+        evaluated=bool(finished),
         at_once=max(1, min(todo, max((len(planned.named.keys() & ids) for ids in watch.lately.values()), default=0))),
     )
 
@@ -110,8 +131,9 @@ def progress(watch: Watch, planned: Planned) -> Progress:
 def under(planned: Planned, run_id: str, seen: Seen) -> Under:
     variant, seed = planned.named[run_id]
     chosen = planned.plan.variants[variant]
-    epochs = chosen.changes.get("train.epochs") or flatten(planned.plan.base).get("train.epochs") or 0
-    return Under(run_id, chosen.label, seed, int(epochs), dict(seen.log.lines) if seen.log else {})
+    config = flatten(planned.plan.base) | chosen.changes
+    epochs, patience = (int(config.get(f"train.{name}") or 0) for name in ("epochs", "patience"))
+    return Under(run_id, chosen.label, seed, epochs, patience, dict(seen.log.lines) if seen.log else {})
 
 
 def curves(running: list[Under]) -> pd.DataFrame:
@@ -127,16 +149,24 @@ def curves(running: list[Under]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _left(planned: Planned, outcomes: dict[str, Outcome], running: list[Under], seconds: dict[int, list[float]]) -> float | None:
+def _left(
+    planned: Planned, outcomes: dict[str, Outcome], running: list[Under], finished: dict[int, list[Outcome]]
+) -> float | None:
     """Work that is left: a run takes as long as others of its variant, or as the study's runs on average."""
-    known = [value for values in seconds.values() for value in values]
-    known = known or [run.spent + run.left for run in running if run.done]
     todo = [run_id for run_id, found in outcomes.items() if found.status in LEFT]
+    own = {variant: _took(found) for variant, found in finished.items()}
+    begun = [run.spent + run.left for run in running if run.done]
     if not todo:
         return 0.0
-    if not known:
+    if not own and not begun:
         return None
-    mean = sum(known) / len(known)
-    share = {run.run_id: run.done / run.epochs for run in running if run.epochs}
-    own = {variant: sum(values) / len(values) for variant, values in seconds.items()}
-    return sum(own.get(planned.named[run_id][0], mean) * max(0.0, 1 - share.get(run_id, 0.0)) for run_id in todo)
+    usual = _took([found for some in finished.values() for found in some]) if own else (sum(begun) / len(begun), 0.0)
+    share = {run.run_id: 1.0 if run.trained else run.done / run.epochs for run in running if run.epochs}
+    took = [(own.get(planned.named[run_id][0], usual), 1 - share.get(run_id, 0.0)) for run_id in todo]
+    return sum(training * left + evaluation for (training, evaluation), left in took)
+
+
+def _took(found: list[Outcome]) -> tuple[float, float]:
+    """Seconds of training and of evaluation on average."""
+    training = sum(float(one.value("seconds") or 0.0) for one in found) / len(found)
+    return training, sum(one.paid for one in found) / len(found) - training

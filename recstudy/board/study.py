@@ -52,7 +52,7 @@ def study_page(sources: Sources, address: Address) -> Page:
         Recipe("again", "Finish or repeat", needs, lambda: again(records)),
         Recipe("compare", "Compare", tuple(sources.watch.studies), lambda: compare_form(sources, f"{name}/{preset}")),
     ]
-    there = {"now": bool(now.running or now.left != 0), "failures": _any_failed(records), "underway": bool(now.running)}
+    there = {"now": bool(now.running or now.todo), "failures": _any_failed(records), "underway": bool(now.running)}
     return Page(f"{name} ({preset})", [one for one in body if there.get(one.key, True)])
 
 

@@ -154,7 +154,7 @@ def _row(run: Run, line: Mapping[str, Any]) -> list[Text]:
     cells = [
         run.label,
         str(run.seed),
-        f"{line['epoch'] + 1}/{line['epochs']}" if line else "starting",
+        f"{line['epoch'] + 1}/{line['epochs']}{', evaluating' * (_share(line) == 1)}" if line else "starting",
         f"{line['train_loss']:.3f}" if line else "",
         "" if score is None else _scored(score_name(line), score),
     ]

@@ -25,6 +25,7 @@ METRICS.update(
         "train_gflops": Metric("Training", "GFLOP/image", computed=True),
         "train_pflop": Metric("Training in all", "PFLOP"),
         "seconds": Metric("Wall time", "s", timed=True),
+        "evaluation_seconds": Metric("Evaluation at the end", "s", timed=True),
         "device_seconds": Metric("Device time", "s", timed=True),
         "epoch_seconds": Metric("Epoch, training pass", "s", timed=True),
         "images_per_second": Metric("Throughput", "images/s", timed=True),

@@ -24,6 +24,7 @@ def spent(training: Training) -> Json:
         **asdict(counted),
         "train_pflop": used["image_steps"] * counted.train_gflops / steps_a_batch(config) / 1e6,
         "seconds": seconds,
+        "evaluation_seconds": used.get("evaluation_seconds", 0.0),  # a checkpoint of before it was kept has none
         "device_seconds": seconds * rank_and_world()[1],
         "images_per_second": used["images"] / seconds if seconds else 0.0,
         "peak_memory_mb": _peak_memory_mb(training.device),

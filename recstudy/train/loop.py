@@ -41,8 +41,9 @@ from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_g
 from recstudy.train.seeds import draw
 from recstudy.train.watchdog import alive
 
-# What a run has used up: wall seconds, those of the training passes, images begun, and images x supervision steps.
-SPENT = ("seconds", "train_seconds", "images", "image_steps")
+# What a run has used up: wall seconds of its epochs, those of the training passes, images begun, images x supervision steps,
+# and wall seconds of the evaluation at its end, in which captions are written.
+SPENT = ("seconds", "train_seconds", "images", "image_steps", "evaluation_seconds")
 TRACED = 200  # losses kept of an epoch, evenly spaced
 BY_EPOCH = ("epoch", "step")  # schedules that count epochs
 
@@ -294,7 +295,7 @@ class Training:
         Every worker of a group calls this. The first gives what a result states; the others write captions with it, and give
         nothing.
         """
-        state, config = self.state, self.config
+        state, config, started = self.state, self.config, time.perf_counter()
         if state.best.weights:
             state.evaluated.load_state_dict(state.best.weights)
         test = self._batches(self.data.test, shared=False)
@@ -311,6 +312,7 @@ class Training:
             "epoch": state.best.epoch if state.best.weights else state.epoch - 1,
             **({self.config.score: state.best.score} if state.best.weights else {}),
         }
+        state.spent["evaluation_seconds"] = time.perf_counter() - started
         return {**found, "selected": selected}
 
     def _share_buffers(self) -> None:

@@ -24,13 +24,17 @@ from made_up import (
     write_study,
 )
 
-from recstudy.analysis.frame import load_study
+from recstudy.analysis.caveats import caption
+from recstudy.analysis.frame import load_study, status
 from recstudy.analysis.rows import Outcome
 from recstudy.analysis.shown import section
+from recstudy.analysis.summary import summary
 from recstudy.board.markup import Address, page_of
 from recstudy.board.pages import address, page
 from recstudy.board.progress import progress
+from recstudy.board.sources import Sources
 from recstudy.errors import ConfigError
+from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.report import Alignment, Captions, Table, dump_report
 
@@ -51,17 +55,19 @@ def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left(sources)
     said = words(parts(sources, "/")["studies"])
 
     assert "made_up (paper)" in said
-    assert "7 of 12" in said  # six done, one diverged
+    assert "6 of 12" in said  # one more has diverged
     assert "about 7.5 min left, 1 run at a time" in said  # five runs of 90 s, one of which has done 3 of 1000 epochs
     assert "1 , 1 diverged" in said
-    assert "7 of 12 done" in words(parts(sources, "/")["head"])
+    assert "6 of 12 done" in words(parts(sources, "/")["head"])
 
 
 def test_the_overview_tells_what_runs_now(sources):
     said = words(parts(sources, "/")["running"])
 
     assert "Top-1 accuracy, selection (%)" in said
-    assert said.endswith("ViT-Small, batch_size=128, seed 2 made_up (paper) 3 of 1000 0.767 63.3 5.0 h")  # 997 epochs of 18 s
+    assert said.endswith(
+        "ViT-Small, batch_size=128, seed 2 made_up (paper) 3 of 1000, training 0.767 63.3 5.0 h"
+    )  # 997 epochs of 18 s
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path):
@@ -83,6 +89,92 @@ def test_no_run_that_tells_its_time_leaves_the_time_open(tmp_path):
     sources.watch.running.clear()
 
     assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith("12 runs to do; none has told")
+
+
+def begun(root: Path, epochs: int, patience: int = 0, ended: dict[int, float] | None = None) -> Sources:
+    """One run has told of five epochs of 18 s and a growing score; of the others, these took so many seconds to evaluate."""
+    results = Results(root).create()
+    made = plan(base=made_up.base(epochs=epochs, patience=patience))
+    write_json(results.study("made_up", "paper") / "plan.json", made)
+    results.run(run_id(0, 0)).path.mkdir(parents=True)
+    write_epochs(results, run_id(0, 0), 93.0)
+    for variant, seconds in (ended or {}).items():
+        found = result(93.0)
+        results.run(run_id(variant, 1)).finish(as_result(found | {"cost": found["cost"] | {"evaluation_seconds": seconds}}))
+    return looked(root)
+
+
+def test_a_run_is_starting_training_or_evaluating(tmp_path):
+    def phase(name: str, *given: int) -> str:
+        (run,) = begun(tmp_path / name, *given).under_way()
+        return run.phase
+
+    assert phase("more", 6) == "training"
+    assert phase("all", 5) == "evaluating"
+    assert phase("patient", 100, 1) == "training"  # its last epoch is its best
+
+
+def test_a_run_out_of_patience_is_evaluating(tmp_path):
+    sources = begun(tmp_path / "r", 100, 3)
+    for epoch in range(5, 8):
+        append_line(
+            sources.watch.results.root / "runs" / run_id(0, 0) / "epochs.jsonl", {"epoch": epoch, "selection_top1_accuracy": 1.0}
+        )
+    sources.watch.look()
+
+    (run,) = sources.under_way()
+
+    assert (run.phase, run.left) == ("evaluating", 0.0)
+
+
+def test_paid_and_left_have_the_evaluation(tmp_path):
+    """Runs of 90 s of training and 600 s of evaluation: one done, one in its evaluation, ten to do."""
+    sources = begun(tmp_path / "r", 5, ended={1: 600.0})
+
+    now = progress(sources.watch, sources.watch.studies["made_up", "paper"])
+
+    assert (now.paid, now.left) == (690.0, 600 + 10 * 690)
+    assert "Paid so far" in words(parts(sources, "/")["head"])
+    assert "13.0 min" in words(parts(sources, "/")["head"])  # and 90 s of the run under way
+    assert dict(summary(load_study(sources.watch.results, "made_up", "paper")))["Paid so far"].startswith("11.5 min of runs")
+
+
+def test_before_a_run_has_told_how_long_its_evaluation_takes_the_time_left_says_so(tmp_path):
+    sources = begun(tmp_path / "r", 5)
+
+    said = progress(sources.watch, sources.watch.studies["made_up", "paper"]).words
+
+    assert said == "about 16.5 min of training left; none has told yet how long evaluation takes"  # eleven runs of 90 s
+
+
+def test_a_study_of_which_runs_diverged_is_not_all_done(tmp_path):
+    results = Results(tmp_path / "r").create()
+    write_json(results.study("made_up", "paper") / "plan.json", plan())
+    for seed in range(3):
+        results.run(run_id(0, seed)).finish(as_result(result(None, status="diverged") | {"cost": {"seconds": 0.0}}))
+
+    said = words(parts(looked(results.root), "/")["studies"])
+
+    assert "0 of 12" in said
+    assert "3 diverged" in said
+    assert "9 runs to do" in said
+    assert "all done" not in said
+
+
+def test_board_and_report_count_a_run_under_two_labels_once(tmp_path):
+    results = Results(tmp_path / "r").create()
+    made = plan()
+    made["runs"] += [[1, seed, run_id(0, seed)] for seed in made["seeds"]]
+    made["runs"] = [run for run in made["runs"] if run[2] != run_id(1, run[1])]
+    write_json(results.study("made_up", "paper") / "plan.json", made)
+    results.run(run_id(0, 0)).finish(as_result(result(93.0)))
+    records = load_study(results, "made_up", "paper")
+
+    assert "1 of 9" in words(parts(looked(results.root), "/")["studies"])
+    assert dict(summary(records))["Runs"] == "1 of 9 done, 8 not run"
+    assert dict(summary(records))["Plan"] == "4 variants, 3 seeds; 3 runs under a second label"
+    assert "1 of 9 runs done" in caption(records, range(4))
+    assert [(one.done, one.planned) for one in status(results)] == [(1, 9)]
 
 
 def test_between_two_runs_the_time_left_is_reckoned_with_as_many_at_a_time(sources, results):

@@ -107,6 +107,7 @@ def test_what_it_cost_counts_the_steps_that_were_made(tmp_path):
 
     assert cost["supervision_steps_used"] == 2
     assert cost["train_pflop"] == 29 * 3 * cost["train_gflops"] / 1e6
+    assert cost["evaluation_seconds"] > 0  # of the test set, which `seconds` leaves out
 
 
 def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
