@@ -56,7 +56,7 @@ class StudyRecords:
     @property
     def place(self) -> str:
         """What commands call the study by."""
-        return self.results.store or shortest(self.results.study(self.plan.study, self.plan.preset))
+        return self.results.store or shortest(self.results.study(self.plan.study, self.plan.folder))
 
     @property
     def variants(self) -> Sequence[VariantRecord]:

@@ -11,6 +11,7 @@ import pandas as pd
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.page import facts, words_table
 from recstudy.analysis.report import studies_at
+from recstudy.analysis.rows import distinct
 from recstudy.analysis.shown import heading
 from recstudy.analysis.summary import summary
 from recstudy.errors import ConfigError, choices, nearest
@@ -70,7 +71,7 @@ class Loaded:
 
     def __repr__(self) -> str:
         plan = self.records.plan
-        return f"{plan.study} ({plan.preset}): {len(self.records.rows):,} runs; {', '.join(self.parts)}"
+        return f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs; {', '.join(self.parts)}"
 
 
 def load(path: str | Path) -> Loaded:

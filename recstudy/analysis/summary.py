@@ -34,7 +34,7 @@ def header(records: StudyRecords) -> list[str]:
     plan = records.plan
     about = flowing(plan.description.strip())
     return [
-        f"<h1>{escape(plan.study)} <small>({escape(plan.preset)})</small></h1>",
+        f"<h1>{escape(plan.study)} <small>({escape(plan.folder)})</small></h1>",
         f'<p class="question">{escape(plan.question)}</p>',
         warning_lines([*warnings(records), *gone(records), *lacking(records), *lines(changes(records))]),
         facts(summary(records)),

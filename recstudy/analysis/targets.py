@@ -150,9 +150,21 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
         for index in homes:
             reasons = (*target.against, *_reasons(records, index, stated, target.metric, theirs))
             known = () if reasons else records.plan.deviations
-            kept = tuple(one for one in known if _holds(one, records.configs[index], target.metric))
-            placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, kept))
-    return Placement(placed, tuple(homeless))
+            apart = tuple(one for one in known if _holds(one, records.configs[index], target.metric))
+            placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, apart))
+    kept = {place: _of_one_data_set(records, place[0], beside) for place, beside in placed.items()}
+    there = {id(one.target) for beside in kept.values() for one in beside}
+    lost = {id(one.target): one.target for beside in placed.values() for one in beside if id(one.target) not in there}
+    return Placement(kept, (*homeless, *((target, "its data set is not run here") for target in lost.values())))
+
+
+def _of_one_data_set(records: StudyRecords, index: int, beside: tuple[Placed, ...]) -> tuple[Placed, ...]:
+    """Where what is published is of several data sets, that of the variant's own alone."""
+    stated = [one.target.where.get("data.name") for one in beside]
+    if len(set(stated)) < 2:
+        return beside
+    own = records.configs[index].get("data.name")
+    return tuple(one for one, name in zip(beside, stated, strict=True) if name in (None, own))
 
 
 def _homes(records: StudyRecords, stated: Json, decides: Callable[[str], bool]) -> list[int]:

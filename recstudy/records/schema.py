@@ -20,6 +20,7 @@ Values = dict[str, Number | None]  # what was measured, by its name
 FORMAT = 1
 PARTS = ("data", "model", "train", "place")  # of a config
 NUMBERS = ("train.epochs", "train.batch_size", "train.ema_decay", "data.limit")  # with which readers compute
+SMOKED = "-smoke"  # ends the name of a smoke run's folder
 STRICT = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)  # built once used
 
 
@@ -367,6 +368,11 @@ class SearchRecord:
     importance: Importance | None = Field(default=None, exclude=True)
 
 
+def folder_of(preset: str, smoke: bool) -> str:
+    """A preset's folder; a smoke run has its own, so that it never stands in for the real one."""
+    return f"{preset}{SMOKED}" if smoke else preset
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class PlanRecord:
     """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials so far."""
@@ -392,6 +398,11 @@ class PlanRecord:
     search: SearchRecord | None = None
     code: dict[str, CodeRecord] = Field(default_factory=dict)  # what computes the runs now
     others: dict[str, str] = Field(default_factory=dict, exclude=True)  # other definitions of this name -> what they hold
+
+    @property
+    def folder(self) -> str:
+        """The preset's folder."""
+        return folder_of(self.preset, self.smoke)
 
     def __post_init__(self) -> None:
         if "/" in self.definition:

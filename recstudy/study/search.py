@@ -14,10 +14,11 @@ from recstudy.config.tunable import DIGITS, Tunable, tunable
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
 from recstudy.metrics import METRICS
+from recstudy.records.schema import folder_of
 from recstudy.report import Part, check_report
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.stated import SMOKED, check_by_preset, check_list, check_presets, check_seeds, preset_of
+from recstudy.study.stated import check_by_preset, check_list, check_presets, check_seeds, preset_of
 from recstudy.study.study import Run, named_by_reports, smaller
 
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
@@ -113,8 +114,8 @@ class SearchPlan:
 
     @property
     def folder(self) -> str:
-        """The preset's folder; a smoke run has its own, so that it never stands in for the real one."""
-        return f"{self.preset}{SMOKED}" if self.smoke else self.preset
+        """The preset's folder."""
+        return folder_of(self.preset, self.smoke)
 
     @property
     def objectives(self) -> Mapping[str, Literal["max", "min"]]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.records.schema import folder_of
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
-SMOKED = "-smoke"  # ends the name of a smoke run's folder
 
 
 def check_presets(study: str, presets: Mapping[str, Any]) -> None:
@@ -23,7 +23,7 @@ def check_presets(study: str, presets: Mapping[str, Any]) -> None:
                 f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter or digit first and last, "
                 f"but got {name!r}"
             )
-    folders = Counter(folder.lower() for preset in presets for folder in (preset, f"{preset}{SMOKED}"))
+    folders = Counter(folder.lower() for preset in presets for folder in (preset, folder_of(preset, smoke=True)))
     for preset, configs in presets.items():
         if folders[preset.lower()] > 1:
             raise ConfigError(f"{study}: the preset {preset!r} and another one would share a folder. Give it another name")

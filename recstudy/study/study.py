@@ -10,11 +10,11 @@ from typing import Any
 from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
-from recstudy.records.schema import Deviation, VariantRecord
+from recstudy.records.schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report, dump_report
 from recstudy.report.claims import weights
 from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.stated import SMOKED, check_by_preset, check_list, check_presets, check_seeds, preset_of
+from recstudy.study.stated import check_by_preset, check_list, check_presets, check_seeds, preset_of
 
 PAPER = "paper"  # the preset with the settings of the paper
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
@@ -113,8 +113,8 @@ class Plan:
 
     @property
     def folder(self) -> str:
-        """The preset's folder; a smoke run has its own, so that it never stands in for the real one."""
-        return f"{self.preset}{SMOKED}" if self.smoke else self.preset
+        """The preset's folder."""
+        return folder_of(self.preset, self.smoke)
 
 
 def make_plan(

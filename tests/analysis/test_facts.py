@@ -1,7 +1,8 @@
-from made_up import as_result, result, run_id
+from made_up import as_result, result, run_id, write_study
 
+from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.summary import flowing
+from recstudy.analysis.summary import flowing, header
 
 
 def test_recstudys_own_commit_stands_beside_the_studys_where_it_is_another(results):
@@ -13,6 +14,13 @@ def test_recstudys_own_commit_stands_beside_the_studys_where_it_is_another(resul
 
     assert '<th scope="row">recstudy&#x27;s own commit</th><td>4567def</td><td>1 run</td>' in page
     assert '<th scope="row">commit</th><td>0123abc</td>' in page
+
+
+def test_a_smoke_page_and_the_commands_on_it_name_the_smoke_folder(tmp_path):
+    records = load_study(write_study(tmp_path / "r", smoke=True), "made_up", "paper")
+
+    assert "<small>(paper-smoke)</small>" in header(records)[0]
+    assert records.place.endswith("made_up/paper-smoke")
 
 
 def test_data_notes_are_facts_and_provenance(results):

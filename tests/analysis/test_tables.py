@@ -67,6 +67,41 @@ def test_pooled_variants_are_named(records):
     assert table.rows[0].cells[0].n == 4
 
 
+def swept(*levels: dict[str, object]) -> list[dict[str, object]]:
+    label = ", ".join
+    return [
+        {
+            "label": label(f"{axis}={value}" for axis, value in one.items()),
+            "levels": one,
+            "changes": {},
+            "model": "A",
+            "data": "B",
+        }
+        for one in levels
+    ]
+
+
+@pytest.mark.parametrize(
+    ("levels", "corner", "labels"),
+    [
+        ([{"layers": 2}, {"layers": 4}], "layers", ["2", "4"]),
+        (
+            [{"layers": "2"}, {"batch_size": 8}, {"top_k": 1, "experts": 2}],
+            "variant",
+            ["layers=2", "batch_size=8", "top_k=1, experts=2"],
+        ),
+        ([{"model": "ViTRM"}, {"batch_size": 8}], "variant", ["ViTRM", "batch_size=8"]),
+    ],
+)
+def test_a_level_stands_alone_only_under_the_name_of_its_axis(tmp_path, levels, corner, labels):
+    records = load_study(write_study(tmp_path / "r", variants=swept(*levels, *levels)[:4]), "made_up", "paper")
+
+    table = table_data(records, Table("t"))
+
+    assert (table.corner, [row.label for row in table.rows][: len(labels)]) == (corner, labels)
+    assert list(table_data(records, Table("t", across=True)).columns)[: len(labels)] == labels
+
+
 def test_where_keeps_the_chosen_variants(records):
     table = table_data(records, Table("t", where={"batch_size": 64}))
 

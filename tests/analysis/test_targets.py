@@ -76,6 +76,22 @@ def test_a_metric_or_variant_that_is_not_here_has_no_place(records):
     assert [why for _, why in placed(records, gain, other).homeless] == ["not measured here", "no variant here has its settings"]
 
 
+@pytest.mark.parametrize(("own", "shown"), [("cifar100", [2.0]), ("digits", [])])
+def test_of_several_data_sets_the_variants_own_alone_has_a_place(tmp_path, own, shown):
+    records = study(tmp_path / "r", base=base() | {"data": {"name": own}})
+    counts = [
+        target(float(at), metric="params", unit="count", data__name=name)
+        for at, name in enumerate(("mnist", "cifar10", "cifar100"))
+    ]
+
+    placement = place(records, counts, range(4), ["params"])
+
+    assert [one.value for one in placement.placed.get((0, "params"), ())] == shown
+    assert {one.value: why for one, why in placement.homeless} == {
+        one.value: "its data set is not run here" for one in counts if one.value not in shown
+    }
+
+
 def test_the_level_of_a_model_axis_names_the_model_too(tmp_path):
     named = variants()
     for variant in named:

@@ -32,7 +32,7 @@ def study_of(studies: Sequence[StudyRecords], name: str) -> StudyRecords:
     if len(having) == 1:
         return having[0]
     named = ((records.plan, ", ".join(tables_of(records))) for records in studies)
-    known = choices(f"studies/{plan.study}/{plan.preset} ({tables})" for plan, tables in named)
+    known = choices(f"studies/{plan.study}/{plan.folder} ({tables})" for plan, tables in named)
     count = f"{len(having)} studies here have" if having else "no study here has"
     raise ConfigError(f"{count} a table {wanted!r}: give one study's folder. There are {known}.")
 

@@ -35,22 +35,28 @@ def groups(records: StudyRecords, variants: Sequence[int], by: str) -> Groups:
     return [(level if isinstance(level, str) else f"{axis_title(by)} {plain(level)}", group) for level, group in found]
 
 
-def label_within(records: StudyRecords, index: int, by: str) -> str:
-    """A variant's label without what the heading of its group says; of one axis that is left, its level."""
+def label_within(records: StudyRecords, index: int, by: str, axis: str = "") -> str:
+    """A variant's label without what the heading of its group says; its level alone of the one `axis` that rows part in,
+    and of models and data sets, which are names."""
     label, levels = str(records.variants[index].label), records.variants[index].levels
-    said = {axis: f"{axis}={level}" for axis, level in levels.items()}
+    said = {name: f"{name}={level}" for name, level in levels.items()}
     if label != ", ".join(said.values()):
         return label  # a name of its own
-    left = [axis for axis in levels if axis != by]
-    return plain(levels[left[0]]) if len(left) == 1 else ", ".join(said[axis] for axis in left) or label
+    left = [name for name in levels if name != by]
+    return plain(levels[left[0]]) if left in ([axis], ["model"], ["data"]) else ", ".join(said[name] for name in left) or label
+
+
+def only_axis(records: StudyRecords, variants: Sequence[int], by: str) -> str:
+    """The one axis that these variants part in within their groups; empty where there are others, or names of their own."""
+    left = {axis for index in variants for axis in records.variants[index].levels if axis != by}
+    axis = next(iter(left)) if len(left) == 1 else ""
+    levels = [plain(records.variants[index].levels.get(axis)) for index in variants]
+    return axis if axis and levels == [label_within(records, index, by, axis) for index in variants] else ""
 
 
 def corner(records: StudyRecords, variants: Sequence[int], by: str) -> str:
     """What the labels of these variants are: the levels of the one axis that is left, or variants."""
-    left = {axis for index in variants for axis in records.variants[index].levels if axis != by}
-    axis = next(iter(left)) if len(left) == 1 else ""
-    levels = [plain(records.variants[index].levels.get(axis)) for index in variants]
-    return axis_title(axis) if axis and levels == [label_within(records, index, by) for index in variants] else "variant"
+    return axis_title(axis) if (axis := only_axis(records, variants, by)) else "variant"
 
 
 def settings_of(records: StudyRecords, index: int, spec: Table) -> tuple[tuple[str, ...], ...]:

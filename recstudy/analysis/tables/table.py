@@ -12,7 +12,7 @@ from recstudy.analysis.items import items_note, with_items
 from recstudy.analysis.spreads import spread_notes
 from recstudy.analysis.stats import ALPHA
 from recstudy.analysis.tables.improvements import improvement_cell, improvement_notes
-from recstudy.analysis.tables.labels import BAND, corner, fields_of, groups, label_within, settings_of
+from recstudy.analysis.tables.labels import BAND, corner, fields_of, groups, label_within, only_axis, settings_of
 from recstudy.analysis.tables.ranks import marked, tied_notes
 from recstudy.analysis.targets import Placement, deviation_notes, place
 from recstudy.errors import NotYetError
@@ -74,11 +74,14 @@ def _corner(records: StudyRecords, spec: Table, variants: Sequence[int]) -> str:
 Layout = tuple[tuple[str, ...], list[TableRow]]
 
 
-def _listed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
-    """One row a variant, one column a metric."""
+def _listed(
+    records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement, among: Sequence[int] = ()
+) -> Layout:
+    """One row a variant, one column a metric; labelled as rows `among` these, where there are others."""
+    axis = only_axis(records, among or variants, spec.group or "")
     rows = [
         TableRow(
-            label_within(records, index, spec.group or ""),
+            label_within(records, index, spec.group or "", axis),
             tuple(
                 improvement_cell(records, spec, index, name, placement)
                 if improved(name)
@@ -96,7 +99,7 @@ def _grouped(records: StudyRecords, spec: Table, variants: Sequence[int], placem
     """As listed, under a heading for each group. The best is that of its group, on one data set."""
     rows: list[TableRow] = []
     for heading, group in groups(records, variants, spec.group or ""):
-        rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement)[1])]
+        rows += [TableRow(heading, ()), *marked(records, spec, group, _listed(records, spec, group, placement, variants)[1])]
     return tuple(metric(name).heading for name in spec.metrics), rows
 
 
@@ -120,7 +123,8 @@ def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placeme
         TableRow(metric(name).heading, tuple(cell(records, [index], name, placement) for index in variants))
         for name in spec.metrics
     ]
-    return tuple(label_within(records, index, "") for index in variants), rows
+    axis = only_axis(records, variants, "")
+    return tuple(label_within(records, index, "", axis) for index in variants), rows
 
 
 def _crossed(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
