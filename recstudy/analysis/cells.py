@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from recstudy.analysis.caveats import is_synthetic
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.rows import Row
+from recstudy.analysis.rows import Row, distinct
 from recstudy.analysis.spreads import scored, spread_of
 from recstudy.analysis.stats import Interval, Spread, interval
 from recstudy.analysis.targets import Placed, Placement, deviation_text
@@ -122,7 +122,7 @@ class TableData:
 
 def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
     """The cell of one metric over all runs of these variants."""
-    runs = [run for index in variants for run in records.by_variant[index]]
+    runs = distinct(run for index in variants for run in records.by_variant[index])
     placed = nearest_placed([target for index in variants for target in placement.placed.get((index, name), ())])
     return replace(cell_of(records, variants, name, runs), placed=placed)
 

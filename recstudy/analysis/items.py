@@ -56,7 +56,7 @@ def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
     """How much wider intervals are over other images, too."""
     ratios = [_width(cell.items) / _width(Interval(cell.value, cell.low, cell.high, cell.n)) for cell in cells if cell.items]
     ends = dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))) if ratios else {}
-    wider = f"over seeds and other images they are {' to '.join(ends)} times as wide (in the CSV file and by each number)"
+    wider = f"over seeds and other images they are {' to '.join(ends)} times as wide"
     return (f"intervals are over seeds, for these test images; {wider}",) if ratios else ()
 
 

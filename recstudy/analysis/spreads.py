@@ -7,7 +7,7 @@ from math import inf
 from recstudy.analysis.contrasts import Pairing, pairing
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import Scale, Spread, own, pool
+from recstudy.analysis.stats import Scale, Spread, own, pool, within
 from recstudy.report.names import metric, plural
 
 UNKNOWN = 1000  # questions of a test split whose size no run states
@@ -37,12 +37,13 @@ def spreads_of(records: StudyRecords, name: str) -> Mapping[int, Spread]:
 
 
 def spread_of(records: StudyRecords, runs: Sequence[Row], name: str) -> Spread | None:
-    """The spread that the mean of these runs goes by: their variant's; that of the values where these are of several variants,
-    or follow from others."""
-    variants = {run.variant for run in runs}
-    if len(variants) == 1 and not any(name in run.added for run in runs):
-        return spreads_of(records, name).get(variants.pop())
-    return own([run.number(name) for run in runs], scale_of(name, runs))
+    """The spread that the mean of these runs goes by: that of their variants' seeds, for how far treatments are from each other
+    is no error of their mean; that of the values where these follow from others."""
+    if any(name in run.added for run in runs):
+        return own([run.number(name) for run in runs], scale_of(name, runs))
+    known = spreads_of(records, name)
+    found = [known.get(index) for index in dict.fromkeys(run.variant for run in runs)]
+    return within([spread for spread in found if spread]) if all(found) else None
 
 
 def pairing_of(records: StudyRecords, name: str, variants: Sequence[int]) -> Pairing | None:

@@ -91,6 +91,14 @@ def own(values: Sequence[float], scale: Scale = LINEAR, why: str = "") -> Spread
     return Spread(sqrt(squares / (len(places) - 1)), len(places) - 1, scale, why=why) if squares else None
 
 
+def within(spreads: Sequence[Spread]) -> Spread | None:
+    """The spread of seeds over several variants: the one that they share, or the mean of their variances by the fewest seeds."""
+    if not spreads:
+        return None
+    mean = sqrt(sum(spread.sd**2 for spread in spreads) / len(spreads))
+    return spreads[0] if len(set(spreads)) == 1 else spreads[0]._replace(sd=mean, df=min(spread.df for spread in spreads), why="")
+
+
 def pool(groups: Mapping[Key, Sequence[float]], scale: Scale = LINEAR) -> dict[Key, Spread]:
     """The spread of each variant, from the seeds of all: the residual of a one-way analysis of variance, df = N - k.
 

@@ -1,19 +1,22 @@
+import shutil
 from dataclasses import replace
 
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from made_up import as_result, base, result, run_id, specs, variants, write_chest, write_study
+from made_up import as_result, base, plan, result, run_id, specs, variants, write_chest, write_study
 
 from recstudy.analysis import Budgets, Curve, Effort, LearningCurves, Residuals
+from recstudy.analysis.cells import cell
 from recstudy.analysis.figures import effort
 from recstudy.analysis.figures.curve import _part, curve_data, curve_figure, curve_notes, powers_of_two, y_range
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
 from recstudy.analysis.figures.theme import dress, style
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.targets import Placement
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS
-from recstudy.records import append_line
+from recstudy.records import Results, append_line, write_json
 
 SPEC = specs()[2]
 
@@ -34,7 +37,7 @@ def test_curve_data_has_ours_and_the_published_points(records):
     assert list(published["verdict"])[:2] == ["consistent", "undecided"]
     assert curve_notes(records, SPEC, data) == (
         "1 of 4 points not run yet",
-        "2 of 4 published points not comparable; the CSV file says why",
+        "2 of 4 published points not comparable",
     )
 
 
@@ -181,7 +184,9 @@ def test_words_on_x_are_categories(records):
 
     assert figure.layout.xaxis.type == "category"
     assert list(figure.data[-1].x) == ["ViTRM", "ViT-Small"]
-    assert curve_notes(records, spec, curve_data(records, spec)) == ("each point pools 2 variants",)
+    assert curve_notes(records, spec, curve_data(records, spec)) == (
+        "points pool up to 2 variants; intervals go by the spread of seeds within them",
+    )
 
 
 @pytest.mark.parametrize(
@@ -330,3 +335,81 @@ def test_plotly_labels_show_hostile_names_as_text(tmp_path):
 
     texts = [figure.layout.title.text, *(trace.name for trace in figure.data if trace.name), *figure.data[-1].hovertext]
     assert all("&lt;" in text and "<" not in text for text in texts)
+
+
+def treated(root, *scores: tuple[float, ...]):
+    """Two treatments of one model, whose seeds score so after one and two supervision steps."""
+    made = [{"label": f"copy {at}", "levels": {"copy": at}, "changes": {"seed": at}, "model": "TRM"} for at in range(2)]
+    chosen = [one | {"data": "CIFAR-10"} for one in made]
+    results = Results(root).create()
+    write_json(results.study("made_up", "paper") / "plan.json", plan(variants=chosen, axes={"copy": "seed"}, report=[]))
+    for variant, values in enumerate(scores):
+        for seed, value in enumerate(values):
+            depths = {"top1_accuracy": {"1": value, "2": value}}
+            results.run(run_id(variant, seed)).finish(as_result(result(value) | {"depths": depths}))
+    return load_study(results, "made_up", "paper")
+
+
+DEPTHS = Curve("c", x="eval.depth", y="top1_accuracy", by="model")
+
+
+def test_two_treatments_are_not_two_seeds(tmp_path):
+    """The mean of 60 and 90 % is known as well as each: to what their seeds differ by, not to how far they are from each other."""
+    one_seed, two = treated(tmp_path / "one", (60.0,), (90.0,)), treated(tmp_path / "two", (60.0, 60.4), (90.0, 90.4))
+
+    alone, known = curve_data(one_seed, DEPTHS), curve_data(two, DEPTHS)
+
+    assert alone["value"].tolist() == [75.0, 75.0]
+    assert alone["low"].isna().all()
+    assert ((known["value"] - known["low"]).between(0, 2) & (known["high"] - known["value"]).between(0, 2)).all()
+    assert "points pool up to 2 variants" in curve_notes(two, DEPTHS, known)[0]
+
+
+def test_a_run_under_two_labels_is_one_seed(tmp_path):
+    records = treated(tmp_path / "r", (60.0,))
+    same = replace(records, rows=[*records.rows, *(replace(row, variant=1) for row in records.by_variant[0])])
+
+    assert cell(same, [0, 1], "top1_accuracy", Placement({}, ())).n == 1
+
+
+def test_a_value_published_in_two_places_is_one_point(records):
+    twice = replace(SPEC, targets=(*SPEC.targets, *(one.model_copy(update={"source": "elsewhere"}) for one in SPEC.targets)))
+
+    data = curve_data(records, twice)
+
+    published = data[data["published"].astype(bool)]
+    assert published["value"].tolist() == [92.6, 93.1, 94.0, 93.9]
+    assert published["source"].iloc[0].endswith("; elsewhere")
+    assert "2 of 4 published points not comparable" in curve_notes(records, twice, data)
+
+
+def test_a_variant_looks_the_same_in_all_figures_where_others_have_not_finished(tmp_path):
+    """The first variant has no run, so that neither curve has its line."""
+    results = write_study(tmp_path / "r")
+    for seed in range(3):
+        shutil.rmtree(results.run(run_id(0, seed)).path)
+    records = load_study(results, "made_up", "paper")
+    by = {"by": "variant", "y": "top1_accuracy"}
+    parts = [
+        LearningCurves(),
+        Curve("depth", x="eval.depth", **by),
+        Curve("batch", x="batch_size", **by, where={"batch_size": 128}),
+    ]
+
+    looks = [
+        {(line.line.color, line.line.dash) for line in part.drawn(records).figure.data if line.name == "ViTRM, batch_size=128"}
+        for part in parts
+    ]
+
+    assert looks == [{(style(1)["color"], style(1)["dash"])}] * 3
+
+
+def test_an_axis_stays_within_the_metric(records):
+    def ends(*values: float) -> list[float]:
+        return y_range(pd.DataFrame({"value": values, "low": values, "high": values}), (0, 100))
+
+    assert ends(0.0, 0.0) == pytest.approx([-0.04, 1.0])
+    assert ends(100.0, 99.0)[1] < 100.2
+    shares = learning_figure(learning_data(records, LearningCurves()), LearningCurves()).layout.yaxis2
+    assert (shares.autorangeoptions.clipmin, shares.autorangeoptions.clipmax) == (0, 100)
+    assert shares.exponentformat == "power"  # no 2µ

@@ -3,7 +3,7 @@
 The published points stand in the same data, marked as such, so that the CSV beside a figure says all that it shows.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -18,10 +18,11 @@ from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.drops import HOW, from_best
 from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import mean_interval
-from recstudy.analysis.targets import place
+from recstudy.analysis.targets import Placed, place
 from recstudy.report import Curve
-from recstudy.report.names import at_depth, axis_title, metric, plain, registered
+from recstudy.report.names import at_depth, axis_title, metric, plain, plural, registered
 
 # What tells points of the same run apart: the steps at test, or the class or level of the images.
 WITHIN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}
@@ -34,7 +35,8 @@ Points = dict[tuple[Any, Any, str], list[int]]  # line, x and what is measured t
 def drawn(records: StudyRecords, spec: Curve) -> Drawn:
     data = curve_data(records, spec)
     notes = curve_notes(records, spec, data)
-    return Drawn(partial(curve_figure, data, spec, notes), data, spec.heading, notes, HOW if spec.drop else "")
+    figure = partial(curve_figure, data, spec, notes, order=lines(records, spec))
+    return Drawn(figure, data, spec.heading, notes, HOW if spec.drop else "")
 
 
 def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
@@ -49,13 +51,24 @@ def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
     Raises:
         ConfigError: `x`, `by` or `where` name what the study does not have.
     """
-    variants = [index for index in records.chosen(spec.where) if not records.leaks(index)]
+    return points_data(records, spec, curve_points(records, spec))
+
+
+def curve_points(records: StudyRecords, spec: Curve) -> Points:
+    """Which variants stand at each point."""
     points: Points = {}
-    for index in variants:
+    for index in (index for index in records.chosen(spec.where) if not records.leaks(index)):
         line = None if spec.by is None else records.level(index, spec.by)
         for x, measured in _xs(records, index, spec):
             points.setdefault((line, x, measured), []).append(index)
-    return points_data(records, spec, points)
+    return points
+
+
+def lines(records: StudyRecords, spec: Curve) -> list[str]:
+    """The lines of the whole study in its order, whichever of them this curve has: each looks the same in all figures."""
+    if spec.by is None:
+        return []
+    return list(dict.fromkeys(_line(records.level(index, spec.by), spec) for index in range(len(records.variants))))
 
 
 def points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataFrame:
@@ -63,9 +76,7 @@ def points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataFr
     placement = place(records, spec.targets, sorted({index for pooled in points.values() for index in pooled}), [spec.y])
     rows: list[dict[str, Any]] = []
     for (line, x, measured), pooled in points.items():
-        name = (
-            metric(spec.y).title if spec.by is None else line if isinstance(line, str) else f"{axis_title(spec.by)} {plain(line)}"
-        )
+        name = _line(line, spec)
         ours = cell(records, pooled, measured, placement)
         rows += [{"line": name, "x": x, **point} for point in (_ours(ours), *_published(ours))]
     order = {name: rank for rank, name in enumerate(dict.fromkeys(row["line"] for row in rows))}
@@ -74,15 +85,18 @@ def points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataFr
     return from_best(records, data, spec) if spec.drop else data
 
 
-def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
-    """Lines with interval bands; published points as open markers. `notes` are said under the title."""
+def curve_figure(
+    data: pd.DataFrame, spec: Curve, notes: Sequence[str] = (), size: Size = SCREEN, order: Sequence[str] = ()
+) -> go.Figure:
+    """Lines with interval bands; published points as open markers. `notes` are said under the title, `order` gives the looks."""
     figure = go.Figure()
     names = list(dict.fromkeys(data["line"]))
-    for index, name in enumerate(names):
+    looks = {name: at for at, name in enumerate(dict.fromkeys([*order, *names]))}
+    for name in names:
         ours = data[(data["line"] == name) & ~data["published"].astype(bool) & data["value"].notna()]
         published = data[(data["line"] == name) & data["published"].astype(bool)]
-        _draw_line(figure, ours, name, style(index), spec)
-        _draw_published(figure, published, name, style(index))
+        _draw_line(figure, ours, name, style(looks[name]), spec)
+        _draw_published(figure, published, name, style(looks[name]))
     figure.update_layout(showlegend=spec.by is not None)  # also for one line: its name says whose it is
     dress(figure, spec.heading, notes, caption=HOW if spec.drop else "", size=size)
     _axes(figure, data, spec)
@@ -91,17 +105,16 @@ def curve_figure(data: pd.DataFrame, spec: Curve, notes: Sequence[str] = (), siz
 
 def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple[str, ...]:
     """What a reader must know before the curve: smoke, synthetic data, pooled variants, points missing or not comparable."""
-    chosen = records.chosen(spec.where)
-    variants = [index for index in chosen if not records.leaks(index)]
+    together = {len(variants) for variants in curve_points(records, spec).values()} - {1}
     points = int((~data["published"].astype(bool)).sum())
     missing = int((~data["published"].astype(bool) & data["value"].isna()).sum())
-    pooled = [f"each point pools {len(variants) / points:.3g} variants"] if points and len(variants) > points else []
-    leaky = leaky_notes(records, chosen, shown=False)
+    many = f"points pool up to {max(together, default=0)} variants; intervals go by the spread of seeds within them"
+    leaky = leaky_notes(records, records.chosen(spec.where), shown=False)
     gaps = [f"{missing} of {points} points not run yet"] if missing else []
     verdicts = data.loc[data["published"].astype(bool), "verdict"].tolist()
     apart = verdicts.count("not comparable")
-    apart_note = f"{apart} of {len(verdicts)} published points not comparable; the CSV file says why"
-    return (*warnings(records), *leaky, *pooled, *gaps, *([apart_note] if apart else []))
+    apart_note = f"{apart} of {plural(len(verdicts), 'published point')} not comparable"
+    return (*warnings(records), *leaky, *([many] if together else []), *gaps, *([apart_note] if apart else []))
 
 
 def _ours(ours: Cell) -> dict[str, Any]:
@@ -111,29 +124,51 @@ def _ours(ours: Cell) -> dict[str, Any]:
 
 
 def _published(ours: Cell) -> list[dict[str, Any]]:
+    """A row each published value, whatever number of places in the papers, or of pooled variants, it is given for."""
+    placed: dict[float, list[Placed]] = {}
+    for target in ours.placed:
+        placed.setdefault(target.value, []).append(target)
     return [
         {
-            "value": target.value,
+            "value": value,
             "published": True,
-            "source": target.target.source,
-            "verdict": target.verdict(ours.values, ours.spread, ours.lost),
-            "reasons": "; ".join(filter(None, [*target.reasons, target.assumed])),
+            "source": _each(target.target.source for target in same),
+            "verdict": _each(target.verdict(ours.values, ours.spread, ours.lost) for target in same),
+            "reasons": _each(reason for target in same for reason in [*target.reasons, target.assumed] if reason),
             "synthetic": False,
         }
-        for target in ours.placed
+        for value, same in placed.items()
     ]
 
 
+def _each(words: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(words))
+
+
+def _line(level: Any, spec: Curve) -> str:
+    """What the line of this level is called."""
+    if spec.by is None:
+        return metric(spec.y).title
+    return level if isinstance(level, str) else f"{axis_title(spec.by)} {plain(level)}"
+
+
 def _xs(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]:
-    """Where a variant stands on the x-axis, and which metric is measured there."""
-    runs = records.by_variant[index]
-    if spec.x == "eval.depth":
-        scored = {int(depth) for run in runs for depth in run.found.depths.get(spec.y, ())}
-        return [(depth, at_depth(spec.y, depth)) for depth in sorted(scored)]
-    if spec.x == "eval.part":
-        parts = dict.fromkeys(name for run in runs for name in run.found.metrics if name.startswith(f"{spec.y}."))
-        return [(_part(name.removeprefix(f"{spec.y}.")), name) for name in parts]
+    """Where a variant stands on the x-axis, and which metric is measured there; within a run, where one that has not finished
+    would stand, too."""
+    if spec.x in WITHIN:
+        within = _depths if spec.x == "eval.depth" else _parts
+        return within(records.by_variant[index], spec.y) or within(records.rows, spec.y)
     return [(_x(records, index, spec.x), spec.y)]
+
+
+def _depths(runs: Iterable[Row], name: str) -> list[tuple[Any, str]]:
+    scored = {int(depth) for run in runs for depth in run.found.depths.get(name, ())}
+    return [(depth, at_depth(name, depth)) for depth in sorted(scored)]
+
+
+def _parts(runs: Iterable[Row], name: str) -> list[tuple[Any, str]]:
+    parts = dict.fromkeys(one for run in runs for one in run.found.metrics if one.startswith(f"{name}."))
+    return [(_part(one.removeprefix(f"{name}.")), one) for one in parts]
 
 
 def _part(name: str) -> int | str:
@@ -202,7 +237,8 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
     across = metric(spec.x).heading if registered(spec.x) else WITHIN.get(spec.x) or axis_title(spec.x)
     heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
-    figure.update_yaxes(title=shown(heading), **({"type": "log"} if spec.log else {"range": y_range(data)}))
+    ends = None if spec.drop else metric(spec.y).bounds
+    figure.update_yaxes(title=shown(heading), **({"type": "log"} if spec.log else {"range": y_range(data, ends)}))
     figure.update_xaxes(title=shown(across))
     levels = sorted({value for value in data["x"] if _is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
@@ -219,16 +255,21 @@ def powers_of_two(levels: Sequence[float]) -> bool:
     return len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
 
 
-def y_range(data: pd.DataFrame) -> list[float] | None:
-    """The axis follows the points: a band of two seeds (t = 12.7) may leave it, or it would flatten every line."""
+def y_range(data: pd.DataFrame, bounds: tuple[float, float] | None = None) -> list[float] | None:
+    """The axis follows the points: a band of two seeds (t = 12.7) may leave it, or it would flatten every line. Beyond the
+    metric's bounds it has room for a marker alone."""
     values = data["value"].dropna().astype(float)
     if values.empty:
         return None
     low, high = float(values.min()), float(values.max())
-    room = max(high - low, 0.02 * abs(high), 1e-9)
+    room = max(high - low, 0.02 * abs(high)) or 10.0
     bands = data[["low", "high"]].astype(float)
     below, above = (max(0.0, float(np.nan_to_num(edge))) for edge in (low - bands["low"].min(), bands["high"].max() - high))
-    return [low - min(below, room) - 0.1 * room, high + min(above, room) + 0.1 * room]
+    ends = (low - min(below, room) - 0.1 * room, high + min(above, room) + 0.1 * room)
+    least, most = bounds or (-np.inf, np.inf)
+    inner = max(ends[0], least), min(ends[1], most)
+    marker = 0.04 * (inner[1] - inner[0])
+    return [max(ends[0], least - marker), min(ends[1], most + marker)]
 
 
 def _tick(value: Any) -> Any:

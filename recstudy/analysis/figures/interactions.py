@@ -65,7 +65,7 @@ def interactions_figure(data: pd.DataFrame, spec: Interactions, notes: Sequence[
         axis = {"type": "category", "categoryorder": "array", "categoryarray": ticks, "range": [-0.3, len(ticks) - 0.7]}
         figure.update_xaxes(title=shown(axis_title(x)), **axis, row=panel, col=1)
     dress(figure, spec.heading, notes, max(1, len(pairs)), PARALLEL, size)
-    return figure.update_yaxes(title=shown(metric(spec.metric).heading), range=y_range(data))
+    return figure.update_yaxes(title=shown(metric(spec.metric).heading), range=y_range(data, metric(spec.metric).bounds))
 
 
 def interactions_notes(records: StudyRecords, spec: Interactions, data: pd.DataFrame) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def interactions_notes(records: StudyRecords, spec: Interactions, data: pd.DataF
     absent = int(data["value"].isna().sum())
     some = int((data["value"].notna() & (data["n"] < data["expected"])).sum())
     gaps = [f"{absent} of {len(data)} points have no finished seed"] if absent else []
-    gaps += [f"{some} of {len(data)} points lack some seed; the CSV file says why"] if some else []
+    gaps += [f"{some} of {len(data)} points lack some seed"] if some else []
     return (*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False), *gaps)
 
 

@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, some, warnings
 from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
+from recstudy.analysis.figures.theme import SCREEN, Size, band, bounded, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.metrics import METRICS
 from recstudy.report import LearningCurves
@@ -81,11 +81,11 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[st
     panels = max(1, len(metrics))
     figure = make_subplots(rows=panels, cols=1, shared_xaxes=True, vertical_spacing=0.1 / panels)
     for panel, name in enumerate(metrics, 1):
-        for index, variant in enumerate(dict.fromkeys(data["variant"])):
+        for variant in dict.fromkeys(data["variant"]):
             points = data[(data["variant"] == variant) & (data["metric"] == name)]
             if len(points):
-                _draw(figure, points, index, panel, spec.window)
-        figure.update_yaxes(title=shown(metric(name).heading), row=panel, col=1)
+                _draw(figure, points, int(variant), panel, spec.window)
+        figure.update_yaxes(title=shown(metric(name).heading), **bounded(name), row=panel, col=1)
     figure.update_xaxes(title="epoch", row=panels, col=1)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=0, dtick=1)  # no half epochs

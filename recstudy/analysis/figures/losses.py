@@ -59,7 +59,7 @@ def loss_figure(data: pd.DataFrame, spec: LossTrace, notes: Sequence[str] = (), 
     """A light and a dark line a variant; a click on its name in the legend hides or shows both."""
     figure = go.Figure()
     most = _most(data)
-    drawn = [(index, part.iloc[thin(part["loss"].to_numpy(), most)]) for index, part in enumerate(_by_variant(data))]
+    drawn = [(int(part["variant"].iloc[0]), part.iloc[thin(part["loss"].to_numpy(), most)]) for part in _by_variant(data)]
     light = min(0.35, max(0.1, 0.7 / max(1, len(drawn))))  # of many traces each lighter, so that the dark lines stand out
     for index, part in drawn:
         _draw(figure, part, "loss", {"color": tint(style(index)["color"], light), "width": 1}, legend=False)

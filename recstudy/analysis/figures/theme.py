@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from recstudy.report.names import metric
+
 # Okabe and Ito (2008); the yellow is left out because it vanishes on white, and black because it does on black.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
@@ -56,6 +58,13 @@ def style(index: int) -> dict[str, str]:
     }
 
 
+def bounded(name: str) -> dict[str, Any]:
+    """For an axis of a metric: it ends where the metric does."""
+    low, high = metric(name).bounds or (-math.inf, math.inf)
+    ends = {"clipmin": low, "clipmax": high}
+    return {"autorangeoptions": {end: value for end, value in ends.items() if math.isfinite(value)}}
+
+
 def tint(color: str, alpha: float) -> str:
     """`#0072B2` as an `rgba(...)` of that opacity."""
     red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
@@ -92,6 +101,7 @@ def dress(
     """The common layout, with room for the heading and a legend below; `style.SCRIPT` redoes it for a page's own width."""
     words = heading(title, notes, caption, size)
     axis = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
+    axis["exponentformat"] = "power"  # no prefix such as 2µ, which would stand before a % as well
     figure.update_layout(
         title={
             "text": words,
