@@ -5,7 +5,8 @@ A word of a hypothesis that a reference has too is underlined and stands on a ti
 """
 
 import json
-from collections.abc import Collection, Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from recstudy.analysis.alignment import Aligned, summary
-from recstudy.analysis.examples import WORD, Examples, captions_data, words_of
+from recstudy.analysis.examples import WORD, Examples, captions_data, known_words
 from recstudy.analysis.figures.mosaic import SMALL, Pixels, picture_uri
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, escape, fold, links, table, warning_lines, words_table
@@ -24,7 +25,10 @@ from recstudy.report.names import plural
 
 SIDE = 256  # pixels of an image in the page, at most
 FOLD = 240  # characters of a caption that are shown; the rest opens on a click or a key
-MARKED = "Underlined: words of a hypothesis that a reference has too, whatever their order"
+MARKED = (
+    "Underlined: words of a hypothesis that a reference has too, whatever their order, and at most as often as it has them. "
+    "BLEU-1: of the one image, by these words"
+)
 NOTHING = '<p class="note">No finished run has kept captions yet.</p>'
 MEANS = ("variant", "pairs that rose", "mean before", "mean after", "mean difference (95 % interval)")
 INTERVALS = "Intervals are over the pairs of one seed: they say nothing of other seeds"
@@ -85,15 +89,17 @@ def picture(image: Pixels | None, words: str) -> str:
     return f'<img{sharp} src="{picture_uri(image, SIDE)}" width="{width}" height="{height}" alt="{escape(words)}" loading="lazy">'
 
 
-def folded(text: str, known: Collection[str] = ()) -> str:
-    """A caption, escaped; words in `known` are marked, and what is longer than `FOLD` is folded after its beginning."""
+def folded(text: str, known: Iterable[str] | Mapping[str, int] = ()) -> str:
+    """A caption, escaped; words are marked as often as they are `known`, and what is longer than `FOLD` is folded after its
+    beginning."""
+    left = Counter(known)
     if not text.strip():
         return "<em>(empty)</em>"
     if len(text) <= FOLD:
-        return _marked(text, known)
+        return _marked(text, left)
     cut = text.rfind(" ", FOLD // 2, FOLD)
     cut = cut if cut > 0 else FOLD
-    head, rest = _marked(text[:cut], known), _marked(text[cut:], known)
+    head, rest = _marked(text[:cut], left), _marked(text[cut:], left)
     return (
         f'<details class="long"><summary>{head}<span class="more">\N{HORIZONTAL ELLIPSIS} more</span></summary>{rest}</details>'
     )
@@ -106,7 +112,7 @@ def _by_image(data: Examples) -> Any:
 def _card(data: Examples, title: str, row: int, part: Any) -> str:
     name = f"{title}, test image {row}"
     references = json.loads(part["references"].iloc[0])
-    known = words_of(references)
+    known = known_words(references)
     lines = "".join(f"<li>{folded(text)}</li>" for text in references)
     answers = "".join(_answer(one, known) for one in part.to_dict("records"))
     return (
@@ -116,19 +122,20 @@ def _card(data: Examples, title: str, row: int, part: Any) -> str:
     )
 
 
-def _answer(one: dict[Hashable, Any], known: Collection[str]) -> str:
-    share = f"{one['shared']} of {plural(one['words'], 'word')} in a reference"
+def _answer(one: dict[Hashable, Any], known: Mapping[str, int]) -> str:
+    share = f"{one['shared']} of {plural(one['words'], 'word')} in a reference, BLEU-1 {one['bleu_1']:.2f}"
     return (
         f"<div><dt>{escape(one['label'])} <small>seed {one['seed']}, {share}</small></dt>"
         f"<dd>{folded(one['hypothesis'], known)}</dd></div>"
     )
 
 
-def _marked(text: str, known: Collection[str]) -> str:
-    """The text with its words in `known` marked."""
+def _marked(text: str, left: Counter[str]) -> str:
+    """The text with its words marked of which some are `left`, and these taken from it."""
     parts, end = [], 0
     for word in WORD.finditer(text):
-        if word.group().lower() in known:
+        if left[word.group().lower()] > 0:
+            left[word.group().lower()] -= 1
             parts += [escape(text[end : word.start()]), f"<mark>{escape(word.group())}</mark>"]
             end = word.end()
     return "".join([*parts, escape(text[end:])])

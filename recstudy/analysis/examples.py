@@ -7,8 +7,10 @@ captions.npz     `images` (n, C, H, W) of 0-255 and their `rows` in the test set
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,7 +28,7 @@ from recstudy.report import Captions
 
 MOST = 6  # variants: more do not fit on a page
 TEXTS, IMAGES = "captions.json", "captions.npz"
-COLUMNS = ["data", "row", "variant", "label", "seed", "references", "hypothesis", "words", "shared", "synthetic"]
+COLUMNS = ["data", "row", "variant", "label", "seed", "references", "hypothesis", "words", "shared", "bleu_1", "synthetic"]
 WORD = re.compile(r"\w+")
 
 Images = dict[tuple[str, int], Pixels]  # by the data set's title and the row in its test split
@@ -44,7 +46,8 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Examples:
-    """One row of `frame` an image and variant; `references` is a JSON list, `shared` counts the hypothesis' `words` in them.
+    """One row of `frame` an image and variant; `references` is a JSON list, `shared` counts the hypothesis' `words` in them, each
+    at most as often as one of them has it, and `bleu_1` is BLEU-1 of the image alone, of the same words.
 
     `notes` say before the examples which variants are left out and why, `told` after them how the captions were made.
     """
@@ -156,8 +159,16 @@ def damaged(path: Path, reason: str) -> StorageError:
     )
 
 
-def words_of(texts: Iterable[str]) -> set[str]:
-    return {word.group().lower() for text in texts for word in WORD.finditer(text)}
+def words_of(text: str) -> list[str]:
+    return [word.group().lower() for word in WORD.finditer(text)]
+
+
+def known_words(references: Iterable[str]) -> Counter[str]:
+    """Each word as often as the reference has it that has it most: what BLEU lets a hypothesis match."""
+    known: Counter[str] = Counter()
+    for text in references:
+        known |= Counter(words_of(text))
+    return known
 
 
 def _is(value: Any, kind: Any) -> bool:
@@ -165,9 +176,12 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _counted(example: Json) -> Json:
-    """The example with its counts, the references in one column."""
-    known = words_of(example["references"])
-    said = [word.group().lower() for word in WORD.finditer(example["hypothesis"])]
-    counts = {"words": len(said), "shared": sum(word in known for word in said)}
+    """The example with its counts and score, the references in one column."""
+    said = words_of(example["hypothesis"])
+    shared = (Counter(said) & known_words(example["references"])).total()
+    lengths = [len(words_of(text)) for text in example["references"]]
+    closest = min(lengths, key=lambda length: (abs(length - len(said)), length), default=0)
+    score = shared / len(said) * min(1.0, exp(1 - closest / len(said))) if said else 0.0
+    counts = {"words": len(said), "shared": shared, "bleu_1": score}
     references = json.dumps(example["references"], ensure_ascii=False)
     return {"row": example["row"], "references": references, "hypothesis": example["hypothesis"], **counts}

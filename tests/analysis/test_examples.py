@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up import as_result, captioned, run_id, write_caption_study, write_captions
+from pycocoevalcap.bleu.bleu import Bleu
 
 from recstudy.analysis import Captions
 from recstudy.analysis.caption_cards import FOLD, captions_html, folded, picture
-from recstudy.analysis.examples import captions_data, read_captions, read_images, words_of
+from recstudy.analysis.examples import captions_data, known_words, read_captions, read_images
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.errors import StorageError
@@ -81,7 +82,12 @@ def test_a_card_shows_image_references_and_every_hypothesis(study):
     assert [image["alt"] for image in images] == ["Phantoms, test image 0", "Phantoms, test image 3"]
     assert all(image["src"].startswith("data:image/png;base64,") and image["class"] == "sharp" for image in images)
     assert page.marked == ["the", "mass", "a", "mass", "normal"]
-    for words in ("The mass, left", "LSTM seed 0, 2 of 4 words in a reference", "(empty)", "captions decoded by: beam 3"):
+    for words in (
+        "The mass, left",
+        "LSTM seed 0, 2 of 4 words in a reference, BLEU-1 0.50",
+        "(empty)",
+        "captions decoded by: beam 3",
+    ):
         assert words in page.words
 
 
@@ -116,8 +122,23 @@ def test_a_folded_text_says_every_character_once(text):
 
 
 def test_words_are_compared_without_case_and_punctuation():
-    assert words_of(["CT: a Mass,", "mass-like"]) == {"ct", "a", "mass", "like"}
+    assert known_words(["CT: a Mass,", "mass-like"]) == {"ct": 1, "a": 1, "mass": 1, "like": 1}
     assert folded("Mass; massive", {"mass"}) == "<mark>Mass</mark>; massive"
+
+
+def test_a_word_counts_at_most_as_often_as_a_reference_has_it(tmp_path):
+    """Two of five: a reference says `large` twice, another once. BLEU-1 is that of pycocoevalcap for the one image."""
+    results = write_caption_study(tmp_path / "r")
+    references = ["large and large", "a large mass of the lung"]
+    write_captions(results, run_id(0, 0), [(references, "large large large large large"), (references, "Large mass")])
+
+    data = found(results)
+    page = Words(captions_html(data))
+
+    assert data.frame[["words", "shared"]].values.tolist() == [[5, 2], [2, 2]]
+    assert page.marked == ["large", "large", "Large", "mass"]
+    theirs = [Bleu(1).compute_score({0: references}, {0: [text.lower()]}, verbose=0)[0][0] for text in data.frame["hypothesis"]]
+    assert data.frame["bleu_1"].tolist() == pytest.approx(theirs)
 
 
 def test_a_large_image_is_shrunk_and_a_missing_one_is_said():
