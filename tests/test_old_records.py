@@ -26,7 +26,7 @@ def test_a_study_of_an_older_version_is_read(results):
     assert 0 <= done.value("top1_accuracy") <= 100
     assert done.value("params") == 905
     assert (failed.error_class, failed.attempts) == ("code", 1)
-    assert list(study.epochs([0])["epoch"]) == [0, 1, 2]
+    assert list(study.epochs([0])["epoch"]) == [1, 2, 3]
 
 
 def test_its_report_is_drawn(results):

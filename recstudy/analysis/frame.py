@@ -131,12 +131,15 @@ class StudyRecords:
         return next((run for run in runs if (self.results.run(run.id).path / file).exists()), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
-        """The per-epoch lines of these variants' runs, with `variant`, `seed` and `id`."""
+        """The per-epoch lines of these variants' runs, with `variant`, `seed` and `id`; the first epoch is 1."""
         lines: list[Json] = []
         for index in variants:
             for run in self.by_variant[index]:
                 seen = {line.epoch: line for line in read_log(self.results.run(run.id).epochs, EpochLine)}
-                lines.extend({"variant": index, "seed": run.seed, "id": run.id, **line.values} for line in seen.values())
+                lines.extend(
+                    {"variant": index, "seed": run.seed, "id": run.id, **line.values, "epoch": line.epoch + 1}
+                    for line in seen.values()
+                )
         return pd.DataFrame(lines)
 
     @property

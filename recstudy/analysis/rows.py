@@ -102,7 +102,7 @@ class Outcome:
         """As columns of a frame."""
         told = {"status": self.status}
         if self.stopped is not None:
-            return told | {"stopped_epoch": self.stopped.epoch, "stopped_score": self.stopped.score}
+            return told | {"stopped_epoch": self.stopped.epoch + 1, "stopped_score": self.stopped.score}
         if self.failure is not None:
             names = ("error_class", "error", "traceback", "attempts")
             return told | {name: getattr(self.failure, name) for name in names}
@@ -191,7 +191,7 @@ def _columns(result: Result) -> dict[str, Any]:
         "answers": result.answers,
         "caption_notes": result.notes,
         **{at_depth(name, depth): value for name, scored in result.depths.items() for depth, value in scored.items()},
-        "selected.epoch": result.selected.epoch,
+        "selected.epoch": result.selected.number,
         "selected.split": result.selected.split,
         **{f"selected.{name}": value for name, value in result.selected.scores.items()},
         "attempts": result.attempts,

@@ -16,6 +16,7 @@ from recstudy.records.schema import SearchRecord
 from recstudy.report.names import metric, plain, plural
 from recstudy.terminal import duration
 
+FEW = 10  # diverged runs that a page names at once
 PROVENANCE = {
     "commit": "commit",
     "dirty": "uncommitted changes",
@@ -80,6 +81,7 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     found = [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", plan)] if records.plan.search is None else searched(records, records.plan.search)),
+        ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in records.plan.changes.items())),
         ("Definition", f"{records.plan.definition}; kept and not shown: {others}" if others else ""),
         ("Data", ", ".join(data)),
         ("Data notes", notes),
@@ -135,8 +137,10 @@ def failures(records: StudyRecords) -> str:
     parts = [_failure(kind, error, rows) for (kind, error), rows in groups.items()]
     diverged = [row for row in records.rows if row.status == "diverged"]
     if diverged:
-        runs = fold(plural(len(diverged), "run"), _runs(diverged))
-        parts.append(f"<h3>diverged: {plural(len(diverged), 'run')}</h3><p>The loss was not finite. Not in any mean.</p>{runs}")
+        heads = ("variant", "seed", "run id", "what happened")
+        runs = words_table("Diverged runs", heads, [(row.label, row.seed, row.id, row.found.error) for row in diverged])
+        many = runs if len(diverged) <= FEW else fold(plural(len(diverged), "run"), runs)
+        parts.append(f"<h3>diverged: {plural(len(diverged), 'run')}</h3><p>The loss was not finite. Not in any mean.</p>{many}")
     return "".join(parts)
 
 

@@ -90,7 +90,7 @@ def _curves(sides: list[StudyRecords]) -> str:
         run = records.rows[0]
         label = f"{side}: {run.label}, seed {run.seed}"
         for line in {line.epoch: line for line in read_log(records.results.run(run.id).epochs, EpochLine)}.values():
-            named = {"variant": at, "label": label, "epoch": line.epoch, "n": 1, "synthetic": False}
+            named = {"variant": at, "label": label, "epoch": line.epoch + 1, "n": 1, "synthetic": False}
             drawn = [name for name in line.values if name == "train_loss" or name.startswith("selection_")]
             rows += [named | {"metric": name} | dict.fromkeys(("mean", "low", "high"), line.values[name]) for name in drawn]
     data = pd.DataFrame(rows, columns=COLUMNS)

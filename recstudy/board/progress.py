@@ -139,7 +139,7 @@ def under(planned: Planned, run_id: str, seen: Seen) -> Under:
 def curves(running: list[Under]) -> pd.DataFrame:
     """The epochs so far of the first `LINES` runs under way, a line a run, as `learning_figure` draws them."""
     rows = [
-        {"variant": at, "label": f"{run.label}, seed {run.seed}", "metric": name, "epoch": epoch, "n": 1, "synthetic": False}
+        {"variant": at, "label": f"{run.label}, seed {run.seed}", "metric": name, "epoch": epoch + 1, "n": 1, "synthetic": False}
         | dict.fromkeys(("mean", "low", "high"), float(value))
         for at, run in enumerate(running[:LINES])
         for epoch, line in sorted(run.lines.items())

@@ -61,7 +61,7 @@ def run_page(sources: Sources, address: Address) -> Page:
         Recipe("alignment", "Alignment", needs, lambda: part_html(records, Alignment(targets=()))),
         Recipe("attention", "Attention", needs, lambda: part_html(records, AttentionMaps())),
         Recipe("experts", "Experts", needs, lambda: part_html(records, ExpertLoad()) + part_html(records, ExpertPath())),
-        Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline)),
+        Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline, records.plan.changes)),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
         Recipe("compare", "Compare", tuple(sources.watch.studies), lambda: compare_form(sources, run_id)),
     ]
@@ -119,7 +119,7 @@ def _there(records: StudyRecords, row: Row) -> dict[str, bool]:
         "numbers": bool(measured(row)),
         "failure": row.status in ("failed", "diverged"),
         "curves": "epochs.jsonl" in kept,
-        "losses": "losses.jsonl" in kept and row.status in ("done", "unfinished"),
+        "losses": "losses.jsonl" in kept and row.status in ("done", "unfinished", "diverged"),
         "mistakes": done and "mistakes.npz" in kept,
         "thinking": done and THINKING in kept,
         "captions": done and "captions.json" in kept,
@@ -138,7 +138,7 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
         ("Model", records.variants[0].model),
         ("Data", records.variants[0].data),
         ("Attempts", plain(row.attempts) if row.attempts else ""),
-        ("Selected epoch", f"{selected.epoch} by the {selected.split} split" if selected.epoch is not None else ""),
+        ("Selected epoch", f"{selected.number} by the {selected.split} split" if selected.number else ""),
     ]
     synthetic = ["synthetic data: drawn by a program, no measure of the real task"] if row.provenance.synthetic else []
     of = f" of {', '.join(named)}" if named else ""
@@ -153,9 +153,12 @@ def _numbers(row: Row) -> str:
     return words_table("Numbers", ("what", "value"), rows + why)
 
 
-def _settings(config: Json, baseline: Json | None) -> str:
+def _settings(config: Json, baseline: Json | None, changes: Json) -> str:
     own = words_table("Settings", ("field", "value"), [(path, plain(value)) for path, value in config.items()])
     told = "" if baseline is None else "<h3>Against the baseline</h3>" + difference(baseline, config, ("baseline", "this run"))
+    if changes:
+        rows = [(path, plain(value)) for path, value in changes.items()]
+        told += words_table("Set on the command line", ("set on the command line, for the baseline too", "value"), rows)
     return told + fold(f"All {len(config)} settings", own)
 
 

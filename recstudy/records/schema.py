@@ -92,6 +92,11 @@ class Selected:
     epoch: int | None = None
     scores: Values = Field(default_factory=dict)
 
+    @property
+    def number(self) -> int | None:
+        """As readers count it, from 1; the file counts from 0."""
+        return None if self.epoch is None else self.epoch + 1
+
     @model_validator(mode="before")
     @classmethod
     def _apart(cls, values: Any) -> Any:
@@ -388,6 +393,7 @@ class PlanRecord:
     definition: str = ""
     plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`, `digest`
     base: Json  # the preset's config, in parts
+    changes: Json = Field(default_factory=dict)  # what the command line has set in it, by field
     reference: Reference | None = None
     deviations: tuple[Deviation, ...] = ()  # of the `paper` preset from its paper
     axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets

@@ -109,6 +109,7 @@ def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
         "definition": plan.definition,
         "plugins": tuple(bundle().record),
         "base": in_parts(plan.base),
+        "changes": _plain(plan.changes),
         "reference": reference(plan),
         "code": code_records(plan.configs if isinstance(plan, Plan) else plan.bases.values()),
     }

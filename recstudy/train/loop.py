@@ -45,6 +45,7 @@ from recstudy.train.watchdog import alive
 # and wall seconds of the evaluation at its end, in which captions are written.
 SPENT = ("seconds", "train_seconds", "images", "image_steps", "evaluation_seconds")
 TRACED = 200  # losses kept of an epoch, evenly spaced
+LAST = 3  # losses that a diverged run names
 BY_EPOCH = ("epoch", "step")  # schedules that count epochs
 
 
@@ -138,7 +139,7 @@ class Training:
 
     def one_epoch(self) -> dict[str, float]:
         """One pass over the training images; the losses stay on the device until it ends."""
-        started, first = time.perf_counter(), self.state.updates
+        started, first = time.perf_counter(), self.state.updates + 1
         self.state.network.train()
         self._extras = []
         losses: list[Tensor] = []
@@ -159,9 +160,10 @@ class Training:
             weights += [batch.total / len(updates)] * len(updates)
         traced = total(torch.stack(losses)).double().cpu().numpy()  # the epoch's one wait for the device
         loss, images = float(np.average(traced, weights=weights)), total(begun).item()
+        finite = int(np.isfinite(traced).argmin()) if not np.isfinite(traced).all() else len(traced)
+        self.trace = trace(self.state.epoch, first, traced[:finite])
         if not np.isfinite(loss):
-            raise Diverged(f"the training loss is {loss} in epoch {self.state.epoch}")
-        self.trace = trace(self.state.epoch, first, traced)
+            raise Diverged(f"the training loss is {loss} in epoch {self.state.epoch + 1}{_where(first, traced, finite)}")
         seconds = time.perf_counter() - started
         for name, value in {"train_seconds": seconds, "images": images, "image_steps": image_steps}.items():
             self.state.spent[name] += value
@@ -283,7 +285,7 @@ class Training:
         self._share_buffers()
         loss, reached = self._judge.selection_scores(self.state.evaluated, self._selection, self.config, self.data)
         if not np.isfinite(loss):
-            raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch}")
+            raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch + 1}, after update {self.state.updates}")
         if self._sign * reached > self._sign * self.state.best.score:  # never, where it is not a number
             weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
             self.state.best = Best(self.state.epoch, reached, weights)
@@ -348,8 +350,16 @@ def judge(config: RunConfig, network: Network) -> ModuleType:
 
 def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:
     """At most `TRACED` of an epoch's losses, evenly spaced; `first` is the number of its first update."""
-    every = -(-len(losses) // TRACED)
+    every = max(1, -(-len(losses) // TRACED))
     return {"epoch": epoch, "first": first, "every": every, "losses": [float(f"{loss:.5g}") for loss in losses[::every]]}
+
+
+def _where(first: int, losses: npt.NDArray[np.float64], finite: int) -> str:
+    """At which update the losses were no longer finite, and the last before it."""
+    if finite == len(losses):
+        return ""
+    before = ", ".join(f"{loss:.4g}" for loss in losses[max(0, finite - LAST) : finite])
+    return f", since update {first + finite}" + (f"; the last losses before it: {before}" if before else "")
 
 
 def detached(carry: Carry) -> Carry:

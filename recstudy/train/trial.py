@@ -151,6 +151,8 @@ def _outcome(training: Training, folder: RunFolder, report: Report, leave: Calla
             return {"status": "drained"}
         return {"status": "done", **training.finish()}
     except Diverged as error:
+        if write and training.trace.get("epoch") == training.state.epoch:
+            append_line(folder.losses, training.trace)  # of the epoch that it did not finish
         return {"status": "diverged", "error": str(error), "metrics": {}}
 
 

@@ -40,7 +40,7 @@ def test_epochs_have_a_row_a_run_and_epoch(loaded):
     epochs = loaded.epochs
 
     assert len(epochs) == 6 * 5
-    last = epochs[(epochs["id"] == run_id(0, 2)) & (epochs["epoch"] == 4)].iloc[0]
+    last = epochs[(epochs["id"] == run_id(0, 2)) & (epochs["epoch"] == 5)].iloc[0]
     assert (last["label"], last["seed"], last["selection_top1_accuracy"]) == ("ViTRM, batch_size=64", 2, pytest.approx(91.2))
 
 

@@ -62,13 +62,15 @@ def test_loss_data_counts_updates_and_averages(results):
 
 
 def test_the_first_finished_or_running_seed_with_losses_is_shown(results):
-    """Of variant 1, seed 1: seed 0 has no file. Of variant 2, none: its seed 1 diverged. Of variant 3 the running seed 2."""
-    for variant, seed in ((1, 1), (1, 2), (2, 1), (3, 2)):
+    """Of variant 1, seed 1: seed 0 has no file. Of variant 0, which has others, not the one that diverged. Of variant 2
+    that one, as no other has losses. Of variant 3 the running seed 2."""
+    results.run(run_id(0, 0)).finish(as_result(result(None, status="diverged")))
+    for variant, seed in ((0, 0), (0, 1), (1, 1), (1, 2), (2, 1), (3, 2)):
         write_losses(results, run_id(variant, seed), [1.0 + seed])
 
     data = loss_data(loaded(results), SPEC)
 
-    assert list(zip(data["variant"], data["seed"], strict=True)) == [(1, 1), (3, 2)]
+    assert list(zip(data["variant"], data["seed"], strict=True)) == [(0, 1), (1, 1), (2, 1), (3, 2)]
 
 
 def test_a_torn_line_is_dropped_and_an_epoch_told_twice_counts_once(results):

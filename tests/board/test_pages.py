@@ -1,6 +1,7 @@
 """What pages say, as text: no Dash, no browser."""
 
 import html
+import json
 import re
 from pathlib import Path
 
@@ -397,3 +398,32 @@ def test_hostile_words_are_text_on_every_page(tmp_path):
 
     for body in (body for found in said for body in found.values()):
         assert not re.search(r"<img src=x|<b>|<i>", body)
+
+
+def test_a_diverged_run_says_what_happened_and_what_was_set(tmp_path):
+    """Its baseline has the learning rate that the command line set, too: no setting differs from it."""
+    results = write_study(tmp_path / "r", changes={"train.learning_rate": 1e30})
+    said = "the training loss is nan in epoch 1, since update 3; the last losses before it: 2.3, 1e+09"
+    results.run(run_id(0, 0)).finish(as_result(result(None, status="diverged") | {"error": said}))
+    write_losses(results, run_id(0, 0), [2.3, 1e9])
+    sources = looked(results.root)
+
+    found = parts(sources, f"/run/{run_id(0, 0)}")
+
+    assert said in words(found["failure"])
+    assert "losses" in found
+    assert "train.learning_rate 1e+30" in words(found["settings"])
+    assert "train.learning_rate = 1e+30" in words(parts(sources, "/study/made_up/paper")["head"])
+
+
+def test_epochs_count_from_one_and_the_selected_one_is_drawn(tmp_path):
+    """The file counts from 0: of its epochs 0 to 4, the last is selected."""
+    sources = looked(write_study(tmp_path / "r").root)
+
+    found = parts(sources, f"/run/{run_id(0, 0)}")
+    figure = json.loads(re.search(r'<script type="application/json">(.*?)</script>', found["curves"])[1])
+
+    assert "Selected epoch 5 by the test split" in words(found["head"])
+    circles = [trace for trace in figure["data"] if trace["mode"] == "markers"]
+    assert [(trace["x"], trace["y"]) for trace in circles] == [([5], [89.0])]
+    assert next(trace["x"] for trace in figure["data"] if trace["mode"] == "lines") == [1, 2, 3, 4, 5]

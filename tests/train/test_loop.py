@@ -117,7 +117,7 @@ def test_a_loss_that_is_not_finite_ends_the_run():
     run = training()
     run.state.network.classify.weight.data.fill_(float("nan"))
 
-    with pytest.raises(Diverged, match="the training loss is nan in epoch 0"):
+    with pytest.raises(Diverged, match=r"the training loss is nan in epoch 1, since update 1$"):
         next(run.epochs())
 
 
@@ -291,7 +291,7 @@ def test_what_is_tested_is_the_selected_epoch_batch_norm_included():
 
 def test_weights_that_break_in_the_last_step_are_a_diverged_run():
     breaks = {"train__learning_rate": 1e30, "train__epochs": 1, "train__batch_size": 64}
-    with pytest.raises(Diverged, match="the selection loss is nan in epoch 0"):
+    with pytest.raises(Diverged, match="the selection loss is nan in epoch 1, after update 1"):
         list(training(**breaks).epochs())
 
     unselected = training(**breaks, train__selection="last")
@@ -308,5 +308,5 @@ def test_the_trace_counts_optimiser_updates():
         for _ in run.epochs():
             found.append((run.trace["first"], len(run.trace["losses"]), run.trace["every"]))
 
-        assert found == [(0, updates, 1), (updates, updates, 1)]
+        assert found == [(1, updates, 1), (updates + 1, updates, 1)]
         assert run.state.updates == 2 * updates

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -13,7 +14,7 @@ from recstudy.data import Digits
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import unpacked
 from recstudy.models import ViTRM
-from recstudy.records import RunFolder, read_lines
+from recstudy.records import LossLine, RunFolder, read_lines, read_log
 from recstudy.source import Code
 from recstudy.train.code import codes
 from recstudy.train.trial import Trial, run_trial
@@ -88,13 +89,18 @@ def test_a_finished_run_is_not_run_again(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_is_a_result_not_a_failure(tmp_path):
+    """It says at which update, and what the losses were before; those that were finite are in its log."""
     work = trial(tmp_path, train__learning_rate=1e30)
 
     outcome = run_trial(work, lambda line: None)
 
     folder = RunFolder(tmp_path / "runs" / work.run_id)
     assert outcome["status"] == "diverged"
-    assert json.loads(folder.result.read_text())["metrics"] == {}
+    made = json.loads(folder.result.read_text())
+    assert made["metrics"] == {}
+    assert re.search(r"in epoch 1, since update \d+; the last losses before it: \d", made["error"])
+    (line,) = read_log(folder.losses, LossLine)
+    assert len(line.losses) == int(re.search(r"update (\d+)", made["error"])[1]) - 1
     assert not folder.weights.exists()
 
 

@@ -1,5 +1,6 @@
 """Learning curves: what each variant measured epoch by epoch, its mean over the seeds and the range between them."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -16,17 +17,18 @@ from recstudy.report import LearningCurves
 from recstudy.report.names import metric, plural, registered
 
 MOST = 30  # lines that a reader can still tell apart in one figure
-COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "synthetic"]
+COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
 
 
 def drawn(records: StudyRecords, spec: LearningCurves) -> Drawn:
     data = learning_data(records, spec)
     notes = learning_notes(records, spec, data)
-    return Drawn(partial(learning_figure, data, spec, notes), data, spec.heading, notes, learning_caption(spec))
+    return Drawn(partial(learning_figure, data, spec, notes), data, spec.heading, notes, learning_caption(data, spec))
 
 
 def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
-    """One row a variant, metric and epoch: `mean`, `low` and `high` (smallest and largest seed) and `n` seeds.
+    """One row a variant, metric and epoch: `mean`, `low` and `high` (smallest and largest seed) and `n` seeds; `selected` of
+    them have selected it.
 
     `average` is the mean over the `window` epochs around it; without a window the mean itself.
     Only the `most` best variants are read (`shown_variants`).
@@ -35,7 +37,9 @@ def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST)
     parts = [_spread(frame, name, spec.window) for name in spec.metrics if name in frame and frame[name].notna().any()]
     if not parts:
         return pd.DataFrame(columns=COLUMNS)
+    chosen = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
     data = pd.concat(parts, ignore_index=True)
+    data["selected"] = [chosen[place] for place in zip(data["variant"], data["epoch"], strict=True)]
     return labelled(records, data)[COLUMNS]
 
 
@@ -85,16 +89,42 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[st
             points = data[(data["variant"] == variant) & (data["metric"] == name)]
             if len(points):
                 _draw(figure, points, int(variant), panel, spec.window)
+                _draw_selected(figure, points, panel)
         figure.update_yaxes(title=shown(metric(name).heading), **bounded(name), row=panel, col=1)
     figure.update_xaxes(title="epoch", row=panels, col=1)
     if 0 < data["epoch"].nunique() <= 12:
-        figure.update_xaxes(tick0=0, dtick=1)  # no half epochs
-    return dress(figure, spec.heading, notes, panels, learning_caption(spec), size)
+        figure.update_xaxes(tick0=1, dtick=1)  # no half epochs
+    return dress(figure, spec.heading, notes, panels, learning_caption(data, spec), size)
 
 
-def learning_caption(spec: LearningCurves) -> str:
-    """What is light and what is dark, where anything is."""
-    return f"Light: each epoch. Dark: moving average, centred, over {spec.window} epochs" if spec.window > 1 else ""
+def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
+    """What is light and what is dark, where anything is, and what a circle is."""
+    light = f"Light: each epoch. Dark: moving average, centred, over {spec.window} epochs. " if spec.window > 1 else ""
+    circled = data["metric"].str.startswith("selection_") & (data["selected"].fillna(0).astype(float) > 0)
+    return light + "Circles: the epochs that were selected" * bool(circled.any())
+
+
+def _draw_selected(figure: go.Figure, points: pd.DataFrame, panel: int) -> None:
+    """Where epochs were selected, on the curves that they were selected by."""
+    chosen = points[points["selected"].fillna(0).astype(float) > 0]
+    if chosen.empty or not str(chosen["metric"].iloc[0]).startswith("selection_"):
+        return
+    variant = int(chosen["variant"].iloc[0])
+    figure.add_scatter(
+        x=chosen["epoch"].tolist(),
+        y=chosen["mean"].tolist(),
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 9, "color": style(variant)["color"], "line": {"width": 2}},
+        legendgroup=str(variant),
+        showlegend=False,
+        hovertext=[
+            shown(f"{row['label']}: epoch {row['epoch']} selected by {plural(int(row['selected']), 'seed')}")
+            for row in chosen.to_dict("records")
+        ],
+        hoverinfo="text",
+        row=panel,
+        col=1,
+    )
 
 
 def _spread(frame: pd.DataFrame, name: str, window: int) -> pd.DataFrame:

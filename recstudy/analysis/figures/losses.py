@@ -29,11 +29,13 @@ def drawn(records: StudyRecords, spec: LossTrace) -> Drawn:
 
 
 def loss_data(records: StudyRecords, spec: LossTrace, most: int = MOST) -> pd.DataFrame:
-    """One row a recorded update of the first finished or running seed of each variant that recorded any.
+    """One row a recorded update of the first finished or running seed of each variant that recorded any, else of a diverged one.
 
     `update` counts from the start of training; `average` is the mean of the `window` recorded losses around it.
     """
-    runs = {index: records.first_run(index, "losses.jsonl", ("done", "unfinished")) for index in records.chosen(spec.where)}
+    states = ("done", "unfinished"), ("diverged",)
+    first = {index: [records.first_run(index, "losses.jsonl", one) for one in states] for index in records.chosen(spec.where)}
+    runs = {index: going or diverged for index, (going, diverged) in first.items()}
     found = {index: run for index, run in runs.items() if run is not None}
     traces = [_trace(records, found[index], spec.window) for index in shown_variants(records, most, found)]
     if all(trace.empty for trace in traces):
