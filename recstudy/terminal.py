@@ -35,6 +35,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86_400:,.1f} days"
 
 
+def flops(peta: float) -> str:
+    """`22.84 TFLOP`, `1.5 PFLOP`, `3 EFLOP`: of so many 1e15, in the unit that leaves it from 1 to 1,000."""
+    for limit, unit, name in ((1e-3, 1e-6, "GFLOP"), (1, 1e-3, "TFLOP"), (1e3, 1, "PFLOP")):
+        if peta < limit:
+            return f"{peta / unit:.4g} {name}"
+    return f"{peta / 1e3:,.4g} EFLOP"
+
+
 def stop_on_sigterm() -> None:
     """Let a polite kill end like Ctrl-C. Ray installs a handler of its own, so call this again after it starts."""
     signal.signal(signal.SIGTERM, _interrupt)

@@ -8,7 +8,7 @@ import pytest
 
 from recstudy.command import main
 from recstudy.errors import ConfigError
-from recstudy.terminal import duration, finish
+from recstudy.terminal import duration, finish, flops
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,11 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
         )
         said.seek(0)
         assert not said.read()
+
+
+@pytest.mark.parametrize(
+    ("peta", "words"),
+    [(0.02284, "22.84 TFLOP"), (2e-5, "20 GFLOP"), (10.5, "10.5 PFLOP"), (2100.0, "2.1 EFLOP"), (0.0, "0 GFLOP")],
+)
+def test_flops_are_in_a_unit_that_is_read(peta, words):
+    assert flops(peta) == words

@@ -14,7 +14,7 @@ from recstudy.config import flatten
 from recstudy.plugins import absent
 from recstudy.records.schema import SearchRecord
 from recstudy.report.names import metric, plain, plural
-from recstudy.terminal import duration
+from recstudy.terminal import duration, flops
 
 FEW = 10  # diverged runs that a page names at once
 PROVENANCE = {
@@ -69,14 +69,13 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
         variant.data + " (synthetic)" * (is_synthetic(records, [index]) and "synthetic" not in variant.data)
         for index, variant in enumerate(records.variants)
     )
-    notes = "; ".join(dict.fromkeys(note for row in records.rows for note in _data_notes(row)))
     chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
     shared = len(records.rows) - len(runs)
     plan = f"{plural(len(records.variants), 'variant')}, {plural(len(records.plan.seeds), 'seed')}"
     plan += f"; {plural(shared, 'run')} under a second label" if shared else ""
     uncounted = f", without the {counts['stopped']:,} stopped" if counts["stopped"] else ""
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
-    paid = f"{duration(sum(row.paid for row in runs))} of runs, {pflop:.4g} PFLOP{uncounted}"
+    paid = f"{duration(sum(row.paid for row in runs))} of runs, {flops(pflop)}{uncounted}"
     others = ", ".join(f"{definition} ({holds})" for definition, holds in records.plan.others.items())
     found = [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
@@ -84,7 +83,6 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
         ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in records.plan.changes.items())),
         ("Definition", f"{records.plan.definition}; kept and not shown: {others}" if others else ""),
         ("Data", ", ".join(data)),
-        ("Data notes", notes),
         ("Answers kept", "; ".join(dict.fromkeys(_answers_note(row) for row in records.rows if _answers_note(row)))),
         ("Computed later", _later_words(records)),
         ("Run again", _again_words(records)),

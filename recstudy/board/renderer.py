@@ -19,7 +19,7 @@ from recstudy.errors import RecstudyError
 LOOK_S = 1.0  # between two looks at the folder
 REST, MOST_REST_S = 3.0, 10.0  # or this often as long as the last round took: the board leaves the cores to the runs
 FORGET_S = 30.0  # after a page was last asked for
-PENDING = '<p class="note">Being drawn &hellip;</p>'
+PENDING = '<p class="note pending">Being drawn &hellip;</p>'
 log = logging.getLogger(__name__)
 
 

@@ -122,6 +122,33 @@ def test_pages_ask_for_nothing_elsewhere_and_no_button_sends_a_figure_away(resul
 
 
 @needs_browser
+def test_printed_figures_are_whole_and_light(results, browser):
+    """On a wide screen, which prefers dark: on paper they are as wide as it is, and then as before."""
+    page, tab = (
+        write_report(results, "made_up", "paper"),
+        browser.context.browser.new_page(viewport={"width": 1440, "height": 900}),
+    )
+    tab.emulate_media(color_scheme="dark")
+    complaints = list[str]()
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.goto(page.as_uri())
+    seen = "() => { const svg = document.querySelector('.main-svg'); return [svg.clientWidth, svg.querySelector('text').style.fill]; }"
+
+    tab.wait_for_selector(".main-svg")
+    screen = tab.evaluate(seen)
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    paper = tab.evaluate(seen)
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    again = tab.evaluate(seen)
+    tab.close()
+
+    assert complaints == []
+    assert (paper[0], paper[1]) == (680, "rgb(28, 33, 38)")
+    assert screen == again
+    assert screen[0] > 1000
+
+
+@needs_browser
 @pytest.mark.parametrize("columns", [1, 2])
 def test_files_are_as_wide_as_columns_and_their_letters_legible(records, tmp_path, columns):
     """3.5 and 7 inches, of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
@@ -132,6 +159,8 @@ def test_files_are_as_wide_as_columns_and_their_letters_legible(records, tmp_pat
     assert width / 96 == 3.5 * columns  # a pixel of an SVG is 1/96 inch
     assert {round(float(size) * width / box * 0.75, 2) for size in re.findall(r"font-size: ?([\d.]+)px", svg)} == {7.2, 8.4}
     pdf = (tmp_path / "c.pdf").read_bytes()
+    assert b"Kaleido" not in pdf
+    assert SPEC.heading.encode() in pdf.replace(b"\\", b"")
     assert float(re.search(rb"/MediaBox \[0 0 ([\d.]+)", pdf)[1]) == 252 * columns
     assert {round(size, 1) for size in pdf_letters(pdf)} == {7.2, 8.4}
     with Image.open(tmp_path / "c.png") as png:

@@ -23,7 +23,7 @@ def test_a_smoke_page_and_the_commands_on_it_name_the_smoke_folder(tmp_path):
     assert records.place.endswith("made_up/paper-smoke")
 
 
-def test_data_notes_are_facts_and_provenance(results):
+def test_data_notes_are_provenance_and_no_tile(results):
     made = result(93.0)
     for seed, notes in ((0, ["12 colour images converted to grey", "<3 left out>"]), (1, ["12 colour images converted to grey"])):
         provenance = made["provenance"] | {"data_notes": notes}
@@ -31,7 +31,8 @@ def test_data_notes_are_facts_and_provenance(results):
 
     page = write_report(results, "made_up", "paper").read_text()
 
-    assert "<dt>Data notes</dt><dd>12 colour images converted to grey; &lt;3 left out&gt;</dd>" in page
+    assert "Data notes" not in page
+    assert '<th scope="row">data note</th><td>&lt;3 left out&gt;</td><td>1 run</td>' in page
     assert '<th scope="row">data note</th><td>12 colour images converted to grey</td><td>2 runs</td>' in page
 
 

@@ -14,7 +14,7 @@ from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import COLUMNS
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import figure_box, links, warning_lines
+from recstudy.analysis.page import escape, figure_box, links, warning_lines
 from recstudy.analysis.shown import NOTHING, Shown, check_made
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import write_whole
@@ -81,7 +81,7 @@ def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] =
     for kind in FORMATS:
         (folder / f"{name}.{kind}").unlink(missing_ok=True)  # rather none than one that shows older numbers
     try:
-        images = {kind: _image(drawn.printed(columns), kind) for kind in formats}
+        images = {kind: _image(drawn.printed(columns), kind, drawn.label) for kind in formats}
     except (RuntimeError, OSError) as error:  # no browser, one that dies at once, one that never answers
         reason = str(error.args[0] if error.args else type(error).__name__).strip().partition("\n")[0]
         return NO_BROWSER.format(formats=", ".join(formats), reason=reason.rstrip("."))
@@ -98,12 +98,12 @@ def check_export(formats: Sequence[str], columns: int = 2) -> None:
         raise ConfigError(f"columns must be 1 or 2, but got {columns}")
 
 
-def _image(figure: go.Figure, kind: str) -> bytes:
-    """At the size that it has on paper; a PNG says how dense it is."""
+def _image(figure: go.Figure, kind: str, title: str) -> bytes:
+    """At the size that it has on paper; a PNG says how dense it is, a PDF what its title is."""
     from kaleido import PageGenerator, calc_fig_sync  # here, because it takes a while to load
 
     page = PageGenerator(mathjax=False)  # which it would fetch from a network
-    page.header += FLUSH
+    page.header = page.header.replace("Kaleido-fier", escape(title)) + FLUSH
     size = {"width": figure.layout.width, "height": figure.layout.height, "scale": SCALE * (DENSITY / 96 if kind == "png" else 1)}
     made = calc_fig_sync(figure.to_dict(), opts={"format": kind, **size}, kopts={"page_generator": page})
     if kind != "png":

@@ -61,7 +61,15 @@ pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8p
   padding: 12px 14px; overflow: auto; font-size: .85rem; }
 pre.about { background: none; border: 0; padding: 0; }
 code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
-@media print { .scroll { max-height: none; overflow: visible; } nav { display: none; } }
+.printing main { width: 680px; padding: 0; }  /* of paper between its margins: what is drawn for it is not cut */
+@media print {
+  :root { color-scheme: light; --ink: #1c2126; --soft: #57606a; --paper: #fff; --panel: #f6f8fa; --line: #d8dee4;
+    --accent: #0a5ea8; --warn: #9a4a00; --warn-paper: #fff4e8; --tint: #dcebfa; }
+  .scroll { max-height: none; overflow: visible; } nav, form, button, .skip, .note:has(a), .pending { display: none; }
+  table { font-size: .75rem; } th, td { padding: 3px 6px; white-space: normal; } tbody th { min-width: 9em; }
+  thead th, td.prose, thead th.prose, table.words td { min-width: 0; }
+  .figure, tr, .card, .facts div { break-inside: avoid; } h2, h3 { break-after: avoid; } .modebar { display: none !important; }
+}
 """
 
 # Redoes theme.room, tiles.arrange and slices.arrange for the width at hand, and follows the reader's choice of dark or light.
@@ -94,22 +102,24 @@ const slices = (figure, width) => {
   layout.height = 240 * down + 88;
 };
 const dark = matchMedia("(prefers-color-scheme: dark)");
+let printing = false;
 const draw = box => {
   const text = box.nextElementSibling.textContent;  // the palette's blue is too dark on a dark page
   const light = () => text.replaceAll("#0072B2", "#4DA6DB").replaceAll("rgba(0,114,178,", "rgba(77,166,219,");
-  const figure = JSON.parse(dark.matches ? light() : text);
+  const figure = JSON.parse(dark.matches && !printing ? light() : text);
   const layout = figure.layout, width = box.clientWidth;
   const names = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => trace.name.length);
   const across = Math.max(1, Math.floor((width - 80) / (Math.max(0, ...names) * 8 + 60)));
   layout.margin.b = 70 + 22 * (names.length > 1 ? Math.ceil(names.length / across) : 0);
   layout.height = 300 * layout.meta.panels + layout.margin.t + layout.margin.b;
+  layout.width = width;
   layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-  layout.font.color = getComputedStyle(document.body).color;
+  layout.font.color = printing ? "#1c2126" : getComputedStyle(document.body).color;
   layout.title.text = undefined;
   layout.margin.t = 20;
   if (layout.meta.columns) tiles(figure, width);
   if (layout.meta.slices) slices(figure, width);
-  const paper = getComputedStyle(document.body).backgroundColor;
+  const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;
   if (layout.meta.axes) {  // parallel ones: the page scrolls to those that have no room
     layout.width = Math.max(width, 50 + 100 * layout.meta.axes);
     Object.assign(layout.margin, {t: 90, b: 16});
@@ -123,5 +133,12 @@ const all = () => document.querySelectorAll(".figure").forEach(draw);
 let width = innerWidth;
 dark.addEventListener("change", all);
 addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; all(); } });
+const print = on => {  // figures are as wide as the paper, whatever the window is
+  printing = on;
+  document.documentElement.classList.toggle("printing", on);
+  if (window.Plotly) all();
+};
+addEventListener("beforeprint", () => print(true));
+addEventListener("afterprint", () => print(false));
 all();
 """
