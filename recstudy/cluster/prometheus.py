@@ -55,6 +55,9 @@ class Metrics:
     def epoch(self, run: Run, line: Line) -> None:
         self._running[run.id] = self.series(run), line
 
+    def left(self, run: Run) -> None:
+        self._running.pop(run.id, None)
+
     def ended(self, run: Run, outcome: Line) -> None:
         self._running.pop(run.id, None)
         self._ended.inc(1, {**_tags(self.series(run)), "status": outcome["status"]})

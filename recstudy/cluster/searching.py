@@ -181,6 +181,9 @@ class Proposals:
     def epoch(self, run: Run, line: Outcome) -> None:
         self.optimizer.epoch(run.id, line["epoch"], line.get(score_name(line)))
 
+    def left(self, run: Run) -> None:
+        self.meter.ended(run.id)
+
     def ended(self, run: Run, outcome: Outcome) -> None:
         self.meter.ended(run.id)
         values = objective_values(self.plan.objectives, result_of(self.results, run.id))
@@ -206,6 +209,9 @@ class Confirmations:
 
     def started(self, run: Run) -> None:
         self.meter.started(run.id)
+
+    def left(self, run: Run) -> None:
+        self.meter.ended(run.id)
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         self.meter.ended(run.id)

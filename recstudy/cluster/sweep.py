@@ -21,6 +21,7 @@ from ray.tune.search import Searcher
 
 from recstudy.cluster.connection import concurrent_runs
 from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator
+from recstudy.cluster.held import HeldRuns
 from recstudy.cluster.placement_groups import Groups
 from recstudy.cluster.prometheus import Metrics
 from recstudy.cluster.trackers import Logger, make_loggers
@@ -71,6 +72,9 @@ class Source(Protocol):
     def epoch(self, run: Run, line: Outcome) -> None:
         """An epoch that Tune hears of."""
 
+    def left(self, run: Run) -> None:
+        """Its process has left it without an outcome; it is begun again later."""
+
     def ended(self, run: Run, outcome: Outcome) -> None:
         """`{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
 
@@ -85,6 +89,7 @@ class Listed:
     def next(self) -> None: ...
     def started(self, run: Run) -> None: ...
     def epoch(self, run: Run, line: Outcome) -> None: ...
+    def left(self, run: Run) -> None: ...
     def ended(self, run: Run, outcome: Outcome) -> None: ...
 
 
@@ -211,12 +216,10 @@ class _Supply(Searcher):
         return {}  # Tune writes its own state to disk; it is never restored from there
 
     def suggest(self, trial_id: str) -> dict[str, Trial] | str | None:
-        source = self.watch.source
-        run = source.waiting.popleft() if source.waiting else source.next()
+        run = self.watch.next()
         if run is not None:
-            self.watch.runs[run.id] = run
             return {"trial": self.trial(run)}
-        return None if self.watch.runs else Searcher.FINISHED
+        return None if self.watch.runs or self.watch.held else Searcher.FINISHED
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
         """The watch is told."""
@@ -235,30 +238,53 @@ class _Watch(tune.Callback):
         self.sweep, self.source = sweep, source
         self.stopped_by = STOPPERS.get(type(scheduler), "")
         self.runs: dict[str, Run] = {}  # under way
+        self.held = HeldRuns(sweep.results, sweep.view)
         self.starved: list[Run] = []  # found no memory
         self.told = (sweep.view, source, *sweep.listeners)
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
+    def next(self) -> Run | None:
+        """The run that is begun next, or None for the time being."""
+        for run, vain in self.held.free():
+            if vain is None:
+                self.source.waiting.append(run)
+            else:
+                self._ended(run, failed(Failure(error_class="storage", error=str(vain))))
+        following = self.source.waiting.popleft() if self.source.waiting else self.source.next()
+        if following is not None:
+            self.runs[following.id] = following
+        elif not self.runs:
+            self.held.tell()
+        return following
+
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        for listener in self.told:
-            listener.started(self._run(trial))
+        if run := self._run(trial):
+            for listener in self.told:
+                listener.started(run)
 
     def on_trial_result(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: Outcome, **info: Any) -> None:
         run = self._run(trial)
+        if run is None:
+            return
         for text in result.get("warnings", ()):
             self.sweep.view.warned(run, text)
-        if result.get("status") == "drained":  # its node is wanted back: it goes on from its checkpoint elsewhere
-            self.source.waiting.append(self.runs.pop(run.id))
-        elif "status" in result:
+        status = result.get("status")
+        if status in ("drained", "held"):
+            self._left(run)
+        if status == "drained":  # its node is wanted back: it goes on from its checkpoint elsewhere
+            self.source.waiting.append(run)
+        elif status == "held":
+            self.held.add(run, result["by"])
+        elif status is not None:
             self._ended(run, result)
         else:
             for listener in self.told:
                 listener.epoch(run, result)
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        run, last = self.runs.get(_settings(trial).run_id), trial.last_result
+        run, last = self._run(trial), trial.last_result
         if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
             record = Stopped(epoch=last["epoch"], score=last.get(score_name(last)), by=self.stopped_by)
             folder = self.sweep.results.run(run.id)
@@ -271,6 +297,8 @@ class _Watch(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
+        if run is None:
+            return
         folder = self.sweep.results.pull(run.id).run(run.id)
         failure = folder.last_failure
         if failure is None or failure.attempts != folder.tries:  # its own process did not live to tell
@@ -279,6 +307,11 @@ class _Watch(tune.Callback):
                 with self.sweep.results.changing(folder.failure):
                     folder.fail(failure)
         self._ended(run, failed(failure))
+
+    def _left(self, run: Run) -> None:
+        del self.runs[run.id]
+        for listener in (self.sweep.view, self.source, self.sweep.metrics):
+            listener.left(run)
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
         self.runs.pop(run.id, None)
@@ -292,8 +325,9 @@ class _Watch(tune.Callback):
         for listener in self.told:
             listener.ended(run, outcome)
 
-    def _run(self, trial: TuneTrial) -> Run:
-        return self.runs[_settings(trial).run_id]
+    def _run(self, trial: TuneTrial) -> Run | None:
+        """Whose trial it is; None where its outcome is known: its process died behind it, and Tune has begun another one."""
+        return self.runs.get(_settings(trial).run_id)
 
 
 class _Over(tune.Stopper):

@@ -74,8 +74,8 @@ class View:
         self._todo += 0 if self._counted else len(missing)
         self._say(f"The best {labels} again with fresh seeds: {len(runs)} runs, {len(missing)} to run")
 
-    def waits(self, holder: str) -> None:
-        self._say(f"Waiting for {holder}, which works on this study. Ctrl-C stops waiting.")
+    def waits(self, holder: str, on: str = "this study") -> None:
+        self._say(f"Waiting for {holder}, which works on {on}. Ctrl-C stops waiting.")
 
     def silent(self, address: str, seconds: float) -> None:
         self._say(f"{address} has not answered yet; trying for up to {seconds:.0f} s")
@@ -92,6 +92,13 @@ class View:
         _, before = self._running.get(run.id, (run, {}))
         self._epochs_done += _share(line) - _share(before)
         self._running[run.id] = (run, line)
+
+    def left(self, run: Run) -> None:
+        _, before = self._running.pop(run.id, (run, {}))
+        self._epochs_done -= _share(before)
+
+    def put_off(self, run: Run, holder: str) -> None:
+        self._say(f"{run.label}, seed {run.seed}: {holder} works on it; it is put off, and the others go first")
 
     def warned(self, run: Run, text: str) -> None:
         self._say(f"{run.label}, seed {run.seed}: warning: {text}")

@@ -112,7 +112,7 @@ class _Lease:
                 name for token in sorted(others) if (name := self._watched(token, seen, patience))
             ]  # the patience with each
             if holders and not wait:
-                raise Held(f"{self.place} is in use by {holders[0]}. Wait for it or stop it.")
+                raise Held(self.place, holders[0])
             if holders and on_wait is not None:
                 on_wait(holders[0])
                 on_wait = None

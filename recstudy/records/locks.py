@@ -37,6 +37,10 @@ def this_process() -> str:
 class Held(StorageError):
     """Somebody else holds it, and we do not wait."""
 
+    def __init__(self, place: object, holder: str) -> None:
+        super().__init__(f"{place} is in use by {holder}. Wait for it or stop it.")
+        self.holder = holder
+
 
 @contextmanager
 def locked(
@@ -97,7 +101,7 @@ def _acquired(path: Path, wait: bool, on_wait: Callable[[str], None] | None, pat
             continue
         name = _holder(content)
         if not wait:
-            raise Held(f"{path.parent} is in use by {name}. Wait for it or stop it.")
+            raise Held(path.parent, name)
         if on_wait is not None:
             on_wait(name)
             on_wait = None

@@ -18,25 +18,27 @@ CHECKPOINTS = ("checkpoint-*.pt",)
 
 
 @contextmanager
-def workplace(folder: str, store: str) -> Iterator[RunFolder]:
+def workplace(folder: str, store: str, wait: bool = True) -> Iterator[RunFolder]:
     """The run's folder, for one worker at a time; what is written there has reached the store when the block ends.
 
     Args:
         folder: the run's, named by its id.
         store: the URI of the results it belongs to; empty where `folder` itself holds the records.
+        wait: for whoever works on it now; else say at once who that is.
 
     Raises:
+        Held: somebody else holds the run, and we do not wait.
         StorageError: somebody else holds the run and is silent, or the store fails.
     """
     if not store:
         run = RunFolder(Path(folder))
         run.wait_until_there()
-        with locked(run.lock, this_process(), wait=True):
+        with locked(run.lock, this_process(), wait):
             yield run
         return
     mirror = _mirror(folder, store)
-    with locked(mirror.root / "lock", this_process(), wait=True):
-        with leased(mirror, mirror.root, this_process()):
+    with locked(mirror.root / "lock", this_process(), wait):
+        with leased(mirror, mirror.root, this_process(), wait=wait):
             mirror.pull(("*",))
             try:
                 yield RunFolder(mirror.root, lambda: _send_some(mirror))
@@ -56,6 +58,20 @@ def beside(folder: str, store: str) -> Iterator[RunFolder]:
     yield RunFolder(mirror.root)
     with suppress(StorageError), locked(mirror.root / "lock", this_process()):  # unless the first is on this node, and goes on
         discard(mirror.root)
+
+
+def wait_until_free(folder: str, store: str) -> None:
+    """Wait for whoever works on the run (StorageError: it is silent, or the store fails)."""
+    here = run_here(folder, store)
+    with locked(here.lock, this_process(), wait=True):
+        if store:
+            with leased(_mirror(folder, store), here.path, this_process()):
+                pass
+
+
+def run_here(folder: str, store: str) -> RunFolder:
+    """The run's folder on this machine, whoever works on it."""
+    return RunFolder(_mirror(folder, store).root if store else Path(folder))
 
 
 def _mirror(folder: str, store: str) -> Mirror:

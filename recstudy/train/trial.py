@@ -24,6 +24,7 @@ from recstudy.data.cache import load
 from recstudy.errors import StorageError
 from recstudy.plugins import Bundle, use
 from recstudy.records import Attempt, Failure, Json, Result, RunFolder, append_line, read_log, write_json, write_whole
+from recstudy.records.locks import Held
 from recstudy.records.reading import record_of, write_record
 from recstudy.records.schema import CodeRecord
 from recstudy.train.account import origin, spent
@@ -33,14 +34,14 @@ from recstudy.train.failures import failure_class
 from recstudy.train.loop import Training
 from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
 from recstudy.train.process import reset_process
-from recstudy.train.run_folder import beside, workplace
+from recstudy.train.run_folder import beside, run_here, workplace
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
-from recstudy.train.watchdog import watched
+from recstudy.train.watchdog import waiting, watched
 from recstudy.train.work import Report, Trial
 
 log = logging.getLogger(__name__)
 
-LOADING = 8  # times the silence allowed in training: decoding a set, or waiting for who does, gives no sign
+LOADING = 8  # times the silence allowed in training: fetching records, or decoding a set or waiting for who does, gives no sign
 
 
 def never() -> bool:
@@ -48,21 +49,33 @@ def never() -> bool:
 
 
 def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -> Json:
-    """Train one run to its result, or say why not: `{"status": "done" | "diverged" | "failed" | "drained", ...}`.
+    """Train one run to its result, or say why not: `{"status": "done" | "diverged" | "failed" | "drained" | "held", ...}`.
 
     Every worker of a group calls this; the first writes the records, and `report` gets each epoch's line. Once `leave`
     says so on any of them, the run ends after the epoch under way as `drained`, with a checkpoint to go on from elsewhere.
+    Nothing is waited for: a run that another process works on is `held`.
     """
-    if rank_and_world()[0] != 0:
-        if not first_says(False):
-            return {"status": "done"}
-        with beside(trial.folder, trial.store) as folder:
-            return _fit(trial, folder, report, leave, write=False)
+    log = run_here(trial.folder, trial.store).hang_log(rank_and_world()[0])
+    with watched(LOADING * 60 * trial.config["place"]["silent_minutes"], log):
+        return _first(trial, report, leave) if rank_and_world()[0] == 0 else _other(trial, report, leave)
+
+
+def _first(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
     try:
-        with workplace(trial.folder, trial.store) as folder:
+        with workplace(trial.folder, trial.store, wait=False) as folder:
             return _attempt(trial, folder, report, leave)
+    except Held as held:
+        first_says(False)
+        return {"status": "held", "by": held.holder}
     except StorageError as error:
         return _ended(error)
+
+
+def _other(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
+    if not first_says(False):
+        return {"status": "done"}
+    with beside(trial.folder, trial.store) as folder:
+        return _fit(trial, folder, report, leave, write=False)
 
 
 def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool]) -> Json:
@@ -112,12 +125,10 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
     started = now()
     use(Bundle(**trial.plugins))
     config = RunConfig.model_validate(trial.config)
-    silence, log = 60 * config.place.silent_minutes, folder.hang_log(rank_and_world()[0])
     device = reset_process(config)
-    with watched(LOADING * silence, log):
-        data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
-        training = Training(config, data, device, compile=config.place.compiles)  # may compute features of every image
-    with watched(silence, log):
+    data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
+    training = Training(config, data, device, compile=config.place.compiles)  # may compute features of every image
+    with watched(60 * config.place.silent_minutes, folder.hang_log(rank_and_world()[0])):
         load_checkpoint(training, folder.path)
         if write:
             _keep_epochs(training, folder)
@@ -168,7 +179,8 @@ def _train(training: Training, folder: RunFolder, report: Report, leave: Callabl
             save_checkpoint(training, folder.path, write)
             folder.send()
             saved = time.monotonic()
-        report(line | {"epochs_done": training.state.epoch, "epochs": epochs})
+        with waiting():  # for a driver that may be busy, or stopped, and then goes on
+            report(line | {"epochs_done": training.state.epoch, "epochs": epochs})
         if leaving:
             return False
     return True

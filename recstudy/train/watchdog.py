@@ -1,54 +1,119 @@
 """A watchdog for a run that hangs: no sign of life for too long, and its process ends with its stack on disk.
 
-It is the interpreter's own (faulthandler): a thread in C, which runs while Python hangs in a call that never returns, with
-or without the interpreter's lock. There is one a process, so its state is the module's.
+The stack is written by the interpreter itself (faulthandler): a thread in C, which runs while Python hangs in a call that
+never returns, with or without the interpreter's lock. A process that is stopped has no thread that runs, and one whose file
+server is gone may wait for it in each: so the end is made from outside, by another process (watchman.py). There is one of each
+a process, so their state is the module's.
 """
 
 import faulthandler
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import IO
 
-RENEWED_S = 1.0  # least time between two renewals, each of which ends a thread and starts another
+RENEWED_S = 1.0  # least time between two signs, each of which ends a thread and starts another
+WATCHMAN = Path(__file__).with_name("watchman.py")
 
-_silence = 0.0  # seconds that are too long; 0: nothing is watched
-_log: IO[str] | None = None
+
+@dataclass(frozen=True)
+class _State:
+    silence: float = 0.0  # seconds that are too long; 0: nothing is watched
+    waits: bool = False
+    log: str = ""
+
+
+_state = _State()
 _renewed = 0.0
+_watchman: subprocess.Popen[bytes] | None = None
 
 
 @contextmanager
 def watched(seconds: float, log: Path) -> Iterator[None]:
     """End this process where `alive()` is not called for `seconds` within the block; 0 is never.
 
-    What every thread was doing is then in `log`, which is otherwise removed.
+    What every thread was doing is then in `log`. Behind the outermost block the process waits for its next run.
     """
-    global _silence, _log
-    if not seconds:
+    now = _State(seconds, log=str(log))
+    before = _state if _state.log else replace(now, waits=True, log="")
+    _set(now)
+    try:
         yield
-        return
-    with open(log, "w") as file:
-        _silence, _log = seconds, file
-        _renew()
-        try:
-            yield
-        finally:
-            if _log is file:  # a process that is used again may be watched for the next run by now
-                faulthandler.cancel_dump_traceback_later()
-                _silence, _log = 0.0, None
-            with suppress(OSError):  # an empty one tells nothing and does no harm
-                log.unlink()
+    finally:
+        _set(before)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Within the block others are waited for, as long as they take: this process hangs only where it is stopped."""
+    before = _state
+    _set(replace(before, waits=True))
+    try:
+        yield
+    finally:
+        _set(before)
 
 
 def alive() -> None:
     """A sign of life: once a batch, at the cost of looking at the clock."""
-    if _silence and time.monotonic() - _renewed >= min(RENEWED_S, _silence / 2):
+    if _state.silence and time.monotonic() - _renewed >= min(RENEWED_S, _state.silence / 2):
         _renew()
+        _say("")
+
+
+def _set(state: _State) -> None:
+    global _state
+    _state = state
+    if state.silence:
+        _hire()
+        _renew()
+    _say(json.dumps(astuple(state)))
 
 
 def _renew() -> None:
     global _renewed
-    assert _log is not None
-    faulthandler.dump_traceback_later(_silence, exit=True, file=_log)
     _renewed = time.monotonic()
+    if _state.waits:
+        faulthandler.cancel_dump_traceback_later()
+    else:
+        faulthandler.dump_traceback_later(_state.silence, file=_stack())
+        _stack().seek(0)  # the stack of a silence that came to an end
+        _stack().truncate()
+
+
+@cache
+def _stack() -> IO[bytes]:
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def _hire() -> None:
+    """Start the watchman where there is none. It shares our process group, to be stopped with us, and no folder of ours."""
+    global _watchman
+    if _watchman is not None and _watchman.poll() is None:
+        return
+    stack = _stack().fileno()
+    _watchman = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(WATCHMAN), str(os.getpid()), str(stack)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        pass_fds=[stack],
+        bufsize=0,
+    )
+    assert _watchman.stdin is not None
+    os.set_blocking(_watchman.stdin.fileno(), False)
+
+
+def _say(line: str) -> None:
+    if _watchman is not None and _watchman.stdin is not None:
+        with suppress(OSError):  # it was killed, and the next run has another one; or it is stopped, and we go on
+            _watchman.stdin.write(line.encode() + b"\n")

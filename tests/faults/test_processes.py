@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from ray_nodes import TOKEN, free_port, started
 from shell import Shell, kill_all, titled, until
 from twice import TWO, curve
+
+from recstudy.records.locks import locked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -128,6 +131,51 @@ def test_20_a_hung_run_is_ended_and_marked(shell):
     assert "in load_checkpoint" in failure["traceback"]
     assert shell.records()[other]["status"] == "done"
     assert "hung" in shell.page()
+
+
+@pytest.mark.parametrize("trainer", ["inline", "train"])
+def test_20_a_frozen_run_is_ended_from_outside_and_marked(shell, trainer):
+    """Its process is stopped, and with it each of its threads. The other run goes on, and the next command tries it again."""
+    chosen = (*TWO, "--set", "place.silent_minutes=0.1", "--trainer", trainer)
+    frozen, other = shell.plan(*chosen).values()
+    with shell.start(*chosen) as driver:
+        until(lambda: frozen in shell.begun(), "ten epochs")
+        os.kill(*titled(f"tiny {ONE} seed=0", driver.pid), signal.SIGSTOP)
+        output, errors = driver.communicate(timeout=400)
+
+    assert driver.returncode == 5, output + errors
+    assert "no sign of life for 0.1 minutes (place.silent_minutes); it was stopped" in output
+    failure = shell.records("failure.json")[frozen]
+    assert (failure["class"], failure["attempts"]) == ("hung", 1)
+    assert "T (stopped)" in failure["traceback"]
+    assert list(shell.records()) == [other]
+
+    shell.run(*chosen)
+
+    assert shell.records()[frozen]["attempts"] == 2
+
+
+def test_18_a_run_that_another_process_works_on_is_waited_for_when_the_others_have_ended(shell):
+    """With room for one run at a time: the second one is done, while the first one's lock is held."""
+    chosen = (*TWO, "--cpus-per-run", str(os.cpu_count()))
+    held, other = shell.plan(*chosen).values()
+    (shell.results / "runs").mkdir(parents=True)
+    (shell.results / "recstudy.json").write_text('{"format": 1}')
+    with ExitStack() as lock:
+        lock.enter_context(locked(shell.results / "runs" / held / "lock", "process 7 on moon"))
+        with shell.start(*chosen) as driver:
+            assert driver.stdout is not None
+            said = [driver.stdout.readline()]
+            while said[-1] and not said[-1].startswith("Waiting for"):
+                said.append(driver.stdout.readline())
+            assert list(shell.records()) == [other], said
+            lock.close()
+            output, errors = driver.communicate(timeout=400)
+
+    assert driver.returncode == 0, output + errors
+    assert f"{ONE}, seed 0: process 7 on moon works on it; it is put off, and the others go first\n" in said
+    assert said[-1] == f"Waiting for process 7 on moon, which works on {ONE}, seed 0. Ctrl-C stops waiting.\n"
+    assert shell.attempts() == [1, 1]
 
 
 @pytest.mark.parametrize(

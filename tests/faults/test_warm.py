@@ -96,6 +96,24 @@ def test_a_worker_that_freezes_is_replaced_and_the_next_run_begins(shell):
     assert len(shell.records()) == 1
 
 
+def test_a_worker_that_is_stopped_ends_its_group_and_the_next_run_begins(shell):
+    """The second of two: the first waits for it, as silent as it is."""
+    two = ("--only", "latent_steps=1*", "--workers-per-run", "2")
+    chosen = (*two, "--set", "train.epochs=80", "--set", "place.silent_minutes=0.1")
+    frozen, other = shell.plan(*chosen).values()
+    with shell.start(*chosen) as driver:
+        until(lambda: frozen in shell.begun(), "ten epochs")
+        (attempt,) = shell.lines("attempts.jsonl")[frozen]
+        title = "tiny latent_steps=1, supervision_steps=1 seed=0"
+        (second,) = set(titled(title, driver.pid, 2)) - {attempt["process"]}
+        os.kill(second, signal.SIGSTOP)
+        output, errors = driver.communicate(timeout=500)
+
+    assert driver.returncode == 5, output + errors
+    assert shell.records("failure.json")[frozen]["class"] == "hung"
+    assert list(shell.records()) == [other]
+
+
 def test_the_next_command_sees_changed_code(warm, tmp_path):
     """Workers are of one command: none lives on with code of before."""
     copy = tmp_path / "changing.py"

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -15,6 +16,7 @@ from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import unpacked
 from recstudy.models import ViTRM
 from recstudy.records import LossLine, RunFolder, read_lines, read_log
+from recstudy.records.locks import locked
 from recstudy.source import Code
 from recstudy.train.code import codes
 from recstudy.train.trial import Trial, run_trial
@@ -124,7 +126,7 @@ def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
 
     ended = in_a_process(work)
 
-    assert ended.returncode == 1, ended.stderr
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
     outcome = run_trial(work, lambda line: 1 / 0)
     assert outcome == {
         "status": "failed", "class": "hung",
@@ -141,13 +143,27 @@ def test_a_run_that_hangs_is_ended_and_the_next_attempt_says_where(tmp_path):
     assert not folder.failure.exists()
 
 
-def in_a_process(work: Trial) -> subprocess.CompletedProcess[str]:
+def in_a_process(work: Trial, report: str = "None") -> subprocess.CompletedProcess[str]:
     code = (
-        "import json, sys\nimport recstudy.data, recstudy.models\nfrom recstudy.train.trial import Trial, run_trial\n"
-        "print(json.dumps(run_trial(Trial(**json.loads(sys.argv[1])), lambda line: None)))"
+        "import json, sys, time\nimport recstudy.data, recstudy.models\nfrom recstudy.train.trial import Trial, run_trial\n"
+        f"print(json.dumps(run_trial(Trial(**json.loads(sys.argv[1])), lambda line: {report})))"
     )
     command = [sys.executable, "-c", code, json.dumps(asdict(work))]
     return subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+
+
+def test_a_driver_that_is_stopped_for_long_makes_no_run_hang(tmp_path):
+    ended = in_a_process(trial(tmp_path, train__epochs=1, place__silent_minutes=2 / 60), "time.sleep(6)")
+
+    assert json.loads(ended.stdout)["status"] == "done", ended.stderr
+
+
+def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
+    work = trial(tmp_path)
+    with locked(RunFolder(Path(work.folder)).lock, "process 7 on moon"):
+        assert run_trial(work, lambda line: None) == {"status": "held", "by": "process 7 on moon"}
+        assert not RunFolder(Path(work.folder)).begun
+    assert run_trial(work, lambda line: None)["status"] == "done"
 
 
 def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_path):

@@ -1,0 +1,108 @@
+"""Runs that another process works on, without Ray: Tune's part is played by its calls."""
+
+import io
+import time
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tiny
+from rich.console import Console
+
+from recstudy.cluster.sweep import Listed, _Supply, _Watch
+from recstudy.cluster.view import View
+from recstudy.errors import StorageError
+from recstudy.records import Results
+from recstudy.records.locks import locked
+from recstudy.study.study import Run, make_plan
+from recstudy.train import run_folder
+from recstudy.train.work import Trial
+
+FIRST, SECOND, *_ = make_plan(tiny.study, seeds=1).runs
+DONE = {"status": "done", "score": 90.0}
+HELD = {"status": "held", "by": "process 7 on moon"}
+
+
+class Played:
+    """A sweep of two runs, and what it says."""
+
+    def __init__(self, results: Results) -> None:
+        self.said = io.StringIO()
+        self.results, self.errors, self.listeners = results, [], []
+        self.view = View(Console(file=self.said, width=200))
+        self.metrics = SimpleNamespace(left=lambda run: None)
+        self.watch = _Watch(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
+        self.supply = _Supply(self.watch, lambda run: trial(run, results))
+
+    def tune(self, run: Run, *results: dict[str, Any]) -> None:
+        """Tune begins a trial of the run, and hears this of it."""
+        played: Any = SimpleNamespace(config={"trial": trial(run, self.results)}, last_result=results[-1])
+        self.watch.on_trial_start(0, [], played)
+        for result in results:
+            self.watch.on_trial_result(0, [], played, result)
+        self.watch.on_trial_complete(0, [], played)
+
+    def next(self) -> str:
+        """The id of the run that Tune is given; empty where it is none for the time being, and `FINISHED` where it is the end."""
+        given = self.supply.suggest("any")
+        return given["trial"].run_id if isinstance(given, dict) else given or ""
+
+    def next_in_time(self) -> str:
+        deadline = time.monotonic() + 60
+        while not (given := self.next()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return given
+
+
+def trial(run: Run, results: Results) -> Trial:
+    return Trial("tiny", run.label, {}, run.id, str(results.run(run.id).path), "", False, "", None, False)
+
+
+@pytest.fixture
+def played(tmp_path) -> Played:
+    return Played(Results(tmp_path / "results").create())
+
+
+def test_a_run_that_is_held_is_put_off_and_waited_for_where_nothing_else_is_left(played):
+    assert played.next() == FIRST.id
+    with locked(played.results.run(FIRST.id).lock, "process 7 on moon"):
+        played.tune(FIRST, HELD)
+        assert played.next() == SECOND.id
+        assert played.next() == ""
+        assert "Waiting" not in played.said.getvalue()
+        played.tune(SECOND, DONE)
+        assert [played.next(), played.next()] == ["", ""]
+    assert played.next_in_time() == FIRST.id
+    played.tune(FIRST, DONE)
+
+    assert played.next() == played.supply.FINISHED
+    lines = played.said.getvalue().splitlines()
+    assert [line for line in lines if "process 7" in line] == [
+        f"{FIRST.label}, seed 0: process 7 on moon works on it; it is put off, and the others go first",
+        f"Waiting for process 7 on moon, which works on {FIRST.label}, seed 0. Ctrl-C stops waiting.",
+    ]
+
+
+def test_a_run_whose_holder_is_silent_fails_and_says_whom_to_stop(played, monkeypatch):
+    def silent(*_: Any, **__: Any) -> None:
+        raise StorageError("is held by process 7 on moon, which has shown no sign of life for 60 s")
+
+    monkeypatch.setattr(run_folder, "locked", silent)
+    played.next()
+    played.tune(FIRST, HELD)
+
+    assert played.next_in_time() == SECOND.id
+
+    assert f"{FIRST.label}, seed 0: is held by process 7 on moon, which has shown no sign of life" in played.said.getvalue()
+
+
+def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
+    """Tune begins another one for it, which finds the run finished, or as little of it as the one before."""
+    played.next()
+    played.tune(FIRST, DONE)
+
+    played.tune(FIRST, {"status": "done", "score": None})
+
+    assert played.said.getvalue().count(FIRST.label) == 1
