@@ -6,6 +6,7 @@ server is gone may wait for it in each: so the end is made from outside, by anot
 a process, so their state is the module's.
 """
 
+import atexit
 import faulthandler
 import json
 import os
@@ -18,7 +19,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import IO
 
 RENEWED_S = 1.0  # least time between two signs, each of which ends a thread and starts another
 WATCHMAN = Path(__file__).with_name("watchman.py")
@@ -85,13 +85,16 @@ def _renew() -> None:
         faulthandler.cancel_dump_traceback_later()
     else:
         faulthandler.dump_traceback_later(_state.silence, file=_stack())
-        _stack().seek(0)  # the stack of a silence that came to an end
-        _stack().truncate()
+        os.ftruncate(_stack(), 0)  # the stack of a silence that came to an end
+        os.lseek(_stack(), 0, os.SEEK_SET)
 
 
 @cache
-def _stack() -> IO[bytes]:
-    return tempfile.TemporaryFile(buffering=0)
+def _stack() -> int:
+    """The descriptor of a file without a name, which ends with the two processes that know it."""
+    stack, name = tempfile.mkstemp()
+    Path(name).unlink()
+    return stack
 
 
 def _hire() -> None:
@@ -99,18 +102,25 @@ def _hire() -> None:
     global _watchman
     if _watchman is not None and _watchman.poll() is None:
         return
-    stack = _stack().fileno()
     _watchman = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(WATCHMAN), str(os.getpid()), str(stack)],
+        [sys.executable, "-I", "-S", str(WATCHMAN), str(os.getpid()), str(_stack())],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd="/",
-        pass_fds=[stack],
+        pass_fds=[_stack()],
         bufsize=0,
     )
     assert _watchman.stdin is not None
     os.set_blocking(_watchman.stdin.fileno(), False)
+    atexit.register(_dismiss, _watchman)
+
+
+def _dismiss(watchman: subprocess.Popen[bytes]) -> None:
+    assert watchman.stdin is not None
+    watchman.stdin.close()
+    watchman.kill()
+    watchman.wait()
 
 
 def _say(line: str) -> None:

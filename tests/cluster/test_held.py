@@ -93,8 +93,9 @@ def test_a_run_whose_holder_is_silent_fails_and_says_whom_to_stop(played, monkey
     played.next()
     played.tune(FIRST, HELD)
 
-    assert played.next_in_time() == SECOND.id
-
+    assert played.next() == SECOND.id
+    played.tune(SECOND, DONE)
+    assert played.next_in_time() == played.supply.FINISHED
     assert f"{FIRST.label}, seed 0: is held by process 7 on moon, which has shown no sign of life" in played.said.getvalue()
 
 
