@@ -265,7 +265,7 @@ def test_a_point_counts_the_seeds_that_have_all_its_cells(tmp_path):
     first = data.iloc[0]
     assert (first["n"], first["expected"], first["value"]) == (2, 3, 81.0)
     assert first["missing"] == "seed 1: a=0, b=0, c=1 failed: code"
-    assert interactions_notes(records, Interactions(), data) == ("1 of 4 points lack some seed; the CSV file says why",)
+    assert interactions_notes(records, Interactions(), data) == ("1 of 4 points lack some seed",)
 
 
 def test_a_point_without_a_run_is_said(tmp_path):

@@ -158,9 +158,9 @@ def test_a_part_that_fails_costs_its_own_place_alone(tmp_path, caplog, part, sai
     [
         ({"kind": "reliability", "name": "r"}, "'r' cannot be drawn: no report part 'reliability': there are alignment, "),
         ({"name": "r"}, "'r' cannot be drawn: it has no kind"),
-        ({"kind": "curve"}, "'part 1' cannot be drawn: name: Field required"),
-        ({"kind": "curve", "name": "c", "x": 3, "y": "nll"}, "'c' cannot be drawn: x: Input should be a valid string, but got 3"),
-        ({"kind": "pareto", "name": "p", "z": "nll"}, "'p' cannot be drawn: z: Unexpected keyword argument, but got 'nll'"),
+        ({"kind": "curve"}, "'part 1' cannot be drawn: Curve needs 'name'"),
+        ({"kind": "curve", "name": "c", "x": 3, "y": "nll"}, "'c' cannot be drawn: 'x' must be string, but got 3"),
+        ({"kind": "pareto", "name": "p", "z": "nll"}, "'p' cannot be drawn: no field 'z': Pareto has name, title, x, y."),
         ({"kind": "table", "name": "t", "across": True, "rows": "model"}, "'t' cannot be drawn: table 't': across puts metrics"),
         (7, "'part 1' cannot be drawn: it has no kind"),
     ],

@@ -101,7 +101,7 @@ def dress(
     """The common layout, with room for the heading and a legend below; `style.SCRIPT` redoes it for a page's own width."""
     words = heading(title, notes, caption, size)
     axis = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
-    axis["exponentformat"] = "power"  # no prefix such as 2µ, which would stand before a % as well
+    axis["exponentformat"] = "e"  # no prefix such as 2µ, which would stand before a % as well, and no small exponents
     figure.update_layout(
         title={
             "text": words,
