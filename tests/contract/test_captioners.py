@@ -6,6 +6,7 @@ import torch
 from recstudy.config import FAMILIES, RunConfig
 from recstudy.contract import captioners, switches
 from recstudy.data import Digits, PhantomCaptions
+from recstudy.errors import ConfigError
 from recstudy.models.backbone import CaptionModel
 from recstudy.models.networks.caption import Captioner
 
@@ -112,5 +113,5 @@ def compiled(network: Captioner, images: torch.Tensor, tokens: torch.Tensor) -> 
     ids=["no captions", "untrained", "Swin's pixels", "too long", "heads"],
 )
 def test_what_does_not_fit_is_refused(fields, data, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         RunConfig(data=data, model=small("image_trm", **fields))

@@ -145,7 +145,7 @@ def test_ids_of_clip_belong_to_texts_of_clip():
     aligner = ALIGNER.model_copy(update={"encoder": encoder})
 
     RunConfig(data=PhantomCaptions(size=16, length=8, tokenizer="clip"), model=_with_vocabulary(aligner, 49_408))
-    with pytest.raises(ValueError, match=r"must be 0, 1 and 2, .* but got 0, 49406, 49407"):
+    with pytest.raises(ConfigError, match=r"must be 0, 1 and 2, .* but got 0, 49406, 49407"):
         RunConfig(data=PhantomCaptions(size=16, length=8, tokenizer="bpe", vocabulary=60_000), model=aligner)
 
 

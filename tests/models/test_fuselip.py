@@ -4,6 +4,7 @@ import pytest
 import torch
 from scipy.stats import binom
 
+from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner
 from recstudy.models.fuselip import FuseLIP
 from recstudy.models.networks.aligner import AlignerNetwork
@@ -240,7 +241,7 @@ def test_pairs_that_are_trained_on_come_together():
     ],
 )
 def test_fields_that_do_not_fit_are_refused(fields, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         FuseLIP(**TINY.model_dump() | fields)
 
 

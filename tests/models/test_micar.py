@@ -6,6 +6,7 @@ from torch import nn
 
 from recstudy.config import PAD, RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
+from recstudy.errors import ConfigError
 from recstudy.models import MicarVLMoE
 from recstudy.models.networks.micar import MicarNetwork, earlier
 from recstudy.train.optim import make_optimizers
@@ -235,6 +236,6 @@ DATA = PhantomCaptions(size=64, length=8)
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_what_does_not_fit_is_refused(fields, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         RunConfig(data=DATA, model=MicarVLMoE(**SMALL | fields))
     assert RunConfig(data=DATA, model=MicarVLMoE(**SMALL)).model.title == "MicarVLMoE (small CNN, random)"

@@ -154,35 +154,35 @@ def test_the_puzzle_table_is_counted_apart():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_does_not_fit_is_refused_when_it_is_read(model, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         RunConfig(data=PhantomXray(size=32), model=model)
 
 
 def test_more_refusals():
-    with pytest.raises(ValueError, match=r"model\.head must be 'single_token' for Digits"):
+    with pytest.raises(ConfigError, match=r"model\.head must be 'single_token' for Digits"):
         RunConfig(data=Digits(), model=HRM(**SMALL, head="multilabel"))
-    with pytest.raises(ValueError, match="a token for each of the 10 classes"):
+    with pytest.raises(ConfigError, match="a token for each of the 10 classes"):
         RunConfig(data=Digits(), model=HRM(**SMALL, vocabulary=9))
-    with pytest.raises(ValueError, match="mixup and cutmix must be 0 for HRM on pixel tokens"):
+    with pytest.raises(ConfigError, match="mixup and cutmix must be 0 for HRM on pixel tokens"):
         RunConfig(data=Digits(), model=HRM(**SMALL), train={"augment": {"mixup": 0.2}})
 
 
 def test_an_image_that_is_never_seen_whole_is_refused():
     both = HRM(**SMALL, head="multilabel", halves="carry", half_loss="both", half_steps=2)
     with pytest.raises(
-        ValueError, match=r"must be above 2, the steps in which HRM has not seen the whole image, but got 2 and 3"
+        ConfigError, match=r"must be above 2, the steps in which HRM has not seen the whole image, but got 2 and 3"
     ):
         RunConfig(data=PhantomXray(), model=both, train={"supervision_steps": 2, "evaluation_steps": 3})
 
 
 def test_halting_by_sample_wants_a_loss_at_every_step():
     last = HRM(**SMALL, head="multilabel", halves="carry")
-    with pytest.raises(ValueError, match=r"train\.halting must be 'batch' for HRM without a loss on the left half"):
+    with pytest.raises(ConfigError, match=r"train\.halting must be 'batch' for HRM without a loss on the left half"):
         RunConfig(data=PhantomXray(), model=last, train={"supervision_steps": 2, "evaluation_steps": 2, "halting": "sample"})
 
 
 def test_stablemax_is_for_one_label_an_image():
-    with pytest.raises(ValueError, match="several have a binary cross-entropy each"):
+    with pytest.raises(ConfigError, match="several have a binary cross-entropy each"):
         RunConfig(data=PhantomXray(), model=HRM(**SMALL, head="multilabel"), train={"loss": "stablemax"})
 
 

@@ -127,7 +127,7 @@ def test_parameters_of_the_default():
 
 
 def test_patches_that_do_not_tile_are_refused():
-    with pytest.raises(ValueError, match="patch must divide the image's 64x64 pixels, but got 7"):
+    with pytest.raises(ConfigError, match="patch must divide the image's 64x64 pixels, but got 7"):
         VQ(patch=7)
 
 

@@ -11,6 +11,7 @@ from recstudy.config import DataConfig, RunConfig, TrainConfig
 from recstudy.data import Digits, PhantomXray
 from recstudy.data.batches import Batch
 from recstudy.data.cache import load
+from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Carry, Output
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
@@ -228,9 +229,9 @@ def test_the_halting_head_learns_when_it_is_right(tmp_path):
 def test_fields_that_do_not_go_together_are_refused():
     from recstudy.models import HRMImage
 
-    with pytest.raises(ValueError, match=r"train\.halting must be 'batch' for HRM, which has no halting head"):
+    with pytest.raises(ConfigError, match=r"train\.halting must be 'batch' for HRM, which has no halting head"):
         RunConfig(data=Digits(), model=HRMImage(patch=2), train=TrainConfig(halting="sample"))
-    with pytest.raises(ValueError, match="detach_carry must be true with halting 'sample'"):
+    with pytest.raises(ConfigError, match="detach_carry must be true with halting 'sample'"):
         TrainConfig(halting="sample", detach_carry=False)
 
 
