@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import tyro
 
 from recstudy import Search, Study
+from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.arithmetic import arithmetic_data
@@ -103,6 +104,7 @@ def take(results: Results, name: str, preset: str) -> None:
         "minutes": round(sum(row.number("seconds") for row in done) / 60, 1),
         "intervals": POOLED,
         "verdicts": dict(sorted(verdicts.items())),
+        "findings": list(map(str, findings(records))),
         "tables": texts,
     }
     write_whole(TABLES / f"{name}.{preset}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -144,7 +146,10 @@ def provenance(content: dict[str, Any]) -> str:
 
 
 def tables(content: dict[str, Any]) -> list[str]:
-    return [line for text in content["tables"].values() for line in ("", text.split("\n", 2)[2].strip())]
+    """What was found, and the tables without their titles."""
+    found = "\n".join(f"- {markup.md(one)}" for one in content.get("findings", ()))
+    texts = [*filter(None, [found]), *(text.split("\n", 2)[2].strip() for text in content["tables"].values())]
+    return [line for text in texts for line in ("", text)]
 
 
 def readme(text: str, studies: list[Study | Search], taken: dict[str, Any]) -> str:

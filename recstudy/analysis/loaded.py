@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.page import facts, words_table
 from recstudy.analysis.report import studies_at
 from recstudy.analysis.rows import distinct
 from recstudy.analysis.shown import heading
-from recstudy.analysis.summary import summary
+from recstudy.analysis.summary import found, summary
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.plugins import reading
 from recstudy.report import Part
@@ -24,7 +25,7 @@ OURS = ("undefined", "measured", "unavailable", "tokenizers", "answers", "later"
 
 @dataclass(frozen=True)
 class Loaded:
-    """A study's records and report: `runs`, `epochs`, and its tables and figures by name, as in `loaded["table1"]`."""
+    """A study's records and report: `runs`, `epochs`, `findings`, and its tables and figures by name: `loaded["table1"]`."""
 
     records: StudyRecords
 
@@ -42,6 +43,12 @@ class Loaded:
         labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
         frame.insert(0, "label", labels)
         return frame.drop(columns="variant")
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """What the study found, in sentences, the most telling first."""
+        with reading(self.records.plugins):
+            return list(map(str, findings(self.records)))
 
     @cached_property
     def parts(self) -> dict[str, Part]:
@@ -67,7 +74,9 @@ class Loaded:
 
     def _repr_html_(self) -> str:
         rows = [(name, *_described(part)) for name, part in self.parts.items()]
-        return facts(summary(self.records)) + words_table("Parts of the report", ("name", "kind", "title"), rows)
+        with reading(self.records.plugins):
+            head = found(self.records) + facts(summary(self.records))
+        return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
 
     def __repr__(self) -> str:
         plan = self.records.plan

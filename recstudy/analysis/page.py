@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
@@ -14,16 +14,25 @@ from recstudy.analysis.figures.style import CSS, SCRIPT
 Html = NewType("Html", str)  # markup: all that it says is escaped
 
 
+class Section(NamedTuple):
+    """A part of a page: its title, its HTML, and what it found in a few words, which stands behind the title."""
+
+    title: str
+    content: str
+    finding: str = ""
+
+
 def escape(text: object) -> Html:
     return Html(html.escape(str(text)))
 
 
-def page(title: str, head: Sequence[str], sections: Sequence[tuple[str, str]]) -> str:
-    """A page of named sections (title, HTML), with what draws figures and puzzles embedded once where any of them has some."""
-    links = "".join(f'<li><a href="#part-{at}">{escape(name)}</a></li>' for at, (name, _) in enumerate(sections))
+def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> str:
+    """A page of sections, with what draws figures and puzzles embedded once where any of them has some."""
+    links = "".join(f'<li><a href="#part-{at}">{escape(one.title)}</a></li>' for at, one in enumerate(sections))
+    heads = [f'<h2 id="part-{at}">{escape(titled(one.title, one.finding))}</h2>' for at, one in enumerate(sections)]
     body = "\n".join(
-        f'<section aria-labelledby="part-{at}"><h2 id="part-{at}">{escape(name)}</h2>\n{content}</section>'
-        for at, (name, content) in enumerate(sections)
+        f'<section aria-labelledby="part-{at}">{head}\n{one.content}</section>'
+        for at, (head, one) in enumerate(zip(heads, sections, strict=True))
     )
     scripts = [get_plotlyjs(), SCRIPT] if 'class="figure"' in body else []
     scripts += [viewer.SCRIPT] if 'class="thinking"' in body else []
@@ -36,6 +45,11 @@ def page(title: str, head: Sequence[str], sections: Sequence[tuple[str, str]]) -
         f'<header>\n{"".join(head)}\n</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n{body}\n</main>\n'
         f"{script}</body>\n</html>\n"
     )
+
+
+def titled(title: str, finding: str) -> str:
+    """A heading that says the finding, where there is one."""
+    return f"{title}: {finding}" if finding else title
 
 
 def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:

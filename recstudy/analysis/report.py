@@ -16,10 +16,12 @@ from rich.text import Text
 from recstudy.analysis.audit.printed import TITLE, audit_html
 from recstudy.analysis.audit.rules import audit
 from recstudy.analysis.figures.export import check_export
+from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies
-from recstudy.analysis.page import page
+from recstudy.analysis.page import Section, page
 from recstudy.analysis.shown import in_terminal, section
 from recstudy.analysis.summary import again, failures, header, lacking, provenance, settings
+from recstudy.analysis.tables.markup import md
 from recstudy.errors import ConfigError, NotYetError
 from recstudy.plugins import reading
 from recstudy.records import PlanRecord, Results, write_whole
@@ -28,7 +30,7 @@ from recstudy.terminal import shortest
 
 
 def write_report(results: Results, name: str, preset: str, export: Sequence[str] = (), columns: int = 2) -> Path:
-    """Write `report/tables/*`, `report/figures/*` and `report/report.html` of a study, finished or not.
+    """Write `report/tables/*`, `report/figures/*`, `report/report.html` and `report/report.md` of a study, finished or not.
 
     Args:
         results: the results folder.
@@ -49,10 +51,12 @@ def write_report(results: Results, name: str, preset: str, export: Sequence[str]
 
 
 def show_report(results: Results, name: str, preset: str, export: Sequence[str], out: Console, columns: int = 2) -> Path:
-    """Write the report, print its tables and say where the page is. Returns and raises as `write_report`."""
+    """Write the report, print its findings and tables and say where the page is. Returns and raises as `write_report`."""
     records = load_study(results, name, preset)
     with reading(records.plugins):
         page = _write(records, results.study(name, preset), export, columns)
+        for one in findings(records):
+            out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
         for part in records.parts:
             table = in_terminal(records, part)
             if table is not None:
@@ -122,12 +126,22 @@ def _write(records: StudyRecords, study: Path, export: Sequence[str], columns: i
     sections = [section(records, part, folder, file, export, columns) for part, file in zip(records.parts, files, strict=True)]
     _forget_others(folder, files)
     failed = failures(records)
-    sections += [("What failed", failed)] if failed else []
-    sections += [(TITLE, audit_html(audit(records)))]
-    sections += [("Settings", settings(records)), ("Provenance", provenance(records)), ("Finish or repeat", again(records))]
+    sections += [Section("What failed", failed)] if failed else []
+    last = {TITLE: audit_html(audit(records)), "Settings": settings(records), "Provenance": provenance(records)}
+    sections += [Section(*one) for one in (last | {"Finish or repeat": again(records)}).items()]
     target = folder / "report.html"
+    write_whole(folder / "report.md", _markdown(records, folder, files))
     write_whole(target, page(f"{study.parent.name} ({study.name})", header(records), sections))
     return target
+
+
+def _markdown(records: StudyRecords, folder: Path, files: Sequence[str]) -> str:
+    """Question, findings and tables on one page."""
+    plan = records.plan
+    head = f"# {md(f'{plan.study} ({plan.folder})')}\n\n{md(plan.question)}\n"
+    found = "\n".join(f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records))
+    tables = [table.read_text() for file in files if (table := folder / "tables" / f"{file}.md").exists()]
+    return "\n".join([head, f"{found}\n", *tables])
 
 
 def file_names(names: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.table import Table as RichTable
 
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import warning_lines
+from recstudy.analysis.page import Section, warning_lines
 from recstudy.errors import ConfigError, RecstudyError, StorageError
 from recstudy.report import Part
 
@@ -37,6 +37,11 @@ class Shown(ABC):
     def html(self) -> str:
         """Its place in a page."""
 
+    @property
+    def finding(self) -> str:
+        """What it shows in a few words, which its heading says; empty where nothing can be told."""
+        return ""
+
     @abstractmethod
     def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
         """Write its files below the report's folder; HTML that links to them."""
@@ -63,25 +68,23 @@ class Shown(ABC):
         return self.html
 
 
-def section(
-    records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], columns: int = 2
-) -> tuple[str, str]:
-    """Title and HTML of one part, its files written. Where it cannot be made it says why, and the other parts are drawn.
+def section(records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], columns: int = 2) -> Section:
+    """One part with its files written. Where it cannot be made it says why, and the other parts are drawn.
 
     Raises:
         StorageError: the report's folder cannot be written, which is no part's own fault.
     """
     try:
         shown = part.shown(records)
-        content = shown.html
+        content, finding = shown.html, shown.finding
     except Exception as error:
-        return heading(part), warning_lines([problem(part, error)])
+        return Section(heading(part), warning_lines([problem(part, error)]))
     try:
-        return heading(part), content + shown.write(folder, file, export, columns)
+        return Section(heading(part), content + shown.write(folder, file, export, columns), finding)
     except StorageError:
         raise
     except Exception as error:
-        return heading(part), warning_lines([problem(part, error)])
+        return Section(heading(part), warning_lines([problem(part, error)]))
 
 
 def heading(part: Part) -> str:

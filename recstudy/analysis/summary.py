@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from recstudy.analysis.caveats import SELECTIONS, is_synthetic, to_evaluate, warnings
 from recstudy.analysis.changes import changes, lines
+from recstudy.analysis.findings import HOW, findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
@@ -31,16 +32,25 @@ PROVENANCE = {
 
 
 def header(records: StudyRecords) -> list[str]:
-    """Title, question, the author's own words, warnings and the facts."""
+    """Title, question, what was found, warnings, the facts, and the author's own words."""
     plan = records.plan
     about = flowing(plan.description.strip())
     return [
         f"<h1>{escape(plan.study)} <small>({escape(plan.folder)})</small></h1>",
         f'<p class="question">{escape(plan.question)}</p>',
-        warning_lines([*warnings(records), *gone(records), *lacking(records), *lines(changes(records))]),
+        warning_lines(warnings(records)),
+        found(records),
+        warning_lines([*gone(records), *lacking(records), *lines(changes(records))]),
         facts(summary(records)),
         f'<pre class="about">{escape(about)}</pre>' if about else "",
     ]
+
+
+def found(records: StudyRecords) -> str:
+    """The findings as a list, and how they are made."""
+    items = "".join(f"<li><strong>{escape(one.word)}</strong>: {escape(one.said)}.</li>" for one in findings(records))
+    how = fold("How these sentences are made", f'<p class="note">{escape(HOW)}.</p>')
+    return f'<ul class="findings" aria-label="Findings">{items}</ul>{how}'
 
 
 def gone(records: StudyRecords) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from flask import Flask, Response, request
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from werkzeug.wrappers import Response as Answer
 
+from recstudy.analysis.page import titled
 from recstudy.board.elements import elements
 from recstudy.board.markup import Part, contents
 from recstudy.board.pages import address
@@ -72,13 +73,13 @@ def answer(desk: Desk, path: str, search: str, have: dict[str, Any]) -> tuple[An
 @lru_cache(KEPT)
 def mark(part: Part) -> str:
     """By which a browser and the board agree that it has this part as it is."""
-    return hashlib.sha256(f"{part.title}\n{part.body}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{part.title}\n{part.finding}\n{part.body}".encode()).hexdigest()[:16]
 
 
 @lru_cache(KEPT)
 def content(part: Part) -> str:
     """The heading and what is under it, as JSON of nodes."""
-    heading = [("h2", {"id": part.key, "tabindex": "-1"}, [part.title])] if part.title else []
+    heading = [("h2", {"id": part.key, "tabindex": "-1"}, [titled(part.title, part.finding)])] if part.title else []
     return json.dumps([*heading, *elements(part.body)], ensure_ascii=False, separators=(",", ":"))
 
 

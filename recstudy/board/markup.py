@@ -7,18 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from recstudy.analysis.page import Html, escape
+from recstudy.analysis.page import Html, Section, escape
 
 ROWS = 50  # of a table on one page
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a page: its place in it, its heading (none for the first) and its content."""
+    """One part of a page: its place in it, its heading (none for the first), its content, and what it found in a few words."""
 
     key: str
     title: str
     body: str
+    finding: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class Recipe:
     key: str
     title: str
     needs: object
-    make: Callable[[], str]
+    make: Callable[[], str | Section]
 
 
 @dataclass(frozen=True)

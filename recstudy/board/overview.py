@@ -90,18 +90,18 @@ def _studies(sources: Sources, found: dict[Study, Progress], address: Address) -
     if not found:
         return f"<p>No study here yet. One is there as soon as it starts:</p>{code('python studies/vitrm_depth_sweep.py')}"
     shown, pages = page_of(address, "studies", len(found))
-    rows = [_study(study, sources.watch.studies[study], one) for study, one in list(found.items())[shown]]
+    rows = [_study(study, sources.watch.studies[study], one, sources.finding(study)) for study, one in list(found.items())[shown]]
     return table("Studies", STUDIES, rows, {5: "prose"}, "stack") + pages
 
 
-def _study(study: Study, planned: Planned, one: Progress) -> list[Html]:
+def _study(study: Study, planned: Planned, one: Progress, finding: str) -> list[Html]:
     done = one.counts["done"]
     lost = {word: f"{one.counts[word]:,}{' diverged' * (word == 'diverged')}" for word in LOST if one.counts[word]}
     links = [link(Address(("study", *study)).but("runs", state=word), words) for word, words in lost.items()]
     smoke = Html(" " + state("smoke")) if planned.plan.smoke else Html("")
-    question = Html(f"<br><small>{text(planned.plan.question)}</small>")
+    about = Html(f"<br><small>{text(planned.plan.question)}</small><br>{text(finding)}")
     return [
-        Html(study_link(*study) + smoke + question),
+        Html(study_link(*study) + smoke + about),
         bar(done, one.planned, f"{done:,} of {one.planned:,}"),
         text(f"{len(one.running):,}"),
         Html(", ".join(links)) if links else text(0),

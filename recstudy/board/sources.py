@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from recstudy.analysis.findings import findings
+from recstudy.analysis.frame import StudyRecords
 from recstudy.board.markup import Address
 from recstudy.board.plans import Planned, Study
 from recstudy.board.progress import Under, under
@@ -27,6 +29,16 @@ class Sources:
     kept: Kept
     links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
     store: Follower | None = None
+    said: dict[Study, tuple[StudyRecords, str]] = field(default_factory=dict, init=False, repr=False)
+
+    def finding(self, study: Study) -> str:
+        """The first of a study's findings, made again where its records are others."""
+        records = self.kept.records(study)
+        known = self.said.get(study)
+        if known is None or known[0] is not records:
+            with self.plugins(Address(("study", *study))):
+                known = self.said[study] = records, str(findings(records)[0])
+        return known[1]
 
     def studies_of(self, run_id: str) -> list[Study]:
         """The studies that name this run."""

@@ -9,7 +9,7 @@ from recstudy.analysis.audit.printed import TITLE, audit_html
 from recstudy.analysis.audit.rules import audit
 from recstudy.analysis.figures.learning import learning_figure
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import facts, figure_box, warning_lines
+from recstudy.analysis.page import Section, facts, figure_box, warning_lines
 from recstudy.analysis.shown import heading, problem
 from recstudy.analysis.summary import again, failures, header, provenance, settings
 from recstudy.analysis.tables.markup import Printed, html_table
@@ -56,13 +56,19 @@ def study_page(sources: Sources, address: Address) -> Page:
     return Page(f"{name} ({preset})", [one for one in body if there.get(one.key, True)])
 
 
-def part_html(records: StudyRecords, part: Part, key: str = "", address: Address | None = None) -> str:
-    """A part as the report shows it, or why it cannot be drawn; of a long table, the page that the address asks for."""
+def part_html(records: StudyRecords, part: Part) -> str:
+    """A part as the report shows it, or why it cannot be drawn."""
+    return _made(records, part).content
+
+
+def _made(records: StudyRecords, part: Part, key: str = "", address: Address | None = None) -> Section:
+    """Of a long table, the page that the address asks for."""
     try:
         shown = part.shown(records)
-        return table_html(shown.printed, address, key) if address and shown.printed else shown.html
+        content = table_html(shown.printed, address, key) if address and shown.printed else shown.html
+        return Section(heading(part), content, shown.finding)
     except Exception as error:
-        return warning_lines([problem(part, error)])
+        return Section(heading(part), warning_lines([problem(part, error)]))
 
 
 def table_html(whole: Printed, address: Address, key: str) -> str:
@@ -80,7 +86,7 @@ def table_html(whole: Printed, address: Address, key: str) -> str:
 
 def _part(records: StudyRecords, part: Part, key: str, address: Address, live: object) -> Recipe:
     needs = (Same(records), address, live if part.live else ())
-    return Recipe(key, heading(part), needs, lambda: part_html(records, part, key, address))
+    return Recipe(key, heading(part), needs, lambda: _made(records, part, key, address))
 
 
 def _now(now: Progress) -> str:

@@ -83,9 +83,14 @@ class Claim(metaclass=Explained):
     @property
     def contrast(self) -> str:
         """In words: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
-        margin = f"at least {self.by:g}" if self.by else "above 0"
-        margin = margin if self.within is None else f"less than {self.within:g} either way"
-        return f"{_words(self.than)} minus {_words(self.less)}: {margin}"
+        return f"{_words(self.than)} minus {_words(self.less)}: {self.margin}"
+
+    @property
+    def margin(self) -> str:
+        """In words, what the contrast is claimed to be."""
+        if self.within is not None:
+            return f"less than {self.within:g} either way"
+        return f"at least {self.by:g}" if self.by else "above 0"
 
 
 @PARTS.add("claims")

@@ -60,6 +60,18 @@ def number(name: str, value: float) -> str:
     return format(value, metric(name).form)
 
 
+def inline(name: str) -> str:
+    """A metric's title within a sentence: `exact accuracy`; AUROC and CIDEr stay as they are."""
+    title = metric(name).title
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
+def points(name: str, difference: str) -> str:
+    """A difference with what it is counted in: those of percents are points."""
+    unit = metric(name).unit
+    return f"{difference} points" if unit == "%" else f"{difference} {unit}".strip()
+
+
 def spread(name: str, half: float) -> str:
     """Half an interval's width: as many decimals as the mean, or one significant digit where those are all zero."""
     text = number(name, half)

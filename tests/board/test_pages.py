@@ -27,6 +27,7 @@ from made_up import (
 
 from recstudy.analysis.caveats import caption
 from recstudy.analysis.frame import load_study, status
+from recstudy.analysis.page import Section
 from recstudy.analysis.rows import Outcome
 from recstudy.analysis.shown import section
 from recstudy.analysis.summary import summary
@@ -42,7 +43,8 @@ from recstudy.report import Alignment, Captions, Table, dump_report
 
 def parts(sources, path: str, search: str = "") -> dict[str, str]:
     """The parts of a page by their keys."""
-    return {recipe.key: recipe.make() for recipe in page(sources, address(path, search)).recipes}
+    made = {recipe.key: recipe.make() for recipe in page(sources, address(path, search)).recipes}
+    return {key: one.content if isinstance(one, Section) else one for key, one in made.items()}
 
 
 def words(markup: str) -> str:
@@ -55,7 +57,7 @@ def words(markup: str) -> str:
 def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left(sources):
     said = words(parts(sources, "/")["studies"])
 
-    assert "made_up (paper)" in said
+    assert "made_up (paper) Does the batch size matter? Best: by top-1 accuracy, " in said
     assert "6 of 12" in said  # one more has diverged
     assert "about 7.5 min left, 1 run at a time" in said  # five runs of 90 s, one of which has done 3 of 1000 epochs
     assert "1 , 1 diverged" in said
@@ -218,7 +220,7 @@ def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
 
     assert len(records.parts) > 2
     for at, spec in enumerate(records.parts, 1):
-        _, reported = section(records, spec, tmp_path / "report", f"part{at}", ())
+        reported = section(records, spec, tmp_path / "report", f"part{at}", ()).content
         reported = re.sub(r'<p class="note">Files:.*?</p>\n', "", reported)
         assert found[f"part{at}"] == reported
 

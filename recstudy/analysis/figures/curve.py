@@ -18,6 +18,7 @@ from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.drops import HOW, from_best
 from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.headlines import of_curve
 from recstudy.analysis.rows import Row
 from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.targets import Placed, place
@@ -36,7 +37,7 @@ def drawn(records: StudyRecords, spec: Curve) -> Drawn:
     data = curve_data(records, spec)
     notes = curve_notes(records, spec, data)
     figure = partial(curve_figure, data, spec, notes, order=lines(records, spec))
-    return Drawn(figure, data, spec.heading, notes, HOW if spec.drop else "")
+    return Drawn(figure, data, spec.heading, notes, HOW if spec.drop else "", finding=of_curve(data, spec))
 
 
 def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:

@@ -16,7 +16,8 @@ class Drawn:
     """A figure that is laid out for any size, the numbers behind it, and its label for screen readers.
 
     `draw` may leave the common look (`theme.dress`) to this class: it then has the label as its title. `notes` must be said
-    before the figure, `caption` says how to read it, `below` is HTML that follows it on a page.
+    before the figure, `caption` says how to read it, `below` is HTML that follows it on a page, `finding` what it shows in a few
+    words.
     """
 
     draw: Callable[[Size], go.Figure]
@@ -25,6 +26,7 @@ class Drawn:
     notes: Sequence[str] = ()
     caption: str = ""
     below: str = ""
+    finding: str = ""
 
     @cached_property
     def figure(self) -> go.Figure:

@@ -51,6 +51,10 @@ class FigureShown(Shown):
             return warning_lines(drawn.notes) + NOTHING + drawn.below
         return figure_box(drawn.figure, drawn.label, drawn.notes, drawn.caption) + drawn.below
 
+    @property
+    def finding(self) -> str:
+        return self.drawn.finding
+
     def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
         problem = write_figure(self.drawn, folder / "figures", file, export, columns)
         if problem:

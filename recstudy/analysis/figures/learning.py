@@ -14,7 +14,7 @@ from recstudy.analysis.figures.theme import SCREEN, Size, band, bounded, dress, 
 from recstudy.analysis.frame import StudyRecords
 from recstudy.metrics import METRICS
 from recstudy.report import LearningCurves
-from recstudy.report.names import metric, plural, registered
+from recstudy.report.names import inline, metric, plural, registered
 
 MOST = 30  # lines that a reader can still tell apart in one figure
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
@@ -60,9 +60,7 @@ def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int]
 
 def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
     """Says so where `shown_variants` leaves some of `count` variants out."""
-    title = metric(_ranked_by(records)).title
-    words = title if title[1].isupper() else title[0].lower() + title[1:]  # AUROC and CIDEr stay as they are
-    return (f"the {most} best of {count:,} variants by {words}",) if count > most else ()
+    return (f"the {most} best of {count:,} variants by {inline(_ranked_by(records))}",) if count > most else ()
 
 
 def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame, most: int = MOST) -> tuple[str, ...]:

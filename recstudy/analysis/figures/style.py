@@ -14,6 +14,9 @@ h3 { font-size: 1rem; margin: 24px 0 8px; overflow-wrap: anywhere; }
 p { margin: 8px 0; overflow-wrap: anywhere; }
 a { color: var(--accent); }
 .question { font-size: 1.1rem; color: var(--soft); }
+.findings { margin: 16px 0 8px; padding: 12px 18px 12px 34px; background: var(--panel); border: 1px solid var(--line);
+  border-left: 4px solid var(--accent); border-radius: 8px; font-size: 1.05rem; }
+.findings li { margin: 5px 0; overflow-wrap: anywhere; }
 .about { white-space: pre-wrap; font: inherit; color: var(--soft); margin: 8px 0; overflow-wrap: anywhere; }
 nav ul { display: flex; flex-wrap: wrap; gap: 4px 18px; list-style: none; padding: 0; margin: 16px 0; }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 10px; margin: 18px 0; }

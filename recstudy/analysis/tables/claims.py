@@ -22,7 +22,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.spreads import protocol, scale_of, spreads_of
 from recstudy.analysis.stats import ALPHA, POWER, Scale, Spread, mean_of, pool
-from recstudy.report.claims import Claim, Claims, weights
+from recstudy.report.claims import Claim, Claims, Gain, weights
 
 ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
@@ -42,6 +42,11 @@ class Term:
     runs: tuple[Row, ...]
     values: tuple[float, ...]
     spread: Spread | None
+
+    def side(self, sign: int) -> float:
+        """What it adds to the side of the contrast that has this sign."""
+        own = [(name, sign * self.weight * weight) for name, weight in self.of]
+        return sum(weight * mean_of([run.number(name) for run in self.runs]) for name, weight in own if weight > 0)
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,13 @@ class Judged:
         if value is None:
             return None
         return value - self.claim.by if self.claim.within is None else self.claim.within - abs(value)
+
+    @property
+    def means(self) -> tuple[float, ...]:
+        """The metric on both sides of the claim, `than` first; none where a side is a difference itself."""
+        if self.found is None or isinstance(self.claim.less, Gain) or isinstance(self.claim.than, Gain):
+            return ()
+        return tuple(sum(term.side(sign) for term in self.terms) for sign in (1, -1))
 
     @property
     def edge(self) -> Contrast | None:

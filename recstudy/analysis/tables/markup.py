@@ -53,14 +53,14 @@ class Printed:
 
 def markdown(page: Printed) -> str:
     """GitHub's Markdown: title, table, caption, notes."""
-    lines = [f"### {_md(page.title)}", ""]
-    lines += [f"**{_md(note)}**\n" for note in page.warnings]
+    lines = [f"### {md(page.title)}", ""]
+    lines += [f"**{md(note)}**\n" for note in page.warnings]
     sides = ["---" if page.words(at) else "---:" for at in range(len(page.heads))]
-    lines += ["| " + " | ".join(map(_md, page.heads)) + " |", "| " + " | ".join(sides) + " |"]
+    lines += ["| " + " | ".join(map(md, page.heads)) + " |", "| " + " | ".join(sides) + " |"]
     for entries in page.lines:
         lines.append("| " + " | ".join(_md_entries(entries, len(page.heads))) + " |")
-    lines += ["", f"{_md(page.caption)}."]
-    lines += [f"\n{_md(note)}" for note in [*page.notes, *page.homeless]]
+    lines += ["", f"{md(page.caption)}."]
+    lines += [f"\n{md(note)}" for note in [*page.notes, *page.homeless]]
     return "\n".join(lines) + "\n"
 
 
@@ -103,11 +103,11 @@ def _html(entry: Entry) -> tuple[Html, str]:
 def _md_entries(entries: Sequence[Entry], columns: int) -> list[str]:
     """As many as there are columns."""
     if len(entries) == 1:
-        return [f"*{_md(entries[0].text)}*", *[""] * (columns - 1)]
-    return [f"**{_md(entry.text)}**" if entry.bold else _md(entry.text) for entry in entries]
+        return [f"*{md(entries[0].text)}*", *[""] * (columns - 1)]
+    return [f"**{md(entry.text)}**" if entry.bold else md(entry.text) for entry in entries]
 
 
-def _md(text: str) -> str:
-    """Markdown that shows the text as it is, in one table cell."""
+def md(text: str) -> str:
+    """Markdown that shows the text as it is, in one line."""
     escaped = "".join("\\" + character if character in "\\`*_[]|~#$!" else character for character in text)
     return " ".join(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").split())

@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.headlines import of_claims, of_differences, of_effects, of_table
 from recstudy.analysis.page import links
 from recstudy.analysis.shown import Explained, Places, Shown, check_made
 from recstudy.analysis.tables import arithmetic, claim_table, difference_table, effect_table, markup, render
@@ -37,6 +38,7 @@ class TableShown(Shown):
 
     page: Printed
     csv: str
+    said: str = ""  # in its heading
     narrow: Callable[[], Printed] | None = None
     behind: Callable[[], Places] = lambda: Places((), ())
 
@@ -56,6 +58,10 @@ class TableShown(Shown):
     def frame(self) -> pd.DataFrame:
         """The numbers in full precision."""
         return pd.read_csv(StringIO(self.csv))
+
+    @property
+    def finding(self) -> str:
+        return self.said
 
     @property
     def printed(self) -> Printed:
@@ -86,7 +92,7 @@ def with_facts(records: StudyRecords, table: TableData) -> TableShown:
 def of_cells(table: TableData) -> TableShown:
     """A table whose every number carries the runs behind it."""
     narrow = partial(render.narrow, table, MOST_ROWS)
-    return TableShown(render.printed(table), render.csv_text(table), narrow, partial(_places, table))
+    return TableShown(render.printed(table), render.csv_text(table), of_table(table), narrow, partial(_places, table))
 
 
 def differences(records: StudyRecords, part: Differences) -> TableShown:
@@ -103,7 +109,8 @@ def differences(records: StudyRecords, part: Differences) -> TableShown:
             rows[row.label] = [partial(cell_behind, cell=row.ours), *[behind] * (len(heads) - 1)]
         return Places(heads, list(rows.items()))
 
-    return TableShown(difference_table.printed(records, part, data), difference_table.csv_text(data), behind=places)
+    page, csv = difference_table.printed(records, part, data), difference_table.csv_text(data)
+    return TableShown(page, csv, of_differences(data.rows), behind=places)
 
 
 def effects(records: StudyRecords, part: Effects) -> TableShown:
@@ -114,7 +121,8 @@ def effects(records: StudyRecords, part: Effects) -> TableShown:
         heads = effect_table.HEADS[1:]
         return Places(heads, [(one.title, [partial(effect_behind, effect=one, data=data)] * len(heads)) for one in data.effects])
 
-    return TableShown(effect_table.printed(records, part, data), effect_table.csv_text(data, part.metric), behind=places)
+    page, csv = effect_table.printed(records, part, data), effect_table.csv_text(data, part.metric)
+    return TableShown(page, csv, of_effects(data), behind=places)
 
 
 def claims(records: StudyRecords, part: Claims) -> TableShown:
@@ -125,7 +133,7 @@ def claims(records: StudyRecords, part: Claims) -> TableShown:
         heads = claim_table.HEADS[2:]
         return Places(heads, [(one.claim.text, [partial(claim_behind, one=one, judged=judged)] * len(heads)) for one in judged])
 
-    return TableShown(claim_table.printed(records, part, judged), claim_table.csv_text(judged), behind=places)
+    return TableShown(claim_table.printed(records, part, judged), claim_table.csv_text(judged), of_claims(judged), behind=places)
 
 
 def counted(_: StudyRecords, part: Arithmetic) -> TableShown:
