@@ -32,18 +32,15 @@ PROVENANCE = {
 
 
 def header(records: StudyRecords) -> list[str]:
-    """Title, question, what was found, warnings, the facts, and the author's own words."""
+    """Title and question, what was found, and what was run."""
+    return [asked(records), found(records), ran(records)]
+
+
+def asked(records: StudyRecords) -> str:
+    """Title, question, and what a reader must know before any number."""
     plan = records.plan
-    about = flowing(plan.description.strip())
-    return [
-        f"<h1>{escape(plan.study)} <small>({escape(plan.folder)})</small></h1>",
-        f'<p class="question">{escape(plan.question)}</p>',
-        warning_lines(warnings(records)),
-        found(records),
-        warning_lines([*gone(records), *lacking(records), *lines(changes(records))]),
-        facts(summary(records)),
-        f'<pre class="about">{escape(about)}</pre>' if about else "",
-    ]
+    title = f"<h1>{escape(plan.study)} <small>({escape(plan.folder)})</small></h1>"
+    return f'{title}\n<p class="question">{escape(plan.question)}</p>\n{warning_lines(warnings(records))}'
 
 
 def found(records: StudyRecords) -> str:
@@ -51,6 +48,13 @@ def found(records: StudyRecords) -> str:
     items = "".join(f"<li><strong>{escape(one.word)}</strong>: {escape(one.said)}.</li>" for one in findings(records))
     how = fold("How these sentences are made", f'<p class="note">{escape(HOW)}.</p>')
     return f'<ul class="findings" aria-label="Findings">{items}</ul>{how}'
+
+
+def ran(records: StudyRecords) -> str:
+    """Other warnings, the facts, and the author's own words."""
+    about = flowing(records.plan.description.strip())
+    words = f'<pre class="about">{escape(about)}</pre>' if about else ""
+    return warning_lines([*gone(records), *lacking(records), *lines(changes(records))]) + facts(summary(records)) + words
 
 
 def gone(records: StudyRecords) -> tuple[str, ...]:

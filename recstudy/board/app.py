@@ -60,7 +60,8 @@ def answer(desk: Desk, path: str, search: str, have: dict[str, Any]) -> tuple[An
     """
     new = have.get("at") != [path, search]
     title, parts = desk.show(address(path, search), WAIT_S if new else 0.0)
-    parts = [*parts[:1], contents(parts), *parts[1:]]
+    head = next((at for at, part in enumerate(parts) if part.title), len(parts))
+    parts = [*parts[:head], contents(parts), *parts[head:]]
     marks = {part.key: mark(part) for part in parts}
     known = {} if new else have.get("parts", {})
     changed = {part.key: content(part) for part in parts if known.get(part.key) != marks[part.key]}

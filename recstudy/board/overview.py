@@ -29,6 +29,7 @@ def overview(sources: Sources, address: Address) -> Page:
         [
             Recipe("head", "", (watch.version, sources.live(), store and store.problem), lambda: _head(sources, found)),
             Recipe("studies", "Studies", (watch.version, sources.live(), address), lambda: _studies(sources, found, address)),
+            Recipe("findings", "What they found", (watch.version, address), lambda: _findings(sources, found, address)),
             Recipe("running", "Running now", sources.live(), lambda: running_table(now[:MOST], len(now), of)),
             Recipe("compare", "Compare", tuple(watch.studies), lambda: compare_form(sources)),
             Recipe("elsewhere", "Elsewhere", sources.links, lambda: _elsewhere(sources)),
@@ -90,18 +91,25 @@ def _studies(sources: Sources, found: dict[Study, Progress], address: Address) -
     if not found:
         return f"<p>No study here yet. One is there as soon as it starts:</p>{code('python studies/vitrm_depth_sweep.py')}"
     shown, pages = page_of(address, "studies", len(found))
-    rows = [_study(study, sources.watch.studies[study], one, sources.finding(study)) for study, one in list(found.items())[shown]]
+    rows = [_study(study, sources.watch.studies[study], one) for study, one in list(found.items())[shown]]
     return table("Studies", STUDIES, rows, {5: "prose"}, "stack") + pages
 
 
-def _study(study: Study, planned: Planned, one: Progress, finding: str) -> list[Html]:
+def _findings(sources: Sources, found: dict[Study, Progress], address: Address) -> str:
+    """The first sentence of each study on this page of the table above: a part of its own, because it takes the longest."""
+    shown, _ = page_of(address, "studies", len(found))
+    rows = [[study_link(*study), text(sources.finding(study))] for study in list(found)[shown]]
+    return table("What they found", ("study", "finding"), rows, kind="words") if rows else "<p>Nothing yet.</p>"
+
+
+def _study(study: Study, planned: Planned, one: Progress) -> list[Html]:
     done = one.counts["done"]
     lost = {word: f"{one.counts[word]:,}{' diverged' * (word == 'diverged')}" for word in LOST if one.counts[word]}
     links = [link(Address(("study", *study)).but("runs", state=word), words) for word, words in lost.items()]
     smoke = Html(" " + state("smoke")) if planned.plan.smoke else Html("")
-    about = Html(f"<br><small>{text(planned.plan.question)}</small><br>{text(finding)}")
+    question = Html(f"<br><small>{text(planned.plan.question)}</small>")
     return [
-        Html(study_link(*study) + smoke + about),
+        Html(study_link(*study) + smoke + question),
         bar(done, one.planned, f"{done:,} of {one.planned:,}"),
         text(f"{len(one.running):,}"),
         Html(", ".join(links)) if links else text(0),

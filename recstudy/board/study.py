@@ -11,7 +11,7 @@ from recstudy.analysis.figures.learning import learning_figure
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines
 from recstudy.analysis.shown import heading, problem
-from recstudy.analysis.summary import again, failures, header, provenance, settings
+from recstudy.analysis.summary import again, asked, failures, found, provenance, ran, settings
 from recstudy.analysis.tables.markup import Printed, html_table
 from recstudy.board.markup import Address, Page, Recipe, Same, page_of
 from recstudy.board.overview import MOST, compare_form, running_table
@@ -39,7 +39,9 @@ def study_page(sources: Sources, address: Address) -> Page:
     needs = Same(records)
     report = [_part(records, part, f"part{at}", address, live) for at, part in enumerate(records.parts, 1)]
     body = [
-        Recipe("head", "", needs, lambda: "".join(header(records))),
+        Recipe("head", "", needs, lambda: asked(records)),
+        Recipe("findings", "", needs, lambda: found(records)),
+        Recipe("facts", "", needs, lambda: ran(records)),
         Recipe("now", "Now", (needs, live), lambda: _now(now)),
         *report[:1],
         Recipe("underway", "Runs under way", live, lambda: _curves(now)),

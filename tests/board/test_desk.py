@@ -33,7 +33,7 @@ def test_a_page_is_whole_for_those_who_wait(desk):
     title, parts = desk.show(STUDY, wait=30)
 
     assert title == "made_up (paper)"
-    assert [part.key for part in parts[:3]] == ["head", "now", "part1"]
+    assert [part.key for part in parts[:5]] == ["head", "findings", "facts", "now", "part1"]
     assert not any("Being drawn" in part.body for part in parts)
 
 

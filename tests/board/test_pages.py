@@ -57,11 +57,20 @@ def words(markup: str) -> str:
 def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left(sources):
     said = words(parts(sources, "/")["studies"])
 
-    assert "made_up (paper) Does the batch size matter? Best: by top-1 accuracy, " in said
+    assert "made_up (paper)" in said
     assert "6 of 12" in said  # one more has diverged
     assert "about 7.5 min left, 1 run at a time" in said  # five runs of 90 s, one of which has done 3 of 1000 epochs
     assert "1 , 1 diverged" in said
     assert "6 of 12 done" in words(parts(sources, "/")["head"])
+
+
+def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
+    first = "Best: by top-1 accuracy, ViT-Small, batch_size=64 94.1"
+
+    assert f"made_up (paper) {first}" in words(parts(sources, "/")["findings"])
+    assert words(parts(sources, "/study/made_up/paper")["findings"]).startswith(first.replace("Best:", "Best :"))
+    (table,) = [one for one in page(sources, address("/study/made_up/paper")).recipes if one.title == "Accuracy and cost"]
+    assert table.make().finding.startswith("best by top-1 accuracy ViT-Small")
 
 
 def test_the_overview_tells_what_runs_now(sources):
@@ -415,7 +424,7 @@ def test_a_diverged_run_says_what_happened_and_what_was_set(tmp_path):
     assert said in words(found["failure"])
     assert "losses" in found
     assert "train.learning_rate 1e+30" in words(found["settings"])
-    assert "train.learning_rate = 1e+30" in words(parts(sources, "/study/made_up/paper")["head"])
+    assert "train.learning_rate = 1e+30" in words(parts(sources, "/study/made_up/paper")["facts"])
 
 
 def test_epochs_count_from_one_and_the_selected_one_is_drawn(tmp_path):
