@@ -149,6 +149,15 @@ class Recipe:
     needs: object
     make: Callable[[], str | Section]
 
+    def part(self) -> Part:
+        """Made."""
+        made = self.make()
+        return (
+            Part(self.key, self.title, made.content, made.finding)
+            if isinstance(made, Section)
+            else Part(self.key, self.title, made)
+        )
+
 
 @dataclass(frozen=True)
 class Page:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from recstudy.analysis.page import Section, warning_lines
+from recstudy.analysis.page import warning_lines
 from recstudy.board.markup import Address, Page, Part, Recipe
 from recstudy.board.sources import Sources
 from recstudy.errors import RecstudyError
@@ -143,9 +143,7 @@ class Desk:
     def _make(self, shown: Shown, recipe: Recipe) -> None:
         began = time.monotonic()
         try:
-            made = recipe.make()
-            body, finding = (made.content, made.finding) if isinstance(made, Section) else (made, "")
-            part = Part(recipe.key, recipe.title, body, finding)
+            part = recipe.part()
             self._ready(part)
         except Exception as error:  # one damaged record must not cost the page
             part = Part(recipe.key, recipe.title, _problem(error))

@@ -54,7 +54,7 @@ def test_every_part_of_every_page_can_be_shown(tmp_path, write):
 
     for recipe in (recipe for path in paths for recipe in page(sources, address(path)).recipes):
         try:
-            body = recipe.make()
+            body = recipe.part().body
         except ConfigError:  # a part that the study has nothing for, which the page says in its place
             continue
         assert elements(body)

@@ -27,7 +27,6 @@ from made_up import (
 
 from recstudy.analysis.caveats import caption
 from recstudy.analysis.frame import load_study, status
-from recstudy.analysis.page import Section
 from recstudy.analysis.rows import Outcome
 from recstudy.analysis.shown import section
 from recstudy.analysis.summary import summary
@@ -43,8 +42,7 @@ from recstudy.report import Alignment, Captions, Table, dump_report
 
 def parts(sources, path: str, search: str = "") -> dict[str, str]:
     """The parts of a page by their keys."""
-    made = {recipe.key: recipe.make() for recipe in page(sources, address(path, search)).recipes}
-    return {key: one.content if isinstance(one, Section) else one for key, one in made.items()}
+    return {recipe.key: recipe.part().body for recipe in page(sources, address(path, search)).recipes}
 
 
 def words(markup: str) -> str:
@@ -70,7 +68,7 @@ def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
     assert f"made_up (paper) {first}" in words(parts(sources, "/")["findings"])
     assert words(parts(sources, "/study/made_up/paper")["findings"]).startswith(first.replace("Best:", "Best :"))
     (table,) = [one for one in page(sources, address("/study/made_up/paper")).recipes if one.title == "Accuracy and cost"]
-    assert table.make().finding.startswith("best by top-1 accuracy ViT-Small")
+    assert table.part().finding.startswith("best by top-1 accuracy ViT-Small")
 
 
 def test_the_overview_tells_what_runs_now(sources):

@@ -85,7 +85,7 @@ def test_a_store_that_is_gone_costs_no_board(tmp_path, monkeypatch, caplog):
     follower.stop()
     watch = Watch(follower.results.root)
     watch.look()
-    head = overview(Sources(watch, Kept(watch), store=follower), Address()).recipes[0].make()
+    head = overview(Sources(watch, Kept(watch), store=follower), Address()).recipes[0].part().body
 
     assert "This is older than the store, which cannot be read" in head
     assert watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0

@@ -173,7 +173,7 @@ def everything(sources) -> str:
 
     paths = ["/", *(f"/study/{name}/{preset}" for name, preset in sources.watch.studies)]
     paths += [f"/run/{run}" for run in sources.watch.runs]
-    return "".join(recipe.make() for path in paths for recipe in page(sources, address(path)).recipes)
+    return "".join(recipe.part().body for path in paths for recipe in page(sources, address(path)).recipes)
 
 
 @pytest.mark.parametrize("how", ["folder", "file", "log"])
