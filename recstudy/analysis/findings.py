@@ -70,7 +70,8 @@ def findings(records: StudyRecords) -> list[Sentence]:
     answers = answers if any(one.shown or one.open for one in answers) else [*answers, _best(records)]
     left = [sentence for one in answers for sentence in one.open][:1]
     last = [*left, *_published(records), *_missing(records, [one.waiting for one in answers if one.waiting])]
-    return [*_in_turns([sentence for one in answers for sentence in one.shown], MOST - len(last)), *last]
+    told = [*_in_turns([sentence for one in answers for sentence in one.shown], MOST - len(last)), *last]
+    return told or [Sentence(UNTOLD, "the report has no two values to compare")]
 
 
 def _in_turns(found: Sequence[Sentence], most: int) -> list[Sentence]:

@@ -150,13 +150,10 @@ class Recipe:
     make: Callable[[], str | Section]
 
     def part(self) -> Part:
-        """Made."""
+        """Made, from its content alone or with what it found."""
         made = self.make()
-        return (
-            Part(self.key, self.title, made.content, made.finding)
-            if isinstance(made, Section)
-            else Part(self.key, self.title, made)
-        )
+        body, finding = (made.content, made.finding) if isinstance(made, Section) else (made, "")
+        return Part(self.key, self.title, body, finding)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,9 @@ def test_without_a_question_the_best_of_the_first_table_leads(tmp_path):
     assert said(ablation(tmp_path / "tied", [table], means=(93.0, 93.0, 93.0))) == [
         "Not told apart: no variant is the best by top-1 accuracy (n=3)."
     ]
+    assert said(ablation(tmp_path / "none", [Curve("c", x="part", y="auroc")])) == [
+        "Not told apart: the report has no two values to compare."
+    ]
     assert words(ablation(tmp_path / "asked", [table, Differences()])) == ["Worse than base", "Not told apart from base"]
 
 
