@@ -1,15 +1,17 @@
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from made_up import as_result, base, plan, result, run_id, specs, variants, write_chest, write_study
+from made_up import TABLE1, as_result, base, plan, result, run_id, specs, variants, write_chest, write_study
 
 from recstudy.analysis import Budgets, Curve, Effort, LearningCurves, Residuals
 from recstudy.analysis.cells import cell
 from recstudy.analysis.figures import effort
 from recstudy.analysis.figures.curve import _part, curve_data, curve_figure, curve_notes, powers_of_two, y_range
+from recstudy.analysis.figures.ends import apart
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
 from recstudy.analysis.figures.theme import dress, style
 from recstudy.analysis.frame import load_study
@@ -41,14 +43,17 @@ def test_curve_data_has_ours_and_the_published_points(records):
     )
 
 
-def test_curve_figure_draws_bands_lines_and_open_markers(records):
+def test_curve_figure_draws_a_dot_a_seed_a_band_from_three_seeds_on_and_published_values_with_their_margin(records):
     figure = curve_figure(curve_data(records, SPEC), SPEC)
 
     names = [trace.name for trace in figure.data if trace.name]
     assert names == ["ViTRM", "ViTRM, published", "ViT-Small", "ViT-Small, published"]
-    band, line, published = figure.data[:3]
+    band, dots, line, published = figure.data[:4]
     assert band.fill == "toself"
+    assert list(band.x) == [64, 64]  # of the 128s one has failed
+    assert list(zip(dots.x, dots.y, strict=True)) == [(64, 93.0), (64, 93.1), (64, 93.2), (128, 92.9), (128, 93.3)]
     assert list(line.x) == [64, 128]
+    assert published.error_y.array[0] == pytest.approx(TABLE1[0].margin)
     assert published.marker.symbol == "circle-open"
     assert published.hovertext[0].startswith("published: 92.6, 002 Table 1 (002_table1_cifar10#2): consistent")
     assert figure.layout.yaxis.title.text == "Top-1 accuracy (%)"
@@ -103,9 +108,11 @@ def test_residuals_are_a_line_a_variant_in_powers_of_ten(results):
     assert data["line"].unique().tolist() == ["ViTRM, batch_size=64", "ViTRM, batch_size=128"]
     assert data["value"].tolist() == pytest.approx([1.05, 0.03, 1.05, 0.015])
     assert data["low"].min() < 0
-    band, line, *_ = figure.data
+    assert [trace.fill for trace in figure.data] == [None] * 4  # two seeds have dots, and no band
+    band, dots, line, *_ = curve_figure(data.assign(n=3), spec).data
     assert figure.layout.yaxis.type == "log"
     assert min(band.y) == 0.015
+    assert list(dots.y) == pytest.approx([1.0, 1.1, 0.01, 0.05])
     assert list(line.y) == pytest.approx([1.05, 0.03])
     assert spec.heading == "How far the states still move, segment by segment"
 
@@ -333,7 +340,11 @@ def test_plotly_labels_show_hostile_names_as_text(tmp_path):
 
     figure = curve_figure(curve_data(records, spec), spec)
 
-    texts = [figure.layout.title.text, *(trace.name for trace in figure.data if trace.name), *figure.data[-1].hovertext]
+    texts = [
+        figure.layout.title.text.partition("<br>")[0],
+        *(trace.name for trace in figure.data if trace.name),
+        *figure.data[-1].hovertext,
+    ]
     assert all("&lt;" in text and "<" not in text for text in texts)
 
 
@@ -412,4 +423,41 @@ def test_an_axis_stays_within_the_metric(records):
     assert ends(100.0, 99.0)[1] < 100.2
     shares = learning_figure(learning_data(records, LearningCurves()), LearningCurves()).layout.yaxis2
     assert (shares.autorangeoptions.clipmin, shares.autorangeoptions.clipmax) == (0, 100)
-    assert shares.exponentformat == "power"  # no 2µ
+    assert shares.exponentformat == "e"  # no 2µ
+
+
+def many(records, count):
+    """The curve's first line, so many times, each half a point above the last."""
+    first = curve_data(records, SPEC).query("line == 'ViTRM'")
+    return pd.concat([first.assign(line=f"line {at}", value=first["value"] + at / 2) for at in range(count)])
+
+
+def test_lines_are_named_where_they_end_and_no_two_names_touch(records):
+    figure = curve_figure(many(records, 4).query("not published"), SPEC)
+
+    ends = [one for one in figure.layout.annotations if one.name == "end"]
+    gap = 17 / 300 * (figure.layout.yaxis.range[1] - figure.layout.yaxis.range[0])
+    assert [one.text.rpartition("> ")[2] for one in ends] == ["line 0", "line 1", "line 2", "line 3"]
+    assert all(later.y - one.y > gap * 0.999 for one, later in pairwise(ends))
+    assert figure.layout.meta["ends"] > 40
+    assert not curve_figure(many(records, 1), SPEC).layout.annotations
+    assert apart([1.0, 0.9, 1.0], 0.5, 1.2) == pytest.approx([0.7, 0.2, 1.2])
+
+
+def test_more_lines_than_one_panel_holds_have_a_panel_each(records):
+    figure = curve_figure(many(records, 9), SPEC)
+
+    assert not curve_figure(many(records, 8), SPEC).layout.meta.get("slices")
+    assert figure.layout.meta == {"panels": 9, "slices": True}
+    assert [figure.layout[f"xaxis{at}"].title.text for at in ("", 2, 9)] == ["line 0", "line 1", "line 8"]
+    assert {trace.xaxis for trace in figure.data} == {"x", *(f"x{at}" for at in range(2, 10))}
+    assert not figure.layout.showlegend
+    assert not curve_figure(many(records, 31), SPEC).layout.meta.get("slices")
+
+
+def test_an_axis_has_room_for_every_seed(records):
+    data = curve_data(records, SPEC).query("not published").iloc[:1].assign(seeds="80.0 99.0")
+
+    low, high = curve_figure(data, SPEC).layout.yaxis.range
+
+    assert low < 80 < 99 < high

@@ -87,6 +87,7 @@ def test_the_way_from_the_studies_to_a_run(tab, results):
     page = tab.open("/")
     page.click("text=made_up (paper)")
     tab.has("Table 1: models by batch size")
+    page.locator(".figure").first.scroll_into_view_if_needed()
     page.wait_for_selector(".figure .main-svg", timeout=60_000)
     title = page.title()
     page.click("#runs ~ * >> text=ViTRM, batch_size=64")
@@ -114,6 +115,7 @@ def test_the_curve_of_a_run_under_way_grows(tab, results):
     page = tab.open("/study/made_up/paper")
     tab.has("3 of 1000")
     ends = "Math.max(...document.querySelector('#underway ~ .figure').data.flatMap(line => line.x))"
+    page.locator("#underway").scroll_into_view_if_needed()
     page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
     assert page.evaluate(ends) == 3
     (results.run(run_id(3, 2)).epochs).unlink()
@@ -161,6 +163,7 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
 def test_a_figure_keeps_its_zoom_when_its_curve_grows(tab, results):
     page = tab.open("/study/made_up/paper")
     page.locator("#underway").scroll_into_view_if_needed()
+    page.locator("#underway").scroll_into_view_if_needed()
     page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
     reach = "document.querySelector('#underway ~ .figure').layout.xaxis.range.map(value => value.toFixed(3)).join()"
     whole = page.evaluate(reach)
@@ -181,6 +184,7 @@ def test_a_figure_keeps_its_zoom_when_its_curve_grows(tab, results):
 def test_a_figure_is_drawn_when_a_reader_comes_near(tab):
     page = tab.open("/study/made_up/paper")
     last = page.locator(".figure").last
+    page.locator("#underway").scroll_into_view_if_needed()
     page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
     drawn = last.locator(".main-svg").count()
     last.scroll_into_view_if_needed()

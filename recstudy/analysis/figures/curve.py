@@ -3,7 +3,7 @@
 The published points stand in the same data, marked as such, so that the CSV beside a figure says all that it shows.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -14,8 +14,10 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import leaky_notes, warnings
 from recstudy.analysis.cells import Cell, cell
+from recstudy.analysis.figures import panels
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.drops import HOW, from_best
+from recstudy.analysis.figures.ends import MOST, End, name_ends
 from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.headlines import of_curve
@@ -29,7 +31,11 @@ from recstudy.report.names import at_depth, axis_title, metric, plain, plural, r
 WITHIN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}
 MOST_TICKS = 24  # labelled levels of an axis; where there are more, Plotly chooses
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
-COLUMNS += ["synthetic"]
+COLUMNS += ["synthetic", "seeds"]
+MOST_PANELS = 30  # small multiples that a reader still looks at
+BAND = 3  # seeds from which on an interval is drawn: that of two says more of its own spread than of the mean
+DOTS = "Small dots: the seeds. Shaded: 95 % intervals, from three seeds on"
+HOLLOW = "Hollow: published, with its margin"
 Points = dict[tuple[Any, Any, str], list[int]]  # line, x and what is measured there -> variants
 
 
@@ -37,7 +43,7 @@ def drawn(records: StudyRecords, spec: Curve) -> Drawn:
     data = curve_data(records, spec)
     notes = curve_notes(records, spec, data)
     figure = partial(curve_figure, data, spec, notes, order=lines(records, spec))
-    return Drawn(figure, data, spec.heading, notes, HOW if spec.drop else "", finding=of_curve(data, spec))
+    return Drawn(figure, data, spec.heading, notes, curve_caption(data, spec), finding=of_curve(data, spec))
 
 
 def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
@@ -89,19 +95,65 @@ def points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataFr
 def curve_figure(
     data: pd.DataFrame, spec: Curve, notes: Sequence[str] = (), size: Size = SCREEN, order: Sequence[str] = ()
 ) -> go.Figure:
-    """Lines with interval bands; published points as open markers. `notes` are said under the title, `order` gives the looks."""
+    """Lines with interval bands and a dot a seed; published points as open markers with their margins.
+
+    `notes` are said under the title, `order` gives the looks.
+    """
     figure = go.Figure()
     names = list(dict.fromkeys(data["line"]))
     looks = {name: at for at, name in enumerate(dict.fromkeys([*order, *names]))}
-    for name in names:
+    apart = among_panels(names)
+    for panel, name in enumerate(names, 1):
         ours = data[(data["line"] == name) & ~data["published"].astype(bool) & data["value"].notna()]
-        published = data[(data["line"] == name) & data["published"].astype(bool)]
+        published, since = data[(data["line"] == name) & data["published"].astype(bool)], len(figure.data)
+        if apart:
+            _draw_others(figure, data, name)
         _draw_line(figure, ours, name, style(looks[name]), spec)
         _draw_published(figure, published, name, style(looks[name]))
-    figure.update_layout(showlegend=spec.by is not None)  # also for one line: its name says whose it is
-    dress(figure, spec.heading, notes, caption=HOW if spec.drop else "", size=size)
+        if apart:
+            panels.place(figure, since, panel)
+    figure.update_layout(showlegend=spec.by is not None and not apart)  # also for one line: its name says whose it is
+    dress(figure, spec.heading, notes, len(names) if apart else 1, curve_caption(data, spec), size)
     _axes(figure, data, spec)
+    if apart:
+        return _arranged(figure, names, size)
+    name_ends(figure, _ends(data, looks), spec.log)
     return figure
+
+
+def among_panels(names: Sequence[str]) -> bool:
+    """Whether there are too many lines for one panel, and few enough for one each."""
+    return MOST < len(names) <= MOST_PANELS
+
+
+def _arranged(figure: go.Figure, names: Sequence[str], size: Size) -> go.Figure:
+    """Each line's name under its panel; the caption says what stands upwards and across."""
+    for panel, name in enumerate(names, 1):
+        panels.name(figure, panel, name)
+    figure.update_xaxes(automargin=False).update_yaxes(automargin=False, title=None)
+    figure.update_layout(meta={**figure.layout.meta, "slices": True})
+    return panels.arrange(figure, size)
+
+
+def _draw_others(figure: go.Figure, data: pd.DataFrame, name: str) -> None:
+    """All lines but this one, as thin gray ones behind it."""
+    ours = data[(data["line"] != name) & ~data["published"].astype(bool) & data["value"].notna()]
+    x: list[Any] = []
+    y: list[float | None] = []
+    for _, own in ours.groupby("line", sort=False):
+        x += [*map(_tick, own["x"]), None]
+        y += [*own["value"], None]
+    figure.add_scatter(
+        x=x, y=y, mode="lines", showlegend=False, hoverinfo="skip", line={"color": "rgba(128,128,128,0.5)", "width": 1}
+    )
+
+
+def curve_caption(data: pd.DataFrame, spec: Curve) -> str:
+    """What small dots, shades and hollow points are, where there are any."""
+    dots, hollow = data["seeds"].str.contains(" ").any(), data["published"].astype(bool).any()
+    axes = f"Upwards: {metric(spec.y).heading}; across: {_across(spec)}. Gray: the other lines"
+    apart = among_panels(list(dict.fromkeys(data["line"])))
+    return ". ".join([HOW] * spec.drop + [axes] * apart + [DOTS] * bool(dots) + [HOLLOW] * bool(hollow and not spec.drop))
 
 
 def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple[str, ...]:
@@ -121,7 +173,7 @@ def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple
 def _ours(ours: Cell) -> dict[str, Any]:
     known = {"value": ours.value, "low": ours.low, "high": ours.high, "n": ours.n, "expected": ours.expected}
     said = {"verdict": ours.verdict, "reasons": ours.reasons, "run_ids": " ".join(ours.run_ids), "synthetic": ours.synthetic}
-    return {**known, "published": False, **said}
+    return {**known, "published": False, **said, "seeds": " ".join(map(repr, ours.values))}
 
 
 def _published(ours: Cell) -> list[dict[str, Any]]:
@@ -132,11 +184,14 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
     return [
         {
             "value": value,
+            "low": value - max(target.margin for target in same),
+            "high": value + max(target.margin for target in same),
             "published": True,
             "source": _each(target.target.source for target in same),
             "verdict": _each(target.verdict(ours.values, ours.spread, ours.lost) for target in same),
             "reasons": _each(reason for target in same for reason in [*target.reasons, target.assumed] if reason),
             "synthetic": False,
+            "seeds": "",
         }
         for value, same in placed.items()
     ]
@@ -191,6 +246,7 @@ def _draw_line(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[st
     x = [_tick(value) for value in points["x"]]
     for stretch in _stretches(points):
         figure.add_scatter(**band([x[at] for at in stretch], points.iloc[stretch], tint(look["color"], 0.16)), legendgroup=name)
+    _draw_seeds(figure, points, name, look)
     figure.add_scatter(
         x=x,
         y=list(points["value"]),
@@ -217,14 +273,47 @@ def _draw_published(figure: go.Figure, points: pd.DataFrame, name: str, look: di
         name=shown(f"{name}, published"),
         legendgroup=name,
         marker={"symbol": look["symbol"] + "-open", "size": 12, "color": look["color"], "line": {"width": 2}},
+        error_y=_margin(points, look),
         hovertext=[shown(text) for text in said],
         hoverinfo="text",
     )
 
 
+def _margin(points: pd.DataFrame, look: dict[str, str]) -> dict[str, Any] | None:
+    """A shade as high as the margin within which ours would be reproduced; none of differences."""
+    if points["low"].isna().any():
+        return None
+    half = (points["high"].astype(float) - points["value"].astype(float)).tolist()
+    return {"array": half, "thickness": 12, "width": 0, "color": tint(look["color"], 0.25)}
+
+
+def _draw_seeds(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str]) -> None:
+    """A dot a seed, where a point has several."""
+    seeds = [
+        (x, float(value)) for x, own in zip(points["x"], points["seeds"], strict=True) for value in own.split() if " " in own
+    ]
+    if not seeds:
+        return
+    figure.add_scatter(
+        x=[_tick(x) for x, _ in seeds],
+        y=[value for _, value in seeds],
+        mode="markers",
+        legendgroup=name,
+        showlegend=False,
+        marker={"symbol": "circle", "size": 5, "color": tint(look["color"], 0.7)},
+        hoverinfo="skip",
+    )
+
+
+def _ends(data: pd.DataFrame, looks: Mapping[str, int]) -> list[End]:
+    """Where our lines end."""
+    last = data[~data["published"].astype(bool) & data["value"].notna()].groupby("line", sort=False).last()
+    return [End(str(name), float(value), style(looks[str(name)])["color"]) for name, value in last["value"].items()]
+
+
 def _stretches(points: pd.DataFrame) -> list[list[int]]:
-    """Runs of neighbouring points that have an interval: a band does not bridge a point without one."""
-    known = points["low"].notna().tolist()
+    """Runs of neighbouring points of enough seeds: a band does not bridge a point without an interval."""
+    known = (points["low"].notna() & (points["n"].astype(float) >= BAND)).tolist()
     return [[at for at, _ in group] for has, group in groupby(enumerate(known), key=lambda pair: pair[1]) if has]
 
 
@@ -236,11 +325,10 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
 
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
-    across = metric(spec.x).heading if registered(spec.x) else WITHIN.get(spec.x) or axis_title(spec.x)
     heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
     ends = None if spec.drop else metric(spec.y).bounds
     figure.update_yaxes(title=shown(heading), **({"type": "log"} if spec.log else {"range": y_range(data, ends)}))
-    figure.update_xaxes(title=shown(across))
+    figure.update_xaxes(title=shown(_across(spec)))
     levels = sorted({value for value in data["x"] if _is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
         figure.update_xaxes(type="category")
@@ -251,18 +339,23 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
             figure.update_xaxes(tickmode="array", tickvals=levels, ticktext=[f"{level:g}" for level in levels])
 
 
+def _across(spec: Curve) -> str:
+    return metric(spec.x).heading if registered(spec.x) else WITHIN.get(spec.x) or axis_title(spec.x)
+
+
 def powers_of_two(levels: Sequence[float]) -> bool:
     """Whether the levels ask for a log2 axis: three or more, all of them powers of two."""
     return len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
 
 
 def y_range(data: pd.DataFrame, bounds: tuple[float, float] | None = None) -> list[float] | None:
-    """The axis follows the points: a band of two seeds (t = 12.7) may leave it, or it would flatten every line. Beyond the
-    metric's bounds it has room for a marker alone."""
-    values = data["value"].dropna().astype(float)
-    if values.empty:
+    """The axis follows the points and their seeds: a band of two (t = 12.7) may leave it, or it would flatten every line. Beyond
+    the metric's bounds it has room for a marker alone."""
+    seeds = [float(value) for own in data.get("seeds", ()) for value in own.split()]
+    values = [*data["value"].dropna().astype(float), *seeds]
+    if not values:
         return None
-    low, high = float(values.min()), float(values.max())
+    low, high = min(values), max(values)
     room = max(high - low, 0.02 * abs(high)) or 10.0
     bands = data[["low", "high"]].astype(float)
     below, above = (max(0.0, float(np.nan_to_num(edge))) for edge in (low - bands["low"].min(), bands["high"].max() - high))

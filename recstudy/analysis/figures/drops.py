@@ -36,9 +36,9 @@ def _line(part: pd.DataFrame, runs: Mapping[str, Row], spreads: Mapping[int, Spr
     if values.isna().all():
         return part.assign(best=None)
     best = part.iloc[int((np.nanargmin if metric(spec.y).better == "lower" else np.nanargmax)(values))]
-    told = part.assign(best=best["x"])
+    told = part.assign(best=best["x"], seeds="")  # of a difference no seed has a part
     if best["published"]:
-        return told.assign(value=values - float(best["value"]))
+        return told.assign(value=values - float(best["value"]), low=None, high=None)
     theirs = _by_variant(best["run_ids"], runs, spec.y)
     for at in part.index[values.notna()]:
         found = _minus(_by_variant(told.loc[at, "run_ids"], runs, spec.y), theirs, spreads)

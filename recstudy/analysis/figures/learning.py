@@ -16,6 +16,7 @@ from recstudy.metrics import METRICS
 from recstudy.report import LearningCurves
 from recstudy.report.names import inline, metric, plural, registered
 
+BAND = 3  # seeds from which on the range between them is drawn
 MOST = 30  # lines that a reader can still tell apart in one figure
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
 
@@ -146,7 +147,7 @@ def _draw(figure: go.Figure, points: pd.DataFrame, index: int, panel: int, windo
     look, label = style(index), str(points["label"].iloc[0])
     group = str(points["variant"].iloc[0])
     epochs = points["epoch"].tolist()
-    if (points["n"] > 1).any():
+    if (points["n"] >= BAND).any():
         figure.add_scatter(**band(epochs, points, tint(look["color"], 0.12)), legendgroup=group, row=panel, col=1)
     if window > 1:
         light = {"color": tint(look["color"], 0.35), "width": 1}

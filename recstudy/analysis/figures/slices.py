@@ -1,9 +1,7 @@
 """The first objective against each searched field, one small panel a field."""
 
-import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -12,6 +10,7 @@ from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.curve import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import CELL
+from recstudy.analysis.figures.panels import arrange
 from recstudy.analysis.figures.parallel import count_words, settings_data
 from recstudy.analysis.figures.scales import scale
 from recstudy.analysis.figures.theme import SCREEN, SMALL, SPECTRUM, SYMBOLS, Size, dress, shown
@@ -23,19 +22,6 @@ from recstudy.report import Slices
 from recstudy.report.names import metric, plain
 
 FEW = 12  # trials, of which none stands between two
-BAR, EDGE = 64, 12  # pixels: the colour bar, the figure's edges
-
-
-class Grid(NamedTuple):
-    """Pixels: the least of a panel, its height, what its ticks and its name need."""
-
-    narrow: int
-    high: int
-    left: int
-    below: int
-
-
-GRIDS = {False: Grid(280, 240, 48, 64), True: Grid(180, 170, 40, 54)}  # by whether it is printed; the first in style.SCRIPT too
 
 
 def drawn(records: StudyRecords, spec: Slices) -> Drawn:
@@ -89,24 +75,6 @@ def slices_figure(
         figure.update_xaxes(tickfont={"size": CELL})
         figure.update_yaxes(tickfont={"size": CELL})
     return arrange(figure, size)
-
-
-def arrange(figure: go.Figure, size: Size) -> go.Figure:
-    """Give every panel its place; `style.SCRIPT` does the same in the page."""
-    panels, grid = figure.layout.meta["panels"], GRIDS[size.printed]
-    inner = size.width - 2 * EDGE
-    across = min(panels, max(1, inner // grid.narrow))
-    side, down = inner / across, math.ceil(panels / across)
-    for at in range(panels):
-        left, above = at % across * side, at // across * grid.high
-        axis = str(at + 1) if at else ""
-        figure.layout[f"xaxis{axis}"].domain = [(left + grid.left) / inner, (left + side - EDGE) / inner]
-        figure.layout[f"yaxis{axis}"].domain = [
-            max(0.0, 1 - (above + grid.high - grid.below) / (grid.high * down)),
-            1 - (above + EDGE) / (grid.high * down),
-        ]
-    top = figure.layout.margin.t
-    return figure.update_layout(height=grid.high * down + top + BAR, margin={"l": EDGE, "r": EDGE, "t": top, "b": BAR})
 
 
 def slices_caption(data: pd.DataFrame, search: SearchRecord) -> str:

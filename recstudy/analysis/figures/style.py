@@ -75,7 +75,8 @@ code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflo
 }
 """
 
-# Redoes theme.room, tiles.arrange and slices.arrange for the width at hand, and follows the reader's choice of dark or light.
+# Redoes theme.room, tiles.arrange and slices.arrange for the width at hand, which decides between a legend and names at the ends
+# of lines, and follows the reader's choice of dark or light.
 SCRIPT = """
 const tiles = (figure, width) => {
   const layout = figure.layout, {panels, columns, ratio} = layout.meta;
@@ -120,6 +121,13 @@ const draw = box => {
   layout.font.color = printing ? "#1c2126" : getComputedStyle(document.body).color;
   layout.title.text = undefined;
   layout.margin.t = 20;
+  if (layout.meta.ends) {  // names at the ends of lines, or a legend
+    const direct = width >= 640 && !printing;
+    layout.annotations.filter(one => one.name === "end").forEach(one => { one.visible = direct; });
+    layout.showlegend = layout.showlegend && !direct;
+    layout.margin.r = direct ? layout.meta.ends : 20;
+    if (direct) { layout.height += 70 - layout.margin.b; layout.margin.b = 70; }
+  }
   if (layout.meta.columns) tiles(figure, width);
   if (layout.meta.slices) slices(figure, width);
   const paper = printing ? "rgb(255, 255, 255)" : getComputedStyle(document.body).backgroundColor;

@@ -12,6 +12,8 @@ from rich.table import Table as RichTable
 
 from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
+from recstudy.analysis.figures.export import FigureShown, shown
+from recstudy.analysis.figures.forest import drawn
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.headlines import of_claims, of_differences, of_effects, of_table
 from recstudy.analysis.page import links
@@ -82,6 +84,23 @@ class TableShown(Shown):
         return self.markdown
 
 
+@dataclass(frozen=True, repr=False)
+class DifferencesShown(TableShown):
+    """A table of differences under their forest plot."""
+
+    forest: FigureShown | None = None
+
+    @property
+    def html(self) -> str:
+        if self.forest is None:
+            return super().html
+        return self.forest.html + markup.html_table(replace(self.page, warnings=()))  # said over the plot
+
+    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
+        files = super().write(folder, file, export, columns)
+        return files + (self.forest.write(folder, file, export, columns) if self.forest else "")
+
+
 def with_facts(records: StudyRecords, table: TableData) -> TableShown:
     """A table with what must be known before any number of the study, and what the numbers are of, whoever makes it."""
     check_made(table, TableData, "cells")
@@ -110,7 +129,8 @@ def differences(records: StudyRecords, part: Differences) -> TableShown:
         return Places(heads, list(rows.items()))
 
     page, csv = difference_table.printed(records, part, data), difference_table.csv_text(data)
-    return TableShown(page, csv, of_differences(data.rows), behind=places)
+    forest = shown(records, part.name, drawn(records, part, data))
+    return DifferencesShown(page, csv, of_differences(data.rows), behind=places, forest=forest)
 
 
 def effects(records: StudyRecords, part: Effects) -> TableShown:

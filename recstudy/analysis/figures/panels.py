@@ -1,0 +1,54 @@
+"""Small panels in rows, as many in each as the width has room for."""
+
+import math
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+
+from recstudy.analysis.figures.theme import Size, shown
+
+BAR, EDGE = 64, 12  # pixels: what stands below all panels, the figure's edges
+
+
+class Grid(NamedTuple):
+    """Pixels: the least of a panel, its height, what its ticks and its name need."""
+
+    narrow: int
+    high: int
+    left: int
+    below: int
+
+
+GRIDS = {False: Grid(280, 240, 48, 64), True: Grid(180, 170, 40, 54)}  # by whether it is printed; the first in style.SCRIPT too
+
+
+def place(figure: go.Figure, since: int, panel: int) -> None:
+    """Move the traces that were added `since` into a panel, the first of which is 1."""
+    number = str(panel) if panel > 1 else ""
+    for trace in figure.data[since:]:
+        trace.update(xaxis=f"x{number}", yaxis=f"y{number}")
+    figure.update_layout({f"xaxis{number}": {"anchor": f"y{number}"}, f"yaxis{number}": {"anchor": f"x{number}"}})
+
+
+def name(figure: go.Figure, panel: int, words: str) -> None:
+    """Under its axis."""
+    title = {"text": shown(words), "standoff": 6, "font": {"size": 13}}
+    figure.update_layout({f"xaxis{panel if panel > 1 else ''}": {"title": title}})
+
+
+def arrange(figure: go.Figure, size: Size) -> go.Figure:
+    """Give every panel its place; `style.SCRIPT` does the same in the page."""
+    panels, grid = figure.layout.meta["panels"], GRIDS[size.printed]
+    inner = size.width - 2 * EDGE
+    across = min(panels, max(1, inner // grid.narrow))
+    side, down = inner / across, math.ceil(panels / across)
+    for at in range(panels):
+        left, above = at % across * side, at // across * grid.high
+        axis = str(at + 1) if at else ""
+        figure.layout[f"xaxis{axis}"].domain = [(left + grid.left) / inner, (left + side - EDGE) / inner]
+        figure.layout[f"yaxis{axis}"].domain = [
+            max(0.0, 1 - (above + grid.high - grid.below) / (grid.high * down)),
+            1 - (above + EDGE) / (grid.high * down),
+        ]
+    top = figure.layout.margin.t
+    return figure.update_layout(height=grid.high * down + top + BAR, margin={"l": EDGE, "r": EDGE, "t": top, "b": BAR})
