@@ -112,7 +112,7 @@ class Differences(OfVariants, BesidePublished):
     """Each variant minus its base, by the spread of all: interval, Holm-adjusted p, verdict, what could be detected.
 
     The base of a variant is the one that its design names (`leave_one_out`, `one_at_a_time`); with `base`, a label, that one
-    for all. Beside it stands the difference of the two published numbers, where `targets` has both.
+    for all. Beside it stands the difference of the two published numbers, where `targets` has both. A forest plot stands over it.
     """
 
     name: str = "differences"
