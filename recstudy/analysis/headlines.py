@@ -45,7 +45,7 @@ def of_table(table: TableData) -> str:
         best = [label for label, one in zip(labels, cells, strict=True) if one.best]
         if not best:
             return f"no variant told apart by {inline(name)}"
-        return f"best by {inline(name)} {' and '.join(best) if len(best) <= LEADERS else f'{len(best)} of {len(cells)}'}"
+        return f"best by {inline(name)}: {' and '.join(best) if len(best) <= LEADERS else f'{len(best)} of {len(cells)}'}"
     return ""
 
 

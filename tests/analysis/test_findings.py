@@ -207,7 +207,7 @@ def test_headings_say_the_finding_where_there_is_one(tmp_path):
     heads = headings(write_report(results, "made_up", "paper"))
     assert heads[:3] == [
         "Top-1 accuracy: differences: 1 worse, 1 not told apart",
-        "Scores: best by top-1 accuracy base and same",
+        "Scores: best by top-1 accuracy: base and same",
         "Depth: 91.0 % at 1, 93.0 % at 2 (base)",
     ]
     assert headings(write_report(claims, "made_up", "paper"))[0] == "Claims: 1 supported, 1 contradicted"

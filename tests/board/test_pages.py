@@ -68,7 +68,7 @@ def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
     assert f"made_up (paper) {first}" in words(parts(sources, "/")["findings"])
     assert words(parts(sources, "/study/made_up/paper")["findings"]).startswith(first.replace("Best:", "Best :"))
     (table,) = [one for one in page(sources, address("/study/made_up/paper")).recipes if one.title == "Accuracy and cost"]
-    assert table.part().finding.startswith("best by top-1 accuracy ViT-Small")
+    assert table.part().finding.startswith("best by top-1 accuracy: ViT-Small")
 
 
 def test_the_overview_tells_what_runs_now(sources):
