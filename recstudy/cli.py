@@ -15,9 +15,8 @@ import tyro
 
 import recstudy.data
 import recstudy.models  # noqa: F401  both fill the registries
-from recstudy.cluster.token import present_token
 from recstudy.config import RunConfig
-from recstudy.errors import FAILURES, ConfigError, StorageError
+from recstudy.errors import FAILURES, ConfigError, StorageError, failure_code
 from recstudy.plugins import bundle, refuse_while_loading, study_file
 from recstudy.records import Results
 from recstudy.records.locks import Held
@@ -208,10 +207,9 @@ def exit_code(runs: Iterable[Run], results: Results) -> int:
 
     Runs that were not tried, as a sweep stopped at the failures of others, are no reason of their own.
     """
-    kinds = list(FAILURES)
     why = {reason for run in runs if (reason := results.run(run.id).reason)}
     tried = why - {"not run"}
-    return 0 if not why else 3 + kinds.index(tried.pop()) if len(tried) == 1 and tried <= set(kinds) else 1
+    return 0 if not why else failure_code(tried.pop()) if len(tried) == 1 and tried <= FAILURES.keys() else 1
 
 
 def _outdated(runs: Sequence[Run], results: Results, options: Options, plan: Plan | None = None) -> "Outdated":
@@ -239,8 +237,6 @@ def _tell(lines: Iterable[str]) -> None:
 
 
 def _where(options: Options) -> "Where":
-    if options.address:
-        present_token()  # before Ray is imported
     from recstudy.cluster.sweep import Where
 
     return Where(options.address, data_folder(options.data), options.download, *code_version(), options.log)

@@ -21,6 +21,11 @@ FAILURES = {
 }
 
 
+def failure_code(reason: str) -> int:
+    """The exit code of a study whose runs have no numbers for this reason."""
+    return 3 + list(FAILURES).index(reason)
+
+
 class RecstudyError(Exception):
     """Base of the errors that are shown as one line, without a traceback."""
 

@@ -6,29 +6,24 @@ or other code on some node, more GPUs than there are, more runs on one than its 
 
 import logging
 import os
-import socket
-import subprocess
-import sys
-import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlsplit
 
 import ray
+from ray._private.node import Node
 from ray.job_config import JobConfig
 
+from recstudy.cluster.address import MODE, no_cluster
+from recstudy.cluster.head import watched_head
 from recstudy.cluster.nodes import PACKAGE, alive, check_code, check_versions, smallest_gpu
 from recstudy.config import Place, RunConfig
-from recstudy.errors import ClusterError, ConfigError
+from recstudy.errors import ClusterError, failure_code
 from recstudy.models.memory import training_memory
+from recstudy.study.plan import command
 from recstudy.terminal import stop_on_sigterm
 
-TOKEN = "it asks for a token, and ours is missing or wrong"
-ANSWER_S = 60  # an address that is silent for so long is refused: one that idles answers in 2 to 4 s
-QUIET_S = 10  # without an answer, before it is said that there is none yet
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
 
 # Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second, and after
@@ -39,6 +34,7 @@ SETTINGS = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a run's last report is its outcome, not an epoch
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "0",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
@@ -53,39 +49,72 @@ SETTINGS = {
 
 
 @contextmanager
-def cluster(address: str | None, study: str = "") -> Iterator[str]:
+def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> Iterator[str]:
     """A connection for as long as the block runs; gives a line that says where the dashboard is.
 
     Args:
         address: to join, which answers (`check_address`); None starts a cluster on this machine.
         study: its name, which the Jobs page shows.
+        on_lost: is told why this process ends, before it does: the cluster's head does not answer any more.
 
     Raises:
         ClusterError: nobody answers, or a node has other versions or other code.
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
+    dashboard = _connected(address, study).dashboard_url
+    stop_on_sigterm()
+    head = ray.get_runtime_context().gcs_address
+    with watched_head(head, lambda: _leave(head, on_lost)):
+        try:
+            if address is not None:
+                check_versions()
+                check_code()
+            token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
+            yield f"http://{dashboard}{token}" if dashboard else ""
+        finally:
+            ray.shutdown()
+
+
+def _connected(address: str | None, study: str, tries: int = 2) -> Any:
+    """What Ray says of a cluster that it has joined or started; where a machine is busy, it gives up too early now and then."""
     local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
-    if study:
-        local["job_config"] = JobConfig(metadata={"job_name": study})
     try:
-        context = ray.init(
+        return ray.init(
             address=address or "local",
             log_to_driver=False,
             logging_level=logging.ERROR,
             runtime_env=_environment(address),
+            job_config=JobConfig(metadata={"job_name": study}),
             **local,
         )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ClusterError(_silent(address, str(error).splitlines()[0])) from None
-    stop_on_sigterm()
-    try:
-        if address is not None:
-            check_versions()
-            check_code()
-        yield f"http://{context.dashboard_url}" if context.dashboard_url else ""
-    finally:
-        ray.shutdown()
+    except Exception as error:  # also a bare one
+        _end_started(error)
+        if tries > 1:
+            return _connected(address, study, tries - 1)
+        reason = " ".join(str(error).split()) or type(error).__name__
+    raise ClusterError(
+        no_cluster(address, reason)
+        if address
+        else f"Ray does not start on this machine ({reason}). Where it is short of cores, memory or room in /tmp, free some, "
+        "and give the same command again."
+    )
+
+
+def _end_started(error: BaseException) -> None:
+    """End the processes of a node that has not come up, which Ray leaves (2.60)."""
+    ray.shutdown()
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if isinstance(node := frame.f_locals.get("self"), Node):
+            node.kill_all_processes(check_alive=False)
+
+
+def _leave(head: str, on_lost: Callable[[str], None]) -> None:
+    on_lost(
+        f"the head node of the Ray cluster, {head}, does not answer any more. What was finished is kept, and this goes on from "
+        f"there as soon as a cluster answers: {command(left_out=())}"
+    )
+    os._exit(failure_code("lost node"))
 
 
 def _environment(address: str | None) -> dict[str, Any]:
@@ -94,79 +123,6 @@ def _environment(address: str | None) -> dict[str, Any]:
     if address is not None:
         environment |= {"py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}
     return environment
-
-
-def check_address(address: str | None, on_silence: Callable[[str, float], None]) -> None:
-    """Refuse an address where no cluster answers, instead of waiting for one, and before anything is written.
-
-    Args:
-        address: to join; None starts a cluster on this machine.
-        on_silence: called once, with the address and how many seconds it is given in all, where it takes long to answer.
-
-    Raises:
-        ConfigError, ClusterError: it is no address, or nobody answers.
-    """
-    if address is None:
-        return
-    if address != "auto":
-        _listens(address)
-    command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
-    with TemporaryDirectory() as folder:
-        said = Path(folder) / "said"
-        with open(said, "wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as attempt:
-            try:
-                code = _ended(attempt, said, QUIET_S)
-                if code is None and not _refused(said):
-                    on_silence(address, ANSWER_S)
-                    code = _ended(attempt, said, ANSWER_S - QUIET_S)
-            finally:
-                attempt.kill()
-        refused, lines = _refused(said), said.read_text(errors="replace").strip().splitlines() or ["no reason given"]
-    if refused:
-        raise ClusterError(_silent(address, TOKEN))
-    if code is None:
-        raise ClusterError(_silent(address, f"tried to join for {ANSWER_S} s"))
-    if code:
-        raise ClusterError(_silent(address, lines[-1]))
-
-
-def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int | None:
-    """Its exit code; None where it goes on after so many seconds, or after it was refused, which Ray tries again without end."""
-    deadline = time.monotonic() + patience
-    while (code := attempt.poll()) is None and time.monotonic() < deadline and not _refused(said):
-        time.sleep(0.1)
-    return code
-
-
-def _refused(said: Path) -> bool:
-    text = said.read_text(errors="replace")
-    return "Unauthenticated" in text or "AuthenticationError" in text
-
-
-def _listens(address: str) -> None:
-    try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if address.startswith("ray://"):
-        raise ConfigError(
-            f"--address {address}: a study is driven from within its cluster. From outside, submit it as a job: "
-            f"ray job submit --address http://{host or 'HOST'}:8265 --working-dir . -- python STUDY.py --address auto"
-        )
-    if not host or not port:
-        raise ConfigError(f"--address must be auto or HOST:PORT, but got {address!r}")
-    try:
-        socket.create_connection((host, port), timeout=5).close()
-    except OSError as error:
-        raise ClusterError(_silent(address, f"TCP connection to {host}:{port}: {error}")) from None
-
-
-def _silent(address: str | None, tried: str) -> str:
-    return (
-        f"no Ray cluster answers at {address or 'this machine'} ({tried}). Start one with `ray start --head`, give it the token "
-        "of `ray get-auth-token` if it asks for one, or leave --address out to run on this machine."
-    )
 
 
 def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from recstudy.cluster.connection import check_address, cluster, fitting
+from recstudy.cluster.address import check_address
+from recstudy.cluster.connection import cluster, fitting
 from recstudy.cluster.nodes import check_storage
 from recstudy.cluster.sweep import Listed, Sweep, Where
 from recstudy.cluster.trackers import check_loggers
@@ -82,7 +83,7 @@ def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
 @contextmanager
 def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
     """A cluster that can do the study's work, and each place that is asked for with its GPUs decided."""
-    with cluster(where.address, study) as dashboard:
+    with cluster(where.address, study, view.lost) as dashboard:
         view.connected(dashboard)
         if where.address is not None:
             check_storage(results)

@@ -58,7 +58,7 @@ class Coordinator(tune.Trainable):
 
     def reset_config(self, config: dict[str, Trial]) -> bool:
         """The next run. What the group was doing is left when it hears of it."""
-        self.run, self.lost = config["trial"], 0
+        self.run, self.lost, self.warnings = config["trial"], 0, list[str]()
         self.order: Order = self.run
         return True
 
@@ -74,8 +74,8 @@ class Coordinator(tune.Trainable):
             self.group = self.group or Group(self.run, self.load)
             line = self.group.next(self.order)
             if line:
-                self.order = GO_ON
-                return line
+                self.order, warnings, self.warnings = GO_ON, self.warnings, []
+                return {**line, "warnings": [*warnings, *line.get("warnings", ())]} if warnings else line
             self.order = self.run
             if line is OVER:
                 self._lose(self.group)
@@ -84,6 +84,7 @@ class Coordinator(tune.Trainable):
         self.group, self.lost = None, self.lost + 1
         if self.lost > RESTARTS:
             raise group.error or RuntimeError("its group of workers ended")
+        self.warnings = ["its workers were lost, and others go on from its checkpoint"]
 
     def cleanup(self) -> None:
         if self.group is not None:

@@ -295,6 +295,10 @@ class _Watch(tune.Callback):
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         self.sweep.metrics.show()
 
+    def on_trial_recover(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        if run := self._run(trial):
+            self.sweep.view.restarted(run, _lost(trial).error)
+
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
         if run is None:

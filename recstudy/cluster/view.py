@@ -1,5 +1,6 @@
 """What a person sees while a study runs: live where the output is a terminal, plain lines where it is not."""
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,7 +84,12 @@ class View:
     def connected(self, dashboard: str) -> None:
         self._began = time.monotonic()
         if dashboard:
-            self._say(f"Ray dashboard: {dashboard} (its token: ray get-auth-token)")
+            self._say(f"Ray dashboard: {dashboard}")
+
+    def lost(self, why: str) -> None:
+        """The end of this process."""
+        self.__exit__()
+        print(f"ClusterError: {why}", file=sys.stderr, flush=True)
 
     def started(self, run: Run) -> None:
         self._running[run.id] = (run, {})
@@ -96,6 +102,9 @@ class View:
     def left(self, run: Run) -> None:
         _, before = self._running.pop(run.id, (run, {}))
         self._epochs_done -= _share(before)
+
+    def restarted(self, run: Run, why: str) -> None:
+        self._say(f"{run.label}, seed {run.seed}: its process was lost, and another one goes on from its checkpoint: {why}")
 
     def put_off(self, run: Run, holder: str) -> None:
         self._say(f"{run.label}, seed {run.seed}: {holder} works on it; it is put off, and the others go first")

@@ -164,12 +164,11 @@ def _plain(changes: Mapping[str, Any]) -> Json:
     return {field: value.model_dump(mode="json") if isinstance(value, Config) else value for field, value in changes.items()}
 
 
-def command() -> str:
-    """The command line that finishes the study: as it was typed, without secrets, the choice of some variants and `--rerun`."""
+def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
+    """The command line as it was typed, without secrets and, as it finishes the study, choice of variants and `--rerun`."""
     script = Path(sys.argv[0])
     shown = script.name if not script.exists() else _relative(script)
     arguments = sys.argv[1:]
-    left_out = ("--only", "--rerun")
     kept = [
         word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out
     ]

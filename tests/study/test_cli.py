@@ -16,7 +16,7 @@ import tiny
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid
 from recstudy.cli import exit_code, main
-from recstudy.cluster import connection
+from recstudy.cluster import address as addresses
 from recstudy.data import Cifar10, Digits, Mnist
 from recstudy.models import ViTRM
 from recstudy.records import Results, write_json
@@ -189,8 +189,8 @@ def test_an_address_where_nothing_listens(tmp_path):
 
 def test_an_address_where_something_else_listens(capsys, tmp_path, monkeypatch):
     """It takes the connection, and says nothing; so do we, after a while."""
-    monkeypatch.setattr(connection, "QUIET_S", 0.5)
-    monkeypatch.setattr(connection, "ANSWER_S", 2)
+    monkeypatch.setattr(addresses, "QUIET_S", 0.5)
+    monkeypatch.setattr(addresses, "ANSWER_S", 2)
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(SystemExit, match=r"^2$"):
