@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import ray
 
-ASK_S = 5.0  # that an answer may take
-PAUSE_S = 2.0  # before it is asked again
+ASK_S = 3.0  # that an answer may take
+PAUSE_S = 1.0  # before it is asked again
 RAYS_OWN, MINUTE = "RAY_gcs_rpc_server_reconnect_timeout_s", "60"  # after which Ray ends this process, and its default
 SHARE = 0.75  # of that time
 

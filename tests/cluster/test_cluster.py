@@ -58,6 +58,19 @@ def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):
     assert shell.records() == {}
 
 
+@pytest.mark.slow
+def test_a_token_is_not_shown_to_a_cluster_that_asks_for_none(shell, tmp_path, monkeypatch):
+    port = free_port()
+    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    with started(tmp_path / "log", "--head", "--num-cpus=2", *ports, port=port, environment={"RAY_AUTH_MODE": "disabled"}):
+        output = shell.run("--address", f"127.0.0.1:{port}", "--only", "latent_steps=1*")
+
+    assert len(shell.records()) == 2
+    assert "Ray dashboard: " in output
+    assert "token" not in output
+
+
 def test_a_copy_of_our_code_that_hides_it_on_a_node_is_refused(head, shell):
     """Ray puts the folder that a study is started in before all others on the nodes."""
     copy = shell.folder / "recstudy"

@@ -127,6 +127,7 @@ def test_tunes_hooks_have_the_names_and_arguments_that_are_overridden():
         tune.Callback.on_trial_start: ["self", "iteration", "trials", "trial", "info"],
         tune.Callback.on_trial_result: ["self", "iteration", "trials", "trial", "result", "info"],
         tune.Callback.on_trial_complete: ["self", "iteration", "trials", "trial", "info"],
+        tune.Callback.on_trial_recover: ["self", "iteration", "trials", "trial", "info"],
         tune.Callback.on_trial_error: ["self", "iteration", "trials", "trial", "info"],
         tune.Callback.on_step_end: ["self", "iteration", "trials", "info"],
         tune.Stopper.stop_all: ["self"],

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ray_nodes import TOKEN, free_port, started
-from shell import Shell, kill_all, titled, until
+from shell import Shell, kill_all, processes, titled, until
 from twice import TWO, curve
 
 from recstudy.records.locks import locked
@@ -30,6 +30,8 @@ def test_1_a_killed_trial_goes_on_from_its_checkpoint(shell, undisturbed):
         output, errors = driver.communicate(timeout=400)
 
     assert driver.returncode == 0, output + errors
+    assert errors == ""
+    assert output.count("its process was lost, and another one goes on from its checkpoint: ") == 1
     assert shell.attempts() == [1, 2]
     assert shell.records()[killed]["attempts"] == 2
     assert shell.lines()[killed][:9] == begun[killed][:9]  # as they were, with their times
@@ -45,10 +47,37 @@ def test_2_a_group_of_workers_of_which_one_is_killed_starts_again(shell):
         output, errors = driver.communicate(timeout=400)
 
     assert driver.returncode == 0, output + errors
+    assert errors == ""
+    assert output.count("warning: its workers were lost, and others go on from its checkpoint") == 1
     (result,) = shell.records().values()
     assert (result["attempts"], result["provenance"]["workers"]) == (2, 2)
     (epochs,) = shell.lines().values()
     assert [line["epoch"] for line in epochs] == list(range(80))
+
+
+@pytest.mark.parametrize("frozen", [1, 2])
+def test_a_ray_that_freezes_as_it_starts_is_started_once_more(shell, frozen):
+    """Its raylet is stopped before it has told of itself, for which Ray waits half a minute."""
+    stopped: set[int] = set()
+    with shell.start("--only", ONE) as driver:
+
+        def freeze() -> bool:
+            for process in [process for process, title in processes(driver.pid).items() if "raylet/raylet" in title]:
+                if process not in stopped and len(stopped) < frozen:
+                    os.kill(process, signal.SIGSTOP)
+                    stopped.add(process)
+            return len(stopped) == frozen
+
+        until(freeze, "so many frozen raylets")
+        output, errors = driver.communicate(timeout=400)
+
+    if frozen == 1:
+        assert driver.returncode == 0, output + errors
+        assert shell.attempts() == [1]
+    else:
+        assert driver.returncode == 2, output + errors
+        assert errors.splitlines()[-1].startswith("ClusterError: Ray does not start on this machine (The current node timed out")
+    until(lambda: not processes(driver.pid), "without ghosts")
 
 
 def test_5_a_driver_killed_in_the_middle_costs_nothing(shell, tmp_path):
