@@ -22,6 +22,7 @@ from ray.tune.search import Searcher
 from recstudy.cluster.connection import concurrent_runs
 from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator
 from recstudy.cluster.held import HeldRuns
+from recstudy.cluster.leaving import Leaving
 from recstudy.cluster.placement_groups import Groups
 from recstudy.cluster.prometheus import Metrics
 from recstudy.cluster.trackers import Logger, make_loggers
@@ -117,11 +118,13 @@ class Sweep:
         loggers = make_loggers(self.where.log, self.name, self.results, self.view)
         self.metrics = Metrics(self.name)
         self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]
+        self.leaving = Leaving()
 
     def run(self, place: Place, source: Source, scheduler: TrialScheduler | None = None) -> None:
         """Run what `source` gives until it gives no more.
 
-        A run that found no memory is tried once more at the end, alone. A sweep whose first runs all fail alike is given up.
+        A run that found no memory is tried once more at the end, alone. A sweep whose first runs all fail alike is given up. One
+        that SIGTERM asks to end does so once its runs have left, each after its epoch, as by Ctrl-C.
 
         Args:
             place: of every run, with its GPUs decided.
@@ -129,9 +132,10 @@ class Sweep:
             scheduler: may stop a run early by its epochs; such a run is recorded as stopped.
         """
         watch = _Watch(self, source, scheduler)
-        self._fit(watch, place, concurrent_runs(place), scheduler)
-        if watch.starved and not self.hopeless:
-            self._fit(_Watch(self, Listed(deque(watch.starved)), None), place, 1, None)
+        with self.leaving.on_sigterm():
+            self._fit(watch, place, concurrent_runs(place), scheduler)
+            if watch.starved and not self.hopeless:
+                self._fit(_Watch(self, Listed(deque(watch.starved)), None), place, 1, None)
         if self.hopeless:
             self.view.gave_up(self.errors[0], SAME)
 
@@ -219,7 +223,7 @@ class _Supply(Searcher):
         run = self.watch.next()
         if run is not None:
             return {"trial": self.trial(run)}
-        return None if self.watch.runs or self.watch.held else Searcher.FINISHED
+        return None if self.watch.more else Searcher.FINISHED
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
         """The watch is told."""
@@ -247,6 +251,8 @@ class _Watch(tune.Callback):
 
     def next(self) -> Run | None:
         """The run that is begun next, or None for the time being."""
+        if self.sweep.leaving.asked:
+            return None
         for run, vain in self.held.free():
             if vain is None:
                 self.source.waiting.append(run)
@@ -258,6 +264,15 @@ class _Watch(tune.Callback):
         elif not self.runs:
             self.held.tell()
         return following
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be another one later."""
+        return bool(self.runs or (self.held and not self.sweep.leaving.asked))
+
+    def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        if self.sweep.leaving.tell():
+            self.sweep.view.leaving(len(self.runs))
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):

@@ -106,6 +106,10 @@ class View:
     def restarted(self, run: Run, why: str) -> None:
         self._say(f"{run.label}, seed {run.seed}: its process was lost, and another one goes on from its checkpoint: {why}")
 
+    def leaving(self, runs: int) -> None:
+        each = "The run under way ends after its epoch" if runs == 1 else f"The {runs} runs under way end after their epochs"
+        self._say(f"{each}, with a checkpoint. Ctrl-C ends at once.")
+
     def put_off(self, run: Run, holder: str) -> None:
         self._say(f"{run.label}, seed {run.seed}: {holder} works on it; it is put off, and the others go first")
 

@@ -10,24 +10,28 @@ from typing import Any
 import ray
 from ray import tune
 
+from recstudy.cluster.leaving import asked_to_leave
 from recstudy.train.parallel import any_says, first_says
 from recstudy.train.work import Report, Trial, Work
 
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
-ASK_S = 5.0  # between two questions whether the node is drained; notices come a minute or more ahead
+ASK_S = 5.0  # between two questions whether to leave; notices come a minute or more ahead
 
 
 def inline(trial: Trial, work: Work) -> None:
     """One Tune trial is one run, in Tune's own process. Its last report carries the outcome."""
-    leave = Draining()
-    if leave():  # a warm process of a node that is wanted back: Tune starts another one elsewhere
+    leave = Leave()
+    if not leave():
+        at_work(trial, work, tune.report, leave)
+    elif leave.node:  # a warm process of a node that is wanted back: Tune starts another one elsewhere
         os._exit(0)
-    at_work(trial, work, tune.report, leave)
+    else:
+        tune.report({"status": "drained"})
 
 
 def beside_others(trial: Trial, work: Work, report: Report) -> None:
     """The same on each worker of a group, of which any may be on a node that is wanted back."""
-    leave = Draining()
+    leave = Leave()
     if any_says(leave()):
         report({"status": "drained"})
     at_work(trial, work, report, leave)
@@ -86,16 +90,20 @@ def throttled(report: Report) -> Report:
     return report_some
 
 
-class Draining:
-    """Whether Ray wants this node back, such as a spot machine before it goes; asked anew every `ASK_S`."""
+class Leave:
+    """Whether a run is to leave: its sweep is to end, or Ray wants its node back, such as a spot machine before it goes.
+
+    Asked anew every `ASK_S`; `node` is whether it is for the node.
+    """
 
     def __init__(self) -> None:
-        self._answer, self._asked = False, float("-inf")
+        self.node, self._sweep, self._asked = False, False, float("-inf")
 
     def __call__(self) -> bool:
         if time.monotonic() - self._asked >= ASK_S:
             self._asked = time.monotonic()
             with suppress(ray.exceptions.RayError):  # a head node that does not answer has other ways to end this run
                 nodes = ray._private.worker.global_worker.gcs_client.get_draining_nodes(timeout=ASK_S)  # not public in 2.60
-                self._answer = ray.get_runtime_context().get_node_id() in nodes
-        return self._answer
+                self.node = ray.get_runtime_context().get_node_id() in nodes
+            self._sweep = asked_to_leave()
+        return self.node or self._sweep

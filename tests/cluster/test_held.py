@@ -10,6 +10,7 @@ import pytest
 import tiny
 from rich.console import Console
 
+from recstudy.cluster.leaving import Leaving
 from recstudy.cluster.sweep import Listed, _Supply, _Watch
 from recstudy.cluster.view import View
 from recstudy.errors import StorageError
@@ -31,7 +32,7 @@ class Played:
         self.said = io.StringIO()
         self.results, self.errors, self.listeners = results, [], []
         self.view = View(Console(file=self.said, width=200))
-        self.metrics = SimpleNamespace(left=lambda run: None)
+        self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Leaving()
         self.watch = _Watch(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
         self.supply = _Supply(self.watch, lambda run: trial(run, results))
 
@@ -107,3 +108,18 @@ def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
     played.tune(FIRST, {"status": "done", "score": None})
 
     assert played.said.getvalue().count(FIRST.label) == 1
+
+
+def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(played, monkeypatch):
+    monkeypatch.setattr(played.watch.sweep.leaving, "tell", lambda: True)
+    assert [played.next(), played.next()] == [FIRST.id, SECOND.id]
+    with locked(played.results.run(SECOND.id).lock, "process 7 on moon"):
+        played.tune(SECOND, HELD)
+        played.leaving.asked = True
+        played.watch.on_step_begin(0, [])
+        assert played.next() == ""
+        played.tune(FIRST, {"status": "drained"})
+
+        assert played.next() == played.supply.FINISHED
+    assert list(played.watch.source.waiting) == [FIRST]
+    assert "The run under way ends after its epoch, with a checkpoint. Ctrl-C ends at once.\n" in played.said.getvalue()

@@ -22,7 +22,7 @@ from recstudy.cluster import placement_groups
 from recstudy.cluster.connection import SETTINGS
 from recstudy.cluster.group import COORDINATOR, ENV_VARS_TO_PROPAGATE
 from recstudy.cluster.searching import _Idle, make_scheduler
-from recstudy.cluster.worker import Draining, titled
+from recstudy.cluster.worker import Leave, titled
 from recstudy.records import Results, append_line
 from recstudy.study.plan import record_plan
 from recstudy.study.search import make_search
@@ -54,7 +54,7 @@ class Maker:
         return Path("/proc/self/cmdline").read_text().rstrip("\0")
 
     def drained(self) -> bool:
-        return Draining()()
+        return Leave()()
 
 
 def test_room_whose_maker_has_ended_is_found_in_rays_table_of_groups():

@@ -1,10 +1,13 @@
+import os
+import signal
 import time
 
 import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from recstudy.cluster.worker import Draining, throttled
+from recstudy.cluster.leaving import Leaving
+from recstudy.cluster.worker import Leave, throttled
 
 EPOCHS = 20_000
 
@@ -38,13 +41,13 @@ class Worker:
     """A process on some node that asks as a run does."""
 
     def __init__(self) -> None:
-        self.draining = Draining()
+        self.leave = Leave()
 
     def where(self) -> str:
         return ray.get_runtime_context().get_node_id()
 
     def asks(self) -> bool:
-        return self.draining()
+        return self.leave()
 
 
 @pytest.fixture
@@ -77,3 +80,24 @@ def test_a_worker_sees_that_its_node_is_drained_and_the_others_do_not(cluster):
     time.sleep(5.1)  # an answer counts for 5 s
     answers = ray.get([worker.asks.remote() for worker in workers])
     assert [at for at, answer in enumerate(answers) if answer] == [leaving]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
+def test_the_workers_of_a_driver_that_is_asked_to_end_hear_of_it_on_each_node(cluster):
+    workers, leaving = [Worker.remote() for _ in range(2)], Leaving()
+    assert len(set(ray.get([worker.where.remote() for worker in workers]))) == 2
+    told = []
+
+    def sweep() -> None:
+        with leaving.on_sigterm():
+            told.append(leaving.tell())
+            os.kill(os.getpid(), signal.SIGTERM)
+            told.extend([leaving.tell(), leaving.tell()])
+            told.extend(ray.get([worker.asks.remote() for worker in workers]))
+            os.kill(os.getpid(), signal.SIGTERM)  # once more is at once
+            told.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep()
+
+    assert told == [False, True, False, True, True]
