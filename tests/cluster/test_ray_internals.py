@@ -87,6 +87,13 @@ def test_a_worker_may_ask_which_nodes_are_drained():
     assert ray.get_runtime_context().get_node_id() == ray.nodes()[0]["NodeID"]
 
 
+def test_a_head_is_asked_whether_it_is_there_and_a_mode_of_tokens_is_read_again():
+    """The client of `head.py`, the reader of `address.py`, and the node that `connection.py` ends where it has not come up."""
+    assert ray._raylet.GcsClient(ray.get_runtime_context().gcs_address).check_alive([], timeout=5.0) == []
+    assert callable(ray._raylet.Config.initialize)
+    assert "check_alive" in inspect.signature(ray._private.node.Node.kill_all_processes).parameters
+
+
 def test_every_head_node_has_the_coordinators_resource():
     assert COORDINATOR.keys() <= ray.cluster_resources().keys()
 

@@ -207,6 +207,29 @@ def test_18_a_run_that_another_process_works_on_is_waited_for_when_the_others_ha
     assert shell.attempts() == [1, 1]
 
 
+@pytest.mark.parametrize("trainer", ["inline", "train"])
+def test_22_runs_that_sigterm_asks_to_leave_end_their_epoch_and_go_on(shell, trainer):
+    """No attempt is counted for it, and no epoch computed twice."""
+    chosen = (*TWO, "--trainer", trainer)
+    with shell.start(*chosen) as driver:
+        until(shell.begun, "ten epochs")
+        driver.terminate()
+        output, errors = driver.communicate(timeout=400)
+
+    assert driver.returncode == 130, output + errors
+    assert "with a checkpoint. Ctrl-C ends at once.\n" in output
+    assert errors.splitlines()[-1] == "Stopped. What was finished is kept; the same command goes on from there."
+    left = {run: len(lines) for run, lines in shell.lines().items()}
+    assert not shell.records()
+    for run, lines in shell.lines("attempts.jsonl").items():
+        assert [line["drained"] for line in lines] == [False, True]
+        assert (shell.results / "runs" / run / f"checkpoint-{left[run]:06}.pt").exists()
+
+    shell.run(*chosen)
+
+    assert {result["attempts"] for result in shell.records().values()} == {1}
+
+
 @pytest.mark.parametrize(
     "signs",
     [[signal.SIGINT], [signal.SIGTERM], pytest.param([signal.SIGINT, signal.SIGINT], marks=pytest.mark.slow)],
