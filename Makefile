@@ -1,17 +1,20 @@
-# make demo: the quick study, from nothing to a table and a page.   make check test test-smoke: what CI runs.
+# make demo: the quick study, from nothing to a table and a page.   make check docs test test-smoke: what CI runs.
 PYTHON ?= python3
 VENV := .venv
 DATA ?= data
+TORCH_INDEX ?=
 BIN := $(VENV)/bin
 
-.PHONY: setup demo check test test-smoke test-faults bench gpu-bench small-images puzzles pictures readme clean
+.PHONY: setup demo check docs test test-one test-smoke test-faults bench gpu-bench small-images puzzles pictures readme clean
 
 setup: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "recstudy needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ". Name another with PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing recstudy and what it needs into $(VENV) (a few GB, some minutes)"
+	@echo "Installing recstudy and what it needs into $(VENV): downloads 3 GB, fills 6 GB, takes 4 to 10 minutes. Most of it is CUDA;"
+	@echo "make setup TORCH_INDEX=URL, of a package index with CPU-only wheels of torch and torchvision, is done without."
+	@test -z "$(TORCH_INDEX)" || $(BIN)/python -m pip install --disable-pip-version-check --index-url "$(TORCH_INDEX)" torch torchvision
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
@@ -23,10 +26,20 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/hadolint Dockerfile
 	$(BIN)/python studies/index.py --check
+	$(BIN)/python studies/house.py --check
+
+# The pages of docs/ into build/site; a warning is an error.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: setup
 	$(BIN)/python -m pytest
+
+# One file or test, whatever its marks: make test-one T=tests/faults/test_disk.py
+test-one: setup
+	$(BIN)/python -m pytest -m "" $(T)
 
 # Every study of studies/ with --smoke, and others, each from the command to the page.
 test-smoke: setup
@@ -62,6 +75,7 @@ pictures: setup
 
 readme: setup
 	$(BIN)/python studies/index.py
+	$(BIN)/python studies/house.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

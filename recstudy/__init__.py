@@ -4,7 +4,7 @@
     run       variant x seed; its id is a digest of everything that decides its numbers
     record    what a run leaves behind
     target    a published number with its source
-    load      a study's records as frames, tables and figures
+    load      a study's records as frames, tables and figures; `run` runs it first
 
 Importing this loads neither torch nor Ray.
 """
@@ -12,13 +12,13 @@ Importing this loads neither torch nor Ray.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recstudy.cli import main
+from recstudy.cli import main, run
 from recstudy.config import AtTest, Augment, Place, RunConfig, TrainConfig
 from recstudy.config.tunable import Tunable
 from recstudy.papers import published
-from recstudy.records.schema import Deviation
+from recstudy.records.study_schema import Deviation
 from recstudy.report import Claim, Gain
-from recstudy.study.design import Variant, factorial, grid, leave_one_out, one_at_a_time
+from recstudy.study.design import Shared, Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.study.search import Search
 from recstudy.study.study import Study
 from recstudy.terminal import tell_uncaught
@@ -35,6 +35,7 @@ __all__ = [
     "Place",
     "RunConfig",
     "Search",
+    "Shared",
     "Study",
     "TrainConfig",
     "Tunable",
@@ -46,6 +47,7 @@ __all__ = [
     "main",
     "one_at_a_time",
     "published",
+    "run",
 ]
 
 tell_uncaught()

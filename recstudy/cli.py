@@ -1,15 +1,15 @@
 """The command line of a study or a search: `python studies/NAME.py`."""
 
-import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
 
@@ -17,99 +17,30 @@ import recstudy.data
 import recstudy.models  # noqa: F401  both fill the registries
 from recstudy.config import RunConfig
 from recstudy.errors import FAILURES, ConfigError, StorageError, failure_code
+from recstudy.options import Options, SearchOptions, StudyOptions, changes_of, data_folder, fields_first
 from recstudy.plugins import bundle, refuse_while_loading, study_file
 from recstudy.records import Results
 from recstudy.records.locks import Held
 from recstudy.report.names import plural
 from recstudy.study.advice import hints
 from recstudy.study.repository import PACKAGE, code_version, package_state
-from recstudy.study.search import Search, SearchPlan, make_search
+from recstudy.study.search import Search, SearchPlan
+from recstudy.study.search_making import make_search
+from recstudy.study.stated import preset_of
 from recstudy.study.study import Plan, Run, Study, make_plan, select
+from recstudy.study.vary import axes, varied
 from recstudy.terminal import console, finish, parsed
 
 if TYPE_CHECKING:
-    from recstudy.cluster.sweep import Where
+    from recstudy.analysis.loaded import Loaded
+    from recstudy.cluster.sources import Where
     from recstudy.cluster.view import View
     from recstudy.study.rerun import Outdated
 
 S = TypeVar("S", bound=Study | Search)
-Given = TypeVar("Given", bound="Options")
+Given = TypeVar("Given", bound=Options)
 BEGAN_WITH = package_state()  # the files of recstudy that this process runs
 GONE = 3 + list(FAILURES).index("storage")
-Format = Literal["pdf", "svg", "png"]
-Columns = Literal[1, 2]
-Logger = Literal["tensorboard", "wandb", "mlflow", "aim"]
-
-
-@dataclass(frozen=True)
-class Options:
-    """How runs are run. Everything that decides a number is a field of the run config: see --set."""
-
-    preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
-    """Which budget: the study's first preset (`quick`) by default."""
-    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
-    """Change a field for every variant, such as train.epochs=5. May be given more than once."""
-    smoke: bool = False
-    """The whole path in seconds: two epochs on 32 images, unless --set says otherwise. Its numbers mean nothing."""
-    dry_run: bool = False
-    """Print the plan and what it costs, and run nothing."""
-    json: bool = False
-    """With --dry-run: as a JSON list."""
-    address: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
-    """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
-    download: bool = False
-    """Let torchvision download what is missing there."""
-    allow_missing: bool = False
-    """Go on without images that a data set's table names and its folder lacks (chest X-rays); a field of the run config."""
-    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
-    """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run again."""
-    export: tuple[Format, ...] = ()
-    """Write the figures in these formats too (needs a Chrome or Chromium)."""
-    columns: Columns = 2
-    """Those figures' width in columns of a paper: 1 is 3.5 inches, 2 are 7."""
-    cpus_per_run: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """CPU cores a worker may use."""
-    gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
-    """GPUs a worker gets; a fraction shares one."""
-    workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N|LEAST-MOST")] = None
-    """Workers that share each batch of one run; 1-4 takes what there is."""
-    rerun: Annotated[str, tyro.conf.arg(metavar="changed|all|GLOB")] = ""
-    """Run finished runs again: those of other code or data than now, all of them, or those whose label matches. Their records
-    so far are kept."""
-    trainer: Annotated[str | None, tyro.conf.arg(metavar="auto|inline|train")] = None
-    """Train inside Tune's process (inline) or on Ray Train workers (train)."""
-    log: tuple[Logger, ...] = ()
-    """Write runs to these trackers too, each with its package: see the README."""
-
-
-@dataclass(frozen=True)
-class StudyOptions(Options):
-    """How a study is run."""
-
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
-    only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="GLOB")] = ()
-    """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
-
-
-@dataclass(frozen=True)
-class SearchOptions(Options):
-    """How a search is run."""
-
-    family: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
-    """Model family to search; several times for one search over several. Default: the preset's first."""
-    budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
-    """What the search may spend in all: 24 runs, 90min, 2h or 40gpuh, up to half of it for --seeds. A larger one goes on."""
-    sampler: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
-    """tpe, gp, cmaes, nsgaii, qmc or random."""
-    stopping: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
-    """none, asha or median: whether runs that look poor are stopped early."""
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
-    optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""
-    """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""
 
 
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
@@ -124,8 +55,10 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     study = _asking(study)
     description = f"{study.question}\n\nPresets: {', '.join(study.presets)}."
 
+    words = fields_first(sys.argv[1:] if arguments is None else arguments)
+
     def given(kind: type[Given]) -> Given:
-        return parsed(lambda: tyro.cli(kind, description=description, args=arguments, config=(tyro.conf.DisallowNone,)))
+        return parsed(lambda: tyro.cli(kind, description=description, args=words, config=(tyro.conf.DisallowNone,)))
 
     finish(lambda: _search(study, given(SearchOptions)) if isinstance(study, Search) else _study(study, given(StudyOptions)))
 
@@ -137,9 +70,60 @@ def _asking(study: S) -> S:
     return study if study.question else replace(study, question=cleandoc((main.__doc__ if ours else "") or study.name))
 
 
+def run(
+    study: Study,
+    *,
+    preset: str = "",
+    set: Mapping[str, Any] | None = None,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int | None = None,
+    only: Sequence[str] = (),
+    smoke: bool = False,
+    results: str | Path = "results",
+    data: str | Path | None = None,
+    address: str | None = None,
+) -> "Loaded":
+    """Run a study from Python, in a notebook too, and give what it found; the arguments are the command line's flags.
+
+    Runs that have no numbers in the end stand in the rows of `runs` with their status.
+
+    Args:
+        study: whose runs that are finished in `results` are not run again.
+        preset: its first one by default.
+        set: field -> value, for every variant.
+        vary: field -> levels, in place of those that the study gives it.
+        seeds: 0 to seeds - 1 of every variant.
+        only: labels, or globs of them.
+        smoke: the whole path in seconds; the numbers mean nothing.
+        results: a folder, or the URI of one.
+        data: where data sets lie; RECSTUDY_DATA by default, else ./data.
+        address: of a Ray cluster; one is started on this machine by default.
+
+    Raises:
+        ConfigError, DataError, StorageError, ClusterError: what the command would refuse in one line.
+    """
+    options = StudyOptions(
+        preset=preset,
+        seeds=seeds,
+        only=tuple(only),
+        smoke=smoke,
+        results=str(results),
+        address=address,
+        data=Path(data) if data else None,
+    )
+    study = varied(study, preset_of(study, preset), vary or {})
+    plan = make_plan(study, preset, set, seeds, smoke)
+    place = Results(options.results).pull()
+    _carry_out(plan, select(plan, only), place, options)
+    from recstudy.analysis.loaded import load
+
+    return load(place.study(study.name, plan.folder))
+
+
 def _study(study: Study, options: StudyOptions) -> int:
     bundle()  # refuses what no worker could load
-    plan = make_plan(study, options.preset, _changes(options), options.seeds, options.smoke)
+    study = varied(study, preset_of(study, options.preset), axes(options.vary))
+    plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke)
     runs = select(plan, options.only)
     results = Results(options.results).pull()
     known = _outdated(runs, results, options, plan)
@@ -149,6 +133,14 @@ def _study(study: Study, options: StudyOptions) -> int:
         _check_report(plan)
         print_plan(plan, runs, known, results, as_json=options.json)
         return 0
+    _carry_out(plan, runs, results, options)
+    drawn = _report(results, study.name, plan.folder, options)
+    return exit_code(runs, results) if drawn else GONE
+
+
+def _carry_out(plan: Plan, runs: Sequence[Run], results: Results, options: StudyOptions) -> None:
+    """Run what of the plan is not finished."""
+    known = _outdated(runs, results, options, plan)
     _tell(known.notices)
     if not _all_finished(plan, runs, results, known, data_folder(options.data)):
         _check_report(plan)
@@ -156,10 +148,8 @@ def _study(study: Study, options: StudyOptions) -> int:
         where = _where(options)
         from recstudy.cluster.driver import run_study
 
-        with _view() as view:
+        with _watched(plan, options) as view:
             run_study(plan, runs, results, where, view, again=known.again)
-    drawn = _report(results, study.name, plan.folder, options)
-    return exit_code(runs, results) if drawn else GONE
 
 
 def _search(study: Search, options: SearchOptions) -> int:
@@ -167,7 +157,7 @@ def _search(study: Search, options: SearchOptions) -> int:
     plan = make_search(
         study,
         options.preset,
-        _changes(options),
+        changes_of(options),
         options.family,
         options.budget,
         options.sampler,
@@ -194,7 +184,7 @@ def _search(study: Search, options: SearchOptions) -> int:
         where = _where(options)
         from recstudy.cluster.searching import run_search
 
-        with _view() as view:
+        with _watched(plan, options) as view:
             runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again)
     if not _report(results, study.name, plan.folder, options):
         return GONE
@@ -237,15 +227,32 @@ def _tell(lines: Iterable[str]) -> None:
 
 
 def _where(options: Options) -> "Where":
-    from recstudy.cluster.sweep import Where
+    from recstudy.cluster.sources import Where
 
     return Where(options.address, data_folder(options.data), options.download, *code_version(), options.log)
 
 
-def _view() -> "View":
+@contextmanager
+def _watched(plan: Plan | SearchPlan, options: Options) -> Iterator["View"]:
+    """What a person sees of the study, and its webhook is told."""
     from recstudy.cluster.view import View
+    from recstudy.study.notices import Notices
+    from recstudy.study.plan import command
 
-    return View(console())
+    about = {"study": plan.study.name, "preset": plan.folder, "command": command()}
+    notices = Notices(
+        options.notify or os.environ.get("RECSTUDY_NOTIFY", ""), about, lambda line: console().print(line, markup=False)
+    )
+    with View(console(), notices) as view:
+        try:
+            yield view
+        except BaseException as error:
+            notices.ended(view.counts, f"{type(error).__name__}: {error}".removesuffix(": "))
+            raise
+        else:
+            notices.ended(view.counts)
+        finally:
+            notices.close()
 
 
 def _all_finished(plan: Plan, runs: Sequence[Run], results: Results, known: "Outdated", data: Path) -> bool:
@@ -267,7 +274,9 @@ def _record(plan: Plan | SearchPlan, results: Results, data: Path) -> None:
             record_plan(plan, results, data)
     except Held:
         if not recorded(plan, results):
-            with _view() as view, results.holding(plan.study.name, plan.folder, on_wait=view.waits):
+            from recstudy.cluster.view import View
+
+            with View(console()) as view, results.holding(plan.study.name, plan.folder, on_wait=view.waits):
                 record_plan(plan, results, data)
 
 
@@ -288,39 +297,6 @@ def _settled(plan: SearchPlan, results: Results, storage: str, data: Path) -> li
     return [*log.runs, *log.confirmations]
 
 
-def _changes(options: Options) -> dict[str, Any]:
-    """`--set` and the flags that say how much a run gets, as changes of fields."""
-    changes = settings(options.set, "train.epochs=5")
-    if options.allow_missing:
-        changes["data.allow_missing"] = True
-    for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer"):
-        if getattr(options, flag) is not None:
-            changes[f"place.{flag}"] = getattr(options, flag)
-    return changes
-
-
-def settings(given: Iterable[str], example: str) -> dict[str, Any]:
-    """Each `FIELD=VALUE` as field -> value."""
-    changes: dict[str, Any] = {}
-    for setting in given:
-        field, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes FIELD=VALUE, such as {example}, but got {setting!r}")
-        changes[field.strip()] = _value(value.strip())
-    return changes
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def data_folder(given: Path | None) -> Path:
-    return given or Path(os.environ.get("RECSTUDY_DATA", "data"))
-
-
 def _report(results: Results, study: str, preset: str, options: Options) -> bool:
     """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running.
 
@@ -331,7 +307,7 @@ def _report(results: Results, study: str, preset: str, options: Options) -> bool
     from recstudy.analysis.report import show_report
 
     try:
-        page = show_report(results.pull(), study, preset, options.export, console(), options.columns)
+        page = show_report(results.pull(), study, preset, options.report.formats, console(), options.report.paper)
         results.send(page.parent)
     except (StorageError, ConfigError) as error:
         print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
@@ -341,7 +317,7 @@ def _report(results: Results, study: str, preset: str, options: Options) -> bool
 
 def _drawn_anew(results: Results, folder: Path, options: Options) -> bool:
     """Draw it by the command that draws any report."""
-    words = ["report", str(folder), "--columns", str(options.columns), *(["--export", *options.export] if options.export else [])]
+    words = ["report", str(folder), *options.report.words]
     print("recstudy's files were changed while this ran: a new process draws the report.", file=sys.stderr)
     command = [sys.executable, "-P", "-c", "from recstudy.command import main; main()", *words]
     where = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))

@@ -1,28 +1,30 @@
-"""The `recstudy` command: reads and shows what studies left behind, without torch or Ray; trains image tokenizers, with torch."""
+"""The `recstudy` command: reads and shows what studies left behind, without torch or Ray; what makes files is in `making.py`."""
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import tyro
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
 
-from recstudy.cli import Columns, Format, data_folder, settings
-from recstudy.config import DATASETS, DataConfig, configure
-from recstudy.data.maze import Maze
-from recstudy.data.sudoku import Sudoku
-from recstudy.errors import ConfigError, StorageError
-from recstudy.models.vq import VQ
+from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
+from recstudy.config import Place as PlaceConfig
+from recstudy.config.described import described
+from recstudy.errors import ConfigError, StorageError, choices, nearest
+from recstudy.making import Data, Tokenizer, make
+from recstudy.options import ForPaper, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.records import Results
 from recstudy.records.stores import is_uri
-from recstudy.report.names import plural
-from recstudy.terminal import console, finish, parsed
-
-if TYPE_CHECKING:
-    from recstudy.train.tokenizer import Progress
+from recstudy.shipped import new, question, run, shipped
+from recstudy.terminal import console, finish, parsed, say
 
 T = TypeVar("T")
 Place = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DIR|URI")]]
@@ -34,10 +36,7 @@ class Report:
 
     path: Place
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
-    export: tuple[Format, ...] = ()
-    """Write the figures in these formats too (needs a Chrome or Chromium)."""
-    columns: Columns = 2
-    """Those figures' width in columns of a paper: 1 is 3.5 inches, 2 are 7."""
+    report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
 
 @dataclass(frozen=True)
@@ -115,53 +114,6 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
-class Tokenizer:
-    """Train the stand-in image tokenizer on a data set's training images, as a run that needs one does by itself.
-
-    A run on this machine that asks for the same one uses it. Such as:
-    recstudy tokenizer medpix standin.safetensors --data DIR --set data.size=64 --set tokenizer.codes=16
-    """
-
-    data_set: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
-    """The data set, by its name in a run config: medpix, rocov2, captions (with --set data.path=FOLDER), cifar10, ..."""
-    file: tyro.conf.Positional[Path]
-    """What to write; a file that is there already is left as it is."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
-    epochs: Annotated[int, tyro.conf.arg(metavar="N")] = 20
-    """Passes over the training images."""
-    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
-    """A field of the data set or of the tokenizer, such as data.size=64 or tokenizer.codes=16. May be given more than once."""
-    plugin: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """A study's file, or a module, that defines the data set."""
-
-
-@dataclass(frozen=True)
-class Data:
-    """Draw puzzles and write them in the layout of HRM's and TRM's authors, so that their code can train on the same ones.
-
-    The folder is there whole, or not at all; recstudy reads it as `PuzzleFolder`. Such as:
-    recstudy data sudoku9 DIR --puzzles 1000 --augmentations 1000
-    """
-
-    name: tyro.conf.Positional[str]
-    """sudoku4, sudoku6, sudoku9, or mazes of an odd side: maze9, maze21, ..."""
-    folder: tyro.conf.Positional[Path]
-    """What to write; nothing may be there."""
-    puzzles: Annotated[int, tyro.conf.arg(metavar="N")] = 1000
-    """Puzzles that train, each a group of its own."""
-    test_puzzles: Annotated[int, tyro.conf.arg(metavar="N")] = 500
-    """Puzzles that test, as they are."""
-    augmentations: Annotated[int, tyro.conf.arg(metavar="N")] = 0
-    """Symmetries of each training puzzle beside itself: digits, rows and columns exchanged; mazes turned and mirrored."""
-    seed: Annotated[int, tyro.conf.arg(metavar="S")] = 0
-    """Draws the puzzles: `data.drawing_seed` of a run config, which trains on the same ones."""
-    check: bool = False
-    """Write nothing: hold every puzzle of a folder that is there, in this layout or in train.csv and test.csv, against the rules,
-    and count the solutions of every Sudoku. Runs do so for a sample."""
-
-
-@dataclass(frozen=True)
 class Contract:
     """Check what a file of your own registers: a model family's shapes, gradients, purity, counts, every switch, going on after
     a stop, and first losses; that an optimiser, a loss or an augmentation trains."""
@@ -174,17 +126,68 @@ class Contract:
     """Keep each family's first losses as they are now, beside the file; without, they are held against those that were kept."""
 
 
-Command = Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | Tokenizer | Data
+@dataclass(frozen=True)
+class Studies:
+    """The studies that come with recstudy, and what each of them asks."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, wherever that lies."""
+
+    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
+    """As `recstudy studies` has it. All that follows is the study's: recstudy run NAME --help."""
+
+
+@dataclass(frozen=True)
+class New:
+    """Write a study with a small model of its own, which runs as it stands: the begin of yours."""
+
+    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
+    """Of the file, in this folder, and of the study."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Every field of a run config: its type, its default, what it may be, what a search tries, and what it means."""
+
+    part: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="PART")]] = ""
+    """train, place, a model family such as vitrm, or a data set such as digits. Default: which there are."""
+    plugin: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """A study's file, or a module, that registers more of them."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print what lets a shell complete this command: eval "$(recstudy completion bash)"."""
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "tcsh"]]
+    """The shell."""
+
+
+Shipped = Studies | Run | New | Fields | Completion
+Command = Shipped | Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | Tokenizer | Data
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
     commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
     commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": Tokenizer, "data": Data, "contract": Contract}
-    finish(lambda: _done(parsed(lambda: tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="recstudy"))))
+    commands |= {"studies": Studies, "run": Run, "new": New, "fields": Fields, "completion": Completion}
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    own = words[:2] if words[:1] == ["run"] else words  # the rest is the study's
+    finish(lambda: _done(_parsed(commands, own), words[len(own) :]))
 
 
-def _done(command: Command) -> int:
+def _parsed(commands: dict[str, Callable[..., Command]], words: list[str]) -> Command:
+    return parsed(lambda: tyro.extras.subcommand_cli_from_dict(commands, args=words, prog="recstudy"))
+
+
+def _done(command: Command, rest: Sequence[str]) -> int:
+    if isinstance(command, Run):
+        run(command.name, rest)
+    if isinstance(command, Shipped):
+        return _tell(command)
     if isinstance(command, Board):
         return _board(command)
     if isinstance(command, Contract):
@@ -193,18 +196,46 @@ def _done(command: Command) -> int:
         return check_file(command.file, data_folder(command.data), command.write, console())
     if isinstance(command, Evaluate):
         return _evaluate(command)
-    if isinstance(command, Data):
-        return _whole_or_nothing(lambda: _data(command))
-    return _whole_or_nothing(lambda: _train(command)) if isinstance(command, Tokenizer) else _read(command)
+    return make(command) if isinstance(command, Data | Tokenizer) else _read(command)
 
 
-def _whole_or_nothing(make: Callable[[], None]) -> int:
-    try:
-        make()
-    except KeyboardInterrupt:
-        print("Stopped. Nothing was written.", file=sys.stderr)
-        return 130
+def _tell(command: Studies | New | Fields | Completion) -> int:
+    if isinstance(command, Studies):
+        _say_table(("study", "asks"), ((name, question(file)) for name, file in shipped().items()))
+        say("Run one with: recstudy run NAME")
+    elif isinstance(command, New):
+        say(f"{new(command.name, Path())}: run it with python {command.name}.py")
+    elif isinstance(command, Completion):
+        with redirect_stdout(StringIO()) as script, suppress(SystemExit):
+            main(["--tyro-print-completion", command.shell])
+        print(script.getvalue(), end="")
+    else:
+        _fields(command)
     return 0
+
+
+def _fields(command: Fields) -> None:
+    if command.plugin is not None:
+        use(file_bundle(command.plugin))
+    kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
+    kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
+    kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
+    if not command.part:
+        for title, names in (("model families", FAMILIES), ("data sets", DATASETS), ("of every run", ("train", "place"))):
+            say(f"{title}: {choices(sorted(names), most=len(kinds))}")
+        say("Their fields: recstudy fields NAME")
+        return
+    if command.part not in kinds:
+        raise ConfigError(f"no part {command.part!r}: there are {choices(kinds, most=len(kinds))}.{nearest(command.part, kinds)}")
+    kind, prefix = kinds[command.part]
+    _say_table(("field", "type", "default", "a search tries", "what it is"), described(kind, prefix))
+
+
+def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(*names, box=SIMPLE)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console().print(table)
 
 
 def _evaluate(command: Evaluate) -> int:
@@ -234,105 +265,6 @@ def _board(command: Board) -> int:
     return 0
 
 
-def _data(command: Data) -> None:
-    kind, own = _drawn(command.name)
-    if command.check:
-        _check(command.folder, kind.model_construct(**own))  # of mazes, files may have even sides, which are never drawn
-        return
-    from recstudy.data.official_writing import write_layout  # it loads torch
-
-    asked = {name: getattr(command, name) for name in ("puzzles", "test_puzzles", "augmentations")}
-    config = configure(kind, {**own, "drawing_seed": command.seed, **asked}, "data")
-    write_layout(command.folder, config)
-    _say(f"{config.title}: {command.puzzles:,} puzzles that train, {command.test_puzzles:,} that test, in {command.folder}")
-    _say(f"To read it: PuzzleFolder(path=..., vocabulary={config.classes}, rows={config.side}, columns={config.side})")
-
-
-def _say(line: str) -> None:
-    console().print(line, markup=False, soft_wrap=True)
-
-
-def _drawn(name: str) -> tuple[type[Sudoku] | type[Maze], dict[str, Any]]:
-    """Which puzzles are meant, and what their name says of them.
-
-    Raises:
-        ConfigError: none.
-    """
-    if name in ("sudoku4", "sudoku6", "sudoku9"):
-        return Sudoku, {"side": int(name[-1])}
-    if (side := name.removeprefix("maze")) != name and side.isdecimal():
-        return Maze, {"side": int(side)}
-    raise ConfigError(
-        f"no puzzles are called {name!r}: there are sudoku4, sudoku6, sudoku9 and mazes by their side, such as maze9"
-    )
-
-
-def _check(folder: Path, rules: Sudoku | Maze) -> None:
-    """Look at every puzzle."""
-    from recstudy.data.puzzle_reading import check_rules, read_all
-
-    decoded = read_all(folder, rules)
-    check_rules(decoded, rules, folder)
-    _say(f"{folder}: {len(decoded.train_labels):,} puzzles that train, {len(decoded.test_labels):,} that test; all are right")
-
-
-def _train(command: Tokenizer) -> None:
-    if command.plugin is not None:
-        use(file_bundle(command.plugin))
-    _tokenizer(command, *_configs(command))
-
-
-def _tokenizer(command: Tokenizer, data: DataConfig, config: VQ) -> None:
-    _check_free(command.file)
-    import torch
-
-    from recstudy.data.cache import load
-    from recstudy.models.networks.vq_file import save_tokenizer
-    from recstudy.train.prepared import image_tokenizer
-
-    out = console()
-    images = load(data, data_folder(command.data))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-    def report(done: "Progress") -> None:
-        restarted = f", {plural(done.restarted, 'unused code')} restarted" if done.restarted else ""
-        out.print(f"epoch {done.epoch + 1} of {command.epochs}: loss {done.loss:.4f}{restarted}")
-
-    network, header = image_tokenizer(config, command.epochs, images, data.title, device, report)
-    _check_free(command.file)  # training takes a while
-    save_tokenizer(network, header["facts"], header["trained_on"], command.file)
-    facts, codes = header["facts"], f"{config.codebook:,} codes used"
-    out.print(f"{header['title']}: {command.file}, hash {header['hash']}", soft_wrap=True)
-    out.print(f"On images held out: PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {codes}", soft_wrap=True)
-
-
-def _configs(command: Tokenizer) -> tuple[DataConfig, VQ]:
-    """The data set, and a tokenizer of its images' size.
-
-    Raises:
-        ConfigError: no such data set or field, or images that are not square and coloured.
-    """
-    given: dict[str, dict[str, Any]] = {"data": {"name": command.data_set}, "tokenizer": {}}
-    for path, value in settings(command.set, "tokenizer.codes=16").items():
-        part, _, name = path.partition(".")
-        if part not in given or not name:
-            raise ConfigError(f"--set takes data.FIELD and tokenizer.FIELD here, but got {path!r}")
-        given[part][name] = value
-    data = configure(DATASETS[command.data_set], given["data"], "data")
-    config = configure(VQ, {"size": data.shape[1]} | given["tokenizer"], "tokenizer")
-    if data.shape != (3, config.size, config.size):
-        shape = "x".join(map(str, data.shape))
-        raise ConfigError(f"{config.name} needs images of 3x{config.size}x{config.size}, but those of {data.title} are {shape}")
-    if command.epochs < 1:
-        raise ConfigError(f"--epochs must be at least 1, but got {command.epochs}")
-    return data, config
-
-
-def _check_free(file: Path) -> None:
-    if file.exists():
-        raise ConfigError(f"{file} is there already. Give another name, or remove it first.")
-
-
 def _read(command: Report | Status | Audit | Explain | Clean) -> int:
     from recstudy.analysis.report import show_report, show_status, studies_at
     from recstudy.records.clean import show_clean
@@ -355,8 +287,8 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
 
         show_cell(found, command.cell, out)
         return 0
-    export, columns = command.export, command.columns
-    _each(found, lambda results, name, preset: show_report(results, name, preset, export, out, columns))
+    export, paper = command.report.formats, command.report.paper
+    _each(found, lambda results, name, preset: show_report(results, name, preset, export, out, paper))
     return 0
 
 

@@ -27,6 +27,11 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
+def say(line: str) -> None:
+    """A line as it is, however long."""
+    console().print(line, markup=False, soft_wrap=True)
+
+
 def duration(seconds: float) -> str:
     """`45 s`, `3.5 min`, `7.2 h`, `1.5 days`."""
     for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):

@@ -1,5 +1,5 @@
-"""The README's pictures, taken in a headless Chromium of pages and the board that show what studies here have left in `results/`;
-what a report animates is copied.
+"""The pictures of README and docs, taken in a headless Chromium of pages and the board that show what studies here have left in
+`results/`; what a report animates is copied.
 
 make pictures
 """
@@ -16,26 +16,34 @@ from playwright.sync_api import Page, sync_playwright
 
 from recstudy.board.serve import Board
 
-PICTURES = Path(__file__).parent / "pictures"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 RESULTS = Path("results")
+FIRST = ".figure:not([aria-label=Claims]) >> nth=0"  # the first of the report's own, not the forest plot over the claims
 VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under the bar that stays in sight
 
 
 class Picture(NamedTuple):
     """A part of the page of a quick study, its report's or the board's, as a CSS selector; or a GIF beside the report."""
 
-    file: str
     study: str
+    name: str
     part: str
     on_board: bool = False
 
+    @property
+    def path(self) -> Path:
+        return PICTURES / f"{self.study}.{self.name}"
+
 
 WANTED = (
-    Picture("segments.png", "sudoku_depth", ".figure >> nth=0"),
-    Picture("thinking.gif", "sudoku_depth", "figures/thinking.gif"),
-    Picture("captions.png", "imagetrm_backbones", "article.card >> nth=1"),
-    Picture("curve.png", "micar_hyperparameters", ".figure >> nth=0"),
-    Picture("board.png", "micar_components", "section:has(table) >> nth=0", on_board=True),
+    Picture("sudoku_depth", "segments.png", FIRST),
+    Picture("sudoku_depth", "thinking.gif", "figures/thinking.gif"),
+    Picture("puzzle_test_time", "effort.png", FIRST),
+    Picture("trm_recursions", "depth.png", FIRST),
+    Picture("vitrm_depth_sweep", "levels.png", FIRST),
+    Picture("imagetrm_backbones", "captions.png", "article.card >> nth=1"),
+    Picture("micar_hyperparameters", "curve.png", FIRST),
+    Picture("micar_components", "board.png", "section:has(table) >> nth=0", on_board=True),
 )
 
 
@@ -53,13 +61,13 @@ def main() -> int:
             source = report.parent / picture.part if picture.part.endswith(".gif") else report
             if not source.exists():
                 missing += 1
-                print(f"{picture.file}: no {source.name}. Run: python studies/{picture.study}.py", file=sys.stderr)
+                print(f"{picture.path.name}: no {source.name}. Run: python studies/{picture.study}.py", file=sys.stderr)
                 continue
             if source != report:
-                shutil.copy(source, PICTURES / picture.file)
+                shutil.copy(source, picture.path)
             else:
                 take(page, picture, f"{address}/study/{picture.study}/quick" if picture.on_board else report.absolute().as_uri())
-            print(f"studies/pictures/{picture.file}")
+            print(f"docs/pictures/{picture.path.name}")
     return 1 if missing else 0
 
 
@@ -68,7 +76,7 @@ def take(page: Page, picture: Picture, address: str) -> None:
     part = page.locator(picture.part)
     part.scroll_into_view_if_needed()
     page.wait_for_load_state("networkidle")  # its pictures are loaded when they are in view
-    part.screenshot(path=PICTURES / picture.file)
+    part.screenshot(path=picture.path)
 
 
 @contextmanager

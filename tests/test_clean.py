@@ -25,7 +25,7 @@ from recstudy.records import (
     write_record,
 )
 from recstudy.records.clean import reclaimable
-from recstudy.records.schema import PlannedRun, TrialLine, VariantRecord
+from recstudy.records.study_schema import PlannedRun, TrialLine, VariantRecord
 
 
 @pytest.fixture

@@ -144,6 +144,14 @@ def test_importing_the_package_loads_neither_torch_nor_ray():
     assert loaded.strip() == "[]"
 
 
+def test_the_driver_loads_no_torch():
+    code = "import sys, recstudy.cluster.driver, recstudy.cluster.searching; print('torch' in sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.strip() == "False"
+
+
 def test_cifar_and_digits_state_what_they_hold():
     assert (Cifar10().shape, Cifar10().classes, Cifar10().title) == ((3, 32, 32), 10, "CIFAR-10")
     assert (Digits().shape, Digits().train_size) == ((1, 8, 8), 1437)

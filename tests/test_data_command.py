@@ -27,7 +27,7 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match=r"^\d+$") as ended:
         main(["data", *map(str, arguments)])
     return ended.value.code, *capsys.readouterr()
 

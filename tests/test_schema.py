@@ -23,7 +23,8 @@ from recstudy.records import (
     write_whole,
 )
 from recstudy.records.reading import read_trials, record_of
-from recstudy.records.schema import ClockLine, ConfirmLine, Selected, TrialLine
+from recstudy.records.schema import Selected
+from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
 
 RESULT = {"format": 1, "status": "done", "metrics": {"top1_accuracy": 93, "nll": 0.25, "ece": None}}
 PLAN = {"study": "s", "preset": "p", "base": {}, "variants": [{"label": "a"}], "seeds": [0], "runs": [[0, 0, "x"]], "report": []}

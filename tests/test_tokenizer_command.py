@@ -118,7 +118,7 @@ def test_what_is_stopped_leaves_nothing(home):
         (["medpix", "a", "--set=size=64"], "--set takes data.FIELD and tokenizer.FIELD here, but got 'size'"),
         (
             ["medpix", "a", "--set=tokenizer.codes"],
-            "--set takes FIELD=VALUE, such as tokenizer.codes=16, but got 'tokenizer.codes'",
+            "a field is set by FIELD=VALUE, such as tokenizer.codes=16, but got 'tokenizer.codes'",
         ),
         (["medpix", "a", "--epochs=0"], "ConfigError: --epochs must be at least 1, but got 0\n"),
         (

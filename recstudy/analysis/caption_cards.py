@@ -22,6 +22,7 @@ from recstudy.analysis.shown import Shown
 from recstudy.records import write_whole
 from recstudy.report import Alignment, Captions
 from recstudy.report.names import plural
+from recstudy.report.venues import Paper
 
 SIDE = 256  # pixels of an image in the page, at most
 FOLD = 240  # characters of a caption that are shown; the rest opens on a click or a key
@@ -49,7 +50,7 @@ class CardsShown(Shown):
     def html(self) -> str:
         return captions_html(self.data)
 
-    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         write_whole(folder / "tables" / f"{file}.csv", self.frame.to_csv(index=False))
         return links("tables", file, ("csv",))
 

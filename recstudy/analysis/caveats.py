@@ -1,5 +1,6 @@
 """What stands beside numbers: what they were measured on, how many runs are in, and what a reader must know before them."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -8,6 +9,9 @@ from recstudy.analysis.rows import Row, distinct
 from recstudy.metrics import METRICS
 from recstudy.report.names import metric, plain, plural
 
+COMMAND = re.compile(r"\. (Finish with|Compute without training): .*")  # which a page gives its reader
+REASONS = re.compile(r"\[\d+\] not comparable: ")
+FEW = 4  # reasons, on paper
 SELECTIONS = {
     "validation": "epoch selected on a validation split",
     "test": "epoch selected on the test set, as in the paper: optimistic",
@@ -41,6 +45,16 @@ def caption(records: StudyRecords, variants: Sequence[int]) -> str:
     settled = counts["done"] + counts["diverged"] + (counts["stopped"] if records.plan.search is not None else 0)
     finish = f". Finish with: {records.plan.command}" if settled < len(runs) else ""
     return f"{'; '.join(filter(None, [data + synthetic, protocol, progress]))}. Mean ± 95 % interval over seeds{finish}"
+
+
+def on_paper(said: str) -> str:
+    """Without the command that a page has for its reader, and of why a value is not comparable the first reasons."""
+    said = COMMAND.sub("", said)
+    reasons = said.split("; ") if REASONS.match(said) else []
+    if len(reasons) <= FEW:
+        return said
+    more = sum(int(found[1]) if (found := re.match(r"(\d+) more settings", one)) else 1 for one in reasons[FEW:])
+    return f"{'; '.join(reasons[:FEW])}; {more} more"
 
 
 def warnings(records: StudyRecords) -> tuple[str, ...]:

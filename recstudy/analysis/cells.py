@@ -23,9 +23,9 @@ class Cell:
     `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval by the `spread` of
     its seeds, and `items`, the interval over seeds and test images; all in the metric's own unit. Diverged runs and those that
     a search stopped early are counted, never averaged.
-    `run_ids` are those behind `value`, of these `seeds`, made by these `commits`; `against` those of the other variant, where
-    `value` is by how much that one is better. `lacking`: finished runs without this metric, such as an AUROC of data with one
-    label an image; `unavailable`: why some of them could not have it, such as a METEOR without Java.
+    `planned` are all runs of the cell, `run_ids` those behind `value`, of these `seeds`, made by these `commits`; `against` those
+    of the other variant, where `value` is by how much that one is better. `lacking`: finished runs without this metric, such as
+    an AUROC of data with one label an image; `unavailable`: why some of them could not have it, such as a METEOR without Java.
     `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so never `best`. `tied`: it was
     compared with others, and no two of them could be told apart.
     """
@@ -45,6 +45,7 @@ class Cell:
     diverged: int = 0
     stopped: int = 0
     placed: tuple[Placed, ...] = ()
+    planned: tuple[str, ...] = ()
     run_ids: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
@@ -147,6 +148,7 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
         failed=tuple(sorted(run.error_class for run in runs if run.failed)),
         diverged=sum(run.status == "diverged" for run in runs),
         stopped=sum(run.status == "stopped" for run in runs),
+        planned=tuple(run.id for run in runs),
         run_ids=tuple(run.id for run in done),
         seeds=tuple(dict.fromkeys(run.seed for run in done)),
         commits=tuple(dict.fromkeys(commit(run) for run in done)),

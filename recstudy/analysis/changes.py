@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from recstudy.errors import StorageError
 from recstudy.records import Results
-from recstudy.records.schema import CodeRecord, Provenance, VariantRecord
+from recstudy.records.schema import CodeRecord, Provenance
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import plural
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from recstudy.config import KINDS, flatten
 from recstudy.records import Json
-from recstudy.records.schema import VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report.levels import same
 
 OTHERS = {f"{part}.{kind}": f"{part}." for part in ("data", "model") for kind in KINDS}  # of another one all is another

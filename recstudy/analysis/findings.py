@@ -240,13 +240,15 @@ def _published(records: StudyRecords) -> list[Sentence]:
         for target in one.placed:
             verdict = target.verdict(one.values, one.spread, one.lost)
             found.setdefault((target.target.source, one.metric, target.value, verdict), (label, one))
-    counts = Counter(verdict for *_, verdict in found)
-    if not counts:
-        return []
+    measured, counted = (
+        Counter(verdict for _, name, _, verdict in found if metric(name).computed is known) for known in (False, True)
+    )
     differing = [_differs(label, one) for (*_, verdict), (label, one) in found.items() if verdict == "differs"]
     reasons = [target.reasons for _, one in found.values() for target in one.placed if target.reasons]
     why = {"differs": _some(differing), "not comparable": _shortest(reasons)}
-    return [Sentence("Published", _counted(counts, PUBLISHED, "value", why))]
+    said = [_counted(measured, PUBLISHED, "value", why)] if measured else []
+    said += [f"of parameters and FLOPs, {_counted(counted, PUBLISHED, 'value', {})}"] if counted else []  # no training decides
+    return [Sentence("Published", "; ".join(said))] if said else []
 
 
 def _beside_published(records: StudyRecords) -> Iterable[tuple[str, Cell]]:

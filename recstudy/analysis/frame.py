@@ -18,7 +18,7 @@ from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan
-from recstudy.records.schema import VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Part, read_report
 from recstudy.report.levels import fits, level_of
 from recstudy.report.names import plain

@@ -18,7 +18,7 @@ from recstudy.analysis.summary import found, summary
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.plugins import reading
 from recstudy.report import Part
-from recstudy.report.parts import Undrawable
+from recstudy.report.parts import FigurePart, TablePart, Undrawable
 
 OURS = ("undefined", "measured", "unavailable", "tokenizers", "answers", "later", "variant")  # of reading, not of the run
 
@@ -54,6 +54,20 @@ class Loaded:
     def parts(self) -> dict[str, Part]:
         """The parts of the report by name."""
         return {part.name: part for part in self.records.parts}
+
+    def table(self, name: str) -> Any:
+        """A table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
+        return self._of(name, TablePart, "table")
+
+    def figure(self, name: str) -> Any:
+        """A figure of the report, as Plotly's own."""
+        return self._of(name, FigurePart, "figure")
+
+    def _of(self, name: str, kind: type[Part], what: str) -> Any:
+        known = [part.name for part in self.records.parts if isinstance(part, kind)]
+        if name not in known:
+            raise ConfigError(f"no {what} {name!r}: the report has {choices(known) or 'none'}.{nearest(name, known)}")
+        return self[name]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.parts:

@@ -1,15 +1,15 @@
 """The report as one HTML page. Every word that comes from a study or a record is escaped here, and only here."""
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, NewType
 
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
-from plotly.offline import get_plotlyjs
 
-from recstudy.analysis.figures import viewer
-from recstudy.analysis.figures.style import CSS, SCRIPT
+from recstudy.analysis.figures import library, viewer
+from recstudy.analysis.figures.style import COPY, CSS, ICON, SCRIPT
 
 Html = NewType("Html", str)  # markup: all that it says is escaped
 
@@ -28,23 +28,40 @@ def escape(text: object) -> Html:
 
 def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> str:
     """A page of sections, with what draws figures and puzzles embedded once where any of them has some."""
-    links = "".join(f'<li><a href="#part-{at}">{escape(one.title)}</a></li>' for at, one in enumerate(sections))
-    heads = [f'<h2 id="part-{at}">{escape(titled(one.title, one.finding))}</h2>' for at, one in enumerate(sections)]
+    names = safe_names([one.title.lower() for one in sections])
+    links = "".join(f'<li><a href="#{name}">{escape(one.title)}</a></li>' for name, one in zip(names, sections, strict=True))
     body = "\n".join(
-        f'<section aria-labelledby="part-{at}">{head}\n{one.content}</section>'
-        for at, (head, one) in enumerate(zip(heads, sections, strict=True))
+        f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(titled(one.title, one.finding))}</h2>{anchor(name)}\n'
+        f"{one.content}</section>"
+        for name, one in zip(names, sections, strict=True)
     )
-    scripts = [get_plotlyjs(), SCRIPT] if 'class="figure"' in body else []
+    drawn = 'class="figure"' in body
+    scripts = [SCRIPT, library.UNPACK] if drawn else []
     scripts += [viewer.SCRIPT] if 'class="thinking"' in body else []
-    script = "".join(f"<script>{one}</script>\n" for one in scripts)
+    scripts += [COPY] if 'class="copy"' in body + "".join(head) else []
+    script = library.packed() * drawn + "".join(f"<script>{one}</script>\n" for one in scripts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<style>{CSS}{viewer.CSS}</style>\n</head>\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="{ICON}">\n<style>{CSS}{viewer.CSS}</style>\n</head>\n'
         "<body>\n<main>\n"
         f'<header>\n{"".join(head)}\n</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n{body}\n</main>\n'
         f"{script}</body>\n</html>\n"
     )
+
+
+def safe_names(names: Sequence[str]) -> list[str]:
+    """Names that are safe in any folder and address, in the order of the parts, each used once."""
+    safe: list[str] = []
+    for name in names:
+        own = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "part"
+        safe.append(next(one for one in (own, *(f"{own}-{at}" for at in range(2, len(names) + 2))) if one not in safe))
+    return safe
+
+
+def anchor(name: str) -> Html:
+    """A link to a heading, beside it."""
+    return Html(f'<a class="anchor" href="#{escape(name)}" aria-label="link to this section"></a>')
 
 
 def titled(title: str, finding: str) -> str:
@@ -124,7 +141,10 @@ def links(folder: str, file: str, endings: Sequence[str]) -> str:
 
 
 def code(text: str) -> str:
-    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>\n'
+    return (
+        f'<div class="code"><pre tabindex="0"><code>{escape(text)}</code></pre>'
+        '<button type="button" class="copy">Copy</button></div>\n'
+    )
 
 
 def fold(summary: str, content: str) -> str:

@@ -3,9 +3,9 @@
 The page is written last and whole, so that it never speaks of files that are not there yet.
 """
 
+import logging
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,43 +18,47 @@ from recstudy.analysis.audit.rules import audit
 from recstudy.analysis.figures.export import check_export
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies
-from recstudy.analysis.page import Section, page
+from recstudy.analysis.page import Section, page, safe_names
+from recstudy.analysis.paper import document, unknown_columns
 from recstudy.analysis.shown import in_terminal, section
 from recstudy.analysis.summary import again, failures, header, lacking, provenance, settings
 from recstudy.analysis.tables.markup import md
 from recstudy.errors import ConfigError, NotYetError
 from recstudy.plugins import reading
 from recstudy.records import PlanRecord, Results, write_whole
-from recstudy.report import OfVariants
+from recstudy.report import FigurePart, OfVariants
+from recstudy.report.venues import ARTICLE, Paper
 from recstudy.terminal import shortest
 
+log = logging.getLogger(__name__)
 
-def write_report(results: Results, name: str, preset: str, export: Sequence[str] = (), columns: int = 2) -> Path:
-    """Write `report/tables/*`, `report/figures/*`, `report/report.html` and `report/report.md` of a study, finished or not.
+
+def write_report(results: Results, name: str, preset: str, export: Sequence[str] = (), paper: Paper = ARTICLE) -> Path:
+    """Write `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` of a study, finished or not, below `report/`.
 
     Args:
         results: the results folder.
         name: the study.
         preset: its preset.
         export: also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a warning.
-        columns: as wide as so many columns of a paper, one (3.5 inches) or two (7 inches); the page is the same for both.
+        paper: whose widths LaTeX's tables and exported figures have, of `VENUES` or `paper_of`; the page is the same for all.
 
     Returns:
         The page.
 
     Raises:
-        ConfigError: no such study, preset, export format or width.
+        ConfigError: no such study, preset or export format.
     """
     records = load_study(results, name, preset)
     with reading(records.plugins):
-        return _write(records, results.study(name, preset), export, columns)
+        return _write(records, results.study(name, preset), export, paper)
 
 
-def show_report(results: Results, name: str, preset: str, export: Sequence[str], out: Console, columns: int = 2) -> Path:
+def show_report(results: Results, name: str, preset: str, export: Sequence[str], out: Console, paper: Paper = ARTICLE) -> Path:
     """Write the report, print its findings and tables and say where the page is. Returns and raises as `write_report`."""
     records = load_study(results, name, preset)
     with reading(records.plugins):
-        page = _write(records, results.study(name, preset), export, columns)
+        page = _write(records, results.study(name, preset), export, paper, lambda line: out.print(Text(line), soft_wrap=True))
         for one in findings(records):
             out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
         for part in records.parts:
@@ -118,12 +122,19 @@ def studies_at(path: Path) -> list[tuple[Results, str, str]]:
     raise ConfigError(f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its studies/NAME/PRESET.")
 
 
-def _write(records: StudyRecords, study: Path, export: Sequence[str], columns: int) -> Path:
-    """Everything, the page last."""
-    check_export(export, columns)
+def _write(
+    records: StudyRecords, study: Path, export: Sequence[str], paper: Paper, tell: Callable[[str], object] = lambda line: None
+) -> Path:
+    """Everything, the page last. `tell` gets a line before each figure that is exported, which takes seconds."""
+    check_export(export)
     folder = study / "report"
-    files = file_names([part.name for part in records.parts])
-    sections = [section(records, part, folder, file, export, columns) for part, file in zip(records.parts, files, strict=True)]
+    files = safe_names([part.name for part in records.parts])
+    figures = [part for part in records.parts if export and isinstance(part, FigurePart)]
+    sections = []
+    for part, file in zip(records.parts, files, strict=True):
+        if part in figures:
+            tell(f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}")
+        sections.append(section(records, part, folder, file, export, paper))
     _forget_others(folder, files)
     failed = failures(records)
     sections += [Section("What failed", failed)] if failed else []
@@ -131,6 +142,9 @@ def _write(records: StudyRecords, study: Path, export: Sequence[str], columns: i
     sections += [Section(*one) for one in (last | {"Finish or repeat": again(records)}).items()]
     target = folder / "report.html"
     write_whole(folder / "report.md", _markdown(records, folder, files))
+    write_whole(folder / "paper.tex", document(records, folder, files, paper))
+    for column in paper.without and unknown_columns(records, paper.without):
+        log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
     write_whole(target, page(f"{study.parent.name} ({study.name})", header(records), sections))
     return target
 
@@ -142,15 +156,6 @@ def _markdown(records: StudyRecords, folder: Path, files: Sequence[str]) -> str:
     found = "\n".join(f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records))
     tables = [table.read_text() for file in files if (table := folder / "tables" / f"{file}.md").exists()]
     return "\n".join([head, f"{found}\n", *tables])
-
-
-def file_names(names: Sequence[str]) -> list[str]:
-    """File names that are safe in any folder, in the order of the parts, each used once."""
-    files: list[str] = []
-    for name in names:
-        safe = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "part"
-        files.append(next(f for f in (safe, *(f"{safe}-{at}" for at in range(2, len(names) + 2))) if f not in files))
-    return files
 
 
 def _forget_others(folder: Path, files: Sequence[str]) -> None:

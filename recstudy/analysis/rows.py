@@ -6,7 +6,8 @@ from typing import Any
 
 from recstudy.errors import StorageError
 from recstudy.records import Failure, Json, Result, Results, Stopped, read_record
-from recstudy.records.schema import Measured, Number, Provenance, Selected, Values, VariantRecord
+from recstudy.records.schema import Measured, Number, Provenance, Selected, Values
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth
 
 STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")

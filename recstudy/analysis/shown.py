@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.table import Table as RichTable
+from rich.console import RenderableType
 
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Section, warning_lines
 from recstudy.errors import ConfigError, RecstudyError, StorageError
 from recstudy.report import Part
+from recstudy.report.venues import ARTICLE, Paper
 
 if TYPE_CHECKING:
     from recstudy.analysis.tables.explain_cells import Behind
@@ -43,7 +44,7 @@ class Shown(ABC):
         return ""
 
     @abstractmethod
-    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         """Write its files below the report's folder; HTML that links to them."""
 
     @property
@@ -56,7 +57,12 @@ class Shown(ABC):
         """Of a table, its words, which a long one shows a page at a time."""
         return None
 
-    def in_terminal(self) -> RichTable | None:
+    @property
+    def above(self) -> str:
+        """Of a table, the figure that stands over it."""
+        return ""
+
+    def in_terminal(self) -> RenderableType | None:
         """Of a table, what `rich.print` takes; None of all else."""
         return None
 
@@ -68,7 +74,7 @@ class Shown(ABC):
         return self.html
 
 
-def section(records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], columns: int = 2) -> Section:
+def section(records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], paper: Paper = ARTICLE) -> Section:
     """One part with its files written. Where it cannot be made it says why, and the other parts are drawn.
 
     Raises:
@@ -80,7 +86,7 @@ def section(records: StudyRecords, part: Part, folder: Path, file: str, export: 
     except Exception as error:
         return Section(heading(part), warning_lines([problem(part, error)]))
     try:
-        return Section(heading(part), content + shown.write(folder, file, export, columns), finding)
+        return Section(heading(part), content + shown.write(folder, file, export, paper), finding)
     except StorageError:
         raise
     except Exception as error:
@@ -96,12 +102,20 @@ def heading(part: Part) -> str:
         return part.title or part.name
 
 
-def in_terminal(records: StudyRecords, part: Part) -> RichTable | None:
+def in_terminal(records: StudyRecords, part: Part) -> RenderableType | None:
     """The part as a table for `rich.print`; None for a figure, and for a table that cannot be made."""
     try:
         return part.shown(records).in_terminal()
     except Exception:
         return None  # said in the page and in the log
+
+
+def printed(records: StudyRecords, part: Part) -> "Printed | None":
+    """The words of a table; None of a figure, and of a table that cannot be made."""
+    try:
+        return part.shown(records).printed
+    except Exception:
+        return None
 
 
 def check_made(made: object, kind: type, method: str) -> None:

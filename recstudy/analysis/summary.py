@@ -13,7 +13,7 @@ from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.trials import ranked, scored, trial_table
 from recstudy.config import flatten
 from recstudy.plugins import absent
-from recstudy.records.schema import SearchRecord
+from recstudy.records.study_schema import SearchRecord
 from recstudy.report.names import metric, plain, plural
 from recstudy.terminal import duration, flops
 

@@ -18,7 +18,7 @@ from recstudy.analysis.stats import Spread, more_seeds, verdict
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.records.plans import short_names
-from recstudy.records.schema import Deviation
+from recstudy.records.study_schema import Deviation
 from recstudy.report.levels import same
 from recstudy.report.names import in_own_unit, metric, number, plain, plural
 

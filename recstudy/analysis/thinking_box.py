@@ -17,6 +17,7 @@ from recstudy.analysis.shown import Shown
 from recstudy.analysis.thinking import Thinker, Thought, Thoughts, thinking_data
 from recstudy.records import Json, write_whole
 from recstudy.report import Thinking
+from recstudy.report.venues import Paper
 
 NOTHING = '<p class="note">No finished run has kept what it thought of puzzles yet.</p>'
 WORDS = '<noscript><p class="note">Stepping through puzzles needs JavaScript; the GIF and the CSV file do without.</p></noscript>'
@@ -45,10 +46,10 @@ class ThinkingShown(Shown):
         caption = escape(f"{how_to_read(self.data)} {HOW}")
         return f'{warning_lines(self.data.notes)}{box}{data}\n{WORDS}<p class="caption">{caption}</p>\n'
 
-    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         if not self.data.runs:
             return ""
-        problem = write_figure(strip(self.data, self.spec), folder / "figures", file, export, columns)
+        problem = write_figure(strip(self.data, self.spec), folder / "figures", file, export, paper)
         if problem:
             log.warning("%s: %s", self.spec.name, problem)
         write_whole(folder / "figures" / f"{file}.gif", animation(self.data))

@@ -10,7 +10,7 @@ from recstudy.analysis.caveats import is_synthetic
 from recstudy.analysis.frame import StudyRecords
 from recstudy.errors import ConfigError
 from recstudy.records.plans import FAMILY
-from recstudy.records.schema import SearchRecord
+from recstudy.records.study_schema import SearchRecord
 from recstudy.report.names import metric, number, registered
 
 TRIAL = ["trial", "label", "family", "state", "seed", "id", "synthetic", "variant"]

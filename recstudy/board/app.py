@@ -12,9 +12,9 @@ from flask import Flask, Response, request
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from werkzeug.wrappers import Response as Answer
 
-from recstudy.analysis.page import titled
+from recstudy.analysis.page import anchor, titled
 from recstudy.board.elements import elements
-from recstudy.board.markup import Part, contents
+from recstudy.board.markup import Part, contents, href
 from recstudy.board.pages import address
 from recstudy.board.renderer import Desk
 from recstudy.board.script import script
@@ -58,17 +58,20 @@ def answer(desk: Desk, path: str, search: str, have: dict[str, Any]) -> tuple[An
     Raises:
         PreventUpdate: it has them all.
     """
-    new = have.get("at") != [path, search]
+    at = have.get("at") or ["", ""]
+    new = at != [path, search]
     title, parts = desk.show(address(path, search), WAIT_S if new else 0.0)
     head = next((at for at, part in enumerate(parts) if part.title), len(parts))
     parts = [*parts[:head], contents(parts), *parts[head:]]
     marks = {part.key: mark(part) for part in parts}
-    known = {} if new else have.get("parts", {})
+    known = have.get("parts", {}) if at[0] == path else {}
     changed = {part.key: content(part) for part in parts if known.get(part.key) != marks[part.key]}
-    if not changed and list(marks) == list(known):
+    last, notices = desk.news(have.get("news"))
+    if not (new or changed or notices) and list(marks) == list(known):
         raise PreventUpdate
-    update = {"path": path, "search": search, "title": title, "order": list(marks), "parts": changed}
-    return update, {"at": [path, search], "parts": marks}
+    news = [{"title": one.title, "body": one.words, "tag": f"recstudy {one.at}", "to": href(*one.path)} for one in notices]
+    update = {"path": path, "search": search, "title": title, "order": list(marks), "parts": changed, "news": news}
+    return update, {"at": [path, search], "parts": marks, "news": last}
 
 
 @lru_cache(KEPT)
@@ -80,7 +83,8 @@ def mark(part: Part) -> str:
 @lru_cache(KEPT)
 def content(part: Part) -> str:
     """The heading and what is under it, as JSON of nodes."""
-    heading = [("h2", {"id": part.key, "tabindex": "-1"}, [titled(part.title, part.finding)])] if part.title else []
+    words = titled(part.title, part.finding)
+    heading = [("h2", {"id": part.key, "tabindex": "-1"}, [words]), *elements(anchor(part.key))] if part.title else []
     return json.dumps([*heading, *elements(part.body)], ensure_ascii=False, separators=(",", ":"))
 
 

@@ -10,10 +10,11 @@ ROUTE = "/_dash-update-component"
 
 
 class _Parts(BaseModel):
-    """What a browser has: the address it was given for, and each part's mark; nothing at first."""
+    """What a browser has: the address it was given for, each part's mark, and the last notice; nothing at first."""
 
     at: tuple[str, str] | None = None
     parts: dict[str, str] = {}
+    news: int | None = None
 
 
 class _Made(BaseModel):

@@ -1,79 +1,116 @@
-"""`/compare?a=...&b=...`: two runs, or two studies, beside each other."""
+"""`/compare?runs=ID,ID` or `?a=...&b=...`: 2 to 12 runs, or two studies, beside each other."""
+
+from collections.abc import Sequence
 
 import pandas as pd
 
 from recstudy.analysis.cells import cell_of
-from recstudy.analysis.figures.learning import COLUMNS, learning_figure
+from recstudy.analysis.figures.learning import COLUMNS
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import Html, figure_box, table, warning_lines, words_table
+from recstudy.analysis.page import Html, table, warning_lines, words_table
 from recstudy.analysis.rows import origin
 from recstudy.analysis.tables.render import cell_text
-from recstudy.board.markup import Address, Page, Recipe, Same, page_of, run_link, study_link, text
+from recstudy.board.columns import first_metric
+from recstudy.board.curves import curves_html, drawn_as
+from recstudy.board.markup import Address, Page, Recipe, Same, page_of, run_link, state, study_link, text
 from recstudy.board.overview import compare_form
+from recstudy.board.rows import some_variants
 from recstudy.board.run import difference, measured, run_records
-from recstudy.board.runlist import first_metric
-from recstudy.board.sources import Sources
+from recstudy.board.runlist import FEWEST, MOST
+from recstudy.board.sources import Sources, compared
+from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.records import EpochLine, read_log
-from recstudy.report import LearningCurves
+from recstudy.report import Differences
 from recstudy.report.names import DASH, axis_title, metric, number
 
-SIDES = ("a", "b")
+SIDES = "abcdefghijkl"  # what each is called
 
 
 def compare_page(sources: Sources, address: Address) -> Page:
-    """A form, and under it two of the same kind, as the address names them, or why there is nothing to compare."""
-    a, b = (address.get(side).strip() for side in SIDES)
-    asked = Recipe("form", "", (a, b, tuple(sources.watch.studies)), lambda: f"<h1>Compare</h1>{compare_form(sources, a, b)}")
-    if not (a and b):
+    """Runs, or two studies, as the address names them, or why there is nothing to compare; and a form for two others."""
+    chosen = compared(address)
+    a, b = (*chosen, "", "")[:2]
+    form = "" if len(chosen) > 2 else compare_form(sources, a, b)
+    asked = Recipe("form", "", form, lambda: f"<h1>Compare</h1>{form}")
+    if len(chosen) < FEWEST:
         return Page("Compare", [asked])
     try:
-        return Page("Compare", [asked, *_beside(sources, a, b, address)])
+        return Page("Compare", [asked, *_beside(sources, chosen, address)])
     except ConfigError as error:
         problem = warning_lines([str(error)])
         return Page("Compare", [asked, Recipe("problem", "", problem, lambda: problem)])
 
 
-def _beside(sources: Sources, a: str, b: str, address: Address) -> list[Recipe]:
-    if ("/" in a) != ("/" in b):
-        run, study = (b, a) if "/" in a else (a, b)
-        raise ConfigError(f"{run!r} is a run and {study!r} a study. Give two run ids, or two studies as NAME/PRESET.")
-    return _studies(sources, a, b, address) if "/" in a else _runs(sources, a, b)
+def _beside(sources: Sources, chosen: Sequence[str], address: Address) -> list[Recipe]:
+    studies = [side for side in chosen if "/" in side]
+    if not studies:
+        return _runs(sources, chosen, address)
+    if len(studies) < len(chosen):
+        run = next(side for side in chosen if "/" not in side)
+        raise ConfigError(f"{run!r} is a run and {studies[0]!r} a study. Give two run ids, or two studies as NAME/PRESET.")
+    return _studies(sources, studies[:2], address)
 
 
 # ----------------------------------------------------------------------------------------------------------------- runs
 
 
-def _runs(sources: Sources, a: str, b: str) -> list[Recipe]:
-    sides = [run_records(sources, run_id)[0] for run_id in (a, b)]
-    needs = tuple(Same(sources.watch.runs.get(run_id)) for run_id in (a, b))
+def _runs(sources: Sources, run_ids: Sequence[str], address: Address) -> list[Recipe]:
+    if len(run_ids) > MOST:
+        raise ConfigError(f"{len(run_ids)} runs are too many to tell apart: compare {FEWEST} to {MOST}.")
+    sides = [run_records(sources, run_id)[0] for run_id in run_ids]
+    needs = tuple(Same(sources.watch.runs.get(run_id)) for run_id in run_ids)
+    study = _shared(sources, run_ids)
+    of = (Same(study[0]), tuple(study[1])) if study else ()
+    differences = [Recipe("differences", "Differences", of, lambda: _differences(*study))] if study else []
     return [
         Recipe("runs", "The runs", needs, lambda: _which(sides)),
+        *differences,
+        Recipe("curves", "Curves", (needs, sources.live(), drawn_as(address)), lambda: _curves(sides, address)),
+        Recipe("settings", "Settings", needs, lambda: difference([side.configs[0] for side in sides], SIDES[: len(sides)])),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(sides)),
-        Recipe("curves", "Curves", (needs, sources.live()), lambda: _curves(sides)),
-        Recipe("settings", "Settings", needs, lambda: difference(sides[0].configs[0], sides[1].configs[0], ("a", "b"))),
         Recipe("provenance", "Provenance", needs, lambda: _provenance(sides)),
     ]
 
 
 def _which(sides: list[StudyRecords]) -> str:
     rows = [
-        [text(side), run_link(run.id, run.label), text(run.seed), text(run.status)]
-        for side, records in zip(SIDES, sides, strict=True)
+        [text(side), run_link(run.id, run.label), text(run.seed), state(run.status)]
+        for side, records in zip(SIDES, sides, strict=False)
         for run in records.rows
     ]
     return table("The runs", ("", "run", "seed", "status"), rows, {1: "prose"})
 
 
+def _shared(sources: Sources, run_ids: Sequence[str]) -> tuple[StudyRecords, list[int]] | None:
+    """The study that names all of these runs, and their variants, where they are of several."""
+    for study in sources.studies_of(run_ids[0]):
+        named = sources.watch.studies[study].named
+        variants = list(dict.fromkeys(named[run_id][0] for run_id in run_ids if run_id in named))
+        if len(variants) > 1 and named.keys() >= set(run_ids):
+            return sources.kept.records(study), variants
+    return None
+
+
+def _differences(records: StudyRecords, variants: list[int]) -> str:
+    """Each variant minus that of the first run, over all of their seeds."""
+    name, base = first_metric(records), records.variants[variants[0]].label
+    note = f'<p class="note">Over all finished seeds of these variants, not only the runs above; against {text(base)}.</p>'
+    return note + part_html(some_variants(records, variants), Differences(metric=name, base=base))
+
+
 def _numbers(sides: list[StudyRecords]) -> str:
-    one, other = (measured(records.rows[0]) for records in sides)
+    """A column a run; of two, also how far they are apart."""
+    found = [measured(records.rows[0]) for records in sides]
     rows = []
-    for name in dict.fromkeys([*one, *other]):
-        values = [side.get(name) for side in (one, other)]
+    for name in dict.fromkeys(name for side in found for name in side):
+        values = [side.get(name) for side in found]
         shown = [DASH if value is None else number(name, value) for value in values]
-        rows.append([text(words) for words in (metric(name).heading, *shown, _apart(name, values[0], values[1]))])
-    return table("Numbers", ("what", "a", "b", "b minus a"), rows) if rows else "<p>Neither has finished.</p>"
+        apart = [_apart(name, values[0], values[1])] if len(values) == 2 else []
+        rows.append([text(words) for words in (metric(name).heading, *shown, *apart)])
+    heads = ("what", *SIDES[: len(sides)], *(["b minus a"] if len(sides) == 2 else []))
+    return table("Numbers", heads, rows) if rows else "<p>None has finished.</p>"
 
 
 def _apart(name: str, one: float | None, other: float | None) -> str:
@@ -83,10 +120,10 @@ def _apart(name: str, one: float | None, other: float | None) -> str:
     return "+" * (other > one) + number(name, other - one)
 
 
-def _curves(sides: list[StudyRecords]) -> str:
-    """Loss and score of both, a line each."""
+def _curves(sides: list[StudyRecords], address: Address) -> str:
+    """Loss and score of each, a line each."""
     rows = []
-    for at, (side, records) in enumerate(zip(SIDES, sides, strict=True)):
+    for at, (side, records) in enumerate(zip(SIDES, sides, strict=False)):
         run = records.rows[0]
         label = f"{side}: {run.label}, seed {run.seed}"
         for line in {line.epoch: line for line in read_log(records.results.run(run.id).epochs, EpochLine)}.values():
@@ -95,30 +132,30 @@ def _curves(sides: list[StudyRecords]) -> str:
             rows += [named | {"metric": name} | dict.fromkeys(("mean", "low", "high"), line.values[name]) for name in drawn]
     data = pd.DataFrame(rows, columns=COLUMNS)
     if data.empty:
-        return "<p>Neither has finished an epoch.</p>"
-    spec = LearningCurves(title="Both runs", metrics=tuple(dict.fromkeys(data["metric"])))
-    return figure_box(learning_figure(data, spec), "Curves of both runs")
+        return "<p>None has finished an epoch.</p>"
+    return curves_html(data, "Curves of these runs", address)
 
 
 def _provenance(sides: list[StudyRecords]) -> str:
     made = [origin(records.rows[0].provenance) if records.rows[0].result else {} for records in sides]
     names = dict.fromkeys(name for one in made for name in one)
     rows = [(axis_title(f"provenance.{name}"), *(str(one.get(name, "")) for one in made)) for name in names]
-    apart = [row for row in rows if row[1] != row[2]]
-    return words_table("Provenance that differs", ("what", "a", "b"), apart) if apart else "<p>Nothing differs.</p>"
+    apart = [row for row in rows if len(set(row[1:])) > 1]
+    heads = ("what", *SIDES[: len(sides)])
+    return words_table("Provenance that differs", heads, apart) if apart else "<p>Nothing differs.</p>"
 
 
 # -------------------------------------------------------------------------------------------------------------- studies
 
 
-def _studies(sources: Sources, a: str, b: str, address: Address) -> list[Recipe]:
-    studies = [(name.partition("/")[0], name.partition("/")[2]) for name in (a, b)]
+def _studies(sources: Sources, chosen: Sequence[str], address: Address) -> list[Recipe]:
+    studies = [(name.partition("/")[0], name.partition("/")[2]) for name in chosen]
     sides = [sources.kept.records(study) for study in studies]
     needs, bases = tuple(map(Same, sides)), [flatten(side.plan.base) for side in sides]
-    links = Html(", ".join(f"{side}: {study_link(*study)}" for side, study in zip(SIDES, studies, strict=True)))
+    links = Html(", ".join(f"{side}: {study_link(*study)}" for side, study in zip(SIDES, studies, strict=False)))
     return [
         Recipe("studies", "The studies", needs, lambda: f"<p>{links}</p>{_scores(sides, address)}"),
-        Recipe("base", "Base settings", needs, lambda: difference(bases[0], bases[1], SIDES)),
+        Recipe("base", "Base settings", needs, lambda: difference(bases, SIDES[:2])),
     ]
 
 
@@ -130,7 +167,7 @@ def _scores(sides: list[StudyRecords], address: Address) -> str:
     at: list[dict[str, int]] = [{variant.label: index for index, variant in enumerate(side.variants)} for side in sides]
     columns = list(zip(sides, at, names, strict=True))
     rows = [[text(label), *(_cell(side, where.get(label), name) for side, where, name in columns)] for label in labels[shown]]
-    heads = ("variant", *(f"{side}: {metric(name).heading}" for side, name in zip(SIDES, names, strict=True)))
+    heads = ("variant", *(f"{side}: {metric(name).heading}" for side, name in zip(SIDES, names, strict=False)))
     return table("Scores by variant", heads, rows) + pages
 
 

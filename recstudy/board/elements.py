@@ -14,11 +14,11 @@ TAGS = {
     "a", "abbr", "article", "b", "blockquote", "br", "button", "caption", "code", "datalist", "dd", "del", "details", "div",
     "dl", "dt", "em", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "header", "hr", "i", "img", "input",
     "ins", "kbd", "label", "li", "mark", "nav", "noscript", "ol", "option", "p", "pre", "progress", "s", "script", "section",
-    "small", "span", "strong", "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul",
+    "select", "small", "span", "strong", "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul",
 }  # fmt: skip
 ATTRIBUTES = {
-    "action", "alt", "class", "colspan", "data-head", "height", "href", "id", "label", "list", "loading", "max", "method",
-    "name", "role", "rowspan", "scope", "src", "tabindex", "title", "type", "value", "width",
+    "action", "alt", "checked", "class", "colspan", "data-head", "disabled", "height", "href", "id", "label", "list", "loading",
+    "max", "method", "name", "role", "rowspan", "scope", "selected", "src", "tabindex", "title", "type", "value", "width",
 }  # fmt: skip
 EMPTY = ("br", "hr", "img", "input")
 ELSEWHERE = {"target": "_blank", "rel": "noopener noreferrer"}

@@ -63,6 +63,12 @@ def link(target: str, words: object) -> Html:
     return Html(f'<a href="{escape(target)}">{escape(words)}</a>')
 
 
+def choice(target: str, words: object, now: bool) -> Html:
+    """One of several links, of which the one that is shown is marked; it stays a link, so that the focus stays on it."""
+    marked = ' aria-current="true"' if now else ""
+    return Html(f'<a href="{escape(target)}"{marked}>{escape(words)}</a>')
+
+
 def study_link(name: str, preset: str) -> Html:
     return link(href("study", name, preset), f"{name} ({preset})")
 

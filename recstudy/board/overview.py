@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from recstudy.analysis.page import Html, code, facts, table, warning_lines
-from recstudy.board.markup import Address, Page, Recipe, bar, form, link, page_of, run_link, state, study_link, text
+from recstudy.board.markup import Address, Page, Recipe, bar, form, href, link, page_of, run_link, state, study_link, text
 from recstudy.board.plans import Planned, Study
 from recstudy.board.progress import Progress, Under, progress
 from recstudy.board.sources import Sources
@@ -99,13 +99,13 @@ def _findings(sources: Sources, found: dict[Study, Progress], address: Address) 
     """The first sentence of each study on this page of the table above: a part of its own, because it takes the longest."""
     shown, _ = page_of(address, "studies", len(found))
     rows = [[study_link(*study), text(sources.finding(study))] for study in list(found)[shown]]
-    return table("What they found", ("study", "finding"), rows, kind="words") if rows else "<p>Nothing yet.</p>"
+    return table("What they found", ("study", "finding"), rows, {1: "prose"}, "stack") if rows else "<p>Nothing yet.</p>"
 
 
 def _study(study: Study, planned: Planned, one: Progress) -> list[Html]:
     done = one.counts["done"]
     lost = {word: f"{one.counts[word]:,}{' diverged' * (word == 'diverged')}" for word in LOST if one.counts[word]}
-    links = [link(Address(("study", *study)).but("runs", state=word), words) for word, words in lost.items()]
+    links = [link(href("runs", *study, status=word), words) for word, words in lost.items()]
     smoke = Html(" " + state("smoke")) if planned.plan.smoke else Html("")
     question = Html(f"<br><small>{text(planned.plan.question)}</small>")
     return [

@@ -6,6 +6,7 @@ from recstudy.board.compare import compare_page
 from recstudy.board.markup import Address, Page
 from recstudy.board.overview import overview
 from recstudy.board.run import run_page
+from recstudy.board.runlist import runs_page
 from recstudy.board.sources import Sources
 from recstudy.board.study import study_page
 from recstudy.errors import ConfigError
@@ -31,8 +32,12 @@ def page(sources: Sources, asked: Address) -> Page:
             return overview(sources, asked)
         case ("study", _, _):
             return study_page(sources, asked)
+        case ("runs", _, _):
+            return runs_page(sources, asked)
         case ("run", _):
             return run_page(sources, asked)
         case ("compare",):
             return compare_page(sources, asked)
-    raise ConfigError(f"no page at /{'/'.join(asked.path)}: there are /, /study/NAME/PRESET, /run/ID and /compare")
+    raise ConfigError(
+        f"no page at /{'/'.join(asked.path)}: there are /, /study/NAME/PRESET, /runs/NAME/PRESET, /run/ID and /compare"
+    )

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 
 from recstudy.analysis.page import warning_lines
 from recstudy.board.markup import Address, Page, Part, Recipe
+from recstudy.board.news import Notice
 from recstudy.board.sources import Sources
 from recstudy.errors import RecstudyError
 
 LOOK_S = 1.0  # between two looks at the folder
 REST, MOST_REST_S = 3.0, 10.0  # or this often as long as the last round took: the board leaves the cores to the runs
 FORGET_S = 30.0  # after a page was last asked for
+LEFT_S = 6.0  # or its reader has gone to another: an open page asks every two seconds
 PENDING = '<p class="note pending">Being drawn &hellip;</p>'
 log = logging.getLogger(__name__)
 
@@ -69,12 +71,25 @@ class Desk:
     def show(self, address: Address, wait: float = 0.0) -> tuple[str, list[Part]]:
         """A page's title and its parts, as far as they are made within `wait` seconds; the others say so."""
         with self._lock:
-            shown = self._shown.setdefault(address, Shown(0.0))
+            shown = self._shown.get(address) or self._shown.setdefault(address, self._begun(address))
             shown.asked = time.monotonic()
         self._wake.set()
         shown.whole.wait(wait)
         with self._lock:
             return shown.title, list(shown.parts.values()) or [Part("head", "", self._reading())]
+
+    def news(self, since: int | None) -> tuple[int, list[Notice]]:
+        """The number of the last notice, and those after `since`; none to who has just come."""
+        news = self._sources.news
+        return news.last, [one for one in news.notices if since is not None and one.at > since]
+
+    def _begun(self, address: Address) -> Shown:
+        """With the parts that another query of the same page has: where they are the same, they are not made again."""
+        like = [shown for other, shown in self._shown.items() if other.path == address.path and shown.recipes is not None]
+        if not like:
+            return Shown(0.0)
+        last = max(like, key=lambda shown: shown.asked)
+        return Shown(0.0, last.title, parts=dict(last.parts), needs=dict(last.needs))
 
     def _reading(self) -> str:
         watch = self._sources.watch
@@ -97,6 +112,7 @@ class Desk:
         began = time.monotonic()
         try:
             self._sources.watch.look()
+            self._sources.news.look(self._sources.watch)
         except Exception as error:  # the folder's file system may come back; what was read is still shown
             log.warning("cannot read %s: %s", self._sources.watch.root, error)
         self._looked = time.monotonic()
@@ -114,8 +130,10 @@ class Desk:
 
     def _step(self) -> bool:
         """Make one part; False where every part is as it should be."""
+        since = time.monotonic() - LEFT_S
         with self._lock:
-            pages = sorted(self._shown.items(), key=lambda item: (item[1].whole.is_set(), len(item[1].needs)))
+            asked = [(address, shown) for address, shown in self._shown.items() if shown.asked > since]
+        pages = sorted(asked, key=lambda item: (item[1].whole.is_set(), len(item[1].needs), -item[1].asked))
         for address, shown in pages:
             if shown.recipes is None:
                 self._lay(address, shown)

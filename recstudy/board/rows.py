@@ -7,7 +7,7 @@ from recstudy.analysis.rows import Row
 from recstudy.board.plans import Planned, Study
 from recstudy.board.watch import Watch
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.records.schema import PlannedRun, PlanRecord
+from recstudy.records.study_schema import PlannedRun, PlanRecord
 
 
 class Kept:

@@ -1,24 +1,29 @@
 """`/run/ID`: one run's numbers, what sets it apart from the study's baseline, its curves, examples and provenance."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from recstudy.analysis.figures.learning import learning_data, learning_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, code, facts, fold, warning_lines, words_table
-from recstudy.analysis.rows import Row
+from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
 from recstudy.analysis.thinking import THINKING
 from recstudy.analysis.traces import TRACE
+from recstudy.board.curves import curves_html, drawn_as
 from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
 from recstudy.board.overview import compare_form
 from recstudy.board.plans import NO_PLAN
 from recstudy.board.rows import one_run
 from recstudy.board.sources import Sources
+from recstudy.board.story import story
 from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.records import EpochLine, Json, read_log, read_record
 from recstudy.records.reading import dumped
-from recstudy.records.schema import PlannedRun, Settings, VariantRecord
+from recstudy.records.schema import Settings
+from recstudy.records.study_schema import PlannedRun, VariantRecord
 from recstudy.report import (
     Alignment,
     AttentionMaps,
@@ -31,7 +36,7 @@ from recstudy.report import (
     Residuals,
     Thinking,
 )
-from recstudy.report.names import metric, number, plain
+from recstudy.report.names import metric, plain, quantity
 
 UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows
 CURVES = 6
@@ -53,7 +58,8 @@ def run_page(sources: Sources, address: Address) -> Page:
         Recipe("head", "", (needs, live), lambda: _head(sources, records, live[1])),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(row)),
         Recipe("failure", "What failed", needs, lambda: failures(records) + _hang(records)),
-        Recipe("curves", "Curves", (needs, live), lambda: part_html(records, LearningCurves(title="By epoch", metrics=names))),
+        Recipe("curves", "Curves", (needs, live, drawn_as(address)), lambda: _curves(records, names, address)),
+        Recipe("log", "Log", (needs, live), lambda: story(records.results.run(run_id), row, live[1])),
         Recipe("losses", "Training loss, update by update", (needs, live), lambda: part_html(records, LossTrace())),
         Recipe("mistakes", "Misclassified test images", needs, lambda: part_html(records, Mistakes())),
         Recipe("thinking", "Thinking", needs, lambda: part_html(records, Thinking()) + part_html(records, Residuals())),
@@ -61,6 +67,7 @@ def run_page(sources: Sources, address: Address) -> Page:
         Recipe("alignment", "Alignment", needs, lambda: part_html(records, Alignment(targets=()))),
         Recipe("attention", "Attention", needs, lambda: part_html(records, AttentionMaps())),
         Recipe("experts", "Experts", needs, lambda: part_html(records, ExpertLoad()) + part_html(records, ExpertPath())),
+        Recipe("machine", "Machine", needs, lambda: _machine(row)),
         Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline, records.plan.changes)),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
         Recipe("compare", "Compare", tuple(sources.watch.studies), lambda: compare_form(sources, run_id)),
@@ -96,13 +103,15 @@ def loose_run(sources: Sources, run_id: str) -> StudyRecords:
     return StudyRecords(results, plan, [Row.of(sources.watch.outcome(run_id), 0, variant, config.seed, run_id)])
 
 
-def difference(one: Json, other: Json, heads: tuple[str, str]) -> str:
+def difference(sides: Sequence[Json], heads: Sequence[str]) -> str:
     """The settings that differ, beside each other; where a run has its data and how it is placed decide nothing."""
-    paths = [path for path in dict.fromkeys([*one, *other]) if one.get(path) != other.get(path) and not path.startswith("place.")]
-    if not paths:
-        return "<p>No setting differs.</p>"
-    rows = [(path, *(plain(side[path]) if path in side else "" for side in (one, other))) for path in paths]
-    return words_table("Settings that differ", ("field", *heads), rows)
+    paths = dict.fromkeys(path for side in sides for path in side if not path.startswith("place."))
+    rows = [(path, *(plain(side[path]) if path in side else "" for side in sides)) for path in paths if _apart(sides, path)]
+    return words_table("Settings that differ", ("field", *heads), rows) if rows else "<p>No setting differs.</p>"
+
+
+def _apart(sides: Sequence[Json], path: str) -> bool:
+    return any(side.get(path) != sides[0].get(path) for side in sides)
 
 
 def measured(row: Row) -> dict[str, float]:
@@ -119,6 +128,8 @@ def _there(records: StudyRecords, row: Row) -> dict[str, bool]:
         "numbers": bool(measured(row)),
         "failure": row.status in ("failed", "diverged"),
         "curves": "epochs.jsonl" in kept,
+        "log": {"attempts.jsonl", "epochs.jsonl"} & kept != set() or row.result is not None or row.failure is not None,
+        "machine": row.result is not None,
         "losses": "losses.jsonl" in kept and row.status in ("done", "unfinished", "diverged"),
         "mistakes": done and "mistakes.npz" in kept,
         "thinking": done and THINKING in kept,
@@ -148,14 +159,30 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
 
 
 def _numbers(row: Row) -> str:
-    rows = [(metric(name).title, f"{number(name, value)} {metric(name).unit}") for name, value in measured(row).items()]
+    rows = [(metric(name).title, quantity(name, value)) for name, value in measured(row).items()]
     why = [(metric(name).title, f"not available: {reason}") for name, reason in row.unavailable.items()]
     return words_table("Numbers", ("what", "value"), rows + why)
 
 
+def _curves(records: StudyRecords, names: tuple[str, ...], address: Address) -> str:
+    spec = LearningCurves(title="By epoch", metrics=names)
+    data = learning_data(records, spec)
+    return curves_html(data, "By epoch", address, learning_notes(records, spec, data))
+
+
+def _machine(row: Row) -> str:
+    """Where it ran, and how much of it it used, as far as that was recorded."""
+    used = ("peak_memory_mb", "images_per_second", "epoch_seconds")
+    told = [(metric(name).title, quantity(name, value)) for name in used if (value := row.value(name))]
+    made = origin(row.provenance)
+    cores = f", {made['cores']} cores" if made["cores"] else ""
+    where = [("Host", made["host"]), ("CPU", made["cpu"] and f"{made['cpu']}{cores}"), ("GPU", made["gpu"] or "none")]
+    return facts([(name, str(value)) for name, value in [*where, *told] if value])
+
+
 def _settings(config: Json, baseline: Json | None, changes: Json) -> str:
     own = words_table("Settings", ("field", "value"), [(path, plain(value)) for path, value in config.items()])
-    told = "" if baseline is None else "<h3>Against the baseline</h3>" + difference(baseline, config, ("baseline", "this run"))
+    told = "" if baseline is None else "<h3>Against the baseline</h3>" + difference([baseline, config], ("baseline", "this run"))
     if changes:
         rows = [(path, plain(value)) for path, value in changes.items()]
         told += words_table("Set on the command line", ("set on the command line, for the baseline too", "value"), rows)

@@ -5,12 +5,14 @@ and unfolded, and the zoom of a figure. So a page's parts come as nodes (element
 """
 
 from recstudy.analysis.figures import viewer
-from recstudy.analysis.figures.style import SCRIPT
+from recstudy.analysis.figures.style import COPY, SCRIPT
+from recstudy.board import brush_script
 
 FIT = """
 const page = document.getElementById("page");
 const OWN = ["open", "style"];  // attributes that the reader and the drawing library set
-const DRAWN = ["figure", "thinking"];  // boxes that are filled here
+const SET = ["checked", "selected"];  // what a reader has changed since no longer follows its attribute
+const DRAWN = ["figure", "thinking", "brush"];  // boxes that are filled here
 const like = (node, element) => typeof element === "string" ? node.nodeType === Node.TEXT_NODE
   : node.localName === element[0] && DRAWN.every(name => node.classList.contains(name) === (element[1].class === name));
 const make = element => typeof element === "string" ? document.createTextNode(element)
@@ -18,13 +20,16 @@ const make = element => typeof element === "string" ? document.createTextNode(el
 const fit = (node, element) => {
   if (typeof element === "string") { if (node.data !== element) node.data = element; return node; }
   const [, attributes, children] = element, drawn = DRAWN.some(name => node.classList.contains(name));
+  const chosen = SET.filter(name => node.hasAttribute(name) !== name in attributes);
+  let other = false;
   for (const name of node.getAttributeNames())
     if (!(name in attributes) && !OWN.includes(name)) node.removeAttribute(name);
   for (const [name, value] of Object.entries(attributes)) {
     if (node.getAttribute(name) === value || (drawn && name === "class")) continue;
     node.setAttribute(name, value);
-    if (name === "value") node.value = value;  // of another address: what was typed is over
+    if (name === "value") { node.value = value; other = true; }  // of another address: what was typed is over
   }
+  (other ? SET : chosen).filter(name => name in node).forEach(name => { node[name] = name in attributes; });
   if (!drawn) fill(node, children);
   return node;
 };
@@ -44,7 +49,8 @@ let shown = {}, back = false;
 const left = {};
 history.scrollRestoration = "manual";
 addEventListener("popstate", () => { back = true; });
-const show = ({path, search, title, order, parts}) => {
+const show = ({path, search, title, order, parts, news}) => {
+  notify(news);
   const at = path + search, other = shown.path !== path, moved = shown.at !== at;
   if (moved) left[shown.at] = place();
   if (other) clear();
@@ -59,6 +65,7 @@ const show = ({path, search, title, order, parts}) => {
   document.title = title;
   lookForFigures();
   lookForThinking();
+  lookForBrushes();
   if (shown.at ? moved : location.hash) arrive(at, other);
   shown = {path, at};
   back = false;
@@ -98,15 +105,33 @@ addEventListener("click", event => {
   const link = event.target.closest && event.target.closest("a[href]");
   if (!link || link.target || link.origin !== location.origin || event.defaultPrevented || event.button) return;
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-  if (link.pathname + link.search === location.pathname + location.search) return;  // a part of this page
+  const here = link.pathname + link.search === location.pathname + location.search;
+  if (here && link.hash) return;  // a part of this page
   event.preventDefault();
+  if (here) return;
   go(link);
 });
 addEventListener("submit", event => {
-  const url = new URL(event.target.action);
-  url.search = new URLSearchParams(new FormData(event.target));
+  const url = new URL(event.target.action), fields = {};
+  for (const [name, value] of new FormData(event.target)) if (value) (fields[name] ||= []).push(value);
+  url.search = query(Object.entries(fields).map(([name, values]) => [name, values.join(",")]));
   event.preventDefault();
   go(url);
+});
+const query = pairs => new URLSearchParams(pairs).toString().replaceAll("%2C", ",");
+const askFor = changes => {  // the same page with these changes of its query, in place of it in the history
+  const fields = {...Object.fromEntries(new URLSearchParams(location.search)), ...changes};
+  const words = query(Object.entries(fields).filter(([, value]) => value)), search = words && "?" + words;
+  history.replaceState(history.state, "", location.pathname + search + location.hash);
+  window.dash_clientside.set_props("at", {search});
+  lookForBrushes();
+};
+addEventListener("change", ({target}) => {
+  if (!target.classList.contains("tick")) return;
+  const before = (new URLSearchParams(location.search).get("ticked") || "").split(",").filter(id => id && id !== target.value);
+  const ticked = [...before, ...target.checked ? [target.value] : []].join(",");
+  target.form.elements.runs.value = ticked;
+  askFor({ticked});
 });
 """
 # A figure is drawn when a reader comes near it, and again when its numbers change. The drawing library is loaded with the first
@@ -123,13 +148,39 @@ const near = new IntersectionObserver(entries => entries.filter(entry => entry.i
 const lookForFigures = () => page.querySelectorAll(".figure").forEach(box => {
   const text = box.nextElementSibling.textContent;
   if (box.drawn === text) return;
-  if (!box.drawn) box.style.minHeight = 300 * (/"panels":([\\d.]+)/.exec(text) || [0, 1])[1] + 90 + "px";
+  const high = text.includes('"slices":true') ? 80 : 300;  // of a panel: of small ones three are side by side
+  if (!box.drawn) box.style.minHeight = high * (/"panels":([\\d.]+)/.exec(text) || [0, 1])[1] + 90 + "px";
   near.unobserve(box);
   near.observe(box);
   if (library || window.Plotly) return;
   library = Object.assign(document.createElement("script"), {src: PLOTLY, onload: lookForFigures});
   document.head.append(library);
 });
+"""
+# Notices, once a reader has asked for them by the button, and the browser has allowed it. A choice is kept by the browser.
+NOTIFY = """
+const bell = document.getElementById("notify");
+const wanted = () => window.Notification && Notification.permission === "granted" && localStorage.getItem("notify") === "on";
+const label = () => {
+  bell.hidden = !window.Notification;  // browsers have them on this machine's pages and on encrypted ones
+  bell.setAttribute("aria-pressed", wanted());
+  bell.textContent = wanted() ? "Notifications on" : "Notify me";
+  bell.title = window.Notification && Notification.permission === "denied" ? "This browser refuses them for this page"
+    : "When a study ends or a run fails, as long as a page of the board is open";
+};
+bell.addEventListener("click", async () => {
+  const on = !wanted();
+  if (on) await Notification.requestPermission();
+  localStorage.setItem("notify", on ? "on" : "off");
+  label();
+});
+const notify = news => {
+  if (wanted()) (news || []).forEach(({title, body, tag, to}) => {
+    const shown = new Notification(title, {body, tag});
+    shown.onclick = () => { window.focus(); go(new URL(to, location.href)); shown.close(); };
+  });
+};
+label();
 """
 # Where nobody answers, the page says so: what it shows would otherwise pass for the present.
 LOST = """
@@ -146,4 +197,4 @@ window.fetch = (...given) => ask(...given).then(
 
 def script(plotly: str) -> str:
     """The script, which loads the drawing library from this address."""
-    return f'{SCRIPT}{viewer.SCRIPT}const PLOTLY = "{plotly}";\n{FIT}{DRAW}{SHOW}{GO}{LOST}'
+    return f'{SCRIPT}{COPY}{viewer.SCRIPT}const PLOTLY = "{plotly}";\n{FIT}{DRAW}{brush_script.SCRIPT}{NOTIFY}{SHOW}{GO}{LOST}'

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.board.markup import Address
+from recstudy.board.news import News
 from recstudy.board.plans import Planned, Study
 from recstudy.board.progress import Under, under
 from recstudy.board.rows import Kept
@@ -21,6 +22,12 @@ LINKS = {
 }
 
 
+def compared(address: Address) -> list[str]:
+    """What an address asks to compare: `runs=ID,ID` or `a=...&b=...`."""
+    words = address.get("runs").split(",") if address.get("runs") else [address.get("a"), address.get("b")]
+    return [side for word in words if (side := word.strip())]
+
+
 @dataclass(frozen=True)
 class Sources:
     """`links`: name and address of the programs that the board points to. `store`: where the folder is a copy of one."""
@@ -29,6 +36,7 @@ class Sources:
     kept: Kept
     links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
     store: Follower | None = None
+    news: News = field(default_factory=News, init=False)
     said: dict[Study, tuple[StudyRecords, str]] = field(default_factory=dict, init=False, repr=False)
 
     def finding(self, study: Study) -> str:
@@ -53,14 +61,14 @@ class Sources:
 
     def _studies(self, address: Address) -> list[Study]:
         match address.path:
-            case ("study", name, preset):
+            case ("study" | "runs", name, preset):
                 return [(name, preset)]
             case ("run", run_id):
                 return self.studies_of(run_id)[:1]
             case ("compare",):
-                sides = address.get("a").strip(), address.get("b").strip()
+                sides = compared(address)
                 named = [(name, preset) for name, slash, preset in (side.partition("/") for side in sides) if slash]
-                return named or [study for side in sides for study in self.studies_of(side)[:1]]
+                return named or list(dict.fromkeys(study for side in sides for study in self.studies_of(side)[:1]))
         return []
 
     def live(self, planned: Planned | None = None) -> tuple[tuple[str, int], ...]:

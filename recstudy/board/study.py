@@ -3,7 +3,9 @@
 A table that is too large for one page is shown a page at a time, its best values marked over all of them.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from recstudy.analysis.audit.printed import TITLE, audit_html
 from recstudy.analysis.audit.rules import audit
@@ -13,8 +15,10 @@ from recstudy.analysis.page import Section, facts, figure_box, warning_lines
 from recstudy.analysis.shown import heading, problem
 from recstudy.analysis.summary import again, asked, failures, found, provenance, ran, settings
 from recstudy.analysis.tables.markup import Printed, html_table
-from recstudy.board.markup import Address, Page, Recipe, Same, page_of
+from recstudy.board.columns import ranges
+from recstudy.board.markup import Address, Page, Recipe, Same, href, page_of
 from recstudy.board.overview import MOST, compare_form, running_table
+from recstudy.board.plans import Planned
 from recstudy.board.progress import LINES, Progress, curves, progress
 from recstudy.board.rows import some_variants
 from recstudy.board.runlist import run_list
@@ -23,6 +27,7 @@ from recstudy.report import LearningCurves, Part
 from recstudy.terminal import duration
 
 COLUMNS = 30  # of a table on one page
+Runs = Callable[[Sequence[str]], str]
 FAILED = 200  # failed runs that the page names under their errors
 
 
@@ -37,7 +42,8 @@ def study_page(sources: Sources, address: Address) -> Page:
     planned = sources.watch.studies[name, preset]
     live, now = sources.live(planned), progress(sources.watch, planned)
     needs = Same(records)
-    report = [_part(records, part, f"part{at}", address, live) for at, part in enumerate(records.parts, 1)]
+    to = partial(_runs_of, planned, ("runs", name, preset))
+    report = [_part(records, part, f"part{at}", address, live, to) for at, part in enumerate(records.parts, 1)]
     body = [
         Recipe("head", "", needs, lambda: asked(records)),
         Recipe("findings", "", needs, lambda: found(records)),
@@ -47,7 +53,7 @@ def study_page(sources: Sources, address: Address) -> Page:
         Recipe("underway", "Runs under way", live, lambda: _curves(now)),
         *report[1:],
         Recipe("failures", "What failed", needs, lambda: _failures(records)),
-        Recipe("runs", "Runs", (needs, live, address), lambda: run_list(records, address, set(dict(live)))),
+        Recipe("runs", "Runs", (needs, live), lambda: run_list(records, Address(("runs", name, preset)), set(dict(live)))),
         Recipe("audit", TITLE, needs, lambda: audit_html(audit(records))),
         Recipe("settings", "Settings", Same(planned), lambda: _settings(records)),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
@@ -63,18 +69,23 @@ def part_html(records: StudyRecords, part: Part) -> str:
     return _made(records, part).content
 
 
-def _made(records: StudyRecords, part: Part, key: str = "", address: Address | None = None) -> Section:
-    """Of a long table, the page that the address asks for."""
+def _made(records: StudyRecords, part: Part, key: str = "", address: Address | None = None, to: Runs | None = None) -> Section:
+    """Of a long table, the page that the address asks for; `to` gives the address of the runs of an entry."""
     try:
         shown = part.shown(records)
-        content = table_html(shown.printed, address, key) if address and shown.printed else shown.html
+        content = shown.above + table_html(shown.printed, address, key, to) if address and shown.printed else shown.html
         return Section(heading(part), content, shown.finding)
     except Exception as error:
         return Section(heading(part), warning_lines([problem(part, error)]))
 
 
-def table_html(whole: Printed, address: Address, key: str) -> str:
-    """One page of a table, as the report prints it."""
+def _runs_of(planned: Planned, path: Sequence[str], run_ids: Sequence[str]) -> str:
+    """The list of the runs of these runs' variants: also of those that gave no number."""
+    return href(*path, variant=ranges(planned.named[run_id][0] for run_id in run_ids if run_id in planned.named))
+
+
+def table_html(whole: Printed, address: Address, key: str, to: Runs | None = None) -> str:
+    """One page of a table, as the report prints it, each number a link to its runs."""
     shown, pages = page_of(address, key, len(whole.lines))
     cut = [f"The first {COLUMNS} of {len(whole.heads):,} columns; the report has all"] if len(whole.heads) > COLUMNS else []
     page = replace(
@@ -83,12 +94,12 @@ def table_html(whole: Printed, address: Address, key: str) -> str:
         lines=[line[:COLUMNS] for line in whole.lines[shown]],
         notes=(*whole.notes, *cut),
     )
-    return html_table(page) + pages
+    return html_table(page, to) + pages
 
 
-def _part(records: StudyRecords, part: Part, key: str, address: Address, live: object) -> Recipe:
+def _part(records: StudyRecords, part: Part, key: str, address: Address, live: object, to: Runs) -> Recipe:
     needs = (Same(records), address, live if part.live else ())
-    return Recipe(key, heading(part), needs, lambda: _made(records, part, key, address))
+    return Recipe(key, heading(part), needs, lambda: _made(records, part, key, address, to))
 
 
 def _now(now: Progress) -> str:

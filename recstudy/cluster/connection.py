@@ -20,7 +20,6 @@ from recstudy.cluster.head import watched_head
 from recstudy.cluster.nodes import PACKAGE, alive, check_code, check_versions, smallest_gpu
 from recstudy.config import Place, RunConfig
 from recstudy.errors import ClusterError, failure_code
-from recstudy.models.memory import training_memory
 from recstudy.study.plan import command
 from recstudy.terminal import stop_on_sigterm
 
@@ -43,6 +42,7 @@ SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # A run computes in a thread, whose own arena of glibc's gives nothing back: 10 GB after 3 epochs of 004's CNN on MNIST.
     "MALLOC_ARENA_MAX": "1",
+    "PYTHONWARNINGS": "ignore",  # in a worker's log nobody reads them
     # The Metrics tab shows two Grafana dashboards by their uid: Ray's own, and this one in place of Ray Data's.
     "RAY_GRAFANA_DATA_DASHBOARD_UID": "recstudy",
 }
@@ -62,6 +62,8 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
+    # Where a node dies, Ray would print a page of its raylet's log (2.60); what became of the runs is said by us.
+    ray._private.worker.print_to_stdstream = lambda data, ignore_prefix: None
     dashboard = _connected(address, study).dashboard_url
     stop_on_sigterm()
     head = ray.get_runtime_context().gcs_address
@@ -84,7 +86,7 @@ def _connected(address: str | None, study: str, tries: int = 2) -> Any:
             address=address or "local",
             log_to_driver=False,
             logging_level=logging.ERROR,
-            runtime_env=_environment(address),
+            runtime_env=_environment() if address else None,
             job_config=JobConfig(metadata={"job_name": study}),
             **local,
         )
@@ -117,12 +119,10 @@ def _leave(head: str, on_lost: Callable[[str], None]) -> None:
     os._exit(failure_code("lost node"))
 
 
-def _environment(address: str | None) -> dict[str, Any]:
-    """What every process of the study starts with; on other nodes that is our code too, whatever is installed there."""
-    environment: dict[str, Any] = {"env_vars": {**SETTINGS, "PYTHONWARNINGS": "ignore"}}
-    if address is not None:
-        environment |= {"py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}
-    return environment
+def _environment() -> dict[str, Any]:
+    """What every process of the study starts with on a cluster that others have started: our settings, and our code, whatever
+    is installed there. On one of our own they start with this process's environment, and the first ones are up already."""
+    return {"env_vars": SETTINGS, "py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}
 
 
 def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
@@ -145,6 +145,8 @@ def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
             "Lower --gpus-per-run, --cpus-per-run or --workers-per-run."
         )
     if 0 < gpus < 1 and (memory := smallest_gpu(gpus)) is not None:
+        from recstudy.models.memory import training_memory
+
         check_packing(gpus, max(map(training_memory, configs), default=0), memory)
     return place
 

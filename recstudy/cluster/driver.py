@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from recstudy.cluster.address import check_address
 from recstudy.cluster.connection import cluster, fitting
 from recstudy.cluster.nodes import check_storage
-from recstudy.cluster.sweep import Listed, Sweep, Where
+from recstudy.cluster.sources import Listed, Where
+from recstudy.cluster.sweep import Sweep
 from recstudy.cluster.trackers import check_loggers
 from recstudy.cluster.view import View
 from recstudy.config import Place, RunConfig
@@ -20,8 +21,7 @@ from recstudy.records import Results
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Plan, Run
 from recstudy.train.run_folder import workplace
-from recstudy.train.trial import run_trial
-from recstudy.train.work import Work
+from recstudy.train.work import Work, train
 
 
 def run_study(
@@ -30,7 +30,7 @@ def run_study(
     results: Results,
     where: Where,
     view: View,
-    work: Work = run_trial,
+    work: Work = train,
     again: Collection[str] = (),
 ) -> None:
     """Run those of `runs` that have no result yet, and record the plan; those with the ids `again` are run anew.

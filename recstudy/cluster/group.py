@@ -22,6 +22,8 @@ from typing import Any
 import ray
 import ray.train
 from ray import cloudpickle, tune
+from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
+from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2._internal.constants import ENV_VARS_TO_PROPAGATE
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
@@ -41,6 +43,10 @@ COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
 Line = dict[str, Any]
 Order = Trial | str | None  # to run this trial, whatever is under way; to go on; to end
+
+# Of Train's own (2.60): each starts a process beside every group, seconds of two cores, for data sets of Ray Data, of which there
+# are none, and to give room back, which `Groups` does.
+NEEDLESS = (DatasetsCallback, PlacementGroupCleanerCallback)
 
 GO_ON = "go on"
 HERE: Line = {}  # the first line of workers that have just started
@@ -146,12 +152,22 @@ def _trainer(run: Trial, settings: dict[str, Any]) -> DataParallelTrainer:
     named = ray.train.RunConfig(name=f"group-{uuid.uuid4().hex}", storage_path=run.scratch)
     given = {"train_loop_config": settings, "scaling_config": scaling, "run_config": named}
     if place.most_workers == 1:  # without a process group, neither this process nor Train's controller loads torch: seconds
-        return DataParallelTrainer(serve, **given)
+        return _lean(DataParallelTrainer)(serve, **given)
     from ray.train.torch import TorchConfig, TorchTrainer
 
     # NCCL wants a GPU a worker; what is agreed on beside the gradients are tensors on the CPU.
     backend = "cpu:gloo,cuda:nccl" if gpus >= 1 else "gloo"
-    return TorchTrainer(serve, torch_config=TorchConfig(backend=backend, timeout_s=PATIENCE_S), **given)
+    return _lean(TorchTrainer)(serve, torch_config=TorchConfig(backend=backend, timeout_s=PATIENCE_S), **given)
+
+
+def _lean(kind: type[DataParallelTrainer]) -> type[DataParallelTrainer]:
+    """A trainer that starts no process for nothing."""
+
+    class Lean(kind):
+        def _create_default_callbacks(self) -> list[Any]:
+            return [one for one in super()._create_default_callbacks() if not isinstance(one, NEEDLESS)]
+
+    return Lean
 
 
 # ----------------------------------------------------------------------------------------------------------- the workers

@@ -12,7 +12,8 @@ from typing import Any
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
 from recstudy.cluster.driver import check, missing, ready, set_aside
-from recstudy.cluster.sweep import Outcome, Sweep, Where
+from recstudy.cluster.sources import Outcome, Where
+from recstudy.cluster.sweep import Sweep
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError, ConfigError
 from recstudy.records import EpochLine, Results, read_log, score_name, write_record
@@ -22,8 +23,7 @@ from recstudy.study.search import Params, SearchPlan
 from recstudy.study.space import Optimizer
 from recstudy.study.study import Run
 from recstudy.study.trials import State, TrialLog, objective_values, result_of
-from recstudy.train.trial import run_trial
-from recstudy.train.work import Work
+from recstudy.train.work import Work, train
 
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second
@@ -35,7 +35,7 @@ def run_search(
     where: Where,
     view: View,
     storage: str = "",
-    work: Work = run_trial,
+    work: Work = train,
     again: Collection[str] = (),
 ) -> list[Run]:
     """Search as far as the budget goes, then run the best again with fresh seeds on what is kept of it.

@@ -1,4 +1,4 @@
-"""Runs on Ray Tune: handed over one by one, watched, and recorded where their own process could not.
+"""Runs on Ray Tune: how it is set up and called; what it calls in turn is in `watch.py`.
 
 Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are ours.
 """
@@ -7,91 +7,32 @@ import os
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
-from ray.tune.experiment import Trial as TuneTrial
-from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
-from ray.tune.search import Searcher
+from ray.tune.schedulers import TrialScheduler
 
 from recstudy.cluster.connection import concurrent_runs
 from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator
-from recstudy.cluster.held import HeldRuns
 from recstudy.cluster.leaving import Leaving
 from recstudy.cluster.placement_groups import Groups
 from recstudy.cluster.prometheus import Metrics
+from recstudy.cluster.sources import Listed, Source, Where
 from recstudy.cluster.trackers import Logger, make_loggers
 from recstudy.cluster.view import View
+from recstudy.cluster.watch import Over, Supply, Watch
 from recstudy.cluster.worker import inline
 from recstudy.config import Place
 from recstudy.plugins import bundle
-from recstudy.records import Failure, Results, Stopped, score_name, write_record
+from recstudy.records import Results
 from recstudy.study.study import Run
-from recstudy.train.trial import failed
 from recstudy.train.work import Trial, Work
 
-Outcome = dict[str, Any]
-
 SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
-
-STOPPERS = {AsyncHyperBandScheduler: "asha", MedianStoppingRule: "median"}
-
-
-@dataclass(frozen=True)
-class Where:
-    """Where a study runs; nothing here decides a number."""
-
-    address: str | None = None
-    data: Path = Path("data")
-    download: bool = False
-    commit: str | None = None  # of the study's repository
-    dirty: bool = False
-    recstudy: str = ""  # its commit, where that is of another repository
-    log: tuple[str, ...] = ()  # by which of Ray's loggers, see `loggers.py`
-
-
-class Source(Protocol):
-    """Where runs come from, and who is told of them."""
-
-    waiting: deque[Run]  # go first, in their order
-
-    @property
-    def over(self) -> bool:
-        """Ends everything at once; what is under way goes on from its checkpoint another time."""
-
-    def next(self) -> Run | None:
-        """The next run, or None for the time being; asked again as long as any run is under way."""
-
-    def started(self, run: Run) -> None:
-        """Its process has begun, for the first time or again."""
-
-    def epoch(self, run: Run, line: Outcome) -> None:
-        """An epoch that Tune hears of."""
-
-    def left(self, run: Run) -> None:
-        """Its process has left it without an outcome; it is begun again later."""
-
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        """`{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
-
-
-@dataclass
-class Listed:
-    """A list of runs, and nobody to tell."""
-
-    waiting: deque[Run]
-    over: bool = False
-
-    def next(self) -> None: ...
-    def started(self, run: Run) -> None: ...
-    def epoch(self, run: Run, line: Outcome) -> None: ...
-    def left(self, run: Run) -> None: ...
-    def ended(self, run: Run, outcome: Outcome) -> None: ...
 
 
 @dataclass
@@ -131,11 +72,12 @@ class Sweep:
             source: of runs; is told what becomes of them.
             scheduler: may stop a run early by its epochs; such a run is recorded as stopped.
         """
-        watch = _Watch(self, source, scheduler)
+        watch = Watch(self, source, scheduler)
         with self.leaving.on_sigterm():
             self._fit(watch, place, concurrent_runs(place), scheduler)
             if watch.starved and not self.hopeless:
-                self._fit(_Watch(self, Listed(deque(watch.starved)), None), place, 1, None)
+                self.view.again(watch.starved)
+                self._fit(Watch(self, Listed(deque(watch.starved)), None), place, 1, None)
         if self.hopeless:
             self.view.gave_up(self.errors[0], SAME)
 
@@ -144,11 +86,11 @@ class Sweep:
         """Whether the first runs all failed in the same way."""
         return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
 
-    def _fit(self, watch: "_Watch", place: Place, at_once: int, scheduler: TrialScheduler | None) -> None:
+    def _fit(self, watch: Watch, place: Place, at_once: int, scheduler: TrialScheduler | None) -> None:
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
-        supply = _Supply(watch, lambda run: self._trial(run, place, scratch))
+        supply = Supply(watch, lambda run: self._trial(run, place, scratch))
         tuner = Tuner(
             tune.with_resources(self._trainable(place), resources),
             tune_config=TuneConfig(
@@ -163,7 +105,7 @@ class Sweep:
                 storage_path=scratch,
                 verbose=0,
                 callbacks=[watch, *([Groups()] if place.uses_train else [])],
-                stop=_Over(lambda: self.hopeless or watch.source.over),
+                stop=Over(lambda: self.hopeless or watch.source.over),
                 failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),
                 checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
             ),
@@ -207,175 +149,3 @@ class Sweep:
     def _shared(self) -> Path | None:
         """A folder that all nodes see, where there is one."""
         return self.results.root if self.where.address and not self.results.store else None
-
-
-class _Supply(Searcher):
-    """Hands Tune one run after another."""
-
-    def __init__(self, watch: "_Watch", trial: Callable[[Run], Trial]) -> None:
-        super().__init__()
-        self.watch, self.trial = watch, trial
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune writes its own state to disk; it is never restored from there
-
-    def suggest(self, trial_id: str) -> dict[str, Trial] | str | None:
-        run = self.watch.next()
-        if run is not None:
-            return {"trial": self.trial(run)}
-        return None if self.watch.more else Searcher.FINISHED
-
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        """The watch is told."""
-
-    def save(self, checkpoint_path: str) -> None:
-        """See `__getstate__`."""
-
-    def restore(self, checkpoint_path: str) -> None:
-        """See `__getstate__`."""
-
-
-class _Watch(tune.Callback):
-    """Tells the sweep what Tune sees, and records what a run's own process did not live to record."""
-
-    def __init__(self, sweep: Sweep, source: Source, scheduler: TrialScheduler | None) -> None:
-        self.sweep, self.source = sweep, source
-        self.stopped_by = STOPPERS.get(type(scheduler), "")
-        self.runs: dict[str, Run] = {}  # under way
-        self.held = HeldRuns(sweep.results, sweep.view)
-        self.starved: list[Run] = []  # found no memory
-        self.told = (sweep.view, source, *sweep.listeners)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
-
-    def next(self) -> Run | None:
-        """The run that is begun next, or None for the time being."""
-        if self.sweep.leaving.asked:
-            return None
-        for run, vain in self.held.free():
-            if vain is None:
-                self.source.waiting.append(run)
-            else:
-                self._ended(run, failed(Failure(error_class="storage", error=str(vain))))
-        following = self.source.waiting.popleft() if self.source.waiting else self.source.next()
-        if following is not None:
-            self.runs[following.id] = following
-        elif not self.runs:
-            self.held.tell()
-        return following
-
-    @property
-    def more(self) -> bool:
-        """Whether there may be another one later."""
-        return bool(self.runs or (self.held and not self.sweep.leaving.asked))
-
-    def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        if self.sweep.leaving.tell():
-            self.sweep.view.leaving(len(self.runs))
-
-    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        if run := self._run(trial):
-            for listener in self.told:
-                listener.started(run)
-
-    def on_trial_result(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: Outcome, **info: Any) -> None:
-        run = self._run(trial)
-        if run is None:
-            return
-        for text in result.get("warnings", ()):
-            self.sweep.view.warned(run, text)
-        status = result.get("status")
-        if status in ("drained", "held"):
-            self._left(run)
-        if status == "drained":  # its node is wanted back: it goes on from its checkpoint elsewhere
-            self.source.waiting.append(run)
-        elif status == "held":
-            self.held.add(run, result["by"])
-        elif status is not None:
-            self._ended(run, result)
-        else:
-            for listener in self.told:
-                listener.epoch(run, result)
-
-    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        run, last = self._run(trial), trial.last_result
-        if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
-            record = Stopped(epoch=last["epoch"], score=last.get(score_name(last)), by=self.stopped_by)
-            folder = self.sweep.results.run(run.id)
-            with self.sweep.results.changing(folder.stopped):
-                write_record(folder.stopped, record)
-            self._ended(run, {"status": "stopped", "epoch": record.epoch, "score": record.score})
-
-    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        self.sweep.metrics.show()
-
-    def on_trial_recover(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        if run := self._run(trial):
-            self.sweep.view.restarted(run, _lost(trial).error)
-
-    def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        run = self._run(trial)
-        if run is None:
-            return
-        folder = self.sweep.results.pull(run.id).run(run.id)
-        failure = folder.last_failure
-        if failure is None or failure.attempts != folder.tries:  # its own process did not live to tell
-            failure = _lost(trial)
-            if not folder.finished:
-                with self.sweep.results.changing(folder.failure):
-                    folder.fail(failure)
-        self._ended(run, failed(failure))
-
-    def _left(self, run: Run) -> None:
-        del self.runs[run.id]
-        for listener in (self.sweep.view, self.source, self.sweep.metrics):
-            listener.left(run)
-
-    def _ended(self, run: Run, outcome: Outcome) -> None:
-        self.runs.pop(run.id, None)
-        self.sweep.results.pull(run.id)
-        if outcome["status"] == "failed":
-            # A path in the run's own folder is no difference.
-            self.sweep.errors.append(str(outcome["error"]).replace(run.id, "ID"))
-            self.starved += [run] if outcome.get("class") == "out of memory" else []
-        else:
-            self.sweep.succeeded = True
-        for listener in self.told:
-            listener.ended(run, outcome)
-
-    def _run(self, trial: TuneTrial) -> Run | None:
-        """Whose trial it is; None where its outcome is known: its process died behind it, and Tune has begun another one."""
-        return self.runs.get(_settings(trial).run_id)
-
-
-class _Over(tune.Stopper):
-    """Ends everything at once."""
-
-    def __init__(self, over: Callable[[], bool]) -> None:
-        self.over = over
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
-
-    def __call__(self, trial_id: str, result: Outcome) -> bool:
-        return False
-
-    def stop_all(self) -> bool:
-        return self.over()
-
-
-def _lost(trial: TuneTrial) -> Failure:
-    """Why a trial's process ended, from what Ray says of it."""
-    said = Path(trial.error_file).read_text() if trial.error_file else ""
-    reason = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "its process ended")
-    low = "running low on memory" in said
-    return Failure(
-        error_class="out of memory" if low or "OutOfMemory" in said else "lost node",
-        error="its node ran low on memory, and Ray ended its process" if low else reason,
-        traceback=said,
-    )
-
-
-def _settings(trial: TuneTrial) -> Trial:
-    return trial.config["trial"]

@@ -1,4 +1,4 @@
-"""TensorBoard event files, Weights & Biases, MLflow and Aim, by Ray's own loggers (`--log`).
+"""TensorBoard event files, and Weights & Biases, MLflow and Aim by Ray's own loggers (`--log`).
 
 Tune would hand them its trials, which know a run by a number, have one object for a config and count reports, not epochs.
 So they are told what the view is told, with a stand-in for the trial: the variant and seed as its name, the run config's
@@ -44,9 +44,41 @@ def make_loggers(names: Sequence[str], study: str, results: Results, view: View)
 
 
 def _tensorboard(study: str, folder: Path) -> Any:
-    from ray.tune.logger import TBXLoggerCallback
+    return _EventFiles()
 
-    return TBXLoggerCallback()
+
+class _EventFiles:
+    """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before every name."""
+
+    def __init__(self) -> None:
+        self._writers: dict[_Trial, Any] = {}
+        self._last: dict[_Trial, dict[str, float]] = {}
+
+    def setup(self) -> None:
+        """Nothing: a trial's file begins with the trial."""
+
+    def log_trial_start(self, trial: "_Trial") -> None:
+        from tensorboardX import SummaryWriter
+
+        self._writers[trial] = SummaryWriter(trial.local_path)
+
+    def log_trial_result(self, epochs: int, trial: "_Trial", result: Mapping[str, float]) -> None:
+        numbers = {name: value for name, value in result.items() if name != TRAINING_ITERATION}
+        for name, value in numbers.items():
+            self._writers[trial].add_scalar(name, value, epochs)
+        self._writers[trial].flush()
+        self._last[trial] = numbers
+
+    def log_trial_end(self, trial: "_Trial", failed: bool = False) -> None:
+        """Ends with the run's fields beside its last numbers, for TensorBoard's table of hyperparameters."""
+        from tensorboardX.summary import hparams
+
+        with self._writers.pop(trial) as writer:
+            for summary in hparams(trial.config, self._last.pop(trial, {})):
+                writer.file_writer.add_summary(summary)
+
+    def on_experiment_end(self, trials: Sequence["_Trial"]) -> None:
+        """Nothing: each trial has ended."""
 
 
 def _wandb(study: str, folder: Path) -> Any:

@@ -13,11 +13,13 @@ from rich.text import Text
 
 from recstudy.records import score_name
 from recstudy.report.names import metric, number, plural
+from recstudy.study.notices import Notices
 from recstudy.study.search import SearchPlan
 from recstudy.study.study import Run
 from recstudy.terminal import duration
 
 SHOWN = 12  # running runs in the live table
+QUIET = 30.0  # seconds without a line, after which a pipe or a log file gets one of the next epoch
 
 
 @dataclass
@@ -25,6 +27,7 @@ class View:
     """Counts, the best so far, the runs under way and the time left."""
 
     console: Console
+    notices: Notices = field(default_factory=Notices)
     _live: Live | None = None
     _runs: int = 0
     _cached: int = 0
@@ -36,6 +39,7 @@ class View:
     _began: float = 0.0
     _epochs_done: float = 0.0
     _counted: bool = False  # a search that knows how many runs it will make
+    _said: float = 0.0  # when the last line was printed
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -89,6 +93,8 @@ class View:
     def lost(self, why: str) -> None:
         """The end of this process."""
         self.__exit__()
+        self.notices.ended(self.counts, why)
+        self.notices.close()
         print(f"ClusterError: {why}", file=sys.stderr, flush=True)
 
     def started(self, run: Run) -> None:
@@ -98,6 +104,10 @@ class View:
         _, before = self._running.get(run.id, (run, {}))
         self._epochs_done += _share(line) - _share(before)
         self._running[run.id] = (run, line)
+        if self._live is None and time.monotonic() - self._said >= QUIET:
+            label, seed, *cells = (cell.plain for cell in _row(run, line))
+            epochs, loss, score = cells
+            self._say(f"{label}, seed {seed}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._left()}".rstrip())
 
     def left(self, run: Run) -> None:
         _, before = self._running.pop(run.id, (run, {}))
@@ -134,6 +144,20 @@ class View:
             outcome.get("error", "failed") if failed else scored if status == "done" and scored else f"{status} {scored}".strip()
         )
         self._say(f"[{self._done + self._failed}/{self._todo}] {run.label}, seed {run.seed}: {what}   {self._left()}")
+        self.notices.run_ended(run, status, self.counts, str(outcome.get("error", "")))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Runs by how they are; those that diverged or were stopped early are done."""
+        ended = self._done + self._failed
+        left = max(0, self._todo - ended - len(self._running))
+        return {"done": self._cached + self._done, "failed": self._failed, "running": len(self._running), "left": left}
+
+    def again(self, runs: Sequence[Run]) -> None:
+        """Failed runs that are no failures yet."""
+        self._failed -= len(runs)
+        self._epochs_done -= len(runs)
+        self._say(f"Once more, one at a time, for want of memory: {', '.join(f'{run.label}, seed {run.seed}' for run in runs)}")
 
     def gave_up(self, error: str, count: int) -> None:
         """Said once, in place of as many failures as there are runs left."""
@@ -141,6 +165,7 @@ class View:
         self._say("The others were not run. Mend the cause, and give the same command again.")
 
     def _say(self, line: str) -> None:
+        self._said = time.monotonic()
         self.console.print(line, markup=False, soft_wrap=True)
 
     def _left(self) -> str:

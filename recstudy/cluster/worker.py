@@ -11,7 +11,6 @@ import ray
 from ray import tune
 
 from recstudy.cluster.leaving import asked_to_leave
-from recstudy.train.parallel import any_says, first_says
 from recstudy.train.work import Report, Trial, Work
 
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
@@ -31,6 +30,8 @@ def inline(trial: Trial, work: Work) -> None:
 
 def beside_others(trial: Trial, work: Work, report: Report) -> None:
     """The same on each worker of a group, of which any may be on a node that is wanted back."""
+    from recstudy.train.parallel import any_says  # it loads torch, which the driver has no use for
+
     leave = Leave()
     if any_says(leave()):
         report({"status": "drained"})
@@ -78,6 +79,8 @@ def throttled(report: Report) -> Report:
 
     A group's workers report the same epochs, as Train wants it.
     """
+    from recstudy.train.parallel import first_says
+
     reported = float("-inf")
 
     def report_some(line: dict[str, Any]) -> None:

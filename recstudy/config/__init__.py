@@ -6,7 +6,7 @@ Field descriptions use the papers' letters; bounds are checked when the config i
 """
 
 from recstudy.config.base import Config, canonical, configure, digest, flatten
-from recstudy.config.functions import LOSSES, OPTIMIZERS, OneOf, Options
+from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
 from recstudy.config.place import Place
 from recstudy.config.run import RunConfig
@@ -21,6 +21,7 @@ __all__ = [
     "LOSSES",
     "OPTIMIZERS",
     "PAD",
+    "SCHEDULES",
     "UNKNOWN",
     "AtTest",
     "Augment",

@@ -104,6 +104,7 @@ YOUNGER: dict[str, dict[str, Any]] = {
         "backbone_learning_rate": None,
         "loss_options": {},
         "optimizer_options": {},
+        "schedule_options": {},
         "score": None,
         "caption_mean": "caption",
         "decayed": "all",

@@ -1,13 +1,15 @@
-"""Optimisers and losses by name, and what can be set about each.
+"""Optimisers, losses and learning-rate schedules by name, and what can be set about each.
 
     optimiser   (groups, config, *, options) -> torch.optim.Optimizer
                 groups: of parameters, as torch's optimisers take them, some with an `lr` of their own; config: a TrainConfig
     loss        (logits, targets, smoothing, *, options) -> one number a sample, (N,)
                 logits (N, V) float32; targets: labels (N,) of int64, or shares (N, V) that sum to 1, where labels are mixed;
                 smoothing: of the labels. `recstudy.train.losses.shares` makes smoothed shares of either
+    schedule    (config, done, length, *, options) -> the learning rate of the weights after `done` of `length` updates; other
+                groups train at the same share of their own rate
 
-Options are keywords, which `train.optimizer_options` and `train.loss_options` set. recstudy's own are computed in
-`recstudy.train`, so that a config knows their names without torch.
+Options are keywords, which `train.optimizer_options`, `train.loss_options` and `train.schedule_options` set. recstudy's own
+are computed in `recstudy.train`, so that a config knows their names without torch.
 """
 
 from collections.abc import Callable
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 OPTIMIZERS: "Registry[Callable[..., Optimizer]]" = Registry("optimizer")
 LOSSES: "Registry[Callable[..., Tensor]]" = Registry("loss")
+SCHEDULES: Registry[Callable[..., float]] = Registry("schedule")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,24 @@ def adam_atan2(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimize
     return named("recstudy.train.optim:adam_atan2")(groups, config)
 
 
+@OPTIMIZERS.add("adam")
+def adam(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimizer":
+    """Plain Adam, whose weight decay is a part of the gradient."""
+    return named("recstudy.train.optim:adam")(groups, config)
+
+
+@OPTIMIZERS.add("sgd")
+def sgd(groups: list[dict[str, Any]], config: "TrainConfig", *, momentum: float = 0.9, nesterov: bool = False) -> "Optimizer":
+    """Stochastic gradient descent with momentum, whose weight decay is a part of the gradient."""
+    return named("recstudy.train.optim:sgd")(groups, config, momentum=momentum, nesterov=nesterov)
+
+
+@OPTIMIZERS.add("lion")
+def lion(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimizer":
+    """The sign of an interpolated momentum (Chen et al. 2023)."""
+    return named("recstudy.train.optim:lion")(groups, config)
+
+
 @LOSSES.add("softmax")
 def softmax(logits: "Tensor", targets: "Tensor", smoothing: float = 0.0) -> "Tensor":
     """The cross-entropy of softmax's probabilities."""
@@ -78,3 +99,27 @@ def softmax(logits: "Tensor", targets: "Tensor", smoothing: float = 0.0) -> "Ten
 def stablemax(logits: "Tensor", targets: "Tensor", smoothing: float = 0.0) -> "Tensor":
     """The cross-entropy of stablemax's probabilities (HRM, TRM)."""
     return named("recstudy.train.losses:stablemax")(logits, targets, smoothing)
+
+
+@SCHEDULES.add("epoch")
+def epoch(config: "TrainConfig", done: int, length: int) -> float:
+    """The cosine after a warm-up, of epochs (002)."""
+    return named("recstudy.train.optim:cosine")(config, done, length)
+
+
+@SCHEDULES.add("update")
+def update(config: "TrainConfig", done: int, length: int) -> float:
+    """The cosine after a warm-up, of optimiser updates, from 1 (HRM, TRM)."""
+    return named("recstudy.train.optim:cosine")(config, done + 1, length)
+
+
+@SCHEDULES.add("batch")
+def batch(config: "TrainConfig", done: int, length: int) -> float:
+    """The cosine of updates, against a length in batches, all of it after the warm-up (004)."""
+    return named("recstudy.train.optim:cosine")(config, done, length, over=length)
+
+
+@SCHEDULES.add("step")
+def step(config: "TrainConfig", done: int, length: int) -> float:
+    """A tenth of the rate from the middle epoch on, in place of the cosine (003)."""
+    return named("recstudy.train.optim:halves")(config, done, length)

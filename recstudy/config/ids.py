@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from recstudy.config.base import Config
 from recstudy.config.frozen import FIELDS, REMOVED, RENAMED, YOUNGER
-from recstudy.config.functions import LOSSES, OPTIMIZERS
+from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES
 from recstudy.config.parts import KINDS, DataConfig, ModelConfig
 from recstudy.config.train import AUGMENTATIONS, Augment, TrainConfig
 
@@ -63,7 +63,8 @@ def _revised(config: Config) -> dict[str, Any]:
 
 def _functions(config: TrainConfig | Augment) -> list[tuple[str, Any]]:
     if isinstance(config, TrainConfig):
-        return [(config.optimizer, OPTIMIZERS.get(config.optimizer)), (config.loss, LOSSES.get(config.loss))]
+        named = ((OPTIMIZERS, config.optimizer), (LOSSES, config.loss), (SCHEDULES, config.schedule))
+        return [(name, registry.get(name)) for registry, name in named]
     own = {"crop": config.crop, "flip": config.flip, "randaugment": config.randaugment_ops}
     return [(name, AUGMENTATIONS.get(name)) for name in (*(name for name, used in own.items() if used), *config.more)]
 

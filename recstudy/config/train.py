@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from recstudy.config.base import Config
-from recstudy.config.functions import LOSSES, OPTIMIZERS, OneOf, Options
+from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
 from recstudy.config.tunable import Tunable
 from recstudy.plugins import Registry
 
@@ -109,7 +109,9 @@ class TrainConfig(Config):
     )
     loss_options: Options = Field(Options(), description="what a registered loss lets be set")
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
-        "adamw", description="AdamW, or Adam whose step is an arctangent, without an epsilon (HRM, TRM); or a registered one"
+        "adamw",
+        description="AdamW; Adam whose step is an arctangent, without an epsilon (HRM, TRM); adam, sgd with momentum, lion; "
+        "or a registered one",
     )
     optimizer_options: Options = Field(Options(), description="what a registered optimiser lets be set")
     amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (003)")
@@ -121,12 +123,13 @@ class TrainConfig(Config):
     warmup: float = Field(
         0.0, ge=0, lt=1, description="share of the schedule with a linear warm-up, which starts at 0; 0.03 is 30 of 1,000 epochs"
     )
-    schedule: Literal["epoch", "update", "batch", "step"] = Field(
+    schedule: Annotated[str, OneOf(SCHEDULES)] = Field(
         "epoch",
         description="what the cosine counts: epochs (002); optimiser updates, from 1 (HRM, TRM); or updates against a length in "
         "batches, all of it after the warm-up, so that several updates a batch run it through early (004 as its author ran it, "
-        "004-3). In place of the cosine, step: a tenth of the rate from the middle epoch on (003)",
+        "004-3). In place of the cosine, step: a tenth of the rate from the middle epoch on (003); or a registered one",
     )
+    schedule_options: Options = Field(Options(), description="what a registered schedule lets be set")
     weight_decay: Annotated[float, Tunable(1e-3, 1.0, log=True)] = Field(0.05, ge=0)
     decayed: Literal["all", "matrices"] = Field(
         "all",
@@ -174,4 +177,5 @@ class TrainConfig(Config):
             raise ValueError(f"amsgrad must be false with optimizer {self.optimizer!r}: it is a variant of AdamW")
         self.loss_options.check(LOSSES, self.loss)
         self.optimizer_options.check(OPTIMIZERS, self.optimizer)
+        self.schedule_options.check(SCHEDULES, self.schedule)
         return self

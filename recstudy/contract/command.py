@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.config import AUGMENTATIONS, FAMILIES, LOSSES, OPTIMIZERS, RunConfig, configure
+from recstudy.config import AUGMENTATIONS, FAMILIES, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, configure
 from recstudy.contract import captioners, golden, judges
 from recstudy.contract.checks import JUDGE, Broken, example, switches
 from recstudy.errors import ConfigError, RecstudyError, raised_at
@@ -67,11 +67,12 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
     checked = Checked(out, data)
     for family in _outside(FAMILIES):
         _family(checked, family, file.with_suffix(".golden.json"), write)
-    for registry, field in ((OPTIMIZERS, "optimizer"), (LOSSES, "loss"), (AUGMENTATIONS, "augment.more")):
+    functions = (OPTIMIZERS, "optimizer"), (LOSSES, "loss"), (SCHEDULES, "schedule"), (AUGMENTATIONS, "augment.more")
+    for registry, field in functions:
         for name in _outside(registry):
             _function(checked, registry.kind, name, field)
     if not checked.passed + checked.broken:
-        raise ConfigError(f"{file} registers no model family, optimizer, loss or augmentation, which could be checked")
+        raise ConfigError(f"{file} registers no model family, optimizer, loss, schedule or augmentation, which could be checked")
     failed = f"{checked.broken} failed" if checked.broken else "all hold"
     out.print(f"{checked.passed + checked.broken} checks: {failed}")
     return 1 if checked.broken else 0
@@ -125,7 +126,7 @@ def _golden(checked: Checked, config: RunConfig, kept: Path, write: bool) -> str
 
 
 def _function(checked: Checked, kind: str, name: str, field: str) -> None:
-    """An optimiser, loss or augmentation trains a small CNN, and resumes."""
+    """An optimiser, loss, schedule or augmentation trains a small CNN, and resumes."""
     checked.head(f"{name}: {kind}, with a small CNN on digits")
     cnn = configure(RunConfig, {**JUDGE, "model": {"family": "cnn", "width": 8}})
     change = {f"train.{field}": [name] if field == "augment.more" else name}

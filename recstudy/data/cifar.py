@@ -7,6 +7,16 @@ from pydantic import Field
 from recstudy.config import DATASETS, DataConfig, Moments, Shape
 from recstudy.data.torchvision_reader import TorchvisionReader
 
+CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"
+CIFAR100_NAMES = (
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle "
+    "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish "
+    "forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle "
+    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine "
+    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar "
+    "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree "
+    "wolf woman worm"
+)  # both in the order of their labels, which is that of `batches.meta` and `meta`
 CIFAR10_MOMENTS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in the code of 002
 
 
@@ -28,6 +38,7 @@ class Cifar10(_Cifar):
 
     title: ClassVar[str] = "CIFAR-10"
     classes: ClassVar[int] = 10
+    class_names: ClassVar[tuple[str, ...]] = tuple(CIFAR10_NAMES.split())
 
     name: Literal["cifar10"] = "cifar10"
 
@@ -41,6 +52,7 @@ class Cifar100(_Cifar):
 
     title: ClassVar[str] = "CIFAR-100"
     classes: ClassVar[int] = 100
+    class_names: ClassVar[tuple[str, ...]] = tuple(CIFAR100_NAMES.split())
 
     name: Literal["cifar100"] = "cifar100"
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from recstudy.config import DataConfig, Moments, Shape
+from recstudy.config import DataConfig, Moments
+from recstudy.errors import ConfigError
 from recstudy.metrics import Task
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Puzzles(DataConfig):
     """A set of puzzles. A grid is an image of one channel whose values are tokens; token 0 is PAD, and is never asked for.
 
-    Shapes: B puzzles, S cells, row by row, V tokens, D numbers of a symmetry.
+    Its shape is one channel, rows and columns. Shapes: B puzzles, S cells, row by row, V tokens, D numbers of a symmetry.
     """
 
     task: ClassVar[Task] = "grid"
@@ -32,11 +33,6 @@ class Puzzles(DataConfig):
         "drawn once a puzzle; 0 for none",
     )
     rounds: int = Field(1, ge=1, description="how often an epoch goes over the training puzzles")
-
-    @property
-    def shape(self) -> Shape:
-        """One channel, rows and columns."""
-        raise NotImplementedError
 
     @property
     def draws(self) -> int:
@@ -75,7 +71,7 @@ class Puzzles(DataConfig):
     def symmetry(self, draws: "Tensor") -> tuple["Tensor", "Tensor"]:
         """What numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell then, (B, S), and what
         each token becomes, (B, V)."""
-        raise NotImplementedError
+        raise ConfigError(f"the data set {self.name!r} states no symmetry")
 
     def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> tuple["Tensor", "Tensor"]:
         """Puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""

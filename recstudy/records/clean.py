@@ -16,7 +16,7 @@ from recstudy.records import PlanRecord, Results, held, locked, read_record
 from recstudy.records.files import MARKER, megabytes
 from recstudy.records.locks import Held, this_process
 from recstudy.records.reading import read_trials
-from recstudy.records.schema import ClockLine
+from recstudy.records.study_schema import ClockLine
 
 HALF = "left half-written by a killed process"
 RESUMES = "a checkpoint of a {} run, which would begin anew"

@@ -117,7 +117,8 @@ def _acquired(path: Path, wait: bool, on_wait: Callable[[str], None] | None, pat
 
 def _open(path: Path) -> IO[str]:
     def opened() -> int:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # another made the folder, and has removed it before pathlib saw that it is one
+            path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
 
     try:

@@ -16,7 +16,7 @@ from typing import Any
 from recstudy.errors import StorageError
 from recstudy.records.files import Json
 from recstudy.records.reading import read_record, read_trials
-from recstudy.records.schema import (
+from recstudy.records.study_schema import (
     ConfirmLine,
     Importance,
     PlannedRun,

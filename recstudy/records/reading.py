@@ -9,7 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from recstudy.errors import StorageError
 from recstudy.records.files import Json, append_line, parsed, whole_lines, write_json
-from recstudy.records.schema import FORMAT, ClockLine, ConfirmLine, Marker, Result, TrialLine
+from recstudy.records.schema import FORMAT, Marker, Result
+from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
 
 R = TypeVar("R")
 Proposed = TrialLine | ConfirmLine | ClockLine

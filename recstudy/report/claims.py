@@ -26,7 +26,7 @@ from recstudy.config import canonical
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import Explained
 from recstudy.records import Json
-from recstudy.records.schema import VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report.levels import fits, level_of
 from recstudy.report.names import at_depth, axis_title, metric, plain
 from recstudy.report.parts import PARTS, Part

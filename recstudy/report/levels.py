@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from recstudy.records import Json
-from recstudy.records.schema import VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import plain
 
 

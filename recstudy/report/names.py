@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from recstudy.metrics import METRICS, Metric
+from recstudy.terminal import flops
 
 DASH = "\N{EN DASH}"  # stands where there is no number
 
@@ -58,6 +59,15 @@ def in_own_unit(name: str, value: float, unit: str) -> float:
 def number(name: str, value: float) -> str:
     """A value of this metric, as tables print it."""
     return format(value, metric(name).form)
+
+
+def quantity(name: str, value: float) -> str:
+    """A value that stands alone, with its unit: `83.5 %`, `392.7 GFLOP`, `13,800 images/s`."""
+    known = metric(name)
+    if known.unit == "PFLOP":
+        return flops(value)
+    words = f"{value:,.0f}" if known.form.endswith("g") and abs(value) >= 1000 else number(name, value)
+    return f"{words} {known.unit}".strip()
 
 
 def inline(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 from recstudy.errors import ConfigError
 from recstudy.records import append_record
 from recstudy.records.reading import read_trials
-from recstudy.records.schema import Clock, ClockLine
+from recstudy.records.study_schema import Clock, ClockLine
 
 WRITTEN_S = 60.0  # least time between two totals in the log
 UNITS = {"runs": "runs", "h": "hours", "gpuh": "GPU hours"}

@@ -1,6 +1,6 @@
 """Words that make variants: which runs answer the question."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations, product
@@ -8,14 +8,48 @@ from math import log2, prod
 from operator import xor
 from typing import Any
 
-from recstudy.config import Config
+from recstudy.config import Config, ModelConfig
 from recstudy.errors import ConfigError, choices
 from recstudy.explained import Explained, explained
 from recstudy.records.plans import short_names
 
-Levels = Sequence[Any] | Mapping[str, Any]
 MOST_RUNS = 100_000  # that one study plans: all of them are listed before the first is run
 MOST_FACTORS = 8  # of a fraction: its generators are found by trying all, 0.1 s for eight
+
+
+@dataclass(frozen=True)
+class Shared(metaclass=Explained):
+    """Levels of an axis that means the same in several model families, whose fields for it differ.
+
+    Args:
+        levels: such as depths.
+        fields: family -> the field that a level sets, or what makes a level's changes.
+
+    Example:
+        >>> from recstudy.models import ViT, ViTRM
+        >>> depth = Shared([1, 2], {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 * depth}})
+        >>> [dict(variant.changes)["model.layers"] for variant in grid({"model": [ViT()], "depth": depth})]
+        [2, 4]
+    """
+
+    levels: Sequence[Any]
+    fields: Mapping[str, str | Callable[[Any], Mapping[str, Any]]]
+
+    def changes(self, level: Any, model: Any) -> Mapping[str, Any]:
+        """What a level sets in a model.
+
+        Raises:
+            ConfigError: the family has no field here, or the grid does not say which model a variant has.
+        """
+        if not isinstance(model, ModelConfig):
+            raise ConfigError("Shared levels go by a variant's family: give the grid an axis 'model' of model configs")
+        if model.family not in self.fields:
+            raise ConfigError(f"Shared levels have no field for the family {model.family!r}, only for {choices(self.fields)}")
+        field = self.fields[model.family]
+        return {field: level} if isinstance(field, str) else field(level)
+
+
+Levels = Sequence[Any] | Mapping[str, Any] | Shared
 
 
 @dataclass(frozen=True)
@@ -45,10 +79,12 @@ class Variant(metaclass=Explained):
 def grid(axes: Mapping[str, Levels]) -> list[Variant]:
     """Every combination of the axes' levels, the last axis fastest.
 
-    An axis is a field with a list of values, or with named levels: a value each, or several changes at once.
+    An axis is a field with a list of values, or with named levels: a value each, or several changes at once; or a word of yours
+    with `Shared` levels, which set another field in each family of the axis `model`.
 
-    >>> [variant.label for variant in grid({"model.latent_steps": [1, 2], "train.batch_size": [64]})]
-    ['latent_steps=1, batch_size=64', 'latent_steps=2, batch_size=64']
+    Example:
+        >>> [variant.label for variant in grid({"model.latent_steps": [1, 2], "train.batch_size": [64]})]
+        ['latent_steps=1, batch_size=64', 'latent_steps=2, batch_size=64']
     """
     named = _all_named(axes)
     _check_size(named)
@@ -63,9 +99,10 @@ def leave_one_out(parts: Mapping[str, Mapping[str, Any]], *, base: str = "full")
     All run on the same seeds, which alone decide the order of the data, so that their differences to the base are paired.
     The base is the preset itself: it needs no more than a name, and the parts come first because they are the question.
 
-    >>> parts = {"without MoE": {"model.experts": 1}, "without load balancing": {"model.balance_weight": 0.0}}
-    >>> [(variant.label, variant.base) for variant in leave_one_out(parts)]
-    [('full', ''), ('without MoE', 'full'), ('without load balancing', 'full')]
+    Example:
+        >>> parts = {"without MoE": {"model.experts": 1}, "without load balancing": {"model.balance_weight": 0.0}}
+        >>> [(variant.label, variant.base) for variant in leave_one_out(parts)]
+        [('full', ''), ('without MoE', 'full'), ('without load balancing', 'full')]
     """
     if not parts or base in parts:
         raise ConfigError(f"leave_one_out needs parts, none of them called {base!r} as the base is: {list(parts)}")
@@ -80,8 +117,9 @@ def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[
     Few runs, and blind to interactions: `factorial` sees those. Axes and levels as in `grid`, without the preset's own levels,
     which would be the base once more.
 
-    >>> [variant.label for variant in one_at_a_time({"model.experts": [2, 4], "train.batch_size": [64]})]
-    ['base', 'experts=2', 'experts=4', 'batch_size=64']
+    Example:
+        >>> [variant.label for variant in one_at_a_time({"model.experts": [2, 4], "train.batch_size": [64]})]
+        ['base', 'experts=2', 'experts=4', 'batch_size=64']
     """
     named = _all_named(factors)
     axes = _axes(named)
@@ -96,9 +134,10 @@ def factorial(factors: Mapping[str, Levels], *, fraction: float = 1) -> list[Var
     A fraction holds the all-low cell and confounds as little as its size allows (least aberration; Fries and Hunter 1980).
     Which effects cannot be told apart is said by a report's `Effects`, which reads it off the cells.
 
-    >>> half = factorial({"model.a": [0, 1], "model.b": [0, 1], "model.c": [0, 1]}, fraction=1 / 2)
-    >>> [variant.label for variant in half]
-    ['a=0, b=0, c=0', 'a=0, b=1, c=1', 'a=1, b=0, c=1', 'a=1, b=1, c=0']
+    Example:
+        >>> half = factorial({"model.a": [0, 1], "model.b": [0, 1], "model.c": [0, 1]}, fraction=1 / 2)
+        >>> [variant.label for variant in half]
+        ['a=0, b=0, c=0', 'a=0, b=1, c=1', 'a=1, b=0, c=1', 'a=1, b=1, c=0']
     """
     named = _all_named(factors)
     _check_size(named)
@@ -147,7 +186,7 @@ def _axes(fields: Iterable[str]) -> dict[str, str]:
     return {short: path for path, short in short_names(fields).items()}
 
 
-def _all_named(axes: Mapping[str, Levels]) -> dict[str, dict[Any, Mapping[str, Any]]]:
+def _all_named(axes: Mapping[str, Levels]) -> dict[str, dict[Any, Any]]:
     """Axis -> level -> its changes."""
     if not isinstance(axes, Mapping):
         raise ConfigError(f"axes are {{field: levels}}, but got {axes!r}")
@@ -159,8 +198,10 @@ def _check_size(axes: Mapping[str, Mapping[Any, Any]]) -> None:
         raise ConfigError(f"{choices(axes)} have {cells:,} combinations, but a study plans {MOST_RUNS:,} runs at most")
 
 
-def _named(axis: str, levels: Levels) -> dict[Any, Mapping[str, Any]]:
-    """Level -> its changes."""
+def _named(axis: str, levels: Levels) -> dict[Any, Any]:
+    """Level -> its changes, or the `Shared` that knows them by the model."""
+    if isinstance(levels, Shared):
+        return dict.fromkeys(_named(axis, levels.levels), levels)
     if isinstance(levels, str) or not isinstance(levels, Sequence | Mapping) or not levels:
         raise ConfigError(f"the axis {axis!r} needs a list of levels, or named ones {{level: value}}, but got {levels!r}")
     if isinstance(levels, Mapping):
@@ -176,10 +217,11 @@ def _plain(level: Any) -> Any:
     return getattr(level, "title", str(level)) if isinstance(level, Config) else level
 
 
-def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Mapping[str, Any]]], axes: Mapping[str, str]) -> Variant:
+def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]) -> Variant:
     """The variant at these levels, by the axes' short names."""
     changes: dict[str, Any] = {}
-    for short, level in levels.items():
-        changes |= named[axes[short]][level]
+    given = [(level, named[axes[short]][level]) for short, level in levels.items()]
+    for level, change in sorted(given, key=lambda pair: isinstance(pair[1], Shared)):  # which need to know the model
+        changes |= change.changes(level, changes.get("model")) if isinstance(change, Shared) else change
     label = ", ".join(f"{short}={level}" for short, level in levels.items())
     return Variant(label=label, changes=changes, levels=levels, axes=axes)

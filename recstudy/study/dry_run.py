@@ -13,10 +13,11 @@ from recstudy.records import Results
 from recstudy.study.plan import plan_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.study import Plan, Run
-from recstudy.terminal import console
+from recstudy.terminal import console, duration
 
 # Rates for a first estimate of the time, both well below peak: dense float32 on a core of 2024, bfloat16 on an H200.
 CORE_FLOPS, GPU_FLOPS = 50e9, 250e12
+START_S = 20.0  # from the command to the first update: a cluster of one's own, torch
 
 
 def print_plan(plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Results, as_json: bool) -> None:
@@ -61,13 +62,17 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
     if None in pflop:
         out.print("What all of it costs is not known here: only the files tell how many images there are.")
         return
-    left = sum(spend for row, spend in zip(rows, pflop, strict=True) if spend and not row["cached"]) * 1e15
+    waiting = [spend * 1e15 for row, spend in zip(rows, pflop, strict=True) if spend and not row["cached"]]
+    left = sum(waiting)
     cores, gpus = left / CORE_FLOPS / 3600, left / GPU_FLOPS / 3600
     out.print(f"To run: {left / 1e15:.3g} PFLOP of training at most; halting saves some.")
     out.print(
-        f"A rough guess of the time: {cores:.2g} core hours at {CORE_FLOPS / 1e9:.0f} GFLOP/s, "
-        f"or {gpus:.2g} GPU hours at {GPU_FLOPS / 1e12:.0f} TFLOP/s."
+        f"A rough guess of the time: {_few(cores)} core hours at {CORE_FLOPS / 1e9:.0f} GFLOP/s, "
+        f"or {_few(gpus)} GPU hours at {GPU_FLOPS / 1e12:.0f} TFLOP/s."
     )
+    if waiting:
+        core, gpu = (duration(START_S + waiting[0] / rate) for rate in (CORE_FLOPS, GPU_FLOPS))
+        out.print(f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU.")
 
 
 def _margins(plan: Plan, results: Results) -> Iterator[str]:
@@ -91,3 +96,8 @@ def _state(row: dict[str, Any], again: Collection[str]) -> str:
 
 def _gflops(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _few(value: float) -> str:
+    """Two digits, and whole numbers from 100 on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

@@ -16,10 +16,12 @@ from recstudy.errors import DataError, StorageError
 from recstudy.plugins import bundle
 from recstudy.records import Json, Results, read_record, write_record
 from recstudy.records.plans import earlier_runs
-from recstudy.records.schema import CodeRecord, Confirm, PlannedRun, PlanRecord, Range, Reference, SearchRecord, VariantRecord
+from recstudy.records.schema import CodeRecord
 from recstudy.records.stores import without_secrets
+from recstudy.records.study_schema import Confirm, PlannedRun, PlanRecord, Range, Reference, SearchRecord, VariantRecord
 from recstudy.report import dump_report
 from recstudy.study.design import Variant
+from recstudy.study.repository import INSIDE
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
 from recstudy.train.code import codes, part_names
@@ -165,14 +167,19 @@ def _plain(changes: Mapping[str, Any]) -> Json:
 
 
 def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
-    """The command line as it was typed, without secrets and, as it finishes the study, choice of variants and `--rerun`."""
+    """The command line as it was typed, without secrets and, as it finishes the study, choice of variants and `--rerun`.
+
+    The address of a webhook is a secret as a whole, and a command that says nothing of it still runs.
+    """
+    left_out = (*left_out, "--notify")
     script = Path(sys.argv[0])
     shown = script.name if not script.exists() else _relative(script)
     arguments = sys.argv[1:]
     kept = [
         word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out
     ]
-    return shlex.join(["python", shown, *map(without_secrets, kept)])
+    start = ["recstudy", "run", script.stem] if script.parent == INSIDE else ["python", shown]
+    return shlex.join([*start, *map(without_secrets, kept)])
 
 
 def _relative(path: Path) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from recstudy.plugins import study_file
 
 PACKAGE = Path(__file__).parents[1]
+INSIDE = PACKAGE / "studies"  # where a wheel brings the studies that lie beside the package in a checkout
 
 
 class CodeVersion(NamedTuple):

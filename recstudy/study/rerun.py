@@ -9,7 +9,7 @@ from recstudy.analysis.changes import Change, changed, lines
 from recstudy.data.cache import unread
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Results
-from recstudy.records.schema import VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import plural
 from recstudy.study.plan import checksums, code_records, decode_present
 from recstudy.study.study import Run

@@ -22,8 +22,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from recstudy.config.tunable import Tunable
 from recstudy.errors import ConfigError, StorageError
-from recstudy.records.schema import Importance
 from recstudy.records.stores import first_line, without_secrets
+from recstudy.records.study_schema import Importance
 from recstudy.study.search import FAMILY, Params, SearchPlan, readable
 from recstudy.study.trials import State, Tried
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.records.schema import folder_of
+from recstudy.records.study_schema import folder_of
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
 
 
-def check_presets(study: str, presets: Mapping[str, Any]) -> None:
-    """Refuse (ConfigError) presets without a run config, and names that no folder can have beside the others'."""
+def check_presets(study: str, presets: Mapping[str, Any], many: bool = False) -> None:
+    """Refuse (ConfigError) presets without a run config, or a list where there are `many`, and names that no folder can have."""
     if not isinstance(presets, Mapping) or not presets:
         raise ConfigError(f"{study} has no presets: give {{NAME: RunConfig(...)}}, but got {brief(presets)}")
     for what, name in (("study", study), *(("preset", preset) for preset in presets)):
@@ -27,7 +27,10 @@ def check_presets(study: str, presets: Mapping[str, Any]) -> None:
     for preset, configs in presets.items():
         if folders[preset.lower()] > 1:
             raise ConfigError(f"{study}: the preset {preset!r} and another one would share a folder. Give it another name")
-        check_list(f"the preset {preset!r} of {study}", [configs] if isinstance(configs, RunConfig) else configs, RunConfig)
+        if many:
+            check_list(f"the preset {preset!r} of {study}", configs, RunConfig)
+        elif not isinstance(configs, RunConfig):
+            raise ConfigError(f"the preset {preset!r} of {study} must be a RunConfig, but got {brief(configs)}")
 
 
 def check_by_preset(study: str, part: str, given: Any, presets: Iterable[str], whole: bool = True) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
-from recstudy.records.schema import Deviation, VariantRecord, folder_of
+from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report, dump_report
 from recstudy.report.claims import weights
 from recstudy.study.design import MOST_RUNS, Variant
@@ -261,7 +261,12 @@ def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:
         return plan.runs
     labels = [variant.label for variant in plan.variants]
     for pattern in patterns:
-        if not fnmatch.filter(labels, pattern):
+        if not any(_matches(label, pattern) for label in labels):
             known = choices((f"'{label}'" for label in labels), most=6)
             raise ConfigError(f"no variant matches --only {pattern!r}: there are {known}.{nearest(pattern, labels)}")
-    return [run for run in plan.runs if any(fnmatch.fnmatchcase(run.label, pattern) for pattern in patterns)]
+    return [run for run in plan.runs if any(_matches(run.label, pattern) for pattern in patterns)]
+
+
+def _matches(label: str, pattern: str) -> bool:
+    """Spaces do not count."""
+    return fnmatch.fnmatchcase(label.replace(" ", ""), pattern.replace(" ", ""))

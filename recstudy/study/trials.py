@@ -13,7 +13,8 @@ import pandas as pd
 from recstudy.analysis.trials import ranked
 from recstudy.records import Result, Results, append_record, read_log, read_record
 from recstudy.records.reading import read_trials
-from recstudy.records.schema import ConfirmLine, EpochLine, TrialLine
+from recstudy.records.schema import EpochLine
+from recstudy.records.study_schema import ConfirmLine, TrialLine
 from recstudy.study.budget import Meter
 from recstudy.study.plan import variant_record
 from recstudy.study.search import Params, SearchPlan

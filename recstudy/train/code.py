@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, DataConfig, ModelConfig, RunConfig
+from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, DataConfig, ModelConfig, RunConfig
 from recstudy.config.ids import part_name
 from recstudy.metrics import METRICS
 from recstudy.source import Code, code_of
@@ -26,7 +26,7 @@ CAPTIONS = tuple(f"recstudy.train.{name}" for name in ("alignment", "captioning"
 def part_names(config: RunConfig) -> dict[str, str]:
     """What computes the run's `model`, `data` and `train`, by name; runs that name it alike are computed by the same code."""
     train, training = config.train, "training of captioners" if config.model.reads_captions else "training"
-    named = ", ".join([training, train.optimizer, train.loss, *train.augment.more, *_selecting(config)])
+    named = ", ".join([training, train.optimizer, train.loss, train.schedule, *train.augment.more, *_selecting(config)])
     return {"model": part_name(config.model), "data": part_name(config.data), "train": named}
 
 
@@ -34,7 +34,8 @@ def codes(config: RunConfig) -> dict[str, Code]:
     """The present code of the run's `model`, `data` and `train`, as this process first saw it."""
     train, without = config.train, IDLE if config.model.reads_captions else IDLE + CAPTIONS
     chosen = (AUGMENTATIONS[name] for name in train.augment.more)
-    named = OPTIMIZERS[train.optimizer], LOSSES[train.loss], *chosen, *_selecting(config).values()
+    functions = OPTIMIZERS[train.optimizer], LOSSES[train.loss], SCHEDULES[train.schedule]
+    named = *functions, *chosen, *_selecting(config).values()
     return {"model": _of_part(type(config.model)), "data": _of_part(type(config.data)), "train": _of_training(named, without)}
 
 

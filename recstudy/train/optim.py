@@ -10,6 +10,10 @@ Adam-atan2 (Everett et al. 2024, without their constants, as HRM and TRM use it)
 
 p <- (1 - lr w) p;   m, v as Adam's;   p <- p - lr / (1 - b1^t) atan2(m, sqrt(v / (1 - b2^t)))       (4)
 
+Lion (Chen et al. 2023):
+
+p <- (1 - lr w) p - lr sign(b1 m + (1 - b1) g);   m <- b2 m + (1 - b2) g                             (7)
+
 SignSGD of the puzzle embeddings, on the rows of the batch alone, with the sum g of the gradients of equal ids:
 
 row <- (1 - lr w) row - lr sign(g)                                                                   (5)
@@ -17,26 +21,46 @@ row <- (1 - lr w) row - lr sign(g)                                              
 
 import copy
 import math
+from abc import abstractmethod
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from recstudy.config import OPTIMIZERS, TrainConfig
+from recstudy.config import OPTIMIZERS, SCHEDULES, TrainConfig
+from recstudy.errors import ConfigError
 from recstudy.models.networks.contract import Network, VisionEncoder
 
 
 def learning_rate(config: TrainConfig, done: int, length: int) -> float:
-    """Equations (1)-(2), or (6), after `done` of `length` epochs or updates; past its length the cosine stays at its end."""
+    """What the config's schedule says after `done` of `length` epochs or updates.
+
+    Raises:
+        ConfigError: a registered schedule gives no finite number from 0.
+    """
+    rate = SCHEDULES[config.schedule](config, done, length, **config.schedule_options.model_dump())
+    if not 0 <= rate < math.inf:
+        raise ConfigError(
+            f"the schedule {config.schedule!r} must give a finite number from 0, but gives {rate} at {done} of {length}"
+        )
+    return rate
+
+
+def cosine(config: TrainConfig, done: int, length: int, over: int | None = None) -> float:
+    """Equations (1)-(2), with a cosine `over` so many epochs or updates, by default W to E; past its end it stays there."""
     warmup = round(config.warmup * length)
-    done += config.schedule == "update"
     if done < warmup:
         return config.learning_rate * done / warmup
-    if config.schedule == "step":
-        return config.learning_rate / 10 ** (done // max(1, length // 2))
-    turn = math.pi * min(1.0, (done - warmup) / (length if config.schedule == "batch" else length - warmup))
+    turn = math.pi * min(1.0, (done - warmup) / (length - warmup if over is None else over))
     end = min(config.final_learning_rate, config.learning_rate)
     return end + (config.learning_rate - end) * (1 + math.cos(turn)) / 2
+
+
+def halves(config: TrainConfig, done: int, length: int) -> float:
+    """Equations (1) and (6)."""
+    if done < round(config.warmup * length):
+        return cosine(config, done, length)
+    return config.learning_rate / 10 ** (done // max(1, length // 2))
 
 
 def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
@@ -87,6 +111,19 @@ def adam_atan2(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim
     return AdamAtan2(groups, **_rates(config))
 
 
+def adam(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    return torch.optim.Adam(groups, **_rates(config), fused=True)
+
+
+def sgd(groups: list[dict[str, Any]], config: TrainConfig, *, momentum: float, nesterov: bool) -> torch.optim.Optimizer:
+    rate, decay = config.learning_rate, config.weight_decay
+    return torch.optim.SGD(groups, lr=rate, weight_decay=decay, momentum=momentum, nesterov=nesterov, fused=True)
+
+
+def lion(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    return Lion(groups, **_rates(config))
+
+
 def _rates(config: TrainConfig) -> dict[str, Any]:
     return {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "weight_decay": config.weight_decay}
 
@@ -105,8 +142,8 @@ def keep_bounds(network: Network) -> None:
         network.get_parameter(name).clamp_(least, most)
 
 
-class AdamAtan2(torch.optim.Optimizer):
-    """Equation (4)."""
+class _WithMomentum(torch.optim.Optimizer):
+    """The frame of (4) and (7): decay by the learning rate, two betas, one update for all the weights that have a gradient."""
 
     def __init__(self, weights: Any, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
         super().__init__(weights, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
@@ -114,25 +151,42 @@ class AdamAtan2(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            known = [weight for weight in group["params"] if weight.grad is not None]
-            if known:
-                self._update(known, **{key: group[key] for key in ("lr", "betas", "weight_decay")})
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            if weights:
+                torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+                self._update(weights, [weight.grad for weight in weights], group["lr"], *group["betas"])
 
-    def _update(self, weights: list[Tensor], lr: float, betas: tuple[float, float], weight_decay: float) -> None:
+    @abstractmethod
+    def _update(self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float) -> None:
+        """Move the weights, which have decayed, by their gradients."""
+
+
+class AdamAtan2(_WithMomentum):
+    """Equation (4)."""
+
+    def _update(self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float) -> None:
         for weight in weights:
             if not self.state[weight]:
                 self.state[weight] = {"step": 0, "m": torch.zeros_like(weight), "v": torch.zeros_like(weight)}
             self.state[weight]["step"] += 1
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
         m, v = ([self.state[weight][key] for weight in weights] for key in ("m", "v"))
-        torch._foreach_mul_(weights, 1 - lr * weight_decay)
-        torch._foreach_lerp_(m, gradients, 1 - betas[0])
-        torch._foreach_mul_(v, betas[1])
-        torch._foreach_addcmul_(v, gradients, gradients, 1 - betas[1])
+        torch._foreach_lerp_(m, gradients, 1 - b1)
+        torch._foreach_mul_(v, b2)
+        torch._foreach_addcmul_(v, gradients, gradients, 1 - b2)
         for weight, first, second in zip(weights, m, v, strict=True):
             t = self.state[weight]["step"]
-            angle = torch.atan2(first, (second / (1 - betas[1] ** t)).sqrt_())
-            weight.sub_(angle, alpha=lr / (1 - betas[0] ** t))
+            angle = torch.atan2(first, (second / (1 - b2**t)).sqrt_())
+            weight.sub_(angle, alpha=lr / (1 - b1**t))
+
+
+class Lion(_WithMomentum):
+    """Equation (7)."""
+
+    def _update(self, weights: list[Tensor], gradients: list[Tensor], lr: float, b1: float, b2: float) -> None:
+        for weight, gradient in zip(weights, gradients, strict=True):
+            m = self.state[weight].setdefault("m", torch.zeros_like(weight))
+            weight.sub_(torch.lerp(m, gradient, 1 - b1).sign_(), alpha=lr)
+            m.lerp_(gradient, 1 - b2)
 
 
 class SignSGD(torch.optim.Optimizer):

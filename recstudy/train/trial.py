@@ -37,7 +37,7 @@ from recstudy.train.process import reset_process
 from recstudy.train.run_folder import beside, run_here, workplace
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.watchdog import waiting, watched
-from recstudy.train.work import Report, Trial
+from recstudy.train.work import Report, Trial, failed
 
 log = logging.getLogger(__name__)
 
@@ -55,20 +55,21 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
     says so on any of them, the run ends after the epoch under way as `drained`, with a checkpoint to go on from elsewhere.
     Nothing is waited for: a run that another process works on is `held`.
     """
-    log = run_here(trial.folder, trial.store).hang_log(rank_and_world()[0])
+    rank, world = rank_and_world()  # asked now: Train takes the group of workers apart as soon as one of them is lost
+    log = run_here(trial.folder, trial.store).hang_log(rank)
     with watched(LOADING * 60 * trial.config["place"]["silent_minutes"], log):
-        return _first(trial, report, leave) if rank_and_world()[0] == 0 else _other(trial, report, leave)
+        return _first(trial, report, leave, world == 1) if rank == 0 else _other(trial, report, leave)
 
 
-def _first(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
+def _first(trial: Trial, report: Report, leave: Callable[[], bool], alone: bool) -> Json:
     try:
         with workplace(trial.folder, trial.store, wait=False) as folder:
-            return _attempt(trial, folder, report, leave)
+            return _attempt(trial, folder, report, leave, alone)
     except Held as held:
         first_says(False)
         return {"status": "held", "by": held.holder}
     except StorageError as error:
-        return _ended(error)
+        return _ended(error, alone)
 
 
 def _other(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
@@ -78,7 +79,7 @@ def _other(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
         return _fit(trial, folder, report, leave, write=False)
 
 
-def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool]) -> Json:
+def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], alone: bool) -> Json:
     """What the worker does that holds the run's lock."""
     try:
         folder.sweep()
@@ -95,15 +96,15 @@ def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[]
         with suppress(StorageError):  # then the outcome alone tells
             if folder.path.exists():
                 folder.fail(replace(_failure(error), traceback=traceback.format_exc()))
-        return _ended(error)
+        return _ended(error, alone)
 
 
 def _failure(error: Exception) -> Failure:
     return Failure(error_class=failure_class(error), error=f"{type(error).__name__}: {error}")
 
 
-def _ended(error: Exception) -> Json:
-    if rank_and_world()[1] > 1:
+def _ended(error: Exception, alone: bool) -> Json:
+    if not alone:
         raise error  # the other workers wait for a message that will not come: let Train end the group
     return failed(_failure(error))
 
@@ -114,11 +115,6 @@ def _hung(trial: Trial, folder: RunFolder, stack: str) -> Json:
     failure = Failure(error_class="hung", error=told, traceback=stack)
     folder.fail(failure)
     return failed(failure)
-
-
-def failed(failure: Failure) -> Json:
-    """The outcome of a run that failed."""
-    return {"status": "failed", "class": failure.error_class, "error": failure.error}
 
 
 def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:

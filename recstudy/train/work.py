@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from recstudy.records import Json
+from recstudy.records import Failure, Json
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -35,3 +35,15 @@ class Trial:
 
 # How a trial becomes an outcome: reports each epoch's line, and ends early once the last argument says so. See `run_trial`.
 Work = Callable[[Trial, Report, Callable[[], bool]], Json]
+
+
+def train(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
+    """`run_trial`; torch is loaded where a run trains, and not where it is only handed over."""
+    from recstudy.train.trial import run_trial
+
+    return run_trial(trial, report, leave)
+
+
+def failed(failure: Failure) -> Json:
+    """The outcome of a run that failed."""
+    return {"status": "failed", "class": failure.error_class, "error": failure.error}

@@ -2,8 +2,9 @@
 
 The runs are those of `scale`, one of them not finished. The board runs in a process of its own, and is asked over HTTP what a
 browser asks it: the page itself, its layout, and then its parts. "First" is the first page that it is asked for, while it is
-still reading the records: the page says so, and fills up, as that of the study does. Then a result is written, and the page
-asks as it does every two seconds, only more often: how long the longest answer takes, and when the result is among them.
+still reading the records: the page says so, and fills up, as that of the study does. The list of its runs is sorted and filtered,
+each timed until it is as it was asked for. Then a result is written, and the page asks as it does every two seconds, only more
+often: how long the longest answer takes, and when the result is among them.
 """
 
 import json
@@ -29,11 +30,13 @@ BOARD = "from recstudy.command import main; main()"
 OUTPUTS = ("update.data", "have.data")
 PAUSE_S = 0.1
 PATIENCE_S = 60.0
+SORTS = ("sort=-top1_accuracy", "sort=learning_rate", "sort=status")
+FILTERS = ("latent_steps=2", "learning_rate=1e-4..2e-4", "find=steps=3")
 
 
 def measure(options: object) -> list[Figure]:
     """Seconds to a page and milliseconds to an update."""
-    first, whole, pages, drawn, ticks, shown = ([] for _ in range(6))  # type: tuple[list[float], ...]
+    first, whole, pages, drawn, ticks, shown, begun, sorts, filters = ([] for _ in range(9))  # type: tuple[list[float], ...]
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "many.py"
         script.write_text(STUDY)
@@ -48,6 +51,10 @@ def measure(options: object) -> list[Figure]:
                 whole.append(timed(page.until_whole, "/") + first[-1])
                 pages.append(timed(page.open, "/study/many/quick"))
                 drawn.append(timed(page.until_whole, "/study/many/quick") + pages[-1])
+                begun.append(timed(page.until_list, "", "rows 1 to 50"))
+                sorts += [1e3 * timed(page.until_list, asked, "aria-sort") for asked in SORTS]
+                filters += [1e3 * timed(page.until_list, asked, "without the filter") for asked in FILTERS]
+                page.until_whole("/study/many/quick")
                 results.run(last.id).finish(record_of(Result, result(last)))
                 slowest, seconds = page.until(f"{len(plan.runs) - TIMES + len(shown) + 1:,} of")
                 ticks.append(1e3 * slowest)
@@ -59,6 +66,9 @@ def measure(options: object) -> list[Figure]:
         Figure(f"page of a study of {runs}", "s", pages, most=1.0, note=f"{EPOCHS} epochs a run; what takes longer follows"),
         Figure(f"all of its tables and figures, {runs}", "s", drawn),
         Figure("update, slowest answer", "ms", ticks, most=200, note="while a result comes in"),
+        Figure(f"list of {runs}", "s", begun, most=1.0),
+        Figure("list sorted", "ms", sorts, most=200, note=", ".join(SORTS)),
+        Figure("list filtered", "ms", filters, most=200, note=", ".join(FILTERS)),
         Figure("from a result to its page", "s", shown, note="of the study of all runs"),
     ]
 
@@ -68,21 +78,22 @@ class Browser:
 
     Args:
         url: the board's.
+        process: the board's.
     """
 
-    def __init__(self, url: str) -> None:
-        self.url, self.path, self.have = url, "", dict[str, Any]()
+    def __init__(self, url: str, process: int) -> None:
+        self.url, self.process, self.path, self.search, self.have = url, process, "", "", dict[str, Any]()
 
     def open(self, path: str) -> str:
         """The page with its parts, as a browser that has none of it gets them."""
-        self.path, self.have = path, {}
+        self.path, self.search, self.have = path, "", {}
         for file in (path, "/_dash-layout", "/_dash-dependencies"):
             self._ask(file)
         return self.update()
 
     def update(self) -> str:
         """What the page's two-second tick brings."""
-        inputs = [("at", "pathname", self.path), ("at", "search", ""), ("tick", "n_intervals", 1)]
+        inputs = [("at", "pathname", self.path), ("at", "search", self.search), ("tick", "n_intervals", 1)]
         asked = {
             "output": f"..{'...'.join(OUTPUTS)}..",
             "outputs": [dict(zip(("id", "property"), name.split("."), strict=True)) for name in OUTPUTS],
@@ -102,6 +113,13 @@ class Browser:
             assert time.perf_counter() < until, said[:1000]
             time.sleep(PAUSE_S)
             said = self.open(path)
+
+    def until_list(self, asked: str, words: str) -> None:
+        """The list of runs that a query asks for, from the one before."""
+        self.path, self.search, until = "/runs/many/quick", f"?{asked}" if asked else "", time.perf_counter() + PATIENCE_S
+        while words not in self.update():
+            assert time.perf_counter() < until, f"no {words!r}"
+            time.sleep(PAUSE_S)
 
     def until(self, words: str) -> tuple[float, float]:
         """Seconds of the slowest update until one has these words, and until then."""
@@ -127,7 +145,7 @@ def board(root: Path) -> Iterator[Browser]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield Browser(process.stdout.readline().split()[1])
+            yield Browser(process.stdout.readline().split()[1], process.pid)
         finally:
             process.terminate()
 

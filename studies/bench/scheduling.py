@@ -26,7 +26,7 @@ from rich.console import Console
 
 from recstudy import Place, RunConfig, Study, TrainConfig, grid
 from recstudy.cluster.driver import run_study
-from recstudy.cluster.sweep import Where
+from recstudy.cluster.sources import Where
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
@@ -74,7 +74,7 @@ class Stopwatch(View):
         self.up = time.perf_counter()
 
     def ended(self, run: Run, outcome: Any) -> None:
-        assert outcome["status"] == "done", outcome
+        assert outcome["status"] in ("done", "stopped"), outcome
         self.ends.append(time.perf_counter())
 
 

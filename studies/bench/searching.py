@@ -30,13 +30,13 @@ from scheduling import environment
 
 from recstudy import Place, RunConfig, Search, TrainConfig
 from recstudy.cluster.searching import run_search
-from recstudy.cluster.sweep import Where
+from recstudy.cluster.sources import Where
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.records import Json, Result, Results, RunFolder
 from recstudy.records.schema import Selected
-from recstudy.study.search import make_search
+from recstudy.study.search_making import make_search
 from recstudy.study.study import Run
 from recstudy.train.work import Report, Trial
 

@@ -26,12 +26,12 @@ from scheduling import Stopwatch, environment, no_op
 from recstudy import Place, RunConfig, Search, Study, TrainConfig, grid
 from recstudy.cluster.driver import run_study
 from recstudy.cluster.searching import run_search
-from recstudy.cluster.sweep import Where
+from recstudy.cluster.sources import Where
 from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.records import Attempt, Json, Result, Results, RunFolder
 from recstudy.records.schema import Selected
-from recstudy.study.search import make_search
+from recstudy.study.search_making import make_search
 from recstudy.study.study import make_plan
 from recstudy.train.trial import now, run_trial
 from recstudy.train.work import Report, Trial

@@ -51,7 +51,7 @@ def test_findings_without_a_positive_or_negative_image_are_named(tmp_path):
     table = chest(tmp_path / "r")
 
     assert table.notes[0] == note
-    assert all(note in getattr(of_cells(table), form) for form in ("markdown", "latex", "html"))
+    assert all(note[1:] in getattr(of_cells(table), form) for form in ("markdown", "latex", "html"))
     assert chest(tmp_path / "s", Table("t", metrics=("auroc",))).notes[0] == note
     assert chest(tmp_path / "u", Table("t", metrics=("params",))).notes == ()
 

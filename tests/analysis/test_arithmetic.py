@@ -98,9 +98,9 @@ def test_all_renderings():
     assert "| --- | ---: | ---: | ---: | --- |" in shown
     assert "001 arithmetic: 4 of 5 reproduced by counting; nothing was trained for this." in shown
     assert "not counted here: HRM hidden size; " in shown
-    assert "\\begin{tabular}{lS[table-format=6.0]@{}lS[table-format=6.2]@{}lrp{4cm}}" in latex(page)
+    assert "S[table-format=6.0]@{}lS[table-format=6.2]@{}lr>{\\raggedright\\arraybackslash}p{" in latex(page)
     assert "\\textbf{differs}" in latex(page)
-    assert '<td class="prose">256*512</td>' in markup.html_table(page)
+    assert '<td class="prose" data-head="note">256*512</td>' in markup.html_table(page)
     lines = list(csv.DictReader(csv_text(data).splitlines()))
     assert lines[4] == {
         "statement": "HRM parameters of the model",

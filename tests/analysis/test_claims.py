@@ -19,7 +19,7 @@ from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
 from recstudy.records import Results, write_json
-from recstudy.records.schema import VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report import dump_report, read_report
 from recstudy.report.claims import weights
 from recstudy.study.dry_run import _margins

@@ -27,6 +27,7 @@ from recstudy.models import ViTRM
 from recstudy.records import Results, write_json
 from recstudy.records.reading import dumped
 from recstudy.report import dump_report
+from recstudy.report.venues import Paper
 from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
 
@@ -277,7 +278,7 @@ def test_csv_has_a_line_a_variant_in_full_precision(tmp_path):
 
 def test_latex_names_both_runs_of_every_pair(tmp_path):
     """Three of the five seeds of `two experts` have a pair; the base's own score rests on all of its runs."""
-    lines = latex(page_of(tmp_path)).splitlines()
+    lines = latex(page_of(tmp_path), Paper(9, 9)).splitlines()
     ours, base = ([run_id(at, seed) for seed in (0, 2, 4)] for at in (3, 0))
 
     behind = f"runs {' '.join(ours)} minus {' '.join(base)}; seeds 0, 2, 4; commit 0123abc"

@@ -1,4 +1,4 @@
-"""Figures as files: HTML and numbers always, and for a paper of one or two columns as PDF, SVG and PNG.
+"""Figures as files: HTML and numbers always, and for a paper as PDF, SVG and PNG.
 
 Their texts are measured in a real Chromium: of a legible size, whole, and none over another.
 """
@@ -8,6 +8,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,17 @@ from recstudy.analysis import (
     Pareto,
     Residuals,
 )
-from recstudy.analysis.figures.export import write_figure
+from recstudy.analysis.figures.export import printed, write_figure
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_report
-from recstudy.cli import StudyOptions, _report
+from recstudy.cli import _report
 from recstudy.command import main
 from recstudy.errors import ConfigError
+from recstudy.options import StudyOptions
 from recstudy.records import Results, write_json
 from recstudy.report import PARTS as KINDS
 from recstudy.report import FigurePart, dump_report
+from recstudy.report.venues import VENUES, Paper
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, CHROMES)), None)
@@ -69,6 +72,7 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chrome or Chromiu
 SPEC = specs()[2]
 MODELS = ("ViTRM", "ViT-Small", "ResNet-50 pretrained", "TRM, two levels")
 TOKENS = 30
+PAGES = ("acl", "neurips", "article")  # the narrowest columns, a text between, the widest
 
 
 def test_html_and_csv_are_always_written(records, tmp_path):
@@ -95,11 +99,16 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
 def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
     with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
         write_figure(SPEC.drawn(records), tmp_path, "c", ["pgn"])
-    with pytest.raises(ConfigError, match=r"columns must be 1 or 2, but got 3"):
-        write_report(results, "made_up", "paper", columns=3)
-    with pytest.raises(SystemExit, match="2"):
-        main(["report", str(results.root), "--columns", "3"])
-    assert "invalid choice '3' for argument '--columns'. Expected one of ('1', '2')." in capsys.readouterr().err
+    for flags, said in (
+        (["--venue", "iclm"], "no venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?"),
+        (["--width", "3"], "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '3'"),
+        (["--width", "30in"], "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '30in'"),
+        (["--venue", "acl", "--width", "3in"], "a venue or one of its own, but got --venue acl and --width 3in"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(["report", str(results.root), *flags])
+        assert said in capsys.readouterr().err
+    assert not (results.study("made_up", "paper") / "report").exists()
 
 
 @needs_browser
@@ -149,22 +158,22 @@ def test_printed_figures_are_whole_and_light(results, browser):
 
 
 @needs_browser
-@pytest.mark.parametrize("columns", [1, 2])
-def test_files_are_as_wide_as_columns_and_their_letters_legible(records, tmp_path, columns):
-    """3.5 and 7 inches, of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
-    assert write_figure(SPEC.drawn(records), tmp_path, "c", ["pdf", "svg", "png"], columns) is None
+@pytest.mark.parametrize("inches", [3.5, 7.0])
+def test_files_are_as_wide_as_a_column_and_their_letters_legible(records, tmp_path, inches):
+    """In inches of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
+    assert write_figure(SPEC.drawn(records), tmp_path, "c", ["pdf", "svg", "png"], Paper(inches, inches)) is None
 
     svg = (tmp_path / "c.svg").read_text()
     width, box = (float(re.search(pattern, svg)[1]) for pattern in (r'width="([\d.]+)"', r'viewBox="0 0 ([\d.]+)'))
-    assert width / 96 == 3.5 * columns  # a pixel of an SVG is 1/96 inch
+    assert width / 96 == inches  # a pixel of an SVG is 1/96 inch
     assert {round(float(size) * width / box * 0.75, 2) for size in re.findall(r"font-size: ?([\d.]+)px", svg)} == {7.2, 8.4}
     pdf = (tmp_path / "c.pdf").read_bytes()
     assert b"Kaleido" not in pdf
     assert SPEC.heading.encode() in pdf.replace(b"\\", b"")
-    assert float(re.search(rb"/MediaBox \[0 0 ([\d.]+)", pdf)[1]) == 252 * columns
+    assert float(re.search(rb"/MediaBox \[0 0 ([\d.]+)", pdf)[1]) == 72 * inches
     assert {round(size, 1) for size in pdf_letters(pdf)} == {7.2, 8.4}
     with Image.open(tmp_path / "c.png") as png:
-        assert png.width == 1050 * columns
+        assert png.width == 300 * inches
         assert png.info["dpi"] == pytest.approx((300, 300), abs=0.1)
 
 
@@ -189,34 +198,66 @@ def test_commands_pass_the_width_on_and_pages_are_the_same_for_both(tmp_path):
     folder = results.study("made_up", "paper") / "report"
 
     def of_study(*flags: str) -> None:
-        assert _report(results, "made_up", "paper", tyro.cli(StudyOptions, args=["--export", "svg", *flags]))
+        assert _report(results, "made_up", "paper", tyro.cli(StudyOptions, args=["--export", "pdf", "svg", *flags]))
 
     def of_command(*flags: str) -> None:
         with pytest.raises(SystemExit, match="0"):
-            main(["report", str(results.root), "--export", "svg", *flags])
+            main(["report", str(results.root), "--export", "pdf", "svg", *flags])
 
     seen = []
-    for draws, flags in ((of_study, "1"), (of_study, "2"), (of_study, ""), (of_command, "1"), (of_command, "")):
-        draws(*(["--columns", flags] if flags else []))
+    for draws, flags in ((of_study, "acl"), (of_study, ""), (of_command, "acl"), (of_command, "")):
+        draws(*(["--venue", flags] if flags else []))
         width = re.search(r'width="(\d+)"', (folder / "figures" / "by_batch.svg").read_text())[1]
         seen.append((width, others(folder)))
 
-    assert [width for width, _ in seen] == ["336", "672", "672", "336", "672"]
+    assert [width for width, _ in seen] == ["288", "624", "288", "624"]  # 7.7 cm, 6.5 in: whole pixels of 96 an inch
     assert all(files == seen[0][1] for _, files in seen)
 
 
+@needs_browser
+def test_each_figure_that_is_exported_is_announced(tmp_path, capsys):
+    """It takes seconds; what is drawn for the page alone does not."""
+    results = write_study(tmp_path / "r", report=dump_report([SPEC, replace(SPEC, name="again")]))
+    said = {}
+    for flags in (["--export", "svg"], []):
+        with pytest.raises(SystemExit, match="0"):
+            main(["report", str(results.root), *flags])
+        said[len(flags)] = [line for line in capsys.readouterr().out.splitlines() if "Exporting" in line]
+
+    assert said == {2: ["Exporting figure 1 of 2 as svg: by_batch", "Exporting figure 2 of 2 as svg: again"], 0: []}
+
+
 def others(folder: Path) -> dict[str, bytes]:
-    """What a report has besides the exported figures."""
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".svg"}
+    """What a report has besides what is for paper."""
+    made = {".svg", ".pdf", ".tex"}
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix not in made}
 
 
-@pytest.mark.parametrize("columns", [1, 2])
-def test_in_print_warnings_stay_and_the_title_goes_to_the_caption(tmp_path, columns):
+@needs_browser
+def test_a_figure_for_paper_has_its_float_with_a_caption_of_one_sentence(records, tmp_path):
+    write_figure(replace(SPEC.drawn(records), finding="a, b: c"), tmp_path, "c", ["pdf"], VENUES["icml"])
+
+    lines = (tmp_path / "c.tex").read_text().splitlines()
+    assert lines[:3] == [r"\begin{figure}", r"\centering", r"\includegraphics{c.pdf}"]
+    assert lines[3] == rf"\caption{{{SPEC.heading} (a, b: c).}}"
+    assert lines[4] == r"\label{fig:c}"
+
+
+def test_a_figure_that_a_column_would_make_high_goes_across_the_text(made):
+    low, high = (spec.drawn(made[swept]) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves()))
+
+    assert [printed(drawn, VENUES["icml"])[1] for drawn in (low, high)] == [False, True]
+    assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120
+    assert printed(high, VENUES["neurips"])[1] is False
+
+
+@pytest.mark.parametrize("inches", [3.0, 7.0])
+def test_in_print_warnings_stay_and_the_title_goes_to_the_caption(tmp_path, inches):
     chosen = [variant | {"synthetic": True} for variant in variants()]
     records = load_study(write_study(tmp_path / "r", variants=chosen), "made_up", "paper")
     drawn = Curve("c", x="batch_size", y="top1_accuracy", by="model", drop=True, targets=TABLE1).drawn(records)
 
-    words = drawn.printed(columns).layout.title.text.replace("<br>", " ")
+    words = drawn.printed(inches).layout.title.text.replace("<br>", " ")
 
     assert "synthetic data: drawn by a program" in words
     assert "published points not comparable" in words
@@ -288,7 +329,7 @@ def solved(root: Path) -> StudyRecords:
 OF_SWEEP = [
     Curve("lines", x="batch_size", y="top1_accuracy", by="model", targets=TABLE1),
     Curve("categories", x="model", y="top1_accuracy", by="batch_size"),
-    Curve("drops", x="batch_size", y="selection_top1_accuracy", by="model", drop=True),
+    Curve("drops", x="batch_size", y="top1_accuracy", by="model", drop=True),
     HeatMap("wide", x="batch_size", y="model"),
     HeatMap("high", x="model", y="batch_size"),
     Interactions(),
@@ -342,11 +383,11 @@ def test_every_kind_of_figure_is_looked_at():
 
 
 @needs_browser
-@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("venue", PAGES)
 @pytest.mark.parametrize(("make", "spec"), PARTS, ids=[spec.name for _, spec in PARTS])
-def test_texts_are_legible_whole_and_apart(made, browser, make, spec, columns):
+def test_texts_are_legible_whole_and_apart(made, browser, make, spec, venue):
     drawn = spec.drawn(made[make])
-    figure = drawn.printed(columns)
+    figure, _ = printed(drawn, VENUES[venue])
 
     texts = browser.evaluate(TEXTS, figure.to_json())
 

@@ -10,10 +10,12 @@ from made_up import TABLE1, as_result, base, plan, result, run_id, specs, varian
 from recstudy.analysis import Budgets, Curve, Effort, LearningCurves, Residuals
 from recstudy.analysis.cells import cell
 from recstudy.analysis.figures import effort
-from recstudy.analysis.figures.curve import _part, curve_data, curve_figure, curve_notes, powers_of_two, y_range
-from recstudy.analysis.figures.ends import apart
+from recstudy.analysis.figures.axes import powers_of_two, y_range
+from recstudy.analysis.figures.curve import curve_figure
+from recstudy.analysis.figures.ends import apart, brief
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
-from recstudy.analysis.figures.theme import dress, style
+from recstudy.analysis.figures.points import _part, curve_data, curve_notes
+from recstudy.analysis.figures.theme import clipped, dress, on_paper, style
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.targets import Placement
 from recstudy.errors import ConfigError
@@ -320,7 +322,7 @@ def test_long_notes_are_wrapped_and_the_caption_is_gray():
     figure = dress(go.Figure(), "T", ["word " * 40], caption="how to read it")
 
     assert figure.layout.title.text.count("<br>") == 3
-    assert figure.layout.title.text.endswith('<span style="font-size:12px;color:gray">how to read it</span>')
+    assert figure.layout.title.text.endswith('<span style="font-size:12px;color:#57606A">how to read it</span>')
     assert figure.layout.margin.t == 30 + 20 * 4
 
 
@@ -445,14 +447,61 @@ def test_lines_are_named_where_they_end_and_no_two_names_touch(records):
 
 
 def test_more_lines_than_one_panel_holds_have_a_panel_each(records):
-    figure = curve_figure(many(records, 9), SPEC)
+    figure = curve_figure(many(records, 7), SPEC)
 
-    assert not curve_figure(many(records, 8), SPEC).layout.meta.get("slices")
-    assert figure.layout.meta == {"panels": 9, "slices": True}
-    assert [figure.layout[f"xaxis{at}"].title.text for at in ("", 2, 9)] == ["line 0", "line 1", "line 8"]
-    assert {trace.xaxis for trace in figure.data} == {"x", *(f"x{at}" for at in range(2, 10))}
+    assert not curve_figure(many(records, 6), SPEC).layout.meta.get("slices")
+    assert figure.layout.meta == {"panels": 7, "slices": True}
+    assert [figure.layout[f"xaxis{at}"].title.text for at in ("", 2, 7)] == ["line 0", "line 1", "line 6"]
+    assert {trace.xaxis for trace in figure.data} == {"x", *(f"x{at}" for at in range(2, 8))}
     assert not figure.layout.showlegend
     assert not curve_figure(many(records, 31), SPEC).layout.meta.get("slices")
+
+
+def learned(records, count):
+    """The first variant's learning curves so many times, each a point above the last."""
+    first = learning_data(records, LearningCurves()).query("variant == 0")
+    named = [{"variant": at, "label": f"steps={at}, width=64", "mean": first["mean"] + at} for at in range(count)]
+    return pd.concat([first.assign(**one, average=one["mean"]) for one in named])
+
+
+def test_more_variants_than_colours_have_a_panel_each_with_the_axes_of_their_metric(records):
+    spec, data = LearningCurves(), learned(records, 7)
+    figure = learning_figure(data, spec)
+    last = [trace for trace in figure.data if trace.xaxis == "x7"]
+
+    assert not learning_figure(learned(records, 6), spec).layout.meta.get("slices")
+    assert not learning_figure(data, spec, size=on_paper(7)).layout.meta.get("slices")
+    assert figure.layout.meta == {"panels": 14, "slices": True}
+    assert [figure.layout[f"xaxis{at}"].title.text for at in ("", 7, 8)] == ["steps=0", "steps=6", "steps=0"]
+    assert [figure.layout[f"yaxis{at}"].matches for at in ("", 2, 7, 8, 9)] == [None, "y", "y", None, "y8"]
+    assert [one.text.partition("<br>")[0] for one in figure.layout.annotations] == [
+        "<b>Training loss (nats)</b> by epoch",
+        "<b>Top-1 accuracy, selection (%)</b> by epoch",
+    ]
+    assert [(trace.fill, trace.name) for trace in last] == [("toself", None), ("toself", None), (None, "steps=6, width=64")]
+    gray = data[(data["metric"] == "train_loss") & (data["epoch"] == 1)]["mean"]
+    assert (last[0].y[-1], last[0].y[0]) == (gray.min(), gray.max())
+
+
+def test_learning_curves_are_named_where_they_end_by_what_differs(records):
+    figure = learning_figure(learned(records, 4), LearningCurves())
+
+    ends = [(one.text.rpartition("> ")[2], one.yref) for one in figure.layout.annotations if one.name == "end"]
+    assert ends == [(f"steps={at}", axis) for axis in ("y", "y2") for at in range(4)]
+    assert figure.layout.showlegend  # where there is no room for names
+
+
+def test_any_number_of_learning_curves_has_logarithmic_axes(records):
+    for count, axes in ((3, ("yaxis",)), (7, ("yaxis", "yaxis7"))):
+        layout = learning_figure(learned(records, count), LearningCurves(), log={"train_loss"}).layout
+        assert {layout[axis].type for axis in axes} == {"log"}
+        assert layout[f"yaxis{count + 1 if count > 6 else 2}"].type is None
+
+
+def test_a_name_is_cut_where_it_is_too_long_and_says_so():
+    assert clipped("one two three", 7, 2) == "one two<br>three"
+    assert clipped("one two three <four>", 7, 2) == "one two<br>three …"
+    assert brief(["a=1, b=2", "a=1, b=3", "a=1"]) == ["b=2", "b=3", "a=1"]
 
 
 def test_an_axis_has_room_for_every_seed(records):

@@ -156,6 +156,14 @@ def test_published_values_are_counted_by_verdict_with_the_shortest_reason(tmp_pa
     assert "not comparable (data digits, not cifar10" in apart
 
 
+def test_what_is_counted_without_training_is_told_apart_from_what_was_measured(tmp_path):
+    (published,) = [one for one in said(write_study(tmp_path / "r")) if one.startswith("Published")]
+
+    measured, _, counted = published.partition("; of parameters and FLOPs, ")
+    assert measured == "Published: 1 of 4 values consistent, 1 undecided, 2 not comparable (epochs 1000, not 300)"
+    assert counted == "2 of 3 values reproduced, 1 not run."  # ViTRM's and the ViT's parameters
+
+
 def test_nothing_published_is_no_sentence(tmp_path):
     assert "Published" not in words(ablation(tmp_path / "r", [Table("scores", metrics=("top1_accuracy",))]))
 

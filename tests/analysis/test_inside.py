@@ -13,8 +13,7 @@ from recstudy.analysis.figures.attention import attention_caption, attention_dat
 from recstudy.analysis.figures.experts import LINE, path_caption, path_data, path_figure
 from recstudy.analysis.figures.heat import shade
 from recstudy.analysis.figures.loads import loads_caption, loads_data, loads_figure
-from recstudy.analysis.figures.maps import attention_figure, tinted
-from recstudy.analysis.figures.theme import PALETTE
+from recstudy.analysis.figures.maps import ORANGE, attention_figure, tinted
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.analysis.traces import read_trace
@@ -193,7 +192,7 @@ def test_the_tint_is_deepest_where_most_is_attended_to():
 
     tile = tinted(image, np.array([[0.5, 0.125], [0.375, 0.0]]), 0.25, 0.5)
 
-    orange = np.array([int(PALETTE[4][at : at + 2], 16) for at in (1, 3, 5)])
+    orange = np.array(ORANGE)
     assert tile[0, 2].tolist() == tile[3, 3].tolist() == [75, 75, 75]
     assert tile[1, 1].tolist() == (0.15 * 75 + 0.85 * orange).astype(int).tolist()
     assert tile[2, 0].tolist() == (0.575 * 75 + 0.425 * orange).astype(int).tolist()

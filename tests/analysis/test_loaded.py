@@ -1,5 +1,6 @@
 """`recstudy.load`, also in a notebook that is run for real."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,17 +98,17 @@ def test_importing_recstudy_stays_light():
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
 
 
-def readme_cells() -> list[str]:
-    """The README's example, a cell a line."""
-    text = (ROOT / "README.md").read_text()
-    code = text[text.index("study = recstudy.load(") :].partition("```")[0]
-    return ["import recstudy\nfrom recstudy.analysis import Curve, Table", *code.strip().splitlines()]
+def documented_cells() -> list[str]:
+    """The example of docs/how-to/notebook.md, a cell a line."""
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/notebook.md").read_text(), re.DOTALL)
+    imports, _, lines = code.partition("\n\n")
+    return [imports, *lines.strip().splitlines()]
 
 
-def test_the_readme_s_example_in_a_notebook(results, tmp_path):
+def test_the_documented_example_in_a_notebook(results, tmp_path):
     """Every line in a real kernel: frames and tables come out as HTML, figures as Plotly's own kind of output."""
-    cells = [line.replace("results/studies/vitrm_depth_sweep/quick", str(results.root)) for line in readme_cells()]
-    for old, new in (("depths", "scores"), ("figure2", "by_batch"), ("model.latent_steps", "batch_size")):
+    cells = [line.replace("results/studies/vitrm_depth_sweep/quick", str(results.root)) for line in documented_cells()]
+    for old, new in (("depths", "scores"), ("figure3", "by_batch"), ("model.latent_steps", "batch_size")):
         cells = [cell.replace(old, new) for cell in cells]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
 

@@ -196,7 +196,7 @@ def test_hostile_class_names_are_text(tmp_path):
     assert figure.data[1].hovertext[0].startswith('T &lt;b&gt;"&amp;, P &lt;script&gt;')
     assert figure.layout.annotations[0].text == '<b>&lt;b&gt;"&amp;</b>'
     assert "T &lt;b&gt;&quot;&amp;, P &lt;script&gt;" in page
-    assert page.count("<script>") == 2  # the drawing library and our own
+    assert page.count("<script>") == 3  # the drawing library, what draws with it, and the buttons that copy
 
 
 def test_variants_may_have_images_of_other_sizes(results):

@@ -1,7 +1,7 @@
 import pytest
 
 from recstudy.metrics.registry import of_task
-from recstudy.report.names import in_own_unit, metric, number
+from recstudy.report.names import in_own_unit, metric, number, quantity
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,18 @@ def test_every_score_of_captions_has_a_name_and_a_direction():
 
 def test_a_published_fraction_of_a_finding_is_compared_in_percent():
     assert in_own_unit("auroc.Effusion", 0.81, "fraction") == pytest.approx(81)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("train_pflop", 0.0003927, "392.7 GFLOP"),
+        ("train_pflop", 518.0, "518 PFLOP"),
+        ("images_per_second", 13800.4, "13,800 images/s"),
+        ("images_per_second", 2.345, "2.345 images/s"),
+        ("top1_accuracy", 83.52, "83.5 %"),
+        ("params", 41133, "41,133"),
+    ],
+)
+def test_a_quantity_alone_is_in_a_unit_that_can_be_read(name, value, said):
+    assert quantity(name, value) == said

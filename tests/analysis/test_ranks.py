@@ -156,10 +156,11 @@ def test_latex_aligns_numbers_and_marks_them(tmp_path):
     records = study(tmp_path / "r", {"COVCTR": [9.5, 10.5, 7.0], "ROCO": [None]}, params=[5, 1_234_567, 44_444])
     text = of_cells(table_data(records, Table("t", metrics=("top1_accuracy", "params"), group="data"))).latex
 
-    assert r"\begin{tabular}{lS[table-format=2.1]@{}lS[table-format=7.0]}" in text
-    assert r"\addlinespace \multicolumn{4}{l}{\textit{COVCTR}} \\" in text
-    assert r"ST & 9.5 & ~$\pm$0.2 (n=3) & 5 \\" in text
-    assert r"SAT & {\textbf{10.5}} & ~$\pm$0.2 (n=3) & 1234567 \\" in text
+    assert r"\begin{tabular}{@{}lS[table-format=2.1]@{}lS[table-format=7.0]@{}}" in text
+    assert r"\addlinespace \multicolumn{4}{@{}l}{\textit{COVCTR}} \\" in text
+    assert r"ST & 9.5 & ~$\pm$0.2 & 5 \\" in text
+    assert r"SAT & {\textbf{10.5}} & ~$\pm$0.2 & 1234567 \\" in text
+    assert "interval over seeds (n=3)." in text
     assert r"\multicolumn{2}{c}{\textendash{} not run}" in text
     assert (
         f"% Top-1 accuracy (%); Parameters: runs {' '.join(run_id(1, seed) for seed in range(3))}; seeds 0, 1, 2; commit 0123abc"

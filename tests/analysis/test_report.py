@@ -23,9 +23,12 @@ from made_up import (
 from rich.console import Console
 
 from recstudy.analysis import Alignment, Arithmetic, Captions, Curve, LossTrace, Mistakes, Table
-from recstudy.analysis.report import file_names, show_report, show_status, studies_at, write_report
-from recstudy.cli import Options, _report
+from recstudy.analysis.figures.library import packed
+from recstudy.analysis.page import safe_names
+from recstudy.analysis.report import show_report, show_status, studies_at, write_report
+from recstudy.cli import _report
 from recstudy.errors import ConfigError, StorageError
+from recstudy.options import Options
 from recstudy.plugins import named
 from recstudy.records import write_json
 from recstudy.report import PARTS, FigurePart, dump_report
@@ -88,8 +91,18 @@ def test_page_loads_nothing(results):
         for tag, attrs in Tags(page).tags
         if tag in ("script", "link", "img", "iframe") and (attrs.get("src") or attrs.get("href"))
     ]
-    assert loads == [{"rel": "icon", "href": "data:,"}]
-    assert page.count("plotly.js v") == 1
+    assert [(one["rel"], (one["href"] or "").partition(",")[0]) for one in loads] == [("icon", "data:image/svg+xml")]
+    assert page.count(packed()) == 1
+
+
+def test_headings_are_found_by_their_names(results):
+    page = Tags(write_report(results, "made_up", "paper").read_text())
+    ids = [attrs["id"] for tag, attrs in page.tags if tag == "h2"]
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and (attrs.get("href") or "").startswith("#")]
+
+    assert "accuracy-and-cost" in ids
+    assert len(set(ids)) == len(ids)
+    assert set(links) == {f"#{name}" for name in ids}
 
 
 def test_reports_are_the_same_byte_for_byte(results):
@@ -256,7 +269,7 @@ def test_studies_are_found_from_any_folder_above_them(results):
 
 
 def test_names_become_safe_files():
-    assert file_names(["../../x", "a b", "a b", "<>", "é"]) == ["x", "a-b", "a-b-2", "part", "part-2"]
+    assert safe_names(["../../x", "a b", "a b", "<>", "é"]) == ["x", "a-b", "a-b-2", "part", "part-2"]
 
 
 def test_an_unknown_format_or_study_is_refused(results):

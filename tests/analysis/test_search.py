@@ -25,6 +25,7 @@ from recstudy.analysis.figures.parallel import parallel_figure, settings_data
 from recstudy.analysis.figures.pareto import pareto_caption, pareto_data, pareto_figure, pareto_notes
 from recstudy.analysis.figures.scales import log_ticks, scale
 from recstudy.analysis.figures.slices import slices_caption, slices_figure
+from recstudy.analysis.figures.theme import PALETTE, SPECTRUM
 from recstudy.analysis.frame import load_study, status
 from recstudy.analysis.report import show_status, write_report
 from recstudy.analysis.rows import Outcome
@@ -39,7 +40,8 @@ from recstudy.analysis.trials import front, ranked, running_best, trial_table
 from recstudy.errors import ConfigError
 from recstudy.records import Result, append_line, write_json
 from recstudy.records.reading import dumped, record_of
-from recstudy.records.schema import Range, Selected
+from recstudy.records.schema import Selected
+from recstudy.records.study_schema import Range
 
 HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b*'
 ONE = {"selection_top1_accuracy": "max"}
@@ -301,7 +303,7 @@ def test_parallel_lines_go_from_the_settings_to_the_score(records):
 
     best = figure.data[-1]  # drawn last: latent steps 4 of 1 to 6, batch size 16, learning rate 2e-3 of 1e-5 to 1e-2
     assert list(best.y) == pytest.approx([3 / 5, 0.0, (np.log10(2e-3) + 5) / 3, 1.0])
-    assert best.line.color == "#E69F00"
+    assert best.line.color == SPECTRUM[-1] == PALETTE[1]
     assert best.hovertext[0] == "trial 4: 90.0 %, model.latent_steps = 4"
     assert list(figure.layout.xaxis.ticktext) == [
         "latent steps",
@@ -311,13 +313,22 @@ def test_parallel_lines_go_from_the_settings_to_the_score(records):
     ]
 
 
+def test_no_mark_of_a_trial_is_faded(records):
+    """At 60 % of its opacity the palette's blue has a contrast of 2.5 to white."""
+    search = records.plan.search
+    parallel = parallel_figure(settings_data(records, ParallelCoordinates()), ParallelCoordinates(), search)
+    spec = Pareto(x="gflops", y="top1_accuracy")
+
+    assert {trace.opacity for figure in (parallel, spec.drawn(records).figure) for trace in figure.data} == {None}
+
+
 def test_where_less_is_better_the_least_is_orange(tmp_path):
     records = load(write_search(tmp_path / "r", search={"objectives": {"gflops": "min"}}))
 
     figure = parallel_figure(settings_data(records, ParallelCoordinates()), ParallelCoordinates(), records.plan.search)
 
     assert figure.data[-1].hovertext[-1] == "trial 1: 0.1 GFLOP/image"
-    assert (figure.data[0].line.color, figure.data[-1].line.color) == ("#0072B2", "#E69F00")
+    assert (figure.data[0].line.color, figure.data[-1].line.color) == ("#0072B2", "#D55E00")
 
 
 def test_families_have_a_panel_each_and_share_a_slice(tmp_path):

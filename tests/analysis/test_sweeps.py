@@ -1,5 +1,6 @@
 """Heat maps of two-way sweeps, drops from the best point, score against cost, and colours for all readers."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,11 +12,13 @@ from made_up import TABLE1, VITRM, as_result, plan, result, run_id, specs, write
 
 from recstudy.analysis import Curve, HeatMap, LearningCurves, Pareto
 from recstudy.analysis.contrasts import contrast
-from recstudy.analysis.figures.curve import curve_data, curve_figure
+from recstudy.analysis.figures.curve import curve_figure
 from recstudy.analysis.figures.heat import SHADES
 from recstudy.analysis.figures.heat_map import heat_map_data, heat_map_figure, heat_map_notes
 from recstudy.analysis.figures.learning import learning_data, learning_figure
-from recstudy.analysis.figures.theme import PALETTE
+from recstudy.analysis.figures.points import curve_data
+from recstudy.analysis.figures.style import CSS
+from recstudy.analysis.figures.theme import ALARM, DARK, PALETTE, SOFT, SPECTRUM, blend
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.spreads import spreads_of
 from recstudy.errors import ConfigError
@@ -190,12 +193,16 @@ BLIND = {
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])  # sRGB, D65
 
 
+def linear(color: str) -> np.ndarray:
+    """Red, green and blue as amounts of light."""
+    values = np.array([int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
 def lab(color: str, blindness: str | None = None) -> np.ndarray:
     """CIELAB of a colour as these eyes see it."""
-    values = np.array([int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)])
-    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-    linear = np.clip(np.array(BLIND[blindness]) @ linear, 0, 1) if blindness else linear
-    ratio = TO_XYZ @ linear / TO_XYZ.sum(axis=1)
+    seen = np.clip(np.array(BLIND[blindness]) @ linear(color), 0, 1) if blindness else linear(color)
+    ratio = TO_XYZ @ seen / TO_XYZ.sum(axis=1)
     x, y, z = np.where(ratio > (6 / 29) ** 3, np.cbrt(ratio), ratio / (3 * (6 / 29) ** 2) + 4 / 29)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
@@ -209,7 +216,26 @@ def nearest(colors, blindness: str | None) -> float:
 def test_colour_blind_readers_tell_the_palette_apart(blindness):
     """A CIELAB distance of 2.3 is just seen. Of six colours that are not made for this, two are 5 apart to the colour-blind."""
     assert nearest(PALETTE, blindness) > 15
+    assert nearest(DARK, blindness) > 15
     assert nearest(("#1F77B4", "#FF7F0E", "#2CA02C", "#D62728", "#9467BD", "#8C564B"), "protan") < 5
+
+
+def brightness_ratio(one: str, other: str) -> float:
+    """By WCAG: of two lightnesses, from 1 to 21."""
+    dark, light = sorted(float(TO_XYZ[1] @ linear(color)) for color in (one, other))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_marks_and_small_letters_stand_out_from_light_and_dark_paper():
+    light, dark = re.findall(r"--paper: (#\w+);", CSS)[:2]
+
+    assert brightness_ratio("#000000", "#FFFFFF") == pytest.approx(21)
+    assert [
+        color for color in (*PALETTE, *SPECTRUM, *map(blend, (0, 0.25, 0.5, 0.75, 1))) if brightness_ratio(color, "#FFFFFF") < 3
+    ] == []
+    assert [color for color in (*DARK, *map(blend, (0, 0.25, 0.5, 0.75, 1))) if brightness_ratio(color, dark) < 3] == []
+    assert [color for color in (ALARM, SOFT) if brightness_ratio(color, "#FFFFFF") < 4.5] == []
+    assert (light, dark) == ("#fff", "#12161b")
 
 
 @pytest.mark.parametrize("blindness", [None, *BLIND])

@@ -202,9 +202,9 @@ def test_stills_double():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("columns", [1, 2])
-def test_the_strip_of_one_variant_has_all_its_puzzles(thoughts, columns):
-    figure = strip(thoughts, Thinking()).printed(columns)
+@pytest.mark.parametrize("inches", [3.0, 7.0])
+def test_the_strip_of_one_variant_has_all_its_puzzles(thoughts, inches):
+    figure = strip(thoughts, Thinking()).printed(inches)
 
     words = [note.text for note in figure.layout.annotations]
     assert [text for text in words if "test puzzle" in text.replace("<br>", " ")] == words[::5]

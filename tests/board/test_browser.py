@@ -12,10 +12,22 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from boards import HOSTILE, serving, uploaded
-from made_up import as_result, plan, result, run_id, write_epochs, write_mistakes, write_study, write_thinking
+from made_up import (
+    as_failure,
+    as_result,
+    failure,
+    plan,
+    result,
+    run_id,
+    write_epochs,
+    write_mistakes,
+    write_study,
+    write_thinking,
+)
 
 from recstudy.analysis import Thinking
 from recstudy.analysis.report import write_report
+from recstudy.board.renderer import PENDING
 from recstudy.records import Results
 from recstudy.report import dump_report
 
@@ -24,7 +36,7 @@ if CHROMIUM is None:
     pytest.skip("no Chromium here (Debian: apt-get install chromium)", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[dev]')")
 
-WIDE, NARROW = {"width": 1300, "height": 900}, {"width": 420, "height": 900}
+WIDE, NARROW = {"width": 1300, "height": 900}, {"width": 390, "height": 900}
 
 
 @pytest.fixture(scope="module")
@@ -247,10 +259,219 @@ def test_forms_work_by_the_keyboard(tab):
     page = tab.open("/study/made_up/paper")
     page.fill("input[name=find]", "vit-small")
     page.keyboard.press("Enter")
-    page.wait_for_url("**find=vit-small**")
-    tab.has("Runs")
-    tab.until("document.querySelectorAll('#runs ~ .scroll tbody tr').length === 6")
-    assert page.evaluate("document.activeElement.id") == "runs"  # where a reader goes on, and not at the top of the page
+    page.wait_for_url("**/runs/made_up/paper?find=vit-small")
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 6")
+
+
+def test_runs_are_sorted_filtered_and_compared_by_the_keyboard_and_the_address_says_how(tab):
+    page = tab.open("/runs/made_up/paper")
+    first = "document.querySelector('.runs tbody th').innerText.trim()"
+    page.locator(".runs thead a", has_text="Top-1 accuracy").focus()
+    page.keyboard.press("Enter")
+    tab.until(f"{first} === 'ViT-Small, batch_size=64'")
+    stays = page.evaluate("document.activeElement.innerText")
+    page.locator("summary", has_text="Filters").focus()
+    page.keyboard.press("Enter")
+    page.locator("select[name=batch_size]").focus()
+    page.keyboard.type("64")
+    page.keyboard.press("Tab")
+    page.locator("button", has_text="Show").first.press("Enter")
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 6")
+    for row in (0, 1):
+        page.locator(".tick").nth(row).press("Space")
+    tab.until("document.querySelector('.ticked').innerText.includes('2 ticked')")
+    shared = page.url
+    page.locator(".tick").nth(1).press("Enter")
+    tab.has("b minus a")
+
+    assert "Top-1 accuracy" in stays
+    assert shared.endswith(f"?sort=-top1_accuracy&batch_size=64&ticked={run_id(2, 0)},{run_id(0, 2)}")
+    assert page.url.endswith(f"/compare?runs={run_id(2, 0)},{run_id(0, 2)}")
+    page.go_back()
+    tab.until("document.querySelectorAll('.tick:checked').length === 2")
+    page.goto(shared)
+    tab.until("document.querySelectorAll('.tick:checked').length === 2")
+    assert page.locator(".runs tbody tr").count() == 6
+
+
+def test_a_tick_goes_with_its_run_and_not_with_its_row(tab):
+    page = tab.open("/runs/made_up/paper")
+    page.locator(".tick").first.check()
+    ticked = page.locator(".tick:checked").get_attribute("value")
+    page.locator(".runs thead a", has_text="Top-1 accuracy").click()
+    tab.until("document.querySelector('.runs tbody th').innerText.trim() === 'ViT-Small, batch_size=64'")
+
+    tab.until("document.querySelectorAll('.tick:checked').length === 1")
+    assert page.locator(".tick:checked").get_attribute("value") == ticked == run_id(0, 0)
+
+
+def test_a_number_of_a_table_leads_to_its_runs(tab):
+    page = tab.open("/study/made_up/paper")
+    page.locator("#part1 ~ .scroll a", has_text="93.1 ±0.3").first.press("Enter")
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 3")
+
+    assert page.url.endswith("/runs/made_up/paper?variant=0")
+    page.locator(".chip").press("Enter")
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 12")
+
+
+def test_the_log_of_a_run_under_way_grows_and_its_curves_are_drawn_as_asked(tab, results):
+    page = tab.open(f"/run/{run_id(3, 2)}")
+    tab.has("epoch 3: training loss 0.767 nats")
+    page.locator("#curves ~ nav a", has_text="log").press("Enter")
+    page.wait_for_url("**?axis=log")
+    page.locator("#curves ~ .figure").scroll_into_view_if_needed()
+    tab.until("document.querySelector('#curves ~ .figure').layout?.yaxis?.type === 'log'")
+    results.run(run_id(3, 2)).epochs.unlink()
+    write_epochs(results, run_id(3, 2), 70.0, epochs=4)
+
+    tab.has("epoch 4: training loss 0.575 nats")
+    assert page.evaluate("document.activeElement.closest('nav')?.getAttribute('aria-label')") == "How curves are drawn"
+
+
+def test_a_reader_who_asked_for_it_is_notified_of_a_failure_and_of_the_end(browser, results):
+    """By the keyboard, and only once the browser has allowed it."""
+    recorded = (
+        "window.told = []; window.Notification = class { constructor(title, {body}) { told.push(`${title}: ${body}`); } }; "
+    )
+    asked = "Notification.permission = 'default'; Notification.requestPermission = async () => { Notification.permission = 'granted'; };"
+    with serving(results.root) as url:
+        tab = Tab(browser, url, WIDE)
+        tab.page.add_init_script(recorded + asked)
+        page = tab.open("/")
+        results.run(run_id(2, 2)).fail(as_failure(failure()))
+        tab.has("failed")
+        tab.until("document.querySelector('#studies ~ .scroll td:nth-of-type(3)').innerText.startsWith('2')")
+        before = page.evaluate("told")
+        page.locator("#notify").press("Enter")
+        tab.until("document.getElementById('notify').innerText === 'Notifications on'")
+        for seed in range(3):
+            results.run(run_id(3, seed)).finish(as_result(result(94.0 + seed, "ViT-Small")))
+        results.run(run_id(2, 2)).failure.unlink()
+        results.run(run_id(2, 2)).finish(as_result(result(None, status="diverged")))
+        tab.until("told.length >= 2")
+        told = page.evaluate("told")
+        pressed = page.locator("#notify").get_attribute("aria-pressed")
+        page.close()
+
+    assert before == []
+    assert pressed == "true"
+    assert "A run has diverged: ViT-Small, batch_size=64, seed 2" in told
+    assert told[-1] == "made_up (paper) has ended: 12 runs: 9 done, 1 failed, 2 diverged"
+    assert tab.complaints == []
+
+
+def brushed(page: Any) -> list[int]:
+    """How many lines are within the brushes, and how many rows the list has."""
+    return [page.locator(".brush .line:not(.out)").count(), page.locator(".runs tbody tr").count()]
+
+
+def test_a_brush_on_an_axis_filters_the_list(tab):
+    page = tab.open("/runs/made_up/paper")
+    page.locator(".brush svg").wait_for()
+    axis = page.locator(".brush .reach").nth(2).bounding_box()
+    middle, top = axis["x"] + axis["width"] / 2, axis["y"] + 8
+
+    def drag(begin: float, end: float) -> None:
+        page.mouse.move(middle, begin)
+        page.mouse.down()
+        page.mouse.move(middle, end, steps=4)
+        page.mouse.up()
+
+    drag(top + 5, top + 0.77 * 300)  # from 94.1 down to 93.2
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 3")
+    few = brushed(page)
+
+    assert page.url.endswith("?top1_accuracy=93.2..94.1")
+    assert few == [3, 3]
+    order = page.locator(".brush .line").evaluate_all("lines => lines.map(line => line.classList.contains('out'))")
+    assert order == sorted(order, reverse=True)  # those that were chosen lie above the others
+    drag(top - 10, top + 0.6 * 300)  # by its upper mark: down to 93.3
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 2")
+    assert page.url.endswith("?top1_accuracy=93.2..93.3")
+    page.mouse.click(middle, axis["y"] + 40)
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 12")
+    assert brushed(page) == [6, 12]
+    assert page.url.endswith("/runs/made_up/paper")
+
+
+def test_axes_are_brushed_by_the_keyboard_and_follow_the_filters_of_the_list(tab):
+    page = tab.open("/runs/made_up/paper")
+    mark = page.locator(".brush .mark[aria-label='batch size, lowest']")
+    mark.press("ArrowUp")
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 6")
+    above = [page.url.rpartition("?")[2], mark.get_attribute("aria-valuetext"), *brushed(page)]
+    kept = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    page.keyboard.press("Delete")
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 12")
+    page.locator(".brush .mark[aria-label='model, highest']").press("ArrowDown")
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 6")
+    words = page.url.rpartition("?")[2]
+    page.goto(page.url.replace(words, "batch_size=64%7C5&model=vitrm"))
+    tab.until("document.querySelectorAll('.runs tbody tr').length === 3")
+
+    assert above == ["batch_size=128", "128", 2, 6]
+    assert kept == "batch size, lowest"
+    assert words == "model=ViT-Small"
+    assert brushed(page) == [3, 3]
+
+
+def test_code_is_copied_and_a_heading_links_to_itself(tab):
+    page = tab.open("/study/made_up/paper")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button = page.locator("#again ~ .code .copy").first
+    button.press("Enter")
+    tab.until("[...document.querySelectorAll('.copy')].some(one => one.innerText === 'Copied')")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    page.locator("#settings + .anchor").press("Enter")
+
+    assert copied == page.locator("#again ~ .code pre").first.inner_text()
+    assert copied
+    assert page.url.endswith("/study/made_up/paper#settings")
+    assert page.locator("link[rel=icon]").get_attribute("href").startswith("data:image/svg+xml,")
+
+
+def test_words_and_marks_stand_out_from_the_paper(browser, results):
+    """By WCAG's contrast: 4.5 for words, 3 for the borders of what can be filled in."""
+    ratio = """([one, other]) => {
+      const style = getComputedStyle(document.documentElement);
+      const light = name => {
+        const colour = style.getPropertyValue("--" + name).trim().replace(/^#(.)(.)(.)$/, "#$1$1$2$2$3$3");
+        const parts = [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16) / 255);
+        const linear = parts.map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+      };
+      const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
+      return (bright + 0.05) / (dark + 0.05);
+    }"""
+    pairs = [(word, paper, 4.5) for word in ("ink", "soft", "accent") for paper in ("paper", "panel")]
+    pairs += [
+        ("warn", "warn-paper", 4.5),
+        ("warn", "paper", 4.5),
+        ("edge", "paper", 3),
+        ("edge", "panel", 3),
+        ("ink", "tint", 4.5),
+    ]
+    with serving(results.root) as url:
+        tab = Tab(browser, url, WIDE)
+        for scheme in ("light", "dark"):
+            tab.page.emulate_media(color_scheme=scheme)
+            page = tab.open("/")
+            low = [(pair, scheme) for *pair, least in pairs if page.evaluate(ratio, pair) < least]
+            assert low == []
+        page.close()
+
+
+def test_columns_are_chosen_by_a_click(tab):
+    page = tab.open("/runs/made_up/paper")
+    page.locator("summary", has_text="Columns").click()
+    page.locator("label.choice", has_text="Macro F1").locator("input").check()
+    page.locator("label.choice", has_text="attempts").locator("input").uncheck()
+    page.locator("button", has_text="Show these columns").click()
+
+    tab.until("[...document.querySelectorAll('.runs thead th')].some(head => head.innerText === 'Macro F1 (%)')")
+    assert page.url.endswith("?columns=status,top1_accuracy,model,batch_size,seed,seconds,macro_f1")
+    assert "attempts" not in page.inner_text(".runs thead")
 
 
 def test_a_choice_that_does_not_compare_is_mended_where_it_is(tab):
@@ -267,7 +488,8 @@ def test_a_choice_that_does_not_compare_is_mended_where_it_is(tab):
 
 
 def test_pages_fit_a_narrow_screen(narrow):
-    for path in ("/", "/study/made_up/paper", f"/run/{run_id(0, 0)}", f"/compare?a={run_id(0, 0)}&b={run_id(1, 0)}"):
+    many = f"/compare?runs={run_id(0, 0)},{run_id(1, 0)},{run_id(2, 0)},{run_id(3, 2)}"
+    for path in ("/", "/study/made_up/paper", "/runs/made_up/paper?columns=macro_f1,model.width", f"/run/{run_id(0, 0)}", many):
         page = narrow.open(path)
         page.wait_for_timeout(300)
         wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
@@ -391,6 +613,16 @@ def test_a_dark_screen_gets_a_dark_page(browser, results):
         page.close()
 
     assert max(map(int, re.findall(r"\d+", background))) < 60
+
+
+def test_what_is_yet_to_be_drawn_is_not_printed(tab):
+    page = tab.open("/study/made_up/paper")
+    page.evaluate(f"document.getElementById('page').insertAdjacentHTML('beforeend', {json.dumps(PENDING)})")
+    seen = page.locator(".pending").last
+
+    assert seen.is_visible()
+    page.emulate_media(media="print")
+    assert not seen.is_visible()
 
 
 def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, results):

@@ -55,6 +55,19 @@ def test_a_new_result_changes_the_parts_that_show_it_and_no_other(desk, results)
     assert before["part1"] != after["part1"]
 
 
+def test_of_two_comparisons_each_has_its_own_differences(desk):
+    def differences(*runs: str) -> str:
+        parts = desk.show(address("/compare", f"?runs={','.join(runs)}"), wait=30)[1]
+        return next(part.body for part in parts if part.key == "differences")
+
+    first = differences(run_id(0, 0), run_id(1, 0))
+    second = differences(run_id(0, 0), run_id(1, 0), run_id(2, 0))
+
+    assert "ViT-Small, batch_size=64" not in first
+    assert "ViT-Small, batch_size=64" in second
+    assert differences(run_id(1, 0), run_id(0, 0)).partition("</p>")[0] != first.partition("</p>")[0]  # against another base
+
+
 def test_a_part_that_fails_costs_itself(sources, caplog):
     def broken() -> str:
         raise KeyError("what")

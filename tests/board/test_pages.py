@@ -4,6 +4,7 @@ import html
 import json
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import made_up
 import numpy as np
@@ -37,7 +38,7 @@ from recstudy.board.sources import Sources
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
-from recstudy.report import Alignment, Captions, Table, dump_report
+from recstudy.report import Alignment, Captions, Differences, Table, dump_report
 
 
 def parts(sources, path: str, search: str = "") -> dict[str, str]:
@@ -47,6 +48,15 @@ def parts(sources, path: str, search: str = "") -> dict[str, str]:
 
 def words(markup: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", markup).split())
+
+
+RUNS = "/runs/made_up/paper"
+
+
+def listed(sources, query: str) -> list[str]:
+    """The runs of the list that this query asks for."""
+    query = unquote(query)
+    return re.findall(r'href="/run/(\w+)"', parts(sources, RUNS, f"?{query}")["runs"])
 
 
 # ------------------------------------------------------------------------------------------------------------ overview
@@ -229,7 +239,25 @@ def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
     for at, spec in enumerate(records.parts, 1):
         reported = section(records, spec, tmp_path / "report", f"part{at}", ()).content
         reported = re.sub(r'<p class="note">Files:.*?</p>\n', "", reported)
-        assert found[f"part{at}"] == reported
+        shown = re.sub(r'<a href="/runs/[^"]*">(.*?)</a>', r"\1", found[f"part{at}"])  # of the board alone
+        assert shown == reported
+
+
+def test_each_number_of_a_table_leads_to_its_runs(tmp_path):
+    """Also where none has given a number, and of a difference to the runs of both."""
+    report = [Table("scores"), Differences(base="ViTRM, batch_size=64")]
+    sources = looked(write_study(tmp_path / "results", report=dump_report(report)).root)
+    found = parts(sources, "/study/made_up/paper")
+
+    def leads(part: str, words: str) -> list[str]:
+        (query,) = set(re.findall(rf'<a href="/runs/made_up/paper\?([^"]*)">(?:<strong>)?{words}', found[part]))
+        return sorted(listed(sources, html.unescape(query)))
+
+    assert leads("part1", r"93\.1 ±0\.3 \(n=3\)") == [run_id(0, seed) for seed in range(3)]
+    assert leads("part1", "[^<]*1 failed") == [run_id(1, seed) for seed in range(3)]
+    assert leads("part1", "[^<]*not run") == [run_id(3, seed) for seed in range(3)]
+    assert leads("part2", r"\+1\.00") == [run_id(variant, seed) for variant in (0, 2) for seed in range(3)]
+    assert 'class="figure"' in found["part2"]  # a forest plot stands over the differences, as in the report
 
 
 def test_a_part_that_cannot_be_drawn_says_so_in_its_place(tmp_path, caplog):
@@ -271,12 +299,100 @@ def test_a_table_of_many_rows_comes_in_pages(tmp_path):
 
 
 def test_runs_can_be_asked_by_status_and_by_label(sources):
-    path = "/study/made_up/paper"
-    failed, found = parts(sources, path, "?state=failed")["runs"], parts(sources, path, "?find=vit-small&state=running")["runs"]
+    assert listed(sources, "status=failed") == [run_id(1, 2)]
+    assert listed(sources, "find=vit-small&status=running") == [run_id(3, 2)]
+    assert listed(sources, "find=vit 64 small") == [run_id(2, seed) for seed in range(3)]
+    assert "all 12" in words(parts(sources, RUNS, "?status=failed")["runs"])
 
-    assert re.findall(r'href="/run/(\w+)"', failed) == [run_id(1, 2)]
-    assert re.findall(r'href="/run/(\w+)"', found) == [run_id(3, 2)]
-    assert "all 12" in words(failed)
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("sort=-top1_accuracy", [(2, 0), (1, 1), (0, 2), (0, 1), (0, 0), (1, 0)]),
+        ("sort=top1_accuracy", [(1, 0), (0, 0), (0, 1), (0, 2), (1, 1), (2, 0)]),  # those without a score are last here too
+        ("sort=-batch_size&status=done", [(1, 0), (1, 1), (0, 0), (2, 0), (0, 1), (0, 2)]),
+    ],
+)
+def test_runs_are_sorted_by_any_column(sources, query, first):
+    found = listed(sources, query)
+
+    assert found[: len(first)] == [run_id(*one) for one in first]
+    assert len(found) == (6 if "done" in query else 12)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("batch_size=64", 6),
+        ("batch_size=64|128", 12),
+        ("batch_size=100..", 6),
+        ("batch_size=..100&model=vitrm", 3),
+        ("top1_accuracy=93.05..93.25", 2),
+        ("top1_accuracy=none", 6),
+        ("variant=1..2|0", 9),
+        ("batch_size=64..", 12),
+        ("batch_size=..x", 0),
+        ("seed=0&status=done", 3),
+    ],
+)
+def test_runs_are_filtered_by_any_column(sources, query, count):
+    assert len(listed(sources, query)) == count
+
+
+def test_a_filter_can_be_taken_away_and_its_place_in_the_form_shows_it(sources):
+    said = parts(sources, RUNS, "?batch_size=64&find=ViT&variant=2&sort=-top1_accuracy")["runs"]
+
+    assert "3 of 12 runs" in words(said)
+    assert '<option value="64" selected>64</option>' in said
+    assert (
+        'href="/runs/made_up/paper?find=ViT&amp;sort=-top1_accuracy&amp;variant=2" aria-label="without the filter: batch size 64"'
+        in said
+    )
+    assert "variant ViT-Small, batch_size=64" in words(said)
+    assert 'aria-sort="descending"' in said
+
+
+def test_parallel_coordinates_have_each_scored_run_as_a_line_through_its_settings(sources):
+    said = parts(sources, RUNS)["brush"]
+    data = json.loads(re.search(r'<script type="application/json">(.*?)</script>', said)[1])
+    model, batch, score = data["axes"]
+
+    assert [axis["name"] for axis in data["axes"]] == ["model", "batch_size", "top1_accuracy"]
+    assert (model["values"], batch["values"], batch["heights"]) == (["ViT-Small", "ViTRM"], ["64", "128"], [0, 1])
+    assert score["values"] == ["92.9", "93.0", "93.1", "93.2", "93.3", "94.1"]
+    assert score["heights"][1] == pytest.approx(1 / 12, abs=1e-3)  # a score stands where it is, and not in even steps
+    assert data["lines"][-1] | {"color": ""} == {"at": [0, 0, 5], "color": "", "words": "ViT-Small, batch_size=64, seed 0: 94.1"}
+    assert len(data["lines"]) == 6
+
+
+def test_a_study_whose_runs_have_no_scores_yet_has_no_parallel_coordinates(tmp_path):
+    results = Results(tmp_path / "r").create()
+    write_json(results.study("made_up", "paper") / "plan.json", plan())
+
+    assert "brush" not in parts(looked(results.root), RUNS)
+
+
+def test_columns_are_chosen(sources):
+    said = parts(sources, RUNS, "?columns=macro_f1,model.width")["runs"]
+
+    assert re.findall(r'data-head="([^"]*)"', said)[:2] == ["Macro F1 (%)", "model.width"]
+    assert "92.8 256" in words(said)
+
+
+def test_a_column_that_is_not_there_is_named_with_the_nearest(sources):
+    with pytest.raises(ConfigError, match=r"the runs have no 'batch_sise'.*Did you mean 'batch_size'"):
+        parts(sources, RUNS, "?batch_sise=64")
+
+
+def test_ticked_runs_are_in_the_address_and_twelve_at_most(sources):
+    ids = [run_id(variant, seed) for seed in range(3) for variant in range(4)]
+    few, one = parts(sources, RUNS, f"?ticked={','.join(ids[:3])}")["runs"], parts(sources, RUNS, f"?ticked={ids[0]}")["runs"]
+    all_of_them = parts(sources, RUNS, f"?ticked={','.join([*ids, 'more'])}")["runs"]
+
+    assert few.count(" checked>") - one.count(" checked>") == 2
+    assert "Compare 3 runs" in words(few)
+    assert 'type="submit" disabled>Compare: tick 2 to 12 runs' in one
+    assert f'name="runs" value="{",".join(ids)}"' in all_of_them
 
 
 @pytest.mark.parametrize(
@@ -300,13 +416,44 @@ def test_a_run_shows_numbers_config_difference_curves_provenance_and_examples(re
     found = parts(looked(results.root), f"/run/{folder.path.name}")
 
     assert list(found) == [
-        "head", "numbers", "curves", "losses", "mistakes", "captions", "alignment", "settings", "provenance", "compare",
+        "head", "numbers", "curves", "log", "losses", "mistakes", "captions", "alignment", "machine", "settings", "provenance",
+        "compare",
     ]  # fmt: skip
     assert "Top-1 accuracy 93.0 %" in words(found["numbers"])
     assert words(found["head"]).startswith(f"ViTRM, batch_size=64, seed 0 done run {run_id(0, 0)} of made_up (paper)")
     assert "train.batch_size 128 64" in words(found["settings"])
     assert "0123abc" in found["provenance"]
     assert "a lung" in words(found["captions"])
+
+
+def test_a_run_shows_its_log_and_what_it_used_of_its_machine(results, sources):
+    folder = results.run(run_id(3, 2))
+    append_line(folder.attempts, {"started": "2025-01-01T00:00:00Z", "host": "node-1", "commit": "0123abc", "dirty": True})
+    log = words(parts(sources, f"/run/{run_id(3, 2)}")["log"])
+    failed, done = (parts(sources, f"/run/{run_id(*one)}") for one in ((1, 2), (0, 0)))
+
+    assert log.startswith(
+        "2025-01-01T00:00:00Z attempt 1 began on node-1, commit 0123abc with changes epoch 1: training loss 2.300 nats"
+    )
+    assert log.endswith("epoch 3: training loss 0.767 nats, top-1 accuracy, selection 63.3 %, 18 s under way Copy")
+    assert "failed after 2 attempts (code): ValueError: heads must divide width" in words(failed["log"])
+    assert words(done["machine"]) == "Host node-1 CPU a processor GPU none Throughput 800 images/s Epoch, training pass 15.5 s"
+
+
+def test_curves_are_smoothed_and_losses_stand_on_a_log_axis(sources):
+    def figure(path: str, query: str = ""):
+        return json.loads(re.search(r'<script type="application/json">(.*?)</script>', parts(sources, path, query)["curves"])[1])
+
+    run, many = f"/run/{run_id(0, 0)}", "/compare"
+    plain, smooth = figure(run), figure(run, "?smooth=5&axis=log")
+    both = figure(many, f"?runs={run_id(0, 0)},{run_id(1, 0)}&smooth=5&axis=log")
+    assert [plain["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == [None, None]
+    assert [smooth["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == ["log", None]  # an accuracy has bounds
+    assert [both["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == ["log", None]
+    light, dark = (trace["y"] for trace in smooth["data"][:2])
+    assert light == plain["data"][0]["y"]
+    assert dark[2] == pytest.approx(sum(light) / 5)
+    assert figure(run, "?smooth=x&axis=cubic") == plain
 
 
 def test_a_run_that_kept_its_attention_shows_it(tmp_path):
@@ -325,7 +472,7 @@ def test_a_run_that_hung_shows_where(results):
     folder.hang_log(0).write_text("line\n" * 50 + "in wait_for_ever")
 
     said = words(parts(looked(results.root), f"/run/{folder.path.name}")["failure"])
-    assert said.endswith("in wait_for_ever")
+    assert said.endswith("in wait_for_ever Copy")
     assert said.count("line") < 20
 
 
@@ -352,6 +499,27 @@ def test_two_runs_beside_each_other(sources):
     assert "Top-1 accuracy (%) 93.0 93.3 +0.3" in words(found["numbers"])
     assert "train.batch_size 64 128" in words(found["settings"])
     assert "a: ViTRM, batch_size=64, seed 0" in found["curves"]
+
+
+def test_more_than_two_runs_beside_each_other(sources):
+    ids = [run_id(0, 0), run_id(0, 1), run_id(1, 0), run_id(2, 0)]
+    found = parts(sources, "/compare", f"?runs={','.join(ids)}")
+
+    assert "Top-1 accuracy (%) 93.0 93.1 92.9 94.1" in words(found["numbers"])
+    assert "train.batch_size 64 64 128 64" in words(found["settings"])
+    assert "d: ViT-Small, batch_size=64, seed 0" in found["curves"]
+    assert "against ViTRM, batch_size=64" in words(found["differences"])
+    assert re.search(r"ViTRM, batch_size=128 93\.1 .* [+-]0\.00 -\d.* no difference shown", words(found["differences"]))
+
+
+def test_runs_of_one_variant_have_no_differences_but_curves(sources):
+    assert "differences" not in parts(sources, "/compare", f"?runs={run_id(0, 0)},{run_id(0, 1)}")
+
+
+def test_more_runs_than_can_be_told_apart_are_refused(sources):
+    found = parts(sources, "/compare", "?runs=" + ",".join(run_id(0, 0) for _ in range(13)))
+
+    assert "13 runs are too many to tell apart: compare 2 to 12" in found["problem"]
 
 
 def test_two_studies_beside_each_other(results):

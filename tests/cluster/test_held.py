@@ -11,8 +11,9 @@ import tiny
 from rich.console import Console
 
 from recstudy.cluster.leaving import Leaving
-from recstudy.cluster.sweep import Listed, _Supply, _Watch
+from recstudy.cluster.sources import Listed
 from recstudy.cluster.view import View
+from recstudy.cluster.watch import Supply, Watch
 from recstudy.errors import StorageError
 from recstudy.records import Results
 from recstudy.records.locks import locked
@@ -33,8 +34,8 @@ class Played:
         self.results, self.errors, self.listeners = results, [], []
         self.view = View(Console(file=self.said, width=200))
         self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Leaving()
-        self.watch = _Watch(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
-        self.supply = _Supply(self.watch, lambda run: trial(run, results))
+        self.watch = Watch(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
+        self.supply = Supply(self.watch, lambda run: trial(run, results))
 
     def tune(self, run: Run, *results: dict[str, Any]) -> None:
         """Tune begins a trial of the run, and hears this of it."""

@@ -40,7 +40,7 @@ def tell(logger: Logger, run: Run, losses: dict[int, float], outcome: dict[str, 
 
 def scalars(folder: Path) -> dict[tuple[str, int], float]:
     """What a run's event files hold: value by name and step."""
-    return {(value.tag.removeprefix("ray/tune/"), step): value.simple_value for step, value in summaries(folder)}
+    return {(value.tag, step): value.simple_value for step, value in summaries(folder)}
 
 
 def summaries(folder: Path) -> Iterator[tuple[int, Any]]:
@@ -69,6 +69,7 @@ def test_tensorboard_shows_epochs_by_number_under_variant_and_seed(tmp_path, vie
     assert found["test_top1_accuracy", 8] == 75.0
     assert "time_total_s" not in {name for name, _ in found}
     assert scalars(two)["train_loss", 1] == 3.0
+    assert any("train.batch_size" in str(value.metadata) for _, value in summaries(one))  # its table of hyperparameters
 
 
 def test_a_tracker_that_breaks_is_named_once_and_ends_nothing(tmp_path, view):

@@ -126,7 +126,7 @@ def test_the_dashboard_calls_the_job_by_the_study(session):
 
 
 def test_our_grafana_dashboard_takes_the_place_of_the_one_that_the_metrics_tab_opens(session):
-    """Where the README's second command copies it to."""
+    """Where the second command of docs/how-to/trackers.md copies it to."""
     theirs = session.folder / "metrics/grafana/dashboards/data_grafana_dashboard.json"
     until(theirs.exists, "Ray's dashboards for Grafana")
 

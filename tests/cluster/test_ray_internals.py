@@ -13,6 +13,7 @@ import ray
 import tiny_search
 from ray import tune
 from ray.dashboard.modules.metrics.grafana_dashboard_factory import GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE
+from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
@@ -20,12 +21,12 @@ from ray.util.placement_group import placement_group, remove_placement_group
 
 from recstudy.cluster import placement_groups
 from recstudy.cluster.connection import SETTINGS
-from recstudy.cluster.group import COORDINATOR, ENV_VARS_TO_PROPAGATE
+from recstudy.cluster.group import COORDINATOR, ENV_VARS_TO_PROPAGATE, NEEDLESS, _lean
 from recstudy.cluster.searching import _Idle, make_scheduler
 from recstudy.cluster.worker import Leave, titled
 from recstudy.records import Results, append_line
 from recstudy.study.plan import record_plan
-from recstudy.study.search import make_search
+from recstudy.study.search_making import make_search
 from recstudy.study.trials import TrialLog
 
 PACKAGE = Path(ray.__file__).parent
@@ -76,6 +77,20 @@ def test_room_whose_maker_has_ended_is_found_in_rays_table_of_groups():
         time.sleep(0.1)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray Data's own, of itself
+def test_a_group_is_without_what_train_starts_for_nothing():
+    """Both are among Train's own callbacks, by the method that gives them; the others stay."""
+    theirs, ours = (kind(print)._create_default_callbacks() for kind in (DataParallelTrainer, _lean(DataParallelTrainer)))
+
+    kinds = [type(one) for one in theirs]
+    assert set(NEEDLESS) < set(kinds)
+    assert [type(one) for one in ours] == [kind for kind in kinds if kind not in NEEDLESS]
+
+
+def test_what_raylets_say_is_printed_by_a_function_that_can_be_replaced():
+    assert "print_to_stdstream(" in inspect.getsource(ray._private.worker.listen_error_messages)
+
+
 def test_a_process_of_ray_takes_a_title():
     assert ray.get(Maker.remote().title.remote()) == "mine: a, seed 0"
 
@@ -115,12 +130,12 @@ def test_ray_still_reads_every_variable_that_is_set_for_it():
     own = GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE.format(name="DATA")
 
     assert own in SETTINGS
-    others = {own, "MALLOC_ARENA_MAX"}  # read by the dashboard and by glibc
+    others = {own, "MALLOC_ARENA_MAX", "PYTHONWARNINGS"}  # read by the dashboard, by glibc and by Python
     assert [name for name in {*SETTINGS, "TUNE_MAX_PENDING_TRIALS_PG"} - others if name not in source] == []
 
 
 def test_a_node_that_is_low_on_memory_says_so_in_the_words_that_are_looked_for():
-    """In cluster/sweep.py, which tells such a death from that of a lost node."""
+    """In cluster/watch.py, which tells such a death from that of a lost node."""
     assert b"running low on memory" in (PACKAGE / "core/src/ray/raylet/raylet").read_bytes()
 
 

@@ -289,3 +289,14 @@ def test_real_subset_of_cifar100_as_an_image_folder():
     assert decoded.train_images.shape == (10_000, 3, 32, 32)
     assert decoded.test_images.shape == (2_500, 3, 32, 32)
     assert len(np.unique(decoded.train_labels)) == 100
+
+
+def test_cifars_classes_have_their_names():
+    assert (Cifar10().class_names[8], len(Cifar10().class_names)) == ("ship", 10)
+    assert (Cifar100().class_names[34], len(set(Cifar100().class_names))) == ("fox", 100)
+
+
+def test_the_names_are_those_of_the_real_file():
+    file = real("cifar-10-batches-py/batches.meta") / "cifar-10-batches-py/batches.meta"
+
+    assert tuple(pickle.loads(file.read_bytes())["label_names"]) == Cifar10().class_names

@@ -14,7 +14,7 @@ from rich.console import Console
 from tiny import study
 
 from recstudy.cluster.driver import run_study
-from recstudy.cluster.sweep import Where
+from recstudy.cluster.sources import Where
 from recstudy.cluster.view import View
 from recstudy.records import Attempt, Results, RunFolder, write_json
 from recstudy.study.study import Run, make_plan

@@ -190,5 +190,7 @@ def test_18_drivers_beside_each_other_run_nothing_twice(shell):
     assert [driver.returncode for driver in drivers] == [0, 0, 0], outputs
     assert shell.attempts() == [1] * 6
     assert len(shell.records()) == 6
-    assert sum("Waiting for process" in output for output, _ in outputs) == 1
+    waited = ["which works on this study" in output for output, _ in outputs]
+    assert waited[2:] == [False]  # the other study may well wait for the last of the runs
+    assert sum(waited) == 1
     assert (shell.results / "studies/twin/quick/report/tables/depths.md").read_bytes() == shell.table()

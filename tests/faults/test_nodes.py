@@ -91,7 +91,8 @@ def test_3_4_the_runs_of_a_node_that_goes_move_and_finish_once(shell, tmp_path, 
     assert driver.returncode == 0, output + errors
     results = shell.records()
     assert len(results) == 4
-    assert output.count("top-1 ") == 4  # each is said to end once
+    assert output.count(": top-1 ") == 4  # each is said to end once
+    assert "(raylet)" not in output  # nor a page of its log
     for run, attempts in shell.lines("attempts.jsonl").items():
         assert [epoch for epoch, *_ in curve(shell.results / "runs" / run)] == list(range(EPOCHS))
         were = hosts(attempts)

@@ -1,11 +1,11 @@
-"""Optimisers and losses of one's own: chosen by name, set by options, refused where they do not fit."""
+"""Optimisers, losses and schedules of one's own: chosen by name, set by options, refused where they do not fit."""
 
 from pathlib import Path
 
 import pytest
 import torch
 
-from recstudy.config import LOSSES, OPTIMIZERS, RunConfig, TrainConfig, configure
+from recstudy.config import LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig, configure
 from recstudy.data import Digits
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError
@@ -13,10 +13,11 @@ from recstudy.models import CNN
 from recstudy.plugins.registry import gathering
 from recstudy.train.loop import Training
 from recstudy.train.losses import loss_of, shares
+from recstudy.train.optim import learning_rate
 
 
-def sgd(groups, config, *, momentum=0.9):
-    return torch.optim.SGD(groups, lr=config.learning_rate, momentum=momentum)
+def rprop(groups, config, *, growth=1.2):
+    return torch.optim.Rprop(groups, lr=config.learning_rate, etas=(0.5, growth))
 
 
 def focal(logits, targets, smoothing=0.0, *, gamma=2.0):
@@ -24,11 +25,16 @@ def focal(logits, targets, smoothing=0.0, *, gamma=2.0):
     return -(shares(logits, targets, smoothing) * (1 - log.exp()) ** gamma * log).sum(-1)
 
 
+def linear(config, done, length, *, end=0.0):
+    return config.learning_rate * (1 - (1 - end) * done / length)
+
+
 @pytest.fixture(autouse=True)
 def registered():
     with gathering():
-        OPTIMIZERS.add("sgd")(sgd)
+        OPTIMIZERS.add("rprop")(rprop)
         LOSSES.add("focal")(focal)
+        SCHEDULES.add("linear")(linear)
         yield
 
 
@@ -37,14 +43,30 @@ def run(**train) -> RunConfig:
 
 
 def test_they_train():
-    config = run(optimizer="sgd", optimizer_options={"momentum": 0.5}, loss="focal", loss_options={"gamma": 1}, batch_size=8)
+    config = run(optimizer="rprop", optimizer_options={"growth": 1.5}, loss="focal", loss_options={"gamma": 1}, batch_size=8)
     training = Training(config, load(config.data, Path()), torch.device("cpu"))
 
     (line,) = training.epochs()
 
-    assert type(training.state.optimizers[0]) is torch.optim.SGD
-    assert training.state.optimizers[0].param_groups[0]["momentum"] == 0.5
+    assert type(training.state.optimizers[0]) is torch.optim.Rprop
+    assert training.state.optimizers[0].param_groups[0]["etas"] == (0.5, 1.5)
     assert 0 < line["train_loss"] < 2.5
+
+
+def test_a_schedule_counts_updates():
+    """Two epochs of four updates: the second epoch begins when four of eight are done, half way from 0.1 to 0.05."""
+    config = run(epochs=2, batch_size=8, schedule="linear", schedule_options={"end": 0.5}, learning_rate=0.1, selection="last")
+    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+
+    assert [line["learning_rate"] for line in training.epochs()] == pytest.approx([0.1, 0.075])
+    assert training.state.optimizers[0].param_groups[0]["lr"] == pytest.approx(0.1 * (1 - 0.5 * 7 / 8))
+
+
+def test_a_schedule_that_gives_no_rate_is_refused():
+    SCHEDULES.add("below")(lambda config, done, length: -0.1)
+
+    with pytest.raises(ConfigError, match=r"the schedule 'below' must give a finite number from 0, but gives -0.1 at 0 of 4"):
+        learning_rate(TrainConfig(schedule="below"), 0, 4)
 
 
 def test_a_loss_by_hand():
@@ -68,12 +90,17 @@ def test_options_are_part_of_the_id_and_their_absence_is_not():
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        ({"optimizer": "sgdd"}, r"no optimizer 'sgdd': there are adam_atan2, adamw, sgd. Did you mean 'sgd'\?"),
+        (
+            {"optimizer": "sgdd"},
+            r"no optimizer 'sgdd': there are adam, adam_atan2, adamw, lion, rprop, sgd. Did you mean 'sgd'\?",
+        ),
         ({"loss": "vocal"}, r"no loss 'vocal': there are focal, softmax, stablemax. Did you mean 'focal'\?"),
         (
             {"optimizer": "sgd", "optimizer_options": {"momemtum": 1}},
-            r"no option 'momemtum': the optimizer 'sgd' has momentum. Did",
+            r"no option 'momemtum': the optimizer 'sgd' has momentum, nesterov. Did",
         ),
+        ({"schedule": "linaer"}, r"no schedule 'linaer': there are batch, epoch, linear, step, update. Did you mean 'linear'\?"),
+        ({"schedule_options": {"end": 1}}, r"no option 'end': the schedule 'epoch' has none."),
         ({"loss_options": {"gamma": 1}}, r"no option 'gamma': the loss 'softmax' has none."),
         ({"loss": "focal", "loss_options": {"gamma": [1]}}, r"'train.loss_options.gamma.*' must be "),
     ],
@@ -91,7 +118,7 @@ def test_a_loss_that_gives_one_number_for_all_is_refused():
 
 
 def test_recstudys_own_stand_in_the_same_registries():
-    assert {"adamw", "adam_atan2"} <= {*OPTIMIZERS}
+    assert {"adamw", "adam_atan2", "adam", "sgd", "lion"} <= {*OPTIMIZERS}
     assert {"softmax", "stablemax"} <= {*LOSSES}
     with pytest.raises(ConfigError, match="the loss 'softmax' is recstudy's own"):
         LOSSES.add("softmax")(focal)

@@ -33,7 +33,7 @@ GOLDEN = {
     "ffn_width, gradient, heads, image_in_answer, latent_init, latent_steps, latent_tokens, layers, norm, patch, test_cycles, width. "
     "Did you mean 'latent_steps'?",
     ("--set", "train.epochs=0"): "ConfigError: 'train.epochs' must be greater than or equal to 1, but got 0",
-    ("--set", "train.epochs"): "ConfigError: --set takes FIELD=VALUE, such as train.epochs=5, but got 'train.epochs'",
+    ("--set", "train.epochs"): "ConfigError: a field is set by FIELD=VALUE, such as train.epochs=5, but got 'train.epochs'",
     ("--set", "model.latent_steps=4"): "ConfigError: 'model.latent_steps' is swept by this study. Choose its levels with --only, "
     "such as --only 'latent_steps=1, supervision_steps=1'",
     ("--only", "latent_steps=9*"): "ConfigError: no variant matches --only 'latent_steps=9*': there are "
@@ -58,6 +58,14 @@ GOLDEN = {
     ("--seeds", "3000000"): "ConfigError: tiny would have 6 variants x 3,000,000 seeds, but a study plans 100,000 runs at most: "
     "lower --seeds, or split the study",
     ("--seeds", "0"): "ConfigError: --seeds must be at least 1, but got 0",
+    ("--vary", "model.latent_steps"): "ConfigError: --vary takes FIELD=VALUE,VALUE, such as model.latent_steps=1,2,4, but got "
+    "'model.latent_steps'",
+    (
+        "--vary",
+        "model.width=8",
+        "--vary",
+        "model.width=16",
+    ): "ConfigError: --vary model.width stands twice: give all its levels in one, such as model.width=16,...",
     ("--set", "seed=7"): "ConfigError: seed is not a field to set: --seeds N runs seeds 0 to N-1",
     ("--address", "nonsense"): "ConfigError: --address must be auto or HOST:PORT, but got 'nonsense'",
     ("--address", "[::1"): "ConfigError: --address must be auto or HOST:PORT, but got '[::1'",
@@ -253,11 +261,61 @@ def test_a_plan_as_json(capsys, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+def test_a_plan_says_when_to_expect_the_first_result_and_the_last(capsys, tmp_path, monkeypatch):
+    """By hand: runs of 9 and 90 PFLOP are 50 and 500 core hours at 50 GFLOP/s, 36 s and 6 min at 250 TFLOP/s; 20 s to start."""
+    pflop = {1: 9.0, 2: 90.0}
+    monkeypatch.setattr("recstudy.study.dry_run.total_pflop", lambda config: pflop[config.train.supervision_steps])
+    told = ends_with(capsys, 0, "--dry-run", "--only", "latent_steps=1,*", "--seeds", "1", "--results", str(tmp_path / "r"))
+
+    assert told.splitlines()[-3:] == [
+        "To run: 99 PFLOP of training at most; halting saves some.",
+        "A rough guess of the time: 550 core hours at 50 GFLOP/s, or 0.11 GPU hours at 250 TFLOP/s.",
+        "The first result, as roughly: after 2.1 days where a run has a core, 56 s where it has a GPU.",
+    ]
+
+
 def test_only_may_be_given_more_than_once(capsys, tmp_path):
     chosen = ("--only", "latent_steps=1, *", "--only", "*supervision_steps=2")
     rows = json.loads(ends_with(capsys, 0, "--dry-run", "--json", "--results", str(tmp_path / "r"), *chosen))
 
     assert len(rows) == 4
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("train.epochs=5", "--seeds", "1", "model.width=32"),
+        ("--export", "pdf", "train.epochs=5", "--set", "model.width=32"),
+        ("--set", "model.width=32", "train.epochs=5"),
+        ("--set", "model.width=16", "--set", "train.epochs=5", "model.width=32"),
+    ],
+    ids=" ".join,
+)
+def test_fields_stand_anywhere_with_a_flag_or_without(typed, capsys, tmp_path):
+    def ids(*words: str) -> list[str]:
+        rows = json.loads(ends_with(capsys, 0, "--dry-run", "--json", "--results", str(tmp_path / "r"), *words))
+        return [row["id"] for row in rows]
+
+    assert ids(*typed) == ids("--set", "train.epochs=5", "--set", "model.width=32")
+
+
+def test_spaces_in_a_glob_do_not_count(capsys, tmp_path):
+    rows = json.loads(ends_with(capsys, 0, "--dry-run", "--json", "--only", "latent_steps=1,supervision_steps=*"))
+
+    assert [row["label"] for row in rows] == [f"latent_steps=1, supervision_steps={steps}" for steps in (1, 2)]
+
+
+def test_a_field_is_swept_from_the_command_line(capsys):
+    rows = json.loads(
+        ends_with(capsys, 0, "--dry-run", "--json", "--vary", "model.latent_steps=1,4", "--vary", "model.norm=pre,post")
+    )
+
+    assert [row["label"] for row in rows[:3]] == [
+        "supervision_steps=1, latent_steps=1, norm=pre",
+        "supervision_steps=1, latent_steps=1, norm=post",
+        "supervision_steps=1, latent_steps=4, norm=pre",
+    ]
+    assert len(rows) == 8
 
 
 def test_a_plan_for_people_names_the_price(capsys, tmp_path):

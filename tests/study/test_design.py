@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from recstudy import RunConfig, Study, TrainConfig, Variant, factorial, grid, leave_one_out, one_at_a_time
+from recstudy import RunConfig, Shared, Study, TrainConfig, Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.data import Digits
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError
-from recstudy.models import ViTRM
+from recstudy.models import ViT, ViTRM
 from recstudy.study import design
 from recstudy.study.plan import plan_record
 from recstudy.study.study import make_plan
@@ -33,7 +33,7 @@ def bits(variants):
 def test_the_examples_in_the_docstrings_are_true():
     found = doctest.testmod(design)
 
-    assert (found.attempted, found.failed) == (6, 0)
+    assert (found.attempted, found.failed) == (9, 0)
 
 
 def test_leave_one_out_is_the_preset_and_a_variant_a_part():
@@ -147,9 +147,33 @@ def parity(cell, chosen):
     return sum(bit for at, bit in enumerate(cell) if chosen >> at & 1) % 2
 
 
+MODELS = {"ViTRM": ViTRM(patch=2, width=16, heads=2), "ViT": ViT(patch=2, width=16, heads=2)}
+DEPTH = {"vitrm": "model.latent_steps", "vit": lambda depth: {"model.layers": 2 * depth}}
+
+
+def test_an_axis_of_two_families_sets_each_ones_own_field():
+    plan = planned(grid({"depth": Shared([1, 3], DEPTH), "model": MODELS}))
+
+    configs = {run.label: run.config.model for run in plan.runs}
+    assert {label: getattr(model, "latent_steps", None) or model.layers for label, model in configs.items()} == {
+        "depth=1, model=ViTRM": 1,
+        "depth=1, model=ViT": 2,
+        "depth=3, model=ViTRM": 3,
+        "depth=3, model=ViT": 6,
+    }
+    assert [variant.levels["depth"] for variant in plan_record(plan).variants] == [1, 1, 3, 3]
+    assert {name: model.width for name, model in MODELS.items()} == {"ViTRM": 16, "ViT": 16}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: grid({"depth": Shared([1], DEPTH)}), "give the grid an axis 'model' of model configs"),
+        (
+            lambda: grid({"depth": Shared([1], {"vit": "model.layers"}), "model": MODELS}),
+            "Shared levels have no field for the family 'vitrm', only for vit",
+        ),
+        (lambda: grid({"depth": Shared([], DEPTH), "model": MODELS}), "the axis 'depth' needs a list of levels"),
         (
             lambda: factorial({"model.a": [1, 2, 3]}),
             "a factorial has two levels an axis, but 'model.a' has 3; grid takes any number",
@@ -162,6 +186,6 @@ def parity(cell, chosen):
         (lambda: factorial(names(9), fraction=1 / 2), "takes up to 8 factors, but got 9"),
     ],
 )
-def test_a_bad_factorial_is_refused_in_one_line(make, message):
+def test_a_bad_design_is_refused_in_one_line(make, message):
     with pytest.raises(ConfigError, match=message):
         make()

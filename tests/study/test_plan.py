@@ -5,7 +5,7 @@ from recstudy.data import Cifar10, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViTRM
 from recstudy.study.plan import command, effective, plan_record
-from recstudy.study.search import make_search
+from recstudy.study.search_making import make_search
 from recstudy.study.study import make_plan, select
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
@@ -135,6 +135,13 @@ def test_the_command_that_is_recorded_holds_no_secret(monkeypatch):
         "python s.py --optuna-storage 'postgresql://me:***@db/optuna?sslmode=require&sslpassword=***' "
         "'--optuna-storage=mysql://db/optuna?user=me&password=***' --budget 4"
     )
+
+
+def test_a_plan_does_not_tell_whom_the_study_notifies(monkeypatch):
+    secret = "https://hooks.example/services/T0/B0/XYZ"
+    monkeypatch.setattr("sys.argv", ["s.py", "--notify", secret, "--seeds", "2", f"--notify={secret}"])
+
+    assert command() == "python s.py --seeds 2"
 
 
 def test_smoke_is_two_epochs_on_32_images_in_a_folder_of_its_own():

@@ -12,7 +12,7 @@ from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
 from recstudy.report import Curve, Differences, FigurePart, HeatMap, History, Interactions, LearningCurves, Pareto, Table, Tuned
 from recstudy.study.plan import plan_record
-from recstudy.study.search import make_search
+from recstudy.study.search_making import make_search
 from recstudy.study.study import make_plan
 
 BASE = RunConfig(data=Digits(), model=ViTRM(width=32, heads=2))

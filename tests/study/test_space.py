@@ -5,7 +5,8 @@ import pytest
 from test_search_plan import search
 
 from recstudy.errors import ConfigError, StorageError
-from recstudy.study.search import SAMPLERS, make_search
+from recstudy.study.search import SAMPLERS
+from recstudy.study.search_making import make_search
 from recstudy.study.space import Optimizer
 from recstudy.study.trials import Tried
 

@@ -12,7 +12,7 @@ from recstudy.analysis import Curve, Table
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
-from recstudy.study.search import make_search
+from recstudy.study.search_making import make_search
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2))
 STATED = {"name": "s", "presets": {"quick": BASE, "paper": BASE}, "variants": [Variant("a", {})]}
@@ -26,7 +26,8 @@ SEARCHED = {"name": "s", "presets": {"quick": [BASE]}, "vary": ["model.latent_st
         ({"name": "../../evil"}, "a study's name is that of a folder: "),
         ({"presets": {}}, "s has no presets: give {NAME: RunConfig"),
         ({"presets": {"../p": BASE}}, "a preset's name is that of a folder: "),
-        ({"presets": {"quick": 5}}, "the preset 'quick' of s must be a list of RunConfig, but got 5"),
+        ({"presets": {"quick": 5}}, "the preset 'quick' of s must be a RunConfig, but got 5"),
+        ({"presets": {"quick": [BASE]}}, "the preset 'quick' of s must be a RunConfig, but got "),
         ({"seeds": "3"}, "the seeds of s must be a whole number of at least 1, but got '3'"),
         ({"seeds": 2.5}, "the seeds of s must be .*, but got 2.5"),
         ({"seeds": {"quick": 1}}, "s has seeds for quick, but none for its preset 'paper'"),
@@ -52,6 +53,10 @@ def test_a_study_that_cannot_be_is_refused_where_it_is_stated(fields, said):
         ({"budget": 5}, "a budget is a number of runs, hours or GPU hours, .*, but got 5"),
         ({"vary": "model.latent_steps"}, "what s varies must be a list of str"),
         ({"first": 5}, "the first settings of s must be a list of Mapping, but got 5"),
+        ({"presets": {"quick": BASE}}, "the preset 'quick' of s must be a list of RunConfig, but got "),
+        ({"ranges": 5}, "the ranges of s are {field: Tunable"),
+        ({"objectives": 5}, "the objectives of s are {name: 'max' or 'min'}, but got 5"),
+        ({"objectives": {"score": "most"}}, "the objectives of s are {name: 'max' or 'min'}, but got "),
         ({"ranges": {"model.latent_steps": 5}}, "s gives 'model.latent_steps' a range that is no Tunable: 5"),
     ],
 )

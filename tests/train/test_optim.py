@@ -71,6 +71,49 @@ def test_what_is_decayed(decayed, gain):
     assert all(group["peak"] == 0.1 for group in optimizer.param_groups)
 
 
+@pytest.mark.parametrize(
+    ("settings", "second", "third"),
+    [
+        # v = 1, then 0.5 + 1: p = 1 - 0.1, then - 0.15
+        ({"optimizer": "sgd", "optimizer_options": {"momentum": 0.5}}, 0.9, 0.75),
+        # looking ahead, g + 0.5 v: 1.5, then 1.75
+        ({"optimizer": "sgd", "optimizer_options": {"momentum": 0.5, "nesterov": True}}, 0.85, 0.675),
+        # decay is a part of the gradient: g = 1 + 1, so p = 0.8; g = 1.8, v = 0.9 x 2 + 1.8
+        ({"optimizer": "sgd", "weight_decay": 1.0}, 0.8, 0.44),
+        # the corrected moments of equal gradients are 1 and 1
+        ({"optimizer": "adam"}, 0.9, 0.8),
+        # the sign is 1 whatever the gradient's size; decay shrinks first: 0.9 x 1 - 0.1, 0.9 x 0.8 - 0.1
+        ({"optimizer": "lion", "weight_decay": 1.0}, 0.8, 0.62),
+    ],
+)
+def test_two_steps_by_hand(settings, second, third):
+    """A weight of 1 with gradients of 1 and a rate of 0.1."""
+    weight = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(weight.weight)
+    (optimizer,) = make_optimizers(weight, TrainConfig(**{"learning_rate": 0.1, "weight_decay": 0.0, **settings}))
+    seen = []
+    for _ in range(2):
+        weight.weight.grad = torch.ones(1, 1)
+        optimizer.step()
+        seen.append(weight.weight.item())
+
+    assert seen == pytest.approx([second, third], abs=1e-6)
+
+
+def test_lions_step_looks_at_the_newest_gradient_more_than_its_memory_does():
+    """b1 = 0.5, b2 = 0.9: gradients 1, then -0.4; the step's sign is of 0.5 x 0.1 - 0.5 x 0.4 < 0, the memory stays above 0."""
+    weight = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(weight.weight)
+    config = TrainConfig(optimizer="lion", learning_rate=0.1, weight_decay=0.0, beta1=0.5, beta2=0.9)
+    (optimizer,) = make_optimizers(weight, config)
+    for gradient in (1.0, -0.4):
+        weight.weight.grad = torch.tensor([[gradient]])
+        optimizer.step()
+
+    assert weight.weight.item() == pytest.approx(1.0)
+    assert optimizer.state[weight.weight]["m"].item() == pytest.approx(0.9 * 0.1 - 0.1 * 0.4)
+
+
 def test_one_epoch_trains_at_the_full_rate():
     assert learning_rate(TrainConfig(epochs=1, warmup=0.03), 0, 1) == 3e-4
 

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,11 @@ RECURSIVE = RunConfig(
     data=Digits(limit=32), model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, dropout=0.1), train=TRAIN
 )
 NORMED = RunConfig(
-    data=Digits(limit=32), model=ResNet(), train=TRAIN.model_copy(update={"epochs": 1, "precision": "bfloat16"}), seed=3
+    data=Digits(limit=32),
+    # The other stem leaves one pixel to the last strides, where oneDNN's bfloat16 leaves the gradient of eight in nine weights unset.
+    model=ResNet(stem="cifar"),
+    train=TRAIN.model_copy(update={"epochs": 1, "precision": "bfloat16"}),
+    seed=3,
 )
 
 
@@ -36,12 +41,12 @@ def trial(folder: Path, config: RunConfig) -> Trial:
     return Trial("s", "v", values, config.run_id, str(path), str(folder), False, str(folder), None, False)
 
 
-def numbers(work: Trial) -> tuple[list[list[object]], bytes]:
-    """What a run's log says of each epoch but its speed, and its weights."""
+def numbers(work: Trial) -> tuple[list[list[object]], str]:
+    """What a run's log says of each epoch but its speed, and its weights' digest: pytest would compare megabytes for minutes."""
     folder = Path(work.folder)
     lines = map(json.loads, (folder / "epochs.jsonl").read_text().splitlines())
     kept = [[value for name, value in line.items() if "seconds" not in name and "second" not in name] for line in lines]
-    return kept, (folder / "weights.safetensors").read_bytes()
+    return kept, sha256((folder / "weights.safetensors").read_bytes()).hexdigest()
 
 
 def spoil() -> None:

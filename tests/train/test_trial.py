@@ -166,6 +166,21 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
     assert run_trial(work, lambda line: None)["status"] == "done"
 
 
+def test_a_group_that_loses_a_worker_is_begun_anew_even_where_it_was_taken_apart_by_then(tmp_path, monkeypatch):
+    """Train ends the process group while its first worker still writes down why it failed: no outcome of the run."""
+    sizes = [2]
+    monkeypatch.setattr("recstudy.train.trial.rank_and_world", lambda: (0, sizes[0]))
+
+    def reset_by_peer(*given: object, **named: object) -> None:
+        sizes[0] = 1
+        raise RuntimeError("Connection reset by peer")
+
+    monkeypatch.setattr("recstudy.train.trial._fit", reset_by_peer)
+
+    with pytest.raises(RuntimeError, match="reset by peer"):
+        run_trial(trial(tmp_path), print)
+
+
 def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_path):
     undisturbed, asked = trial(tmp_path / "undisturbed"), trial(tmp_path / "asked")
     run_trial(undisturbed, lambda line: None)

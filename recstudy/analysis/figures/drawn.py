@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.figures.fit import fitted
-from recstudy.analysis.figures.theme import COLUMNS, SCREEN, Size, dress
+from recstudy.analysis.figures.theme import SCREEN, Size, dress, on_paper
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Drawn:
         """As it is on a screen."""
         return self._dressed(SCREEN)
 
-    def printed(self, columns: int) -> go.Figure:
-        """As it is in so many columns of a paper: 1 or 2."""
-        return fitted(self._dressed(COLUMNS[columns]))
+    def printed(self, inches: float) -> go.Figure:
+        """As it is on a paper that has so much room from left to right."""
+        return fitted(self._dressed(on_paper(inches)))
 
     def _dressed(self, size: Size) -> go.Figure:
         figure = self.draw(size)

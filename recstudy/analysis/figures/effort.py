@@ -7,8 +7,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.budgets import budgets
-from recstudy.analysis.figures.curve import Points, curve_figure, curve_notes, points_data
+from recstudy.analysis.figures.curve import curve_figure
 from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.points import Points, curve_notes, points_data
 from recstudy.analysis.figures.theme import SCREEN, Size
 from recstudy.analysis.frame import StudyRecords
 from recstudy.report import Effort

@@ -12,15 +12,17 @@ from plotly.offline import get_plotlyjs
 
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.theme import COLUMNS
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import escape, figure_box, links, warning_lines
 from recstudy.analysis.shown import NOTHING, Shown, check_made
+from recstudy.analysis.tables.latex import label, notes_under, sentence, tex
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import write_whole
+from recstudy.report.venues import ARTICLE, Paper
 
 FORMATS = ("pdf", "svg", "png")
-SCALE = 0.8  # of a figure's pixels to Chrome's, of which there are 96 an inch: 0.6 points each, so 420 are 3.5 inches
+SCALE = 0.8  # of a figure's pixels to Chrome's, of which there are 96 an inch: 0.6 points each, `theme.INCH` an inch
+HIGHEST = 1.25  # times its width: a figure that a column would make higher goes across the text
 DENSITY = 300  # pixels an inch of a PNG
 # A PDF without the margins of 0.1 inches that Kaleido asks Chrome for, which then shrinks the figure by 5 %.
 FLUSH = "<style>@page { margin: 0 } body { margin: 0 } img { display: block }</style>"
@@ -55,8 +57,8 @@ class FigureShown(Shown):
     def finding(self) -> str:
         return self.drawn.finding
 
-    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
-        problem = write_figure(self.drawn, folder / "figures", file, export, columns)
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
+        problem = write_figure(self.drawn, folder / "figures", file, export, paper)
         if problem:
             log.warning("%s: %s", self.name, problem)
         return "" if self.drawn.data.empty else links("figures", file, ("html", "csv", *(() if problem else export)))
@@ -66,40 +68,62 @@ class FigureShown(Shown):
         return self.drawn.figure
 
 
-def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] = (), columns: int = 2) -> str | None:
-    """Write `NAME.html`, `NAME.csv` and `NAME.FORMAT`, as wide as one or two `columns` of a paper; about 2 seconds a format.
+def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE) -> str | None:
+    """Write `NAME.html`, `NAME.csv` and `NAME.FORMAT`, as wide as a column of the paper or its text; about 2 seconds a format.
+
+    Beside a PDF stands `NAME.tex`, the float with its caption.
 
     Returns:
         None, or the message that says why the formats are missing (no browser) and what to do about it.
 
     Raises:
-        ConfigError: an unknown format, or a width that is neither 1 nor 2 columns.
+        ConfigError: an unknown format.
     """
-    check_export(formats, columns)
+    check_export(formats)
     library = folder / "plotly.min.js"
     if not library.exists() or library.stat().st_size != len(get_plotlyjs().encode()):
         write_whole(library, get_plotlyjs())
     page = drawn.figure.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
     write_whole(folder / f"{name}.html", page)
     write_whole(folder / f"{name}.csv", drawn.data.to_csv(index=False))
-    for kind in FORMATS:
+    for kind in (*FORMATS, "tex"):
         (folder / f"{name}.{kind}").unlink(missing_ok=True)  # rather none than one that shows older numbers
+    if not formats or drawn.data.empty:
+        return None
+    figure, wide = printed(drawn, paper)
     try:
-        images = {kind: _image(drawn.printed(columns), kind, drawn.label) for kind in formats}
+        images = {kind: _image(figure, kind, drawn.label) for kind in formats}
     except (RuntimeError, OSError) as error:  # no browser, one that dies at once, one that never answers
         reason = str(error.args[0] if error.args else type(error).__name__).strip().partition("\n")[0]
         return NO_BROWSER.format(formats=", ".join(formats), reason=reason.rstrip("."))
     for kind, image in images.items():
         write_whole(folder / f"{name}.{kind}", image)
+    if "pdf" in images:
+        write_whole(folder / f"{name}.tex", _float(drawn, name, wide))
     return None
 
 
-def check_export(formats: Sequence[str], columns: int = 2) -> None:
+def check_export(formats: Sequence[str]) -> None:
     for kind in formats:
         if kind not in FORMATS:
             raise ConfigError(f"no figure format {kind!r}: there are {choices(FORMATS)}.{nearest(kind, FORMATS)}")
-    if columns not in COLUMNS:
-        raise ConfigError(f"columns must be 1 or 2, but got {columns}")
+
+
+def printed(drawn: Drawn, paper: Paper) -> tuple[go.Figure, bool]:
+    """The figure at its size on paper, and whether it goes across both columns."""
+    figure = drawn.printed(paper.column)
+    if paper.columns == 1 or figure.layout.height <= HIGHEST * figure.layout.width:
+        return figure, False
+    return drawn.printed(paper.text), True
+
+
+def _float(drawn: Drawn, name: str, wide: bool) -> str:
+    """The figure in LaTeX: what it shows in one sentence, and under it how to read it."""
+    kind = "figure*" if wide else "figure"
+    lines = [rf"\begin{{{kind}}}", r"\centering", rf"\includegraphics{{{name}.pdf}}"]
+    said = sentence(drawn.label.partition(". ")[0], drawn.finding)
+    lines += [rf"\caption{{{tex(said)}}}", rf"\label{{fig:{label(name)}}}"]
+    return "\n".join([*lines, *notes_under([drawn.caption] if drawn.caption else []), rf"\end{{{kind}}}"]) + "\n"
 
 
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:

@@ -45,7 +45,7 @@ def forest_figure(data: pd.DataFrame, part: Differences, notes: Sequence[str] = 
     figure.add_vline(x=0, line={"color": "gray", "width": 1})
     rows = len(dict.fromkeys(labels))
     figure.update_layout(showlegend=False)
-    dress(figure, part.heading, notes, max(LEAST, LINE * rows) / 300, HOW, size)
+    dress(figure, part.heading, notes, max(LEAST, LINE * rows) / size.panel, HOW, size)
     figure.update_xaxes(title=shown(f"minus {_base(data)} ({metric(part.metric).unit or metric(part.metric).title})"))
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
     return figure

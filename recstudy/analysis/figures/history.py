@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.curve import y_range
+from recstudy.analysis.figures.axes import y_range
 from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown, tint
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.trials import running_best, scored, search_of, trial_table
 from recstudy.report import History
@@ -125,7 +125,7 @@ def _draw_best(figure: go.Figure, points: pd.DataFrame, panel: int) -> None:
         x=known["trial"].tolist(),
         y=known["best"].tolist(),
         mode="lines",
-        line={"shape": "hv", "color": tint(PALETTE[2], 0.9), "width": 2},
+        line={"shape": "hv", "color": PALETTE[2], "width": 2},
         name="best so far",
         legendgroup="best so far",
         showlegend=panel == 1,

@@ -13,7 +13,7 @@ from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.trials import search_of
 from recstudy.records.plans import short_names
-from recstudy.records.schema import Importance as Found
+from recstudy.records.study_schema import Importance as Found
 from recstudy.report import Importance
 from recstudy.report.names import metric, plural
 

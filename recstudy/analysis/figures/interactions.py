@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.cells import gap
 from recstudy.analysis.contrasts import Contrast, contrast
-from recstudy.analysis.figures.curve import y_range
+from recstudy.analysis.figures.axes import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown, style
 from recstudy.analysis.frame import StudyRecords

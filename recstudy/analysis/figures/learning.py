@@ -1,23 +1,28 @@
 """Learning curves: what each variant measured epoch by epoch, its mean over the seeds and the range between them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, some, warnings
+from recstudy.analysis.figures import panels
 from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.theme import SCREEN, Size, band, bounded, dress, shown, style, tint
+from recstudy.analysis.figures.ends import End, brief, name_ends
+from recstudy.analysis.figures.learning_lines import traces, whole_range
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, SMALL, Size, bounded, dress, shown, style
 from recstudy.analysis.frame import StudyRecords
 from recstudy.metrics import METRICS
 from recstudy.report import LearningCurves
 from recstudy.report.names import inline, metric, plural, registered
 
-BAND = 3  # seeds from which on the range between them is drawn
-MOST = 30  # lines that a reader can still tell apart in one figure
+MOST = 30  # lines that a reader still looks at
+MOST_TOGETHER = len(PALETTE)  # in one panel
+WHOLE = "Gray: from the lowest to the highest variant"
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
 
 
@@ -78,22 +83,76 @@ def lost_notes(records: StudyRecords) -> tuple[str, ...]:
     return (f"damaged logs, so that epochs are missing: {some(named)}",) if named else ()
 
 
-def learning_figure(data: pd.DataFrame, spec: LearningCurves, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
-    """One panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them."""
+def learning_figure(
+    data: pd.DataFrame, spec: LearningCurves, notes: Sequence[str] = (), size: Size = SCREEN, log: Collection[str] = ()
+) -> go.Figure:
+    """One panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them.
+
+    On a screen, of more variants than have a colour each, one panel a variant and metric: paper has no room for so many. Metrics
+    in `log` have logarithmic axes.
+    """
     metrics = [name for name in spec.metrics if name in set(data["metric"])]
-    panels = max(1, len(metrics))
-    figure = make_subplots(rows=panels, cols=1, shared_xaxes=True, vertical_spacing=0.1 / panels)
-    for panel, name in enumerate(metrics, 1):
-        for variant in dict.fromkeys(data["variant"]):
-            points = data[(data["variant"] == variant) & (data["metric"] == name)]
-            if len(points):
-                _draw(figure, points, int(variant), panel, spec.window)
-                _draw_selected(figure, points, panel)
-        figure.update_yaxes(title=shown(metric(name).heading), **bounded(name), row=panel, col=1)
-    figure.update_xaxes(title="epoch", row=panels, col=1)
+    apart = data["variant"].nunique() > MOST_TOGETHER and not size.printed
+    figure = (_apart if apart else _together)(data, spec.window, metrics, log)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=1, dtick=1)  # no half epochs
-    return dress(figure, spec.heading, notes, panels, learning_caption(data, spec), size)
+    count = max(1, len(metrics)) * (data["variant"].nunique() if apart else 1)
+    dress(figure, spec.heading, notes, count, learning_caption(data, spec), size)
+    return _arranged(figure, metrics, size) if apart else _named(figure, data, spec.window, metrics, log)
+
+
+def _together(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str]) -> go.Figure:
+    rows = max(1, len(metrics))
+    figure = make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.1 / rows)
+    for panel, name in enumerate(metrics, 1):
+        for points in _of(data, name):
+            for trace in traces(points, window):
+                figure.add_scatter(**{"showlegend": panel == 1, **trace}, row=panel, col=1)
+        figure.update_yaxes(title=shown(metric(name).heading), **_axis(name, log), row=panel, col=1)
+    return figure.update_xaxes(title="epoch", row=rows, col=1)
+
+
+def _apart(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str]) -> go.Figure:
+    """Panels of a metric have the same axes."""
+    figure, variants = go.Figure(), list(data["variant"].unique())
+    names = brief(data.drop_duplicates("variant")["label"])
+    for at, name in enumerate(metrics):
+        whole, first = data[data["metric"] == name], 1 + at * len(variants)
+        for panel, (variant, words) in enumerate(zip(variants, names, strict=True), first):
+            since, points = len(figure.data), whole[whole["variant"] == variant]
+            for trace in [whole_range(whole), *(traces(points, window) if len(points) else [])]:
+                figure.add_scatter(**{**trace, "showlegend": False})
+            panels.place(figure, since, panel)
+            panels.name(figure, panel, words)
+            alike = {"matches": f"y{first}"} if panel > first else {}  # of two that match, one decides
+            figure.layout[f"yaxis{panel if panel > 1 else ''}"].update(**_axis(name, log), **alike)
+    return figure.update_xaxes(matches="x")
+
+
+def _axis(name: str, log: Collection[str]) -> dict[str, Any]:
+    return {**bounded(name), **({"type": "log"} if name in log else {})}
+
+
+def _arranged(figure: go.Figure, metrics: Sequence[str], size: Size) -> go.Figure:
+    figure.update_xaxes(automargin=False).update_yaxes(automargin=False)
+    gray = f'<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
+    return panels.arrange(panels.head(figure, [f"<b>{shown(metric(name).heading)}</b> by epoch{gray}" for name in metrics]), size)
+
+
+def _named(figure: go.Figure, data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str]) -> go.Figure:
+    """The names where lines end."""
+    names = dict(zip(data["variant"].unique(), brief(data.drop_duplicates("variant")["label"]), strict=True))
+    for panel, name in enumerate(metrics, 1):
+        lines = {int(own["variant"].iloc[0]): own["average" if window > 1 else "mean"] for own in _of(data, name)}
+        known = pd.concat(lines.values())
+        ends = [End(names[at], float(values.iloc[-1]), style(at)["color"]) for at, values in lines.items()]
+        name_ends(figure, ends, name in log, panel, (float(known.min()), float(known.max())))
+    return figure
+
+
+def _of(data: pd.DataFrame, name: str) -> list[pd.DataFrame]:
+    """The points of each variant that has this metric."""
+    return [points for _, points in data[data["metric"] == name].groupby("variant", sort=False)]
 
 
 def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
@@ -101,29 +160,6 @@ def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
     light = f"Light: each epoch. Dark: moving average, centred, over {spec.window} epochs. " if spec.window > 1 else ""
     circled = data["metric"].str.startswith("selection_") & (data["selected"].fillna(0).astype(float) > 0)
     return light + "Circles: the epochs that were selected" * bool(circled.any())
-
-
-def _draw_selected(figure: go.Figure, points: pd.DataFrame, panel: int) -> None:
-    """Where epochs were selected, on the curves that they were selected by."""
-    chosen = points[points["selected"].fillna(0).astype(float) > 0]
-    if chosen.empty or not str(chosen["metric"].iloc[0]).startswith("selection_"):
-        return
-    variant = int(chosen["variant"].iloc[0])
-    figure.add_scatter(
-        x=chosen["epoch"].tolist(),
-        y=chosen["mean"].tolist(),
-        mode="markers",
-        marker={"symbol": "circle-open", "size": 9, "color": style(variant)["color"], "line": {"width": 2}},
-        legendgroup=str(variant),
-        showlegend=False,
-        hovertext=[
-            shown(f"{row['label']}: epoch {row['epoch']} selected by {plural(int(row['selected']), 'seed')}")
-            for row in chosen.to_dict("records")
-        ],
-        hoverinfo="text",
-        row=panel,
-        col=1,
-    )
 
 
 def _spread(frame: pd.DataFrame, name: str, window: int) -> pd.DataFrame:
@@ -141,32 +177,3 @@ def _ranked_by(records: StudyRecords) -> str:
 def _score(records: StudyRecords, index: int, name: str) -> float:
     known = [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]
     return METRICS[name].sign * sum(known) / len(known) if known else float("-inf")
-
-
-def _draw(figure: go.Figure, points: pd.DataFrame, index: int, panel: int, window: int) -> None:
-    look, label = style(index), str(points["label"].iloc[0])
-    group = str(points["variant"].iloc[0])
-    epochs = points["epoch"].tolist()
-    if (points["n"] >= BAND).any():
-        figure.add_scatter(**band(epochs, points, tint(look["color"], 0.12)), legendgroup=group, row=panel, col=1)
-    if window > 1:
-        light = {"color": tint(look["color"], 0.35), "width": 1}
-        figure.add_scatter(
-            x=epochs, y=points["mean"].tolist(), mode="lines", line=light, hoverinfo="skip", legendgroup=group, showlegend=False,
-            row=panel, col=1,
-        )  # fmt: skip
-    figure.add_scatter(
-        x=epochs,
-        y=points["average" if window > 1 else "mean"].tolist(),
-        mode="lines" if len(epochs) > 1 else "markers",
-        name=shown(label),
-        legendgroup=group,
-        showlegend=panel == 1,
-        line={"color": look["color"], "dash": look["dash"]},
-        hovertext=[
-            shown(f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})") for row in points.to_dict("records")
-        ],
-        hoverinfo="text",
-        row=panel,
-        col=1,
-    )

@@ -11,7 +11,7 @@ from recstudy.analysis.figures.attention import Attention, attention_caption, at
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import Panel, head, numbered, shade, short, stack
 from recstudy.analysis.figures.mosaic import Pixels, mosaic, picture_uri, side_of
-from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
+from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.report import AttentionMaps
 
@@ -20,7 +20,7 @@ FEW, WIDE, NARROW = 36, 6, 8  # up to so many tiles there are 6 in a row, else 8
 PLACE = 76  # pixels of a tile in print, and of its word
 HEAD, BETWEEN, FOOT = 30, 26, 30  # pixels: of a panel's label, under the tiles, and in print under the grid
 TOKEN, LOW = {False: 17, True: 13}, 220  # pixels: of a token's row in the grid, by whether it is printed; the least of the grid
-ORANGE = tuple(int(PALETTE[4][at : at + 2], 16) for at in (1, 3, 5))
+ORANGE = (230, 159, 0)  # light enough for the image under it
 STRENGTH, DIM = 0.85, 0.75  # of the tint where most is attended to, and of the gray, so that orange shows on white
 
 

@@ -1,13 +1,15 @@
 """Small panels in rows, as many in each as the width has room for."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from recstudy.analysis.figures.theme import Size, shown
+from recstudy.analysis.figures.theme import Size, clipped, letters
 
-BAR, EDGE = 64, 12  # pixels: what stands below all panels, the figure's edges
+BAR, EDGE, HEAD = 64, 12, 66  # pixels: what stands below all panels, the figure's edges, the heading of a group of panels
+LINES = 2  # of a panel's name
 
 
 class Grid(NamedTuple):
@@ -32,23 +34,37 @@ def place(figure: go.Figure, since: int, panel: int) -> None:
 
 def name(figure: go.Figure, panel: int, words: str) -> None:
     """Under its axis."""
-    title = {"text": shown(words), "standoff": 6, "font": {"size": 13}}
+    title = {"text": clipped(words, letters(GRIDS[False].narrow - EDGE, 13), LINES), "standoff": 6, "font": {"size": 13}}
     figure.update_layout({f"xaxis{panel if panel > 1 else ''}": {"title": title}})
+
+
+def head(figure: go.Figure, words: Sequence[str]) -> go.Figure:
+    """Markup over each group of panels, of which all have as many."""
+    for text in words:
+        figure.add_annotation(name="head", text=text, align="left", x=0, xref="paper", xanchor="left", yref="paper",
+                              yanchor="top", yshift=-8, showarrow=False)  # fmt: skip
+    return figure.update_layout(meta={**figure.layout.meta, "slices": True})
 
 
 def arrange(figure: go.Figure, size: Size) -> go.Figure:
     """Give every panel its place; `style.SCRIPT` does the same in the page."""
-    panels, grid = figure.layout.meta["panels"], GRIDS[size.printed]
+    heads = [one for one in figure.layout.annotations if one.name == "head"]
+    panels, grid = figure.layout.meta["panels"] // max(1, len(heads)), GRIDS[size.printed]
     inner = size.width - 2 * EDGE
     across = min(panels, max(1, inner // grid.narrow))
     side, down = inner / across, math.ceil(panels / across)
-    for at in range(panels):
-        left, above = at % across * side, at // across * grid.high
+    group = grid.high * down + HEAD * bool(heads)
+    high = group * max(1, len(heads))
+    for at in range(figure.layout.meta["panels"]):
+        of, own = divmod(at, panels)
+        left, above = own % across * side, of * group + HEAD * bool(heads) + own // across * grid.high
         axis = str(at + 1) if at else ""
         figure.layout[f"xaxis{axis}"].domain = [(left + grid.left) / inner, (left + side - EDGE) / inner]
         figure.layout[f"yaxis{axis}"].domain = [
-            max(0.0, 1 - (above + grid.high - grid.below) / (grid.high * down)),
-            1 - (above + EDGE) / (grid.high * down),
+            max(0.0, 1 - (above + grid.high - grid.below) / high),
+            1 - (above + EDGE) / high,
         ]
+    for of, words in enumerate(heads):
+        words.y = 1 - of * group / high
     top = figure.layout.margin.t
-    return figure.update_layout(height=grid.high * down + top + BAR, margin={"l": EDGE, "r": EDGE, "t": top, "b": BAR})
+    return figure.update_layout(height=high + top + BAR, margin={"l": EDGE, "r": EDGE, "t": top, "b": BAR})

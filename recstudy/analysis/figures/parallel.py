@@ -20,7 +20,7 @@ from recstudy.analysis.figures.theme import GRID, SCREEN, Size, blend, dress, fo
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.trials import TRIAL, scored, search_of, trial_table
 from recstudy.records.plans import short_names
-from recstudy.records.schema import Range, SearchRecord
+from recstudy.records.study_schema import Range, SearchRecord
 from recstudy.report import ParallelCoordinates, Slices
 from recstudy.report.names import metric, plain
 
@@ -100,7 +100,6 @@ def _draw(figure: go.Figure, row: dict[Any, Any], axes: dict[str, Scale], name: 
         mode="lines+markers",
         line={"color": color, "width": 1.8},
         marker={"size": 5},
-        opacity=0.85,
         showlegend=False,
         cliponaxis=False,
         hovertext=[shown(head if path == name else f"{head}, {path} = {plain(row[path])}") for path in axes],

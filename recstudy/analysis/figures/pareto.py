@@ -51,7 +51,7 @@ def pareto_figure(
     """All points, and a line through the front; a search's front carries its trial numbers."""
     figure = go.Figure()
     best = data[data["front"].astype(bool)].sort_values(spec.x)
-    _draw(figure, data[~data["front"].astype(bool)], spec, y, {"name": "others", "mode": "markers", "opacity": 0.6})
+    _draw(figure, data[~data["front"].astype(bool)], spec, y, {"name": "others", "mode": "markers"})
     named = best["trial"].notna().all() and len(best) <= NAMED
     trials = [f"{trial:.0f}" for trial in best["trial"]] if named else []
     words = {"mode": "lines+markers+text", "text": trials, "textposition": "top center"}

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recstudy.analysis.figures.curve import powers_of_two
+from recstudy.analysis.figures.axes import powers_of_two
 from recstudy.analysis.figures.theme import shown
 from recstudy.records import Json
-from recstudy.records.schema import Range
+from recstudy.records.study_schema import Range
 from recstudy.report.levels import same
 from recstudy.report.names import plain
 

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.curve import y_range
+from recstudy.analysis.figures.axes import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import CELL
 from recstudy.analysis.figures.panels import arrange
@@ -17,7 +17,7 @@ from recstudy.analysis.figures.theme import SCREEN, SMALL, SPECTRUM, SYMBOLS, Si
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.trials import scored, search_of
 from recstudy.records.plans import FAMILY, ranges_of, short_names
-from recstudy.records.schema import SearchRecord
+from recstudy.records.study_schema import SearchRecord
 from recstudy.report import Slices
 from recstudy.report.names import metric, plain
 

@@ -12,11 +12,14 @@ import plotly.graph_objects as go
 
 from recstudy.report.names import metric
 
-# Okabe and Ito (2008); the yellow is left out because it vanishes on white, and black because it does on black.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Near those of Okabe and Ito (2008), and to the colour-blind as far apart as theirs, but each at a contrast of 3 to the paper at
+# least (WCAG 1.4.11; their orange has 2.2). `DARK` are the same on a dark page, where `style.SCRIPT` puts them.
+PALETTE = ("#0072B2", "#D55E00", "#005C43", "#B9668F", "#6B5000", "#5B1DD0")
+DARK = ("#28A4E3", "#D55E00", "#04D48D", "#CC79A7", "#E69F00", "#BCE3F2")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down")
-SPECTRUM = ("#0072B2", "#CC79A7", "#E69F00")  # of a scale of colours: its ends are seen on white and on black
+SPECTRUM = PALETTE[0], PALETTE[3], PALETTE[1]  # of a scale of colours: blue to orange
+ALARM, SOFT = "#9A4A00", "#57606A"  # of small letters on white paper
 GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 
 
@@ -39,7 +42,7 @@ class Size:
 
 
 SCREEN = Size(700, printed=False)  # at first: a page gives a figure its own width
-COLUMNS = {1: Size(420, panel=210), 2: Size(840, panel=250)}  # one and two columns of a paper: 3.5 and 7 inches
+INCH = 120  # pixels of a printed figure
 LINE = 110  # characters of a note on a screen
 SMALL, LARGE = 12, 14  # pixels: letters of notes and, in print, of legends; letters of axes
 BUTTONS_OUT = ("sendChartToCloud", "select2d", "lasso2d")  # one would send the numbers elsewhere, two choose points for nothing
@@ -47,6 +50,12 @@ WIDE = 0.58  # of a letter's size its mean width in DejaVu, the widest of the us
 _TITLE = {"font": {"size": LARGE}, "standoff": 8}
 _BAR = {"colorbar": {"title": {"font": {"size": SMALL}}, "tickfont": {"size": SMALL}}}
 PRINT = go.layout.Template(layout={"xaxis": {"title": _TITLE}, "yaxis": {"title": _TITLE}, "coloraxis": _BAR})
+
+
+def on_paper(inches: float) -> Size:
+    """At most so wide, in whole pixels of Chrome, of which there are 4 to 5; panels are higher where there is more room."""
+    width = int(inches * INCH / 5 + 1e-6) * 5
+    return Size(width, panel=170 + round(width / 10.5))
 
 
 def style(index: int) -> dict[str, str]:
@@ -67,8 +76,13 @@ def bounded(name: str) -> dict[str, Any]:
 
 def tint(color: str, alpha: float) -> str:
     """`#0072B2` as an `rgba(...)` of that opacity."""
+    return f"{channels(color)}{alpha})"
+
+
+def channels(color: str) -> str:
+    """How its `tint` begins, whatever the opacity."""
     red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{alpha})"
+    return f"rgba({red},{green},{blue},"
 
 
 def blend(share: float) -> str:
@@ -93,6 +107,12 @@ def folded(markup: str, most: int) -> str:
     """What Plotly is to show, in lines of at most so many letters, unless a word is longer."""
     lines = [line for part in markup.split("<br>") for line in wrap(html.unescape(part), most, break_long_words=False)]
     return "<br>".join(map(shown, lines))
+
+
+def clipped(words: str, most: int, lines: int) -> str:
+    """What Plotly is to show, in at most so many lines of so many letters, with an ellipsis where that is not all."""
+    found = wrap(words, most)
+    return "<br>".join(map(shown, found[:lines])) + " \N{HORIZONTAL ELLIPSIS}" * (len(found) > lines)
 
 
 def dress(
@@ -129,7 +149,7 @@ def dress(
 def heading(title: str, notes: Sequence[str], caption: str = "", size: Size = SCREEN) -> str:
     """The title, under it what a reader must know first, in orange, and how to read the figure, in gray; in print the orange."""
     line = letters(size.width - 24, SMALL) if size.printed else LINE
-    said = [("#D55E00", note) for note in notes] + [("gray", caption)] * (not size.printed)
+    said = [(ALARM, note) for note in notes] + [(SOFT, caption)] * (not size.printed)
     lines = [(color, part) for color, text in said for part in wrap(text, line)]
     spans = [f'<span style="font-size:{SMALL}px;color:{color}">{shown(part)}</span>' for color, part in lines]
     return "<br>".join([shown(title)] * (not size.printed) + spans)

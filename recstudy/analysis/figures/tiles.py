@@ -27,6 +27,7 @@ LETTERS = 12  # in a line under a tile: what fits at any width, because the lett
 LINES = {1: 1 / 4, 2: 7 / 16}  # room for so many lines under a tile, as a share of it
 # In points, and again in style.SCRIPT: the least and the most of a panel, the space between two, and above each its label.
 NARROW, WIDE, SPACE, HEAD, EDGE = 320, 640, 24, 46, 12
+PRINTED = 400  # the least of a panel on paper, whose letters then have 6 points
 
 
 def drawn(records: StudyRecords, spec: Mistakes) -> Drawn:
@@ -50,13 +51,17 @@ def mistakes_figure(data: MistakesData, spec: Mistakes, size: Size = SCREEN) -> 
     figure.update_xaxes(visible=False, fixedrange=True)
     figure.update_yaxes(visible=False, fixedrange=True)
     ratio = rows * (1 + words) / (COLUMNS * (1 + GAP))
-    return arrange(figure.update_layout(meta={**figure.layout.meta, "columns": COLUMNS, "ratio": ratio}), size.width)
+    figure.update_layout(meta={**figure.layout.meta, "columns": COLUMNS, "ratio": ratio})
+    return arrange(figure, size.width, PRINTED if size.printed else NARROW)
 
 
-def arrange(figure: go.Figure, width: int) -> go.Figure:
-    """Give every panel its place in a figure of this width; `style.SCRIPT` does the same in the page."""
+def arrange(figure: go.Figure, width: int, narrow: int = NARROW) -> go.Figure:
+    """Give every panel its place in a figure of this width, of which none beside another is narrower than that.
+
+    `style.SCRIPT` does the same in the page.
+    """
     panels, columns, ratio = (figure.layout.meta[key] for key in ("panels", "columns", "ratio"))
-    across = min(panels, max(1, width // NARROW))
+    across = min(panels, max(1, width // narrow))
     inner, down = width - 2 * EDGE, -(-panels // across)
     side = (inner - SPACE * (across - 1)) / across
     wide = min(side, WIDE)

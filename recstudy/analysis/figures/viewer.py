@@ -7,7 +7,7 @@ CSS = """
 .thinking-bar { display: flex; flex-wrap: wrap; gap: 6px 12px; align-items: center; padding: 8px 0; background: var(--paper);
   position: sticky; top: 0; z-index: 3; }
 .thinking-bar button, .thinking-bar input { font: inherit; color: var(--ink); padding: 4px 12px; }
-.thinking-bar button { min-width: 5em; border: 1px solid var(--line); border-radius: 6px; background: var(--panel);
+.thinking-bar button { min-width: 5em; border: 1px solid var(--edge); border-radius: 6px; background: var(--panel);
   font-weight: 600; cursor: pointer; }
 .thinking-bar input { flex: 1 1 6em; min-width: 0; max-width: 26em; padding: 0; border: 0; accent-color: var(--accent); }
 .thinking-bar output { min-width: 7.8em; font-variant-numeric: tabular-nums; }

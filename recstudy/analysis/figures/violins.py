@@ -13,7 +13,7 @@ from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown,
 from recstudy.analysis.frame import StudyRecords
 from recstudy.report import Alignment
 
-COLORS = {"before": PALETTE[4], "after": PALETTE[0]}  # orange and blue, of which one is lighter
+COLORS = {"before": PALETTE[1], "after": PALETTE[0]}  # orange and blue
 SIDES = {"before": "negative", "after": "positive"}  # of the violin's middle: left and right
 FEW = 60  # pairs that are drawn as points too
 

@@ -7,7 +7,7 @@ from recstudy.analysis.cells import Cell, TableData, TableRow, cell_of
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.spreads import spread_notes
 from recstudy.analysis.trials import ranked, search_of, trial_table
-from recstudy.records.schema import SearchRecord
+from recstudy.records.study_schema import SearchRecord
 from recstudy.report import Best
 from recstudy.report.names import metric
 

@@ -65,13 +65,14 @@ def would_take(one: Judged, claims: int) -> str:
 
 def _line(one: Judged, claims: int) -> list[Entry]:
     name, value, behind = one.claim.metric, one.found.value if one.found else None, _origin(one)
+    runs = tuple(run.id for term in one.terms for run in term.runs)
     return [
         Entry(one.claim.text),
         Entry(f"{metric(name).heading}: {one.claim.contrast}"),
-        Entry(signed(name, value), origin=behind),
-        Entry(signed_interval(name, *(one.interval or (None, None))), hint=f"at {1 - one.alpha:.1%}", origin=behind),
-        Entry(p_text(one.adjusted), hint=f"alone {p_text(one.p)}" if one.p is not None else "", origin=behind),
-        Entry(one.outcome),
+        Entry(signed(name, value), origin=behind, runs=runs),
+        Entry(signed_interval(name, *(one.interval or (None, None))), hint=f"at {1 - one.alpha:.1%}", origin=behind, runs=runs),
+        Entry(p_text(one.adjusted), hint=f"alone {p_text(one.p)}" if one.p is not None else "", origin=behind, runs=runs),
+        Entry(one.outcome, runs=runs),
         Entry(would_take(one, claims)),
     ]
 

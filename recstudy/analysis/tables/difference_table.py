@@ -1,13 +1,14 @@
 """Paired differences in words: a table with the base's own line above the variants that are compared with it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from recstudy.analysis.caveats import caption, text_notes, warnings
+from recstudy.analysis.cells import Cell
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.spreads import pairing_note, spread_notes
 from recstudy.analysis.tables.differences import Difference, DifferencesData, PublishedDifference
 from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
-from recstudy.analysis.tables.render import entry, seeds_text
+from recstudy.analysis.tables.render import cell_text, entry, number_text, seeds_text
 from recstudy.analysis.targets import deviation_notes
 from recstudy.report import Differences
 from recstudy.report.names import DASH, metric, plural
@@ -20,16 +21,17 @@ VERDICT = 5  # its column
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
 
-def printed(records: StudyRecords, spec: Differences, data: DifferencesData) -> Printed:
-    """One line a variant, under its base's."""
+def printed(records: StudyRecords, spec: Differences, data: DifferencesData, paper: bool = False) -> Printed:
+    """One line a variant, under its base's; on paper, where a column says it, cells do not say how many seeds there are."""
+    words = number_text if paper else cell_text
     reasons = list(dict.fromkeys("; ".join(found.reasons) for row in data.rows for found in row.published if found.reasons))
     heads, beside = columns(spec, data), any(row.published for row in data.rows)
     lines: list[list[Entry]] = []
     for base in dict.fromkeys(row.base for row in data.rows):
         rows = [row for row in data.rows if row.base == base]
         blank = [Entry(DASH)] * (len(heads) - VERDICT)
-        lines.append([Entry(base), entry(rows[0].theirs), *[Entry(DASH)] * 3, Entry("base"), *blank])
-        lines += [_line(row, reasons, beside) for row in rows]
+        lines.append([Entry(base), entry(rows[0].theirs, words), *[Entry(DASH)] * 3, Entry("base"), *blank])
+        lines += [_line(row, reasons, beside, words) for row in rows]
     variants = records.chosen(spec.where)
     return Printed(
         name=spec.name,
@@ -38,7 +40,7 @@ def printed(records: StudyRecords, spec: Differences, data: DifferencesData) -> 
         lines=lines,
         caption=caption(records, variants),
         warnings=warnings(records),
-        notes=[*_notes(records, spec, data, reasons), *text_notes(records, variants, [spec.metric]), *_deviations(data)],
+        notes=[*_notes(records, spec, data, reasons, paper), *text_notes(records, variants, [spec.metric]), *_deviations(data)],
         prose=frozenset({VERDICT}),
     )
 
@@ -80,20 +82,20 @@ def p_text(p: float | None) -> str:
     return DASH if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _line(row: Difference, reasons: Sequence[str], beside: bool) -> list[Entry]:
+def _line(row: Difference, reasons: Sequence[str], beside: bool, words: Callable[[Cell], str]) -> list[Entry]:
     name, found, least = row.ours.metric, row.found, row.detectable
     hope = f"about {plural(row.more, 'more seed')} of each would show a difference of this size" if row.more else ""
-    behind = _origin(row)
+    behind, runs = _origin(row), (*row.run_ids, *row.base_ids)
     unsure = f"{signed(name, least.low)} to {signed(name, least.high)}".replace("+", "") if least else ""
     return [
         Entry(row.label),
-        entry(row.ours),
-        Entry(signed(name, found.value), hint=", ".join(signed(name, one) for one in row.values), origin=behind),
-        Entry(signed_interval(name, found.low, found.high), hint=items_text(row), origin=behind),
-        Entry(p_text(row.adjusted), hint=f"alone {p_text(found.p)}" if found.p is not None else "", origin=behind),
-        Entry(row.verdict, hint=hope),
-        Entry(plural(row.n[0], "pair") if row.paired else "{}, {}".format(*row.n), hint="; ".join(row.missing)),
-        Entry(f"{signed(name, least.value).removeprefix('+')} ({unsure})" if least else DASH, origin=behind),
+        entry(row.ours, words),
+        Entry(signed(name, found.value), hint=", ".join(signed(name, one) for one in row.values), origin=behind, runs=runs),
+        Entry(signed_interval(name, found.low, found.high), hint=items_text(row), origin=behind, runs=runs),
+        Entry(p_text(row.adjusted), hint=f"alone {p_text(found.p)}" if found.p is not None else "", origin=behind, runs=runs),
+        Entry(row.verdict, hint=hope, runs=runs),
+        Entry(plural(row.n[0], "pair") if row.paired else "{}, {}".format(*row.n), hint="; ".join(row.missing), runs=runs),
+        Entry(f"{signed(name, least.value).removeprefix('+')} ({unsure})" if least else DASH, origin=behind, runs=runs),
         *([_published(row.published, name, reasons)] if beside else []),
     ]
 
@@ -128,7 +130,7 @@ def _mark(difference: PublishedDifference, reasons: Sequence[str]) -> str:
     return f" [{reasons.index('; '.join(difference.reasons)) + 1}]" if difference.reasons else ""
 
 
-def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reasons: Sequence[str]) -> list[str]:
+def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reasons: Sequence[str], paper: bool) -> list[str]:
     """How to read the table, and every run that is missing."""
     how = "Difference: mean of the variant minus mean of its base, with its own 95 % interval; n: finished seeds of both"
     tests = f"p: two-sided t test by the spread of all variants, adjusted for {plural(data.tests, 'row')} (Holm)"
@@ -142,7 +144,7 @@ def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reas
     power = f"Detectable: the least true difference that such a test at {step}, shows in 4 of 5 repetitions"
     of_two = [OF_TWO] if any(row.published for row in data.rows) else []
     seen = "Over seeds and test images: in the CSV file and by each interval, with McNemar's test over the images alone"
-    items = [seen] if any(row.items for row in data.rows) else []
+    items = [seen] if any(row.items for row in data.rows) and not paper else []
     spread = [pairing_note(data.pairing), *spread_notes(records, shown, [spec.metric])]
     return [
         f"{how}. {tests}; the verdict is by it, at 0.05",

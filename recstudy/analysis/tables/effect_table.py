@@ -53,16 +53,18 @@ def csv_text(data: EffectsData, name: str) -> str:
 
 def _line(data: EffectsData, effect: Effect, name: str) -> list[Entry]:
     found, behind = effect.test, _origin(data, effect)
+    runs = tuple(run.id for sign in (1, -1) for run in data.half(effect, sign)) if data.seeds else ()
     return [
         Entry(effect.title),
         Entry(
             signed(name, found.value),
             hint=", ".join(signed(name, value) for value in effect.values),
             origin=behind,
+            runs=runs,
         ),
-        Entry(signed_interval(name, found.low, found.high), origin=behind),
+        Entry(signed_interval(name, found.low, found.high), origin=behind, runs=runs),
         Entry(str(len(effect.values))),
-        Entry(p_text(effect.adjusted), hint=f"alone {p_text(found.p)}" if found.p is not None else "", origin=behind),
+        Entry(p_text(effect.adjusted), hint=f"alone {p_text(found.p)}" if found.p is not None else "", origin=behind, runs=runs),
         Entry(effect.aliased or DASH),
     ]
 

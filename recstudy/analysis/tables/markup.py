@@ -2,27 +2,36 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from recstudy.analysis.page import Html, escape, fold, table, warning_lines
+from recstudy.analysis.tables.widths import Room, split
+from recstudy.report.names import DASH
+
+FRAME, BETWEEN, LINE = 4, 3, 30  # characters in a terminal: around a table, between two columns, of a column of words
+PUBLISHED = "published"  # over a column, or before a line, of published values beside ours
 
 
 @dataclass(frozen=True)
 class Entry:
     """The words of one place in a printed table: `bold` where nothing can be told from the best.
 
-    `hint` is what a tooltip adds, `origin` the runs that a number comes from.
+    `hint` is what a tooltip adds, `origin` the runs that a number comes from in words, `runs` the ids of those that it is about.
     """
 
     text: str
     bold: bool = False
     hint: str = ""
     origin: str = ""
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,14 +73,19 @@ def markdown(page: Printed) -> str:
     return "\n".join(lines) + "\n"
 
 
-def html_table(page: Printed) -> str:
-    """The table in a box that scrolls on its own, with the caption and notes under it."""
+def html_table(page: Printed, to: Callable[[Sequence[str]], str] | None = None) -> str:
+    """The table in a box that scrolls on its own, with the caption and notes under it.
+
+    Args:
+        page: the table.
+        to: the address of some runs, which an entry that is about them then leads to.
+    """
     classes = dict.fromkeys(range(1, page.settings + 1), "setting") | dict.fromkeys(page.prose, "prose")
-    rows = [[_html(entry) for entry in entries] for entries in page.lines]
+    rows = [[_html(entry, to) for entry in entries] for entries in page.lines]
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in page.notes)
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in page.homeless)
     notes += fold("Published values without a place here", lines) if lines else ""
-    shown = table(page.title, page.heads, rows, classes)
+    shown = table(page.title, page.heads, rows, classes, "stack" if page.prose else "")
     return f'{warning_lines(page.warnings)}{shown}<p class="caption">{escape(page.caption)}.</p>{notes}'
 
 
@@ -82,22 +96,57 @@ def csv_lines(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return out.getvalue()
 
 
-def terminal(page: Printed) -> RichTable:
+@dataclass(frozen=True)
+class Terminal:
+    """A table for `rich.print`: columns that find no room beside the others stand in a block below, each with the labels."""
+
+    page: Printed
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text | RichTable]:
+        page = self.page
+        rooms = [_room(page, at) for at in range(len(page.heads))]
+        yield Text(page.title, "italic", justify="center")
+        for columns in split(rooms, options.max_width - FRAME, BETWEEN) or [[]]:
+            yield _block(page, rooms, [0, *columns])
+        yield Text("\n".join([*page.warnings, f"{page.caption}.", *page.notes, *page.homeless]))
+
+
+def terminal(page: Printed) -> Terminal:
     """For `rich.print`."""
-    words = Text("\n".join([*page.warnings, f"{page.caption}.", *page.notes, *page.homeless]))
-    shown = RichTable(title=Text(page.title), caption=words, caption_justify="left")
-    for at, head in enumerate(page.heads):
-        least = None if at else len("published")  # of the labels
-        shown.add_column(Text(head), justify="left" if page.words(at) else "right", overflow="fold", min_width=least)
+    return Terminal(page)
+
+
+def _block(page: Printed, rooms: Sequence[Room], columns: Sequence[int]) -> RichTable:
+    shown = RichTable()
+    for at in columns:
+        words, least = at == 0 or page.words(at), round(rooms[at].least)
+        head = page.heads[at] if words else "\n".join(wrap(page.heads[at], max(1, least)))
+        side: JustifyMethod = "left" if words else "right"
+        shown.add_column(Text(head), justify=side, overflow="fold", min_width=least, no_wrap=not words)
     for line in page.lines:
-        style = "italic" if len(line) == 1 else ""
-        shown.add_row(*(Text(entry.text, "bold" if entry.bold else style) for entry in line))
+        if len(line) == 1:
+            shown.add_row(Text(line[0].text, "italic"))
+        elif line[0].text != PUBLISHED or len(columns) == len(page.heads) or any(line[at].text.strip(DASH) for at in columns[1:]):
+            shown.add_row(*(Text(line[at].text, "bold" if line[at].bold else "") for at in columns))
     return shown
 
 
-def _html(entry: Entry) -> tuple[Html, str]:
+def _room(page: Printed, at: int) -> Room:
+    """What a column asks for, in characters: words may be broken into lines, numbers not."""
+    texts = [line[at].text for line in page.lines if len(line) > 1]
+    natural = max(map(cell_len, texts), default=0)
+    longest = max(map(cell_len, page.heads[at].split()), default=0)
+    if at and not page.words(at) and natural <= LINE:
+        return Room(max(natural, longest), max(natural, longest), glued=page.heads[at] == PUBLISHED)
+    word = max((cell_len(word) for text in texts for word in text.split()), default=0)
+    least = min(LINE, max(longest, word, min(natural, LINE)))
+    return Room(max(natural, longest), least)
+
+
+def _html(entry: Entry, to: Callable[[Sequence[str]], str] | None) -> tuple[Html, str]:
     text = escape(entry.text)
-    return Html(f"<strong>{text}</strong>") if entry.bold else text, entry.hint
+    shown = Html(f"<strong>{text}</strong>") if entry.bold else text
+    return Html(f'<a href="{escape(to(entry.runs))}">{shown}</a>') if to and entry.runs else shown, entry.hint
 
 
 def _md_entries(entries: Sequence[Entry], columns: int) -> list[str]:

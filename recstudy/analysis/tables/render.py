@@ -1,12 +1,13 @@
 """A table's cells in words, the same for every format, and as CSV."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from recstudy.analysis import caveats
 from recstudy.analysis.cells import Cell, TableData
 from recstudy.analysis.stats import LINEAR
 from recstudy.analysis.tables.labels import settings_text, settings_title
-from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
+from recstudy.analysis.tables.markup import PUBLISHED, Entry, Printed, csv_lines
 from recstudy.report.names import DASH, metric, number, spread
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
@@ -17,18 +18,32 @@ WIDEST = 9  # columns that a page has room for: where published ones would make 
 
 def cell_text(cell: Cell) -> str:
     """`94.2 ±0.8 (n=3)`; what is missing or failed is said in the same breath."""
-    lost = [f"{cell.failed.count(kind)} failed: {kind}" for kind in dict.fromkeys(cell.failed)]
-    lost += [f"{count} {state}" for count, state in ((cell.diverged, "diverged"), (cell.stopped, "stopped early")) if count]
+    said = "" if cell.value is None or metric(cell.metric).computed else f" (n={seeds_counted(cell)})"
+    return number_text(cell) + said
+
+
+def number_text(cell: Cell) -> str:
+    """`94.2 ±0.8`, or why there is no number."""
     why = "; ".join(cell.unavailable)
     if cell.value is None and why:
-        return f"not available ({'; '.join([why, *lost])})"
+        return f"not available ({'; '.join([why, *_lost(cell)])})"
     if cell.value is None:
-        return f"{DASH} {'; '.join(lost) or ('' if cell.lacking else 'not run')}".strip()
-    lost += [f"{cell.lacking} not available: {why}"] if why else []
+        return f"{DASH} {'; '.join(_lost(cell)) or ('' if cell.lacking else 'not run')}".strip()
     if metric(cell.metric).computed:
         return _computed(cell)
+    return f"{number(cell.metric, cell.value)}{interval_text(cell)}"
+
+
+def seeds_counted(cell: Cell) -> str:
+    """`3`, or `2 of 3; 1 failed: code`."""
     of = f" of {cell.expected}" if cell.n < cell.expected else ""
-    return f"{number(cell.metric, cell.value)}{interval_text(cell)} ({'; '.join([f'n={cell.n}{of}', *lost])})"
+    why = "; ".join(cell.unavailable)
+    return "; ".join([f"{cell.n}{of}", *_lost(cell), *([f"{cell.lacking} not available: {why}"] if why else [])])
+
+
+def _lost(cell: Cell) -> list[str]:
+    lost = [f"{cell.failed.count(kind)} failed: {kind}" for kind in dict.fromkeys(cell.failed)]
+    return lost + [f"{count} {state}" for count, state in ((cell.diverged, "diverged"), (cell.stopped, "stopped early")) if count]
 
 
 def interval_text(cell: Cell) -> str:
@@ -43,21 +58,54 @@ def interval_text(cell: Cell) -> str:
 
 def printed(table: TableData) -> Printed:
     """The table as lines of words, the same for every format."""
+    return _printed(table, cell_text)
+
+
+def on_paper(table: TableData) -> Printed:
+    """The table in the words of a paper: how many seeds is said once, or in a column or a line where rows or columns differ."""
+    rows = [_counts(row.cells) for row in table.rows]
+    across = [_counts(cells) for cells in zip(*(row.cells for row in table.rows if row.cells), strict=True)]
+    every = list(dict.fromkeys(count for row in rows for count in row))
+    if len(every) <= 1:
+        page = _printed(table, number_text)
+        return replace(page, caption=caveats.on_paper(page.caption) + "".join(f" (n={count})" for count in every))
+    if all(len(row) <= 1 for row in rows):
+        return _printed(table, number_text, [next(iter(row), DASH) for row in rows])
+    if all(len(column) <= 1 for column in across):
+        page = _printed(table, number_text)
+        blank = [Entry("")] * len(table.settings)
+        if len(page.heads) == 1 + len(blank) + len(across):
+            return replace(
+                page, lines=[*page.lines, [Entry("n"), *blank, *(Entry(next(iter(column), DASH)) for column in across)]]
+            )
+    return _printed(table, cell_text)
+
+
+def _counts(cells: Iterable[Cell]) -> list[str]:
+    """What is said of the seeds of these cells, each once."""
+    measured = [cell for cell in cells if cell.value is not None and not metric(cell.metric).computed]
+    return list(dict.fromkeys(map(seeds_counted, measured)))
+
+
+def _printed(table: TableData, words: Callable[[Cell], str], seeds: Sequence[str] = ()) -> Printed:
     reasons = _reasons(table)
     rows = [row.cells for row in table.rows if row.cells]
     published = [any(cells[column].placed for cells in rows) for column in range(len(table.columns))]
     beneath = table.beneath or 1 + len(table.settings) + len(published) + sum(published) > WIDEST
     heads, lines = [table.corner, *map(settings_title, table.settings)], []
     for head, beside in zip(table.columns, published, strict=True):
-        heads += [head, "published"] if beside and not beneath else [head]
-    for row in table.rows:
+        heads += [head, PUBLISHED] if beside and not beneath else [head]
+    heads += ["n"] * bool(seeds)
+    for at, row in enumerate(table.rows):
         line = [Entry(row.label), *(Entry(settings_text(words)) for words in row.settings)]
         for cell, beside in zip(row.cells, published, strict=bool(row.cells)):
-            line += [entry(cell), _published(cell, reasons)] if beside and not beneath else [entry(cell)]
-        lines.append(line)
+            line += [entry(cell, words), _published(cell, reasons)] if beside and not beneath else [entry(cell, words)]
+        lines.append([*line, *([Entry(seeds[at])] if seeds and row.cells else [])])
         if beneath and any(cell.placed for cell in row.cells):
             blank = [Entry("")] * len(table.settings)
-            lines.append([Entry("published"), *blank, *(_published(cell, reasons) for cell in row.cells)])
+            lines.append(
+                [Entry(PUBLISHED), *blank, *(_published(cell, reasons) for cell in row.cells), *[Entry("")] * bool(seeds)]
+            )
     return Printed(
         name=table.name,
         title=table.title,
@@ -106,13 +154,13 @@ def _computed(cell: Cell) -> str:
     return low if low == high else f"{low}{DASH}{high}"
 
 
-def entry(cell: Cell) -> Entry:
+def entry(cell: Cell, words: Callable[[Cell], str] = cell_text) -> Entry:
     """The number as it stands in a table, with its interval and its runs."""
     interval = f"95 % interval {cell.low:.6g} to {cell.high:.6g}; " if cell.low is not None else ""
     interval += f"over seeds and images {cell.items.low:.6g} to {cell.items.high:.6g}; " if cell.items else ""
     behind = origin(cell)
     hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
-    return Entry(cell_text(cell), cell.best, hint, f"runs {behind}" if behind else "")
+    return Entry(words(cell), cell.best, hint, f"runs {behind}" if behind else "", (*cell.planned, *cell.against))
 
 
 def origin(cell: Cell) -> str:

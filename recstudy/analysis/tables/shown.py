@@ -8,12 +8,11 @@ from io import StringIO
 from pathlib import Path
 
 import pandas as pd
-from rich.table import Table as RichTable
 
 from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
+from recstudy.analysis.figures import claim_forest, forest
 from recstudy.analysis.figures.export import FigureShown, shown
-from recstudy.analysis.figures.forest import drawn
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.headlines import of_claims, of_differences, of_effects, of_table
 from recstudy.analysis.page import links
@@ -29,6 +28,7 @@ from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.markup import Printed
 from recstudy.records import write_whole
 from recstudy.report import Arithmetic, Claims, Differences, Effects
+from recstudy.report.venues import ARTICLE, Paper
 
 FILES = ("md", "tex", "csv")
 MOST_ROWS = 40  # in the terminal: one screen
@@ -36,12 +36,13 @@ MOST_ROWS = 40  # in the terminal: one screen
 
 @dataclass(frozen=True, repr=False)
 class TableShown(Shown):
-    """A table in words, and its numbers as CSV; `narrow` and `behind` are made where they are asked for."""
+    """A table in words, and its numbers as CSV; what else there is of it is made where it is asked for."""
 
     page: Printed
     csv: str
     said: str = ""  # in its heading
     narrow: Callable[[], Printed] | None = None
+    on_paper: Callable[[], Printed] | None = None
     behind: Callable[[], Places] = lambda: Places((), ())
 
     @property
@@ -54,7 +55,11 @@ class TableShown(Shown):
 
     @property
     def latex(self) -> str:
-        return latex(self.page)
+        return self.latex_for(ARTICLE)
+
+    def latex_for(self, paper: Paper) -> str:
+        """As wide as its columns or its text, in parts where that is not enough."""
+        return latex(self.on_paper() if self.on_paper else self.page, paper, self.said)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -69,14 +74,14 @@ class TableShown(Shown):
     def printed(self) -> Printed:
         return self.page
 
-    def in_terminal(self) -> RichTable:
+    def in_terminal(self) -> markup.Terminal:
         return markup.terminal(self.narrow() if self.narrow else self.page)
 
     def places(self) -> Places:
         return self.behind()
 
-    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
-        for ending, text in zip(FILES, (self.markdown, self.latex, self.csv), strict=True):
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
+        for ending, text in zip(FILES, (self.markdown, self.latex_for(paper), self.csv), strict=True):
             write_whole(folder / "tables" / f"{file}.{ending}", text)
         return links("tables", file, FILES)
 
@@ -85,20 +90,26 @@ class TableShown(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class DifferencesShown(TableShown):
-    """A table of differences under their forest plot."""
+class ForestShown(TableShown):
+    """A table of differences or claims under their forest plot."""
 
     forest: FigureShown | None = None
 
     @property
     def html(self) -> str:
-        if self.forest is None:
-            return super().html
-        return self.forest.html + markup.html_table(replace(self.page, warnings=()))  # said over the plot
+        return self.above + markup.html_table(self.printed)
 
-    def write(self, folder: Path, file: str, export: Sequence[str], columns: int) -> str:
-        files = super().write(folder, file, export, columns)
-        return files + (self.forest.write(folder, file, export, columns) if self.forest else "")
+    @property
+    def printed(self) -> Printed:
+        return replace(self.page, warnings=()) if self.forest else self.page  # said over the plot
+
+    @property
+    def above(self) -> str:
+        return self.forest.html if self.forest else ""
+
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
+        files = super().write(folder, file, export, paper)
+        return files + (self.forest.write(folder, file, export, paper) if self.forest else "")
 
 
 def with_facts(records: StudyRecords, table: TableData) -> TableShown:
@@ -110,8 +121,8 @@ def with_facts(records: StudyRecords, table: TableData) -> TableShown:
 
 def of_cells(table: TableData) -> TableShown:
     """A table whose every number carries the runs behind it."""
-    narrow = partial(render.narrow, table, MOST_ROWS)
-    return TableShown(render.printed(table), render.csv_text(table), of_table(table), narrow, partial(_places, table))
+    narrow, paper = partial(render.narrow, table, MOST_ROWS), partial(render.on_paper, table)
+    return TableShown(render.printed(table), render.csv_text(table), of_table(table), narrow, paper, partial(_places, table))
 
 
 def differences(records: StudyRecords, part: Differences) -> TableShown:
@@ -129,8 +140,9 @@ def differences(records: StudyRecords, part: Differences) -> TableShown:
         return Places(heads, list(rows.items()))
 
     page, csv = difference_table.printed(records, part, data), difference_table.csv_text(data)
-    forest = shown(records, part.name, drawn(records, part, data))
-    return DifferencesShown(page, csv, of_differences(data.rows), behind=places, forest=forest)
+    paper = partial(difference_table.printed, records, part, data, paper=True)
+    plot = shown(records, part.name, forest.drawn(records, part, data))
+    return ForestShown(page, csv, of_differences(data.rows), on_paper=paper, behind=places, forest=plot)
 
 
 def effects(records: StudyRecords, part: Effects) -> TableShown:
@@ -153,7 +165,9 @@ def claims(records: StudyRecords, part: Claims) -> TableShown:
         heads = claim_table.HEADS[2:]
         return Places(heads, [(one.claim.text, [partial(claim_behind, one=one, judged=judged)] * len(heads)) for one in judged])
 
-    return TableShown(claim_table.printed(records, part, judged), claim_table.csv_text(judged), of_claims(judged), behind=places)
+    plot = shown(records, part.name, claim_forest.drawn(records, part, judged))
+    page, csv = claim_table.printed(records, part, judged), claim_table.csv_text(judged)
+    return ForestShown(page, csv, of_claims(judged), behind=places, forest=None if plot.drawn.data.empty else plot)
 
 
 def counted(_: StudyRecords, part: Arithmetic) -> TableShown:

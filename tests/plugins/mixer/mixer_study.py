@@ -79,8 +79,8 @@ class Reliability(FigurePart):
         )
 
 
-@OPTIMIZERS.add("sgd")
-def sgd(groups, config, *, momentum=0.9):
+@OPTIMIZERS.add("heavy_ball")
+def heavy_ball(groups, config, *, momentum=0.9):
     import torch
 
     return torch.optim.SGD(groups, lr=config.learning_rate, momentum=momentum)
@@ -102,7 +102,9 @@ def darken(images, generator):
     return (images * kept.to(images.device)).to(torch.uint8)
 
 
-train = TrainConfig(epochs=2, batch_size=32, learning_rate=0.05, optimizer="sgd", loss="focal", augment=Augment(more=("darken",)))
+train = TrainConfig(
+    epochs=2, batch_size=32, learning_rate=0.05, optimizer="heavy_ball", loss="focal", augment=Augment(more=("darken",))
+)
 study = Study(
     name="mixer",
     presets={"quick": RunConfig(data=Scans(), model=Mixer(), train=train, place=Place(gpus_per_run=0))},

@@ -23,183 +23,28 @@
                                /report/        tables, figures, report.html
                                /lock           held by the one driver that plans and runs it
 
-What stands in them is in schema.py, how they are written in files.py. Lines are in the order in which they were written,
-whatever a node's clock says. A run's folder is written by the one worker that holds its lock, everything else by the driver.
+What stands in them is in schema.py and study_schema.py, how they are written in files.py. Lines are in the order in which they
+were written, whatever a node's clock says. A run's folder is written by the one worker that holds its lock, everything else by
+the driver.
 """
 
 import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from recstudy.errors import StorageError
-from recstudy.records.files import MARKER, parsed, persistently, whole_lines, write_whole
+from recstudy.records.files import MARKER, write_whole
 from recstudy.records.leases import leased
 from recstudy.records.locks import locked, this_process
 from recstudy.records.mirror import Mirror, scratch
-from recstudy.records.reading import append_record, read_log, read_record, write_record
-from recstudy.records.schema import FORMAT, Attempt, CodeRecord, Failure, Marker, Provenance, Result
+from recstudy.records.reading import read_record, write_record
+from recstudy.records.run_folder import RunFolder
+from recstudy.records.schema import FORMAT, Marker, Provenance, Result
 from recstudy.records.stores import is_uri
-
-MOVING = ".moving"  # of a folder that records are being moved into
-STAYS = ("lock", "lease")
-
-
-class _File:
-    """A file of a folder; its path is made where it is asked for, because there are many folders."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, folder: "RunFolder", owner: object = None) -> Path:
-        return folder.path / self.name
-
-
-class RunFolder:
-    """The records of one run.
-
-    Args:
-        path: the folder.
-        send: sends what has changed to the store that the folder mirrors, if it does.
-    """
-
-    config = _File("config.json")
-    code = _File("code.json")
-    attempts = _File("attempts.jsonl")
-    epochs = _File("epochs.jsonl")
-    losses = _File("losses.jsonl")
-    mistakes = _File("mistakes.npz")
-    answers = _File("answers.npz")
-    measured = _File("measured.json")
-    result = _File("result.json")
-    failure = _File("failure.json")
-    stopped = _File("stopped.json")
-    weights = _File("weights.safetensors")
-    lock = _File("lock")
-
-    def __init__(self, path: Path, send: Callable[[], None] = lambda: None) -> None:
-        self.path, self.send = path, send
-
-    @property
-    def finished(self) -> bool:
-        try:
-            return read_record(self.result, Result) is not None
-        except StorageError:
-            return False
-
-    @property
-    def begun(self) -> bool:
-        return self.attempts.exists() or self.finished
-
-    def begin(self, attempt: Attempt) -> None:
-        """A worker begins the run; that it was stopped before counts no more.
-
-        Raises:
-            StorageError: the log is damaged, which is better said now than once the run is trained.
-        """
-        read_log(self.attempts, Attempt)
-        append_record(self.attempts, attempt)
-        self.stopped.unlink(missing_ok=True)
-
-    def drained(self, ended: str) -> None:
-        """The attempt under way leaves its node in good order: it and the one that goes on for it count as one."""
-        append_record(self.attempts, Attempt(ended=ended, drained=True))
-
-    @property
-    def tries(self) -> int:
-        """How often the run was begun, without those attempts that left a drained node."""
-        lines = read_log(self.attempts, Attempt)
-        return sum(line.started is not None for line in lines) - sum(line.drained for line in lines)
-
-    def told(self, field: Literal["commit", "recstudy"]) -> list[str]:
-        """What the attempts say of the code that made the run, in their order, each once."""
-        return list(dict.fromkeys(value for line in read_log(self.attempts, Attempt) if (value := getattr(line, field))))
-
-    @property
-    def reason(self) -> str:
-        """Why the run has no numbers: one of `FAILURES`, or how far it is; empty where it has them."""
-        with suppress(StorageError):  # a damaged one is none
-            if result := read_record(self.result, Result):
-                return "" if result.status == "done" else result.status
-        failure = self.last_failure
-        return failure.error_class if failure else "stopped" if self.stopped.exists() else "not run"
-
-    @property
-    def last_failure(self) -> Failure | None:
-        """Why the last attempt failed; None where nothing tells, or what does is damaged."""
-        with suppress(StorageError):
-            return read_record(self.failure, Failure)
-        return None
-
-    @property
-    def made_by(self) -> dict[str, CodeRecord]:
-        """Which code computes the run, by part; nothing in records of before."""
-        return read_record(self.code, dict[str, CodeRecord]) or {}
-
-    def finish(self, result: Result) -> None:
-        """The run's one result: the last thing that is written."""
-        write_record(self.result, result)
-        for ended in (self.failure, self.stopped):
-            ended.unlink(missing_ok=True)
-
-    def fail(self, failure: Failure) -> None:
-        """Why the last attempt failed."""
-        write_record(self.failure, replace(failure, attempts=self.tries))
-
-    def hang_log(self, rank: int) -> Path:
-        """Where a worker's watchdog writes what it was doing when it hung."""
-        return self.path / f"hang-{rank}.log"
-
-    def take_hang(self) -> str:
-        """What hung in the attempt before this one, which the logs tell and are then removed; empty where nothing did."""
-        logs = sorted(self.path.glob("hang-*.log"))
-        told = "".join(log.read_text(errors="replace") for log in logs)
-        for log in logs:
-            log.unlink(missing_ok=True)
-        return told
-
-    def wait_until_there(self) -> None:
-        """Wait for a file system that went away, so that nothing is written where it was mounted (StorageError)."""
-        persistently(self.path.parent.stat, self.path)
-
-    def set_aside(self) -> None:
-        """Move every record into `attempt-N`, so that the run is begun anew; who holds the lock may.
-
-        The result is first: from then on the run is not finished. Where the process dies, the next `sweep` moves the rest.
-        """
-        whole = self.path / f"attempt-{self.earlier + 1}"
-        moving = whole.with_suffix(MOVING)
-        moving.mkdir(exist_ok=True)
-        for file in (self.result, *self.path.iterdir()):
-            if file.is_file() and file.name not in STAYS and not file.name.startswith("."):
-                file.rename(moving / file.name)
-        moving.rename(whole)
-
-    @property
-    def earlier(self) -> int:
-        """How often it was finished and then run again."""
-        return sum(folder.suffix != MOVING for folder in self.path.glob("attempt-*"))
-
-    def sweep(self) -> None:
-        """Remove what a killed worker left half-written and, once the run is finished, its checkpoints."""
-        if any(self.path.glob(f"attempt-*{MOVING}")):
-            self.set_aside()
-        for leftover in (*self.path.glob(".*.tmp"), *(self.path.glob("checkpoint-*.pt") if self.finished else ())):
-            leftover.unlink()
-
-    def keep_epochs(self, below: int) -> None:
-        """Drop the epochs from `below` on, which a resumed run will report again, and lines that state none: damaged ones."""
-        for log in (self.epochs, self.losses):
-            if log.exists():
-                write_whole(log, b"".join(line + b"\n" for line in whole_lines(log) if 0 <= _epoch(line) < below))
-
-    def lost_epochs(self, below: int) -> int:
-        """How many of the epochs below this one have no line, because what stood there is damaged."""
-        return len(set(range(below)) - {_epoch(line) for line in whole_lines(self.epochs)})
 
 
 class Results:
@@ -379,15 +224,6 @@ class Results:
         if run.finished:
             return "done"
         return "stopped" if os.path.exists(run.stopped) else "failed" if os.path.exists(run.failure) else ""
-
-
-def _epoch(line: bytes) -> int:
-    """Which epoch a line of a log states; -1 for a damaged one."""
-    try:
-        stated = dict(parsed(line)).get("epoch")
-    except (ValueError, TypeError):
-        return -1
-    return stated if isinstance(stated, int) else -1
 
 
 def _stray(path: Path) -> bool:

@@ -1,0 +1,62 @@
+"""Where the runs of a sweep come from, and where they run."""
+
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from recstudy.study.study import Run
+
+Outcome = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a study runs; nothing here decides a number."""
+
+    address: str | None = None
+    data: Path = Path("data")
+    download: bool = False
+    commit: str | None = None  # of the study's repository
+    dirty: bool = False
+    recstudy: str = ""  # its commit, where that is of another repository
+    log: tuple[str, ...] = ()  # by which of Ray's loggers, see `trackers.py`
+
+
+class Source(Protocol):
+    """Where runs come from, and who is told of them."""
+
+    waiting: deque[Run]  # go first, in their order
+
+    @property
+    def over(self) -> bool:
+        """Ends everything at once; what is under way goes on from its checkpoint another time."""
+
+    def next(self) -> Run | None:
+        """The next run, or None for the time being; asked again as long as any run is under way."""
+
+    def started(self, run: Run) -> None:
+        """Its process has begun, for the first time or again."""
+
+    def epoch(self, run: Run, line: Outcome) -> None:
+        """An epoch that Tune hears of."""
+
+    def left(self, run: Run) -> None:
+        """Its process has left it without an outcome; it is begun again later."""
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        """`{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
+
+
+@dataclass
+class Listed:
+    """A list of runs, and nobody to tell."""
+
+    waiting: deque[Run]
+    over: bool = False
+
+    def next(self) -> None: ...
+    def started(self, run: Run) -> None: ...
+    def epoch(self, run: Run, line: Outcome) -> None: ...
+    def left(self, run: Run) -> None: ...
+    def ended(self, run: Run, outcome: Outcome) -> None: ...

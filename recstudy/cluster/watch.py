@@ -1,0 +1,206 @@
+"""What Ray Tune calls while a sweep runs: it is handed one run after another, watched, and told when all is over."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from ray import tune
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
+from ray.tune.search import Searcher
+
+from recstudy.cluster.held import HeldRuns
+from recstudy.cluster.leaving import Leaving
+from recstudy.cluster.prometheus import Metrics
+from recstudy.cluster.sources import Outcome, Source
+from recstudy.cluster.trackers import Logger
+from recstudy.cluster.view import View
+from recstudy.records import Failure, Results, Stopped, score_name, write_record
+from recstudy.study.study import Run
+from recstudy.train.work import Trial, failed
+
+STOPPERS = {AsyncHyperBandScheduler: "asha", MedianStoppingRule: "median"}
+
+
+class Watched(Protocol):
+    """What a watch needs of a sweep, and tells it."""
+
+    results: Results
+    view: View
+    metrics: Metrics
+    listeners: list[Metrics | Logger]
+    leaving: Leaving
+    errors: list[str]  # of the runs that failed
+    succeeded: bool  # whether any run did not fail
+
+
+class Watch(tune.Callback):
+    """Tells the sweep what Tune sees, and records what a run's own process did not live to record."""
+
+    def __init__(self, sweep: Watched, source: Source, scheduler: TrialScheduler | None) -> None:
+        self.sweep, self.source = sweep, source
+        self.stopped_by = STOPPERS.get(type(scheduler), "")
+        self.runs: dict[str, Run] = {}  # under way
+        self.held = HeldRuns(sweep.results, sweep.view)
+        self.starved: list[Run] = []  # found no memory
+        self.told = (sweep.view, source, *sweep.listeners)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def next(self) -> Run | None:
+        """The run that is begun next, or None for the time being."""
+        if self.sweep.leaving.asked:
+            return None
+        for run, vain in self.held.free():
+            if vain is None:
+                self.source.waiting.append(run)
+            else:
+                self._ended(run, failed(Failure(error_class="storage", error=str(vain))))
+        following = self.source.waiting.popleft() if self.source.waiting else self.source.next()
+        if following is not None:
+            self.runs[following.id] = following
+        elif not self.runs:
+            self.held.tell()
+        return following
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be another one later."""
+        return bool(self.runs or (self.held and not self.sweep.leaving.asked))
+
+    def on_step_begin(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        if self.sweep.leaving.tell():
+            self.sweep.view.leaving(len(self.runs))
+
+    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        if run := self._run(trial):
+            for listener in self.told:
+                listener.started(run)
+
+    def on_trial_result(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, result: Outcome, **info: Any) -> None:
+        run = self._run(trial)
+        if run is None:
+            return
+        for text in result.get("warnings", ()):
+            self.sweep.view.warned(run, text)
+        status = result.get("status")
+        if status in ("drained", "held"):
+            self._left(run)
+        if status == "drained":  # its node is wanted back: it goes on from its checkpoint elsewhere
+            self.source.waiting.append(run)
+        elif status == "held":
+            self.held.add(run, result["by"])
+        elif status is not None:
+            self._ended(run, result)
+        else:
+            for listener in self.told:
+                listener.epoch(run, result)
+
+    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        run, last = self._run(trial), trial.last_result
+        if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
+            record = Stopped(epoch=last["epoch"], score=last.get(score_name(last)), by=self.stopped_by)
+            folder = self.sweep.results.run(run.id)
+            with self.sweep.results.changing(folder.stopped):
+                write_record(folder.stopped, record)
+            self._ended(run, {"status": "stopped", "epoch": record.epoch, "score": record.score})
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        self.sweep.metrics.show()
+
+    def on_trial_recover(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        if run := self._run(trial):
+            self.sweep.view.restarted(run, _lost(trial).error)
+
+    def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        run = self._run(trial)
+        if run is None:
+            return
+        folder = self.sweep.results.pull(run.id).run(run.id)
+        failure = folder.last_failure
+        if failure is None or failure.attempts != folder.tries:  # its own process did not live to tell
+            failure = _lost(trial)
+            if not folder.finished:
+                with self.sweep.results.changing(folder.failure):
+                    folder.fail(failure)
+        self._ended(run, failed(failure))
+
+    def _left(self, run: Run) -> None:
+        del self.runs[run.id]
+        for listener in (self.sweep.view, self.source, self.sweep.metrics):
+            listener.left(run)
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        self.runs.pop(run.id, None)
+        self.sweep.results.pull(run.id)
+        if outcome["status"] == "failed":
+            # A path in the run's own folder is no difference.
+            self.sweep.errors.append(str(outcome["error"]).replace(run.id, "ID"))
+            self.starved += [run] if outcome.get("class") == "out of memory" else []
+        else:
+            self.sweep.succeeded = True
+        for listener in self.told:
+            listener.ended(run, outcome)
+
+    def _run(self, trial: TuneTrial) -> Run | None:
+        """Whose trial it is; None where its outcome is known: its process died behind it, and Tune has begun another one."""
+        return self.runs.get(_settings(trial).run_id)
+
+
+class Supply(Searcher):
+    """Hands Tune one run after another."""
+
+    def __init__(self, watch: Watch, trial: Callable[[Run], Trial]) -> None:
+        super().__init__()
+        self.watch, self.trial = watch, trial
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune writes its own state to disk; it is never restored from there
+
+    def suggest(self, trial_id: str) -> dict[str, Trial] | str | None:
+        run = self.watch.next()
+        if run is not None:
+            return {"trial": self.trial(run)}
+        return None if self.watch.more else Searcher.FINISHED
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        """The watch is told."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """See `__getstate__`."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """See `__getstate__`."""
+
+
+class Over(tune.Stopper):
+    """Ends everything at once."""
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        self.over = over
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(self, trial_id: str, result: Outcome) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self.over()
+
+
+def _lost(trial: TuneTrial) -> Failure:
+    """Why a trial's process ended, from what Ray says of it."""
+    said = Path(trial.error_file).read_text() if trial.error_file else ""
+    reason = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "its process ended")
+    low = "running low on memory" in said
+    return Failure(
+        error_class="out of memory" if low or "OutOfMemory" in said else "lost node",
+        error="its node ran low on memory, and Ray ended its process" if low else reason,
+        traceback=said,
+    )
+
+
+def _settings(trial: TuneTrial) -> Trial:
+    return trial.config["trial"]

@@ -1,0 +1,162 @@
+"""The options of studies' and searches' command lines, and the fields of the run config among their words."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from recstudy.errors import ConfigError
+from recstudy.report.venues import Paper, paper_of
+from recstudy.study.vary import level
+
+FIELD = re.compile(r"[a-z]\w*(\.\w+)+=")  # the begin of train.epochs=5
+TAKING = ("--only", "--vary", "--rerun")  # which may be followed by such a word
+Format = Literal["pdf", "svg", "png"]
+Logger = Literal["tensorboard", "wandb", "mlflow", "aim"]
+
+
+@dataclass(frozen=True)
+class ForPaper:
+    """What a report is to have for a paper."""
+
+    export: tuple[Format, ...] = ()
+    """Write the figures in these formats too (needs a Chrome or Chromium)."""
+    venue: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """Whose page decides how wide figures and LaTeX's tables are: article (the default), neurips, icml, cvpr, acl or ieee.
+    Figures are written as pdf then."""
+    width: Annotated[str, tyro.conf.arg(metavar="LENGTH")] = ""
+    """That width by itself, such as 3.25in or 8.5cm."""
+    without: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="COLUMN")] = ()
+    """Leave out this column of LaTeX's tables: its head, or a glob of heads. May be given more than once."""
+
+    def __post_init__(self) -> None:
+        assert self.paper  # refused here, before any run
+
+    @property
+    def paper(self) -> Paper:
+        return paper_of(self.venue, self.width, self.without)
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """With `pdf` where a paper is asked for."""
+        return self.export if "pdf" in self.export or not (self.venue or self.width) else ("pdf", *self.export)
+
+    @property
+    def words(self) -> list[str]:
+        """The flags that say this again."""
+        one = {"--venue": self.venue, "--width": self.width}
+        words = [word for flag, value in one.items() if value for word in (flag, value)]
+        words += [word for column in self.without for word in ("--without", column)]
+        return [*words, *(["--export", *self.export] if self.export else [])]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How runs are run. Everything that decides a number is a field of the run config: see --set."""
+
+    preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """Which budget: the study's first preset (`quick`) by default."""
+    fields: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE")]] = ()
+    """Change a field for every variant, such as train.epochs=5; `recstudy fields` lists them. Anywhere in the command."""
+    set: Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
+    """The same, with a flag before them."""
+    smoke: bool = False
+    """The whole path in seconds: two epochs on 32 images, unless --set says otherwise. Its numbers mean nothing."""
+    dry_run: bool = False
+    """Print the plan and what it costs, and run nothing."""
+    json: bool = False
+    """With --dry-run: as a JSON list."""
+    address: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+    download: bool = False
+    """Let torchvision download what is missing there."""
+    allow_missing: bool = False
+    """Go on without images that a data set's table names and its folder lacks (chest X-rays); a field of the run config."""
+    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
+    """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run again."""
+    report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    cpus_per_run: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """CPU cores a worker may use."""
+    gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
+    """GPUs a worker gets; a fraction shares one."""
+    workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N|LEAST-MOST")] = None
+    """Workers that share each batch of one run; 1-4 takes what there is."""
+    rerun: Annotated[str, tyro.conf.arg(metavar="changed|all|GLOB")] = ""
+    """Run finished runs again: those of other code or data than now, all of them, or those whose label matches. Their records
+    so far are kept."""
+    trainer: Annotated[str | None, tyro.conf.arg(metavar="auto|inline|train")] = None
+    """Train inside Tune's process (inline) or on Ray Train workers (train)."""
+    log: tuple[Logger, ...] = ()
+    """Write runs to these trackers too, each with its package: see docs/how-to/trackers.md."""
+    notify: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
+    """POST a line of JSON to this webhook when a run fails and when the study ends. Default: RECSTUDY_NOTIFY."""
+
+
+@dataclass(frozen=True)
+class StudyOptions(Options):
+    """How a study is run."""
+
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
+    only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="GLOB")] = ()
+    """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
+    vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()
+    """Sweep a field, such as model.latent_steps=1,2,4, in place of the levels that the study gives it. May be given more than
+    once. The study's claims are not judged then."""
+
+
+@dataclass(frozen=True)
+class SearchOptions(Options):
+    """How a search is run."""
+
+    family: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
+    """Model family to search; several times for one search over several. Default: the preset's first."""
+    budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
+    """What the search may spend in all: 24 runs, 90min, 2h or 40gpuh, up to half of it for --seeds. A larger one goes on."""
+    sampler: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """tpe, gp, cmaes, nsgaii, qmc or random."""
+    stopping: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """none, asha or median: whether runs that look poor are stopped early."""
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
+    optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""
+    """Show every trial in optuna-dashboard: a journal file or a database URL to keep them in."""
+
+
+def fields_first(words: Sequence[str]) -> list[str]:
+    """The command line with its FIELD=VALUE at the front, where no option before one takes it for its own."""
+    fields = [at for at, word in enumerate(words) if FIELD.match(word) and (at == 0 or words[at - 1] not in TAKING)]
+    return [words[at] for at in fields] + [word for at, word in enumerate(words) if at not in fields]
+
+
+def changes_of(options: Options) -> dict[str, Any]:
+    """`--set` and the flags that say how much a run gets, as changes of fields."""
+    changes = settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
+    if options.allow_missing:
+        changes["data.allow_missing"] = True
+    for flag in ("cpus_per_run", "gpus_per_run", "workers_per_run", "trainer"):
+        if getattr(options, flag) is not None:
+            changes[f"place.{flag}"] = getattr(options, flag)
+    return changes
+
+
+def settings(given: Iterable[str], example: str) -> dict[str, Any]:
+    """Each `FIELD=VALUE` as field -> value."""
+    changes: dict[str, Any] = {}
+    for setting in given:
+        field, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"a field is set by FIELD=VALUE, such as {example}, but got {setting!r}")
+        changes[field.strip()] = level(value.strip())
+    return changes
+
+
+def data_folder(given: Path | None) -> Path:
+    return given or Path(os.environ.get("RECSTUDY_DATA", "data"))

@@ -1,0 +1,213 @@
+"""What stands in the files of studies and searches, as classes: one a file, or one a line of a log; strict as in `schema.py`."""
+
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from recstudy.explained import Explained
+from recstudy.records.files import Json
+from recstudy.records.schema import FORMAT, STRICT, CodeRecord, Number
+
+PARTS = ("data", "model", "train", "place")  # of a config
+NUMBERS = ("train.epochs", "train.batch_size", "train.ema_decay", "data.limit")  # with which readers compute
+SMOKED = "-smoke"  # ends the name of a smoke run's folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class VariantRecord:
+    """A variant: its label, its level on each axis, and what it changes in the base config."""
+
+    label: str
+    levels: Json = Field(default_factory=dict)
+    changes: Json = Field(default_factory=dict)
+    model: str = ""
+    data: str = ""
+    synthetic: bool = False
+    leaks: bool = False
+    base: int | None = None  # the variant that it is compared with
+    code: dict[str, str] = Field(default_factory=dict)  # part of a run -> what computes it, as `PlanRecord.code` calls it
+    data_checksum: str = ""  # of the images as they are now, where that was known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Deviation(metaclass=Explained):
+    """Where a study's `paper` preset knowingly is not as its paper, or sets what the paper leaves blank.
+
+    Args:
+        field: of the config; or, where none says it, what it is about in words.
+        paper: the paper's value; None where it is blank, so that ours is an assumption, of which every verdict speaks.
+        ours: the preset's value. A run with the paper's own value compares as well, and does not deviate.
+        why: in a few words.
+    """
+
+    field: str
+    paper: Any = None
+    ours: Any
+    why: str
+
+    @property
+    def of_config(self) -> bool:
+        return self.field.startswith(("data.", "model.", "train."))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Reference:
+    """What published values are compared with: the `paper` preset as the study has it, whatever preset is run and set."""
+
+    preset: str
+    base: Json
+    axes: dict[str, str] = Field(default_factory=dict)
+    variants: tuple[VariantRecord, ...] | None = None  # None: the plan's own, of the same preset without changes
+
+
+class PlannedRun(NamedTuple):
+    """A variant, by its place among all, with one seed."""
+
+    variant: int
+    seed: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Range:
+    """What a search may try of a field: numbers between two ends, or one of several values."""
+
+    low: Number = 0
+    high: Number = 0
+    log: bool = False
+    choices: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Confirm:
+    """How many of the best are run again, and with which fresh seeds."""
+
+    best: int = 0
+    seeds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class TrialRecord:
+    """A trial that was proposed; trials with the same settings share a variant."""
+
+    number: int
+    params: Json
+    variant: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Importance:
+    """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance."""
+
+    trials: int = 0
+    importance: dict[str, dict[str, dict[str, float]]]
+    missing: dict[str, str] = Field(default_factory=dict)  # method -> why it gives nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class SearchRecord:
+    """How a search searches; what it has found so far stands in files of its own, and is not written here."""
+
+    objectives: dict[str, Literal["max", "min"]] = Field(min_length=1)
+    sampler: str = ""
+    stopping: str = "none"
+    budget: str = ""
+    space: dict[str, dict[str, Range]]  # family -> field -> what may be tried
+    confirm: Confirm = Confirm()
+    trials: tuple[TrialRecord, ...] = Field(default=(), exclude=True)
+    confirmed: dict[int, tuple[int, ...]] = Field(default_factory=dict, exclude=True)  # variant -> its fresh seeds
+    importance: Importance | None = Field(default=None, exclude=True)
+
+
+def folder_of(preset: str, smoke: bool) -> str:
+    """A preset's folder; a smoke run has its own, so that it never stands in for the real one."""
+    return f"{preset}{SMOKED}" if smoke else preset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class PlanRecord:
+    """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials so far."""
+
+    format: int = FORMAT
+    study: str
+    preset: str
+    question: str = ""
+    description: str = ""
+    created: str = ""
+    command: str = ""
+    smoke: bool = False
+    definition: str = ""
+    plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`, `digest`
+    base: Json  # the preset's config, in parts
+    changes: Json = Field(default_factory=dict)  # what the command line has set in it, by field
+    reference: Reference | None = None
+    deviations: tuple[Deviation, ...] = ()  # of the `paper` preset from its paper
+    axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets
+    variants: tuple[VariantRecord, ...]
+    seeds: tuple[int, ...]
+    runs: tuple[PlannedRun, ...]
+    report: tuple[Json, ...]  # its parts, each with its kind
+    search: SearchRecord | None = None
+    code: dict[str, CodeRecord] = Field(default_factory=dict)  # what computes the runs now
+    others: dict[str, str] = Field(default_factory=dict, exclude=True)  # other definitions of this name -> what they hold
+
+    @property
+    def folder(self) -> str:
+        """The preset's folder."""
+        return folder_of(self.preset, self.smoke)
+
+    def __post_init__(self) -> None:
+        if "/" in self.definition:
+            raise ValueError(f"the definition must be a name, but it is {self.definition!r}")
+        if any(not {"module", "file"} <= one.keys() for one in self.plugins):
+            raise ValueError("each of plugins must have a module and a file")
+        for part in PARTS:
+            if not isinstance(self.base.get(part, {}), dict):
+                raise ValueError(f"base.{part} must be an object, but it is {self.base[part]!r}")
+        for path in NUMBERS:
+            part, _, name = path.partition(".")
+            stated = [self.base.get(part, {}).get(name), *(variant.changes.get(path) for variant in self.variants)]
+            if wrong := [value for value in stated if value is not None and not isinstance(value, Number)]:
+                raise ValueError(f"{path} must be a number, but it is {wrong[0]!r}")
+        for run in self.runs:
+            if not 0 <= run.variant < len(self.variants):
+                raise ValueError(f"run {run.id!r} names variant {run.variant} of {len(self.variants)}")
+            if "/" in run.id or run.id in ("", ".", ".."):
+                raise ValueError(f"a run's id must be a name, but it is {run.id!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class TrialLine:
+    """A line of a search's log: a trial was proposed."""
+
+    number: int
+    params: Json
+    variant: VariantRecord
+    seed: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class ConfirmLine:
+    """A line of a search's log: trial `confirms` is one of the best and is run again with a fresh seed."""
+
+    confirms: int
+    seed: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Clock:
+    """What a session of a search has used so far."""
+
+    session: str
+    h: float
+    gpuh: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class ClockLine:
+    """A line of a search's log: the time that it has used."""
+
+    clock: Clock

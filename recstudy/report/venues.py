@@ -1,0 +1,65 @@
+"""The pages of venues: how wide a figure or a table may be there, and what `--venue` and `--width` choose."""
+
+import re
+from dataclasses import dataclass, replace
+
+from recstudy.errors import ConfigError, choices, nearest
+
+POINTS = 72.27  # of TeX, an inch
+INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / POINTS}
+NARROWEST, WIDEST = 2.5, 20.0
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A page: widths of a column and of the text, and the text's height, in inches; the size of its letters in points.
+
+    `without`: columns that its tables leave out, by head or a glob of it.
+    """
+
+    column: float
+    text: float
+    height: float = 9.0
+    letters: int = 10
+    paper: str = "letter"
+    without: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> int:
+        return 1 if self.column == self.text else 2
+
+
+VENUES: dict[str, Paper] = {
+    "article": Paper(6.5, 6.5),  # LaTeX's own class on letter paper with margins of an inch
+    "neurips": Paper(5.5, 5.5),  # neurips_2024.sty: textwidth=5.5in, textheight=9in
+    "icml": Paper(3.25, 6.75),  # icml2025.sty: \textwidth 6.75in, \columnsep 0.25in, \textheight 9in
+    "cvpr": Paper(3.28, 6.875, 8.875),  # cvpr.sty: \textwidth 6.875in, \columnsep 0.3125in, \textheight 8.875in
+    "acl": Paper(7.7 / 2.54, 16 / 2.54, 24.7 / 2.54, 11, "a4"),  # acl.sty: a4paper, margin=2.5cm, \columnsep 0.6cm
+    "ieee": Paper(252 / POINTS, 516 / POINTS, 9.0),  # IEEEtran.cls: columns of 21 picas, text of 43
+}
+ARTICLE = VENUES["article"]
+
+
+def paper_of(venue: str = "", width: str = "", without: tuple[str, ...] = ()) -> Paper:
+    """The page of a venue, or one whose only column is so wide; LaTeX's article where neither is given.
+
+    Raises:
+        ConfigError: no such venue, no width, or both.
+    """
+    if venue and width:
+        raise ConfigError(f"a paper has the widths of a venue or one of its own, but got --venue {venue} and --width {width}")
+    if venue and venue not in VENUES:
+        raise ConfigError(f"no venue {venue!r}: there are {choices(VENUES)}.{nearest(venue, VENUES)}")
+    page = VENUES[venue or "article"]
+    if width:
+        page = Paper(inches(width), inches(width))
+    return replace(page, without=without)
+
+
+def inches(width: str) -> float:
+    """Of `3.25in`, `8.5cm`, `85mm` or `240pt`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(in|cm|mm|pt)", width.strip())
+    size = float(found[1]) * INCHES[found[2]] if found else 0.0
+    if not NARROWEST <= size <= WIDEST:
+        raise ConfigError(f"a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got {width!r}")
+    return size

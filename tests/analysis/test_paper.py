@@ -1,0 +1,217 @@
+"""Tables for a paper: in a column, across the text or in parts, with letters of 8 points or more; and all parts in one document.
+
+The documents are compiled by pdflatex, which says where a line is wider than its place; sizes are read from the PDF.
+"""
+
+import io
+import re
+
+import pytest
+from golden_pages import STUDIES
+from made_up import TABLE1, as_result, result, run_id, specs, variants, write_study
+from rich.console import Console
+from tex import compiled, letters, needs_siunitx, run
+
+from recstudy.analysis import Differences, Table
+from recstudy.analysis.caveats import on_paper
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.report import write_report
+from recstudy.analysis.tables.latex import latex, sentence
+from recstudy.analysis.tables.markup import Entry, Printed
+from recstudy.analysis.tables.render import narrow
+from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.table import table_data
+from recstudy.analysis.tables.widths import Room, shared, split, words_room
+from recstudy.command import main
+from recstudy.report import dump_report
+from recstudy.report.names import DASH
+from recstudy.report.venues import VENUES, Paper, paper_of
+
+MANY = ("top1_accuracy", "params", "gflops", "macro_f1", "nll", "ece", "seconds", "epoch_seconds", "train_pflop")
+LONG = "a variant whose_name=says_all_of/its_settings and then some, " * 2
+SMALLEST = 8.0  # points, where 7 are asked for
+
+
+def table(records, *metrics, **more):
+    return of_cells(table_data(records, Table("t", metrics=metrics or ("top1_accuracy",), **more)))
+
+
+def floats(text):
+    return re.findall(r"\\begin\{(table\*?)\}", text)
+
+
+def complete(root, **changes):
+    """Every variant with a score of each of its three seeds."""
+    results = write_study(root, **changes)
+    for at in range(len(variants())):
+        for seed in range(3):
+            results.run(run_id(at, seed)).finish(as_result(result(90.0 + at + seed / 10)))
+    return load_study(results, "made_up", "paper")
+
+
+@needs_siunitx
+@pytest.mark.parametrize("venue", VENUES)
+def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, venue):
+    named = [variant | {"label": f"{LONG}{at}"} for at, variant in enumerate(variants())]
+    records = load_study(write_study(tmp_path / "r", variants=named), "made_up", "paper")
+    wide, plain = table(records, *MANY, targets=TABLE1), table(records, "nll", title="no % of {this} is_bad & <such>")
+
+    pdf = compiled(wide.latex_for(VENUES[venue]) + plain.latex_for(VENUES[venue]), tmp_path, True, VENUES[venue])
+
+    sizes = letters(pdf)
+    assert min(sizes) >= SMALLEST
+    assert "93.1" in sizes[min(sizes)]
+
+
+@needs_siunitx
+def test_a_paper_of_all_parts_compiles_and_a_command_makes_it(tmp_path):
+    report = [*specs(), Differences("drops", base="ViTRM, batch_size=64")]
+    results = write_study(tmp_path / "r", report=dump_report(report))
+
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", str(results.root), "--width", "3.25in", "--without", "Forward*"])
+
+    folder = results.study("made_up", "paper") / "report"
+    text = (folder / "paper.tex").read_text()
+    assert "textwidth=3.2500in" in text
+    assert [part in text for part in ("{tables/scores.tex}", "{tables/table1.tex}", "{tables/drops.tex}")] == [True] * 3
+    assert "Forward" not in (folder / "tables" / "scores.tex").read_text().partition("tabular")[2].partition("\\midrule")[0]
+    assert min(letters(run(folder / "paper.tex"))) >= 6  # in figures
+
+
+@needs_siunitx
+@pytest.mark.parametrize("venue", ["neurips", "icml"])
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_paper_of_each_kind_of_study_compiles_without_a_line_that_is_too_wide(tmp_path, study, venue):
+    results = STUDIES[study](tmp_path / "r")
+    page = write_report(results, "made_up", "paper", ("pdf",), VENUES[venue])
+
+    assert min(letters(run(page.with_name("paper.tex")))) >= 6
+
+
+def test_a_table_stands_where_it_has_room(tmp_path):
+    records = complete(tmp_path / "r")
+
+    found = {venue: floats(table(records, *MANY[:2]).latex_for(VENUES[venue])) for venue in ("neurips", "icml")}
+    more = {venue: floats(table(records, *MANY[:4]).latex_for(VENUES[venue])) for venue in ("neurips", "icml")}
+    most = table(records, *MANY, targets=TABLE1).latex_for(VENUES["icml"])
+
+    assert found == {"neurips": ["table"], "icml": ["table"]}
+    assert more == {"neurips": ["table"], "icml": ["table*"]}
+    assert floats(most) == ["table*", "table*"]
+    assert re.findall(r"part \d of \d", most) == ["part 1 of 2", "part 2 of 2"]
+    assert re.findall(r"\\label\{(.*)\}", most) == ["tab:t", "tab:t-2"]
+    assert "resizebox" not in most
+
+
+def test_a_table_longer_than_a_page_goes_on_in_another(tmp_path):
+    many = [variants()[0] | {"label": f"variant {at}", "levels": {"model": f"m{at}", "batch_size": 64}} for at in range(120)]
+    records = load_study(write_study(tmp_path / "r", variants=many), "made_up", "paper")
+
+    text = table(records, "top1_accuracy").latex_for(VENUES["icml"])
+
+    assert len(floats(text)) == 3
+    assert len(re.findall(r"^variant \d+ &", text, re.MULTILINE)) == 120
+
+
+def test_the_number_of_seeds_is_said_once(tmp_path, records):
+    once = table(complete(tmp_path / "once"), "top1_accuracy", "params").latex
+    by_row = table(records, "top1_accuracy", "params").latex
+    by_column = table(records, "top1_accuracy", "ece", across=True).latex
+
+    assert "interval over seeds (n=3)." in once
+    assert once.count("n=3") == 1
+    assert re.findall(r"& (\d) & (.*) \\\\", by_row) == [("3", ""), ("2", "~of 3; 1 failed: code"), ("1", "~of 3; 1 diverged")]
+    assert "n=" not in by_row
+    assert re.search(r"^n & 3 &  & 2 & ~of 3; 1 failed: code & 1", by_column, re.MULTILINE)
+
+
+def test_what_is_for_a_screen_does_not_stand_on_paper(records):
+    shown = table(records, "top1_accuracy")
+
+    assert "Finish with: python" in shown.markdown
+    assert "Finish with" not in shown.latex
+    assert on_paper("[1] not comparable: a 1, not 2; b; c; d; e; 11 more settings (f, g); h") == (
+        "[1] not comparable: a 1, not 2; b; c; d; 13 more"
+    )
+    assert on_paper("p: two-sided; and; so; on; and; so; on") == "p: two-sided; and; so; on; and; so; on"
+
+
+@pytest.mark.parametrize(
+    ("title", "finding", "said"),
+    [
+        ("Table II: backbones and depth", "", "Backbones and depth."),
+        ("Table 1", "", "Table 1."),
+        ("table1", "no variant told apart", "No variant told apart."),
+        ("solved", "no variant told apart", "Solved: no variant told apart."),
+        ("solved", "best by accuracy: A", "Solved (best by accuracy: A)."),
+        ("Does it help?", "", "Does it help?"),
+        ("Tables turned", "", "Tables turned."),
+    ],
+)
+def test_a_caption_is_one_sentence_without_the_number_of_another_paper(title, finding, said):
+    assert sentence(title, finding) == said
+
+
+def test_columns_to_leave_out_take_their_published_one_along(records):
+    text = table(records, "top1_accuracy", "params", targets=TABLE1).latex_for(paper_of(without=("PARAM*",)))
+
+    assert "Parameters" not in text.partition("\\toprule")[2].partition("\\midrule")[0]
+    assert text.partition("\\toprule")[2].partition("\\midrule")[0].count("published") == 1
+
+
+def test_a_column_that_no_table_has_is_named(tmp_path, caplog):
+    results = write_study(tmp_path / "r", report=dump_report(specs()[:2]))
+
+    write_report(results, "made_up", "paper", paper=paper_of(without=("forwrd*", "64")))
+
+    assert caplog.messages == ["--without forwrd*: no table of made_up has such a column"]
+
+
+def test_an_empty_column_takes_no_room_and_a_minus_is_one(tmp_path, records):
+    page = Printed(
+        "t", "t", ("a", "b", "c"), [[Entry("x"), Entry(""), Entry("-1.09 to -0.71")], [Entry("y")] + 2 * [Entry(DASH)]], ""
+    )
+
+    text = latex(page)
+
+    assert "a & {c} \\\\" in text.replace("\\multicolumn{2}{c}", "")
+    assert "x & -1.09 & ~to $-$0.71" in text
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_a_terminal_of_any_width_shows_every_number_and_note_whole(records, width):
+    made = table_data(records, Table("t", metrics=MANY, targets=TABLE1))
+    console = Console(width=width, record=True, file=io.StringIO())
+
+    console.print(of_cells(made).in_terminal())
+
+    text = console.export_text()
+    page = narrow(made)
+    assert max(map(len, text.splitlines())) <= width
+    numbers = [entry.text for line in page.lines for entry in line[1:] if len(entry.text) <= 30]
+    assert [number for number in numbers if number not in text] == []
+    assert all(" ".join(note.split()) in " ".join(text.split()) for note in page.notes)
+    assert text.count("ViTRM, batch_size=64") == text.count("┏")
+
+
+def test_room_is_shared_as_columns_ask_and_parts_are_alike():
+    """10 em for a column of 4 and two that would have 8 and 4 but can do with 2 each: 2 more are shared as 6 to 2."""
+    rooms = [Room(4, 4), Room(8, 2), Room(4, 2)]
+
+    assert shared(rooms, 10) == [4, 2 + 2 * 6 / 8, 2 + 2 * 2 / 8]
+    assert shared(rooms, 100) == [4, 8, 4]
+    assert shared(rooms, 7.9) is None
+    assert split([Room(4, 4), *[Room(3, 3)] * 4], 14, 0) == [[1, 2], [3, 4]]  # three have room in one part
+    assert split([Room(4, 4), Room(3, 3), Room(3, 3, glued=True), Room(3, 3)], 11, 0) == [[1, 2], [3]]
+
+
+def test_words_are_broken_after_their_marks_alone():
+    assert words_room(["aaaaaaaaaaaaaaaaaaaaaaaaaaaa"]).least == pytest.approx(14)
+    assert words_room(["aaaaaaaaaa=aaaaaaaaaa aaaaaaaaaa"]).least == pytest.approx(10)
+
+
+def test_widths_have_units():
+    assert paper_of(width="8.5cm") == Paper(8.5 / 2.54, 8.5 / 2.54)
+    assert paper_of(width="289.08pt").column == pytest.approx(4.0)
+    assert paper_of("acl").columns == 2

@@ -1,0 +1,58 @@
+"""What a pipe or a log file is told while a study runs."""
+
+import io
+
+import pytest
+import tiny
+from rich.console import Console
+
+from recstudy.cluster import view
+from recstudy.cluster.view import QUIET, View
+from recstudy.study.study import make_plan
+
+FIRST, SECOND, *_ = RUNS = make_plan(tiny.study).runs
+
+
+@pytest.fixture
+def clock(monkeypatch) -> list[float]:
+    """Its one number is the time."""
+    now = [100.0]
+    monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
+    return now
+
+
+def line(epoch: int, loss: float) -> dict[str, float]:
+    return {"epoch": epoch, "epochs": 4, "train_loss": loss, "selection_top1_accuracy": 50.0}
+
+
+def test_an_epoch_is_said_after_half_a_minute_of_silence_and_not_before(clock):
+    shown = View(Console(file=io.StringIO(), width=200))
+    with shown:
+        shown.planned(RUNS[:2], RUNS[:2])
+        shown.connected("")
+        shown.started(FIRST)
+        shown.epoch(FIRST, line(0, 2.5))
+        clock[0] += QUIET
+        shown.epoch(FIRST, line(1, 1.25))
+        clock[0] += QUIET - 1
+        shown.epoch(FIRST, line(2, 1.0))
+        clock[0] += 1
+        shown.started(SECOND)
+        shown.epoch(SECOND, line(0, 3.0))
+
+    first, *said = shown.console.file.getvalue().splitlines()
+    assert first.endswith("2 to run")
+    # half of one of two runs took 30 s, so the rest takes 90; then a whole run took 60
+    assert said == [
+        f"{FIRST.label}, seed {FIRST.seed}: epoch 2/4, loss 1.250, 50.00 %   about 90 s left",
+        f"{SECOND.label}, seed {SECOND.seed}: epoch 1/4, loss 3.000, 50.00 %   about 60 s left",
+    ]
+
+
+def test_a_terminal_shows_epochs_in_its_live_table_alone(clock):
+    shown = View(Console(file=io.StringIO(), width=200, force_terminal=True))
+    with shown:
+        shown.started(FIRST)
+        clock[0] += 2 * QUIET
+        shown.epoch(FIRST, line(1, 1.25))
+        assert "epoch 2/4" not in shown.console.file.getvalue()

@@ -1,0 +1,70 @@
+"""Axes that a study is given from outside, in place of its own or beside them."""
+
+import pytest
+import tiny
+
+from recstudy import Claim, Variant, grid, leave_one_out
+from recstudy.errors import ConfigError
+from recstudy.study.study import make_plan
+from recstudy.study.vary import axes, varied
+
+
+def with_variants(variants: list[Variant], **changes: object):
+    return type(tiny.study)("s", tiny.study.presets, variants, **changes)
+
+
+def test_an_axis_of_its_own_has_other_levels_and_the_others_stay():
+    study = varied(tiny.study, "quick", {"model.latent_steps": [2, 5]})
+
+    ours, theirs = study.variants["quick"], grid({"train.supervision_steps": [1, 2], "model.latent_steps": [2, 5]})
+    assert [(one.label, one.changes, one.levels) for one in ours] == [(one.label, one.changes, one.levels) for one in theirs]
+    assert study.variants["long"] == tiny.study.variants
+
+
+def test_the_levels_that_it_had_keep_their_ids():
+    def ids(study) -> set[str]:
+        return {run.id for run in make_plan(study).runs}
+
+    assert ids(varied(tiny.study, "quick", {"model.latent_steps": [1, 2, 3]})) == ids(tiny.study)
+    assert make_plan(varied(tiny.study, "quick", {"model.latent_steps": [1, 4]})).definition != make_plan(tiny.study).definition
+
+
+def test_named_variants_are_named_still_and_compared_at_the_same_level():
+    study = with_variants(leave_one_out({"no dropout": {"model.dropout": 0.1}}))
+
+    ours = varied(study, "quick", {"train.batch_size": [16, 64]}).variants["quick"]
+
+    assert [(one.label, one.base) for one in ours] == [
+        ("full, batch_size=16", ""),
+        ("full, batch_size=64", ""),
+        ("no dropout, batch_size=16", "full, batch_size=16"),
+        ("no dropout, batch_size=64", "full, batch_size=64"),
+    ]
+
+
+def test_claims_are_about_the_study_s_own_variants_and_go():
+    study = with_variants(
+        tiny.study.variants, claims=[Claim("more is better", less={"latent_steps": 1}, than={"latent_steps": 3})]
+    )
+
+    assert make_plan(study).claims
+    assert not make_plan(varied(study, "quick", {"model.latent_steps": [1, 4]})).claims
+
+
+def test_a_field_that_does_not_exist_is_refused_by_the_plan():
+    with pytest.raises(ConfigError, match="Did you mean 'latent_steps'"):
+        make_plan(varied(tiny.study, "quick", {"model.latent_step": [1]}))
+
+
+def test_two_fields_of_one_short_name_are_told_apart():
+    with pytest.raises(ConfigError, match=r"'epochs' of this study is 'train.epochs'"):
+        varied(with_variants(grid({"train.epochs": [1, 2]})), "quick", {"model.epochs": [1]})
+
+
+def test_levels_are_numbers_words_and_lists():
+    assert axes(["a.b=1,2.5", "c.d=pre,post", "e.f=[1,2],[3]", "g.h=true,null"]) == {
+        "a.b": [1, 2.5],
+        "c.d": ["pre", "post"],
+        "e.f": [[1, 2], [3]],
+        "g.h": [True, None],
+    }

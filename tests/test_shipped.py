@@ -1,0 +1,71 @@
+"""The studies that come with recstudy, and the beginning of one's own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recstudy.command import main
+from recstudy.config import DATASETS, FAMILIES, TrainConfig
+from recstudy.config.described import described
+from recstudy.shipped import shipped
+
+STUDIES = Path(__file__).parents[1] / "studies"
+
+
+def said(capsys, code: int, *words: str) -> str:
+    with pytest.raises(SystemExit, match=rf"^{code}$"):
+        main(words)
+    output = capsys.readouterr()
+    return output.err.strip() if code else output.out
+
+
+def test_every_study_is_listed_with_what_it_asks(capsys):
+    text = said(capsys, 0, "studies")
+
+    assert set(shipped()) == {file.stem for file in STUDIES.glob("*_*.py")}
+    assert all(name in text for name in shipped())
+    assert "How deep should ViTRM think" in text
+
+
+def test_a_study_is_run_from_wherever_it_lies(tmp_path):
+    words = ["run", "vitrm_depth_sweep", "--dry-run", "train.epochs=1"]
+    code = f"from recstudy.command import main; main({words})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert done.stdout.startswith("vitrm_depth_sweep, preset quick: 12 runs")
+
+
+def test_a_study_that_there_is_not_is_named_with_the_nearest(capsys):
+    assert said(capsys, 2, "run", "vitrm_depth") == (
+        "ConfigError: no study 'vitrm_depth'. Did you mean 'vitrm_depth_sweep'? `recstudy studies` lists them"
+    )
+
+
+def test_a_new_study_runs_as_it_stands(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said(capsys, 0, "new", "mine") == "mine.py: run it with python mine.py\n"
+
+    planned = subprocess.run([sys.executable, "mine.py", "--dry-run"], capture_output=True, text=True, check=True).stdout
+
+    assert planned.startswith("mine, preset quick: 9 runs")
+    assert "own_model" not in Path("mine.py").read_text()
+    assert said(capsys, 2, "new", "mine").startswith("ConfigError: mine.py is there already")
+    assert said(capsys, 2, "new", "My study").startswith("ConfigError: a study's name is that of a Python module")
+
+
+def test_every_field_of_every_part_is_described(capsys):
+    for kind in (TrainConfig, *FAMILIES.values(), *DATASETS.values()):
+        assert all(field.kind and "<" not in field.kind for field in described(kind, ""))
+    rows = {field.path: field for field in described(TrainConfig, "train.")}
+    assert rows["train.batch_size"][1:4] == ("int from 1", "128", "16, 32, 64, 128, 256, 512")
+    assert rows["train.halting"].kind == "batch, sample"
+    assert rows["train.backbone_learning_rate"].default == "null"
+    assert rows["train.augment.flip"].default == "false"
+    assert "model.latent_steps" in said(capsys, 0, "fields", "vitrm")
+    assert "Did you mean 'vitrm'?" in said(capsys, 2, "fields", "vitrmm")
+
+
+def test_a_shell_can_complete_the_command(capsys):
+    assert "recstudy" in said(capsys, 0, "completion", "bash")
