@@ -92,8 +92,15 @@ def late_puts(store: ObjectStore) -> Iterator[ObjectStore]:
 
 def standing(mirror: Mirror) -> list[str]:
     """Whose claims stand in the store."""
-    found = [mirror.read(info.path) for info in mirror.listed(mirror.base) if info.base_name.startswith("lease")]
+    found = [whole(mirror, info.path) for info in mirror.listed(mirror.base) if info.base_name.startswith("lease")]
     return sorted(json.loads(content).get("holder", "over") for content in found if content)
+
+
+def whole(mirror: Mirror, key: str) -> bytes | None:
+    """An object's content, None where it has gone; a file system shows a file that is being renewed empty."""
+    while (content := mirror.read(key)) == b"":
+        time.sleep(0.01)
+    return content
 
 
 HOLD = """

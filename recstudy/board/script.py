@@ -46,7 +46,7 @@ const fill = (node, elements) => {
 # The sections by their keys; a page's title; where a reader begins on another page, and where one was who comes back to it.
 SHOW = """
 let shown = {}, back = false;
-const left = {};
+const left = {}, changed = new Set();  // changed: fields of the address that the page shown does not know yet
 history.scrollRestoration = "manual";
 addEventListener("popstate", () => { back = true; });
 const show = ({path, search, title, order, parts, news}) => {
@@ -67,7 +67,8 @@ const show = ({path, search, title, order, parts, news}) => {
   lookForThinking();
   lookForBrushes();
   if (shown.at ? moved : location.hash) arrive(at, other);
-  shown = {path, at};
+  shown = {path, search, at};
+  if (at === location.pathname + location.search) changed.clear();
   back = false;
 };
 const place = () => {  // the section in sight, and where its top is: figures above it that are yet to be drawn do not count
@@ -97,9 +98,22 @@ window.dash_clientside = Object.assign(window.dash_clientside || {}, {board: {sh
 """
 # A link and a form within the board lead to another page of it without loading the board again.
 GO = """
-const go = ({pathname, search, hash}) => {
+const fieldsOf = search => Object.fromEntries(new URLSearchParams(search));
+const searchOf = fields => {
+  const words = query(Object.entries(fields).filter(([, value]) => value));
+  return words && "?" + words;
+};
+const query = pairs => new URLSearchParams(pairs).toString().replaceAll("%2C", ",");
+// A link of this page was made for the address shown. What a reader has ticked or brushed since goes with it.
+const withChanges = ({pathname, search}) => {
+  if (pathname !== location.pathname) return search;
+  const fields = fieldsOf(search), made = fieldsOf(shown.search), now = fieldsOf(location.search);
+  for (const name of changed) if (fields[name] === made[name]) fields[name] = now[name];
+  return searchOf(fields);
+};
+const go = url => {
   back = false;
-  window.dash_clientside.set_props("at", {pathname, search, hash});
+  window.dash_clientside.set_props("at", {pathname: url.pathname, search: withChanges(url), hash: url.hash});
 };
 addEventListener("click", event => {
   const link = event.target.closest && event.target.closest("a[href]");
@@ -118,10 +132,9 @@ addEventListener("submit", event => {
   event.preventDefault();
   go(url);
 });
-const query = pairs => new URLSearchParams(pairs).toString().replaceAll("%2C", ",");
 const askFor = changes => {  // the same page with these changes of its query, in place of it in the history
-  const fields = {...Object.fromEntries(new URLSearchParams(location.search)), ...changes};
-  const words = query(Object.entries(fields).filter(([, value]) => value)), search = words && "?" + words;
+  const search = searchOf({...fieldsOf(location.search), ...changes});
+  Object.keys(changes).forEach(name => changed.add(name));
   history.replaceState(history.state, "", location.pathname + search + location.hash);
   window.dash_clientside.set_props("at", {search});
   lookForBrushes();

@@ -305,6 +305,21 @@ def test_a_tick_goes_with_its_run_and_not_with_its_row(tab):
     assert page.locator(".tick:checked").get_attribute("value") == ticked == run_id(0, 0)
 
 
+def test_a_tick_that_the_board_has_not_heard_of_yet_goes_with_a_click(tab):
+    """The link that sorts was made before the tick; the board's answer to it takes its time."""
+    page = tab.open("/runs/made_up/paper")
+    page.route("**/_dash-update-component", lambda route: (time.sleep(0.5), route.continue_()))
+    page.locator(".tick").first.check()
+    page.locator(".runs thead a", has_text="Top-1 accuracy").click()
+    tab.until("document.querySelector('.runs tbody th').innerText.trim() === 'ViT-Small, batch_size=64'")
+    tab.until("document.querySelectorAll('.tick:checked').length === 1")
+    page.locator("a", has_text="untick all").click()
+
+    tab.until("document.querySelectorAll('.tick:checked').length === 0")
+    assert page.url.endswith("?sort=-top1_accuracy")
+    page.unroute_all(behavior="wait")
+
+
 def test_a_number_of_a_table_leads_to_its_runs(tab):
     page = tab.open("/study/made_up/paper")
     page.locator("#part1 ~ .scroll a", has_text="93.1 ±0.3").first.press("Enter")
