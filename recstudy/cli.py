@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,6 +103,7 @@ def run(
     Raises:
         ConfigError, DataError, StorageError, ClusterError: what the command would refuse in one line.
     """
+    refuse_while_loading()
     options = StudyOptions(
         preset=preset,
         seeds=seeds,
@@ -114,7 +116,11 @@ def run(
     study = varied(study, preset_of(study, preset), vary or {})
     plan = make_plan(study, preset, set, seeds, smoke)
     place = Results(options.results).pull()
-    _carry_out(plan, select(plan, only), place, options)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        _carry_out(plan, select(plan, only), place, options)
+    finally:
+        signal.signal(signal.SIGTERM, before)  # what ours and Ray's do suits a command
     from recstudy.analysis.loaded import load
 
     return load(place.study(study.name, plan.folder))

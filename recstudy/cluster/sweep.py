@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ray import tune
-from ray.tune import CheckpointConfig, FailureConfig, TuneConfig, Tuner
+from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.schedulers import TrialScheduler
 
@@ -104,6 +104,7 @@ class Sweep:
                 name=self.name,
                 storage_path=scratch,
                 verbose=0,
+                progress_reporter=CLIReporter(),  # the one for notebooks empties the cell, verbose or not
                 callbacks=[watch, *([Groups()] if place.uses_train else [])],
                 stop=Over(lambda: self.hopeless or watch.source.over),
                 failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),

@@ -1,9 +1,11 @@
-"""What a person sees while a study runs: live where the output is a terminal, plain lines where it is not."""
+"""What a person sees while a study runs: live in a terminal and in a notebook, plain lines elsewhere."""
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
@@ -18,8 +20,32 @@ from recstudy.study.search import SearchPlan
 from recstudy.study.study import Run
 from recstudy.terminal import duration
 
-SHOWN = 12  # running runs in the live table
+SHOWN = 12  # running runs in the live table, and lines before it in a notebook
+OFTEN = 0.25  # seconds between two of a notebook's pictures
 QUIET = 30.0  # seconds without a line, after which a pipe or a log file gets one of the next epoch
+
+
+class Cell:
+    """A text in a notebook's output, written anew in its place; rich's own way would want ipywidgets.
+
+    Args:
+        draw: gives the text as it is now.
+    """
+
+    def __init__(self, draw: Callable[[], str]) -> None:
+        from IPython.display import display  # it is there where a notebook is
+
+        self._draw, self._drawn = draw, time.monotonic()
+        self._handle = display({"text/plain": draw()}, raw=True, display_id=True)
+
+    def refresh(self) -> None:
+        if time.monotonic() - self._drawn >= OFTEN:
+            self.stop()
+
+    def stop(self) -> None:
+        """Show the text as it is, however little time has passed."""
+        self._drawn = time.monotonic()
+        self._handle.update({"text/plain": self._draw()}, raw=True)
 
 
 @dataclass
@@ -28,7 +54,8 @@ class View:
 
     console: Console
     notices: Notices = field(default_factory=Notices)
-    _live: Live | None = None
+    _live: Live | Cell | None = None
+    _lines: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN))  # of a notebook
     _runs: int = 0
     _cached: int = 0
     _todo: int = 0
@@ -45,6 +72,8 @@ class View:
         if self.console.is_terminal:
             self._live = Live(get_renderable=self._picture, console=self.console, refresh_per_second=4, transient=True)
             self._live.start()
+        elif self.console.is_jupyter:
+            self._live = Cell(self._text)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -104,7 +133,9 @@ class View:
         _, before = self._running.get(run.id, (run, {}))
         self._epochs_done += _share(line) - _share(before)
         self._running[run.id] = (run, line)
-        if self._live is None and time.monotonic() - self._said >= QUIET:
+        if isinstance(self._live, Cell):
+            self._live.refresh()
+        elif self._live is None and time.monotonic() - self._said >= QUIET:
             label, seed, *cells = (cell.plain for cell in _row(run, line))
             epochs, loss, score = cells
             self._say(f"{label}, seed {seed}: epoch {epochs}, loss {loss}{f', {score}' * bool(score)}   {self._left()}".rstrip())
@@ -166,7 +197,19 @@ class View:
 
     def _say(self, line: str) -> None:
         self._said = time.monotonic()
-        self.console.print(line, markup=False, soft_wrap=True)
+        if isinstance(self._live, Cell):
+            self._lines.append(line)
+            self._live.refresh()
+        else:
+            self.console.print(line, markup=False, soft_wrap=True)
+
+    def _text(self) -> str:
+        """The last lines and the picture below them."""
+        said = StringIO()
+        paper = Console(file=said, width=self.console.width, force_jupyter=False, force_terminal=False)
+        paper.print(Text("\n".join(self._lines)), soft_wrap=True)
+        paper.print(self._picture())
+        return said.getvalue()
 
     def _left(self) -> str:
         if not self._epochs_done or self._epochs_done >= self._todo:

@@ -5,12 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
 from made_up import run_id, variants, write_captions, write_study
-from nbclient import NotebookClient
+from notebooks import executed
 
 import recstudy
 from recstudy.analysis import Captions, Curve, Table
@@ -110,11 +109,10 @@ def test_the_documented_example_in_a_notebook(results, tmp_path):
     cells = [line.replace("results/studies/vitrm_depth_sweep/quick", str(results.root)) for line in documented_cells()]
     for old, new in (("depths", "scores"), ("figure3", "by_batch"), ("model.latent_steps", "batch_size")):
         cells = [cell.replace(old, new) for cell in cells]
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
 
-    NotebookClient(book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+    done = executed(cells, ROOT)
 
-    kinds = [set(cell.outputs[0].data) if cell.outputs else set() for cell in book.cells]
+    kinds = [set(cell.outputs[0].data) if cell.outputs else set() for cell in done]
     assert sum("text/html" in kind for kind in kinds) >= 3
     assert any("application/vnd.plotly.v1+json" in kind for kind in kinds)
-    assert any("93.1 ±0.3 (n=3)" in cell.outputs[0].data.get("text/html", "") for cell in book.cells if cell.outputs)
+    assert any("93.1 ±0.3 (n=3)" in cell.outputs[0].data.get("text/html", "") for cell in done if cell.outputs)

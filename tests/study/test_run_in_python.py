@@ -1,0 +1,56 @@
+"""`recstudy.run`: a study from Python, also in a notebook that is run for real."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tiny
+from notebooks import executed
+
+import recstudy
+from recstudy.errors import ConfigError
+
+REFUSED = {
+    "field": ({"set": {"train.epoch": 1}}, r"no field 'train.epoch': .* Did you mean 'epochs'\?"),
+    "swept field": ({"vary": {"model.latent_stpes": [1, 2]}}, r"no field 'model.latent_stpes': .* Did you mean 'latent_steps'\?"),
+    "preset": ({"preset": "quik"}, r"no preset 'quik': tiny has quick, long. Did you mean 'quick'\?"),
+    "variant": ({"only": ["latent_steps=9*"]}, r"no variant matches --only 'latent_steps=9\*'"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_mistyped_is_an_error_with_the_nearest_and_no_end(what, tmp_path):
+    given, words = REFUSED[what]
+
+    with pytest.raises(ConfigError, match=words):
+        recstudy.run(tiny.study, results=tmp_path / "r", **given)
+
+    assert not (tmp_path / "r").exists()
+
+
+CELLS = [
+    f"import signal, sys; sys.path.append({str(Path(tiny.__file__).parent)!r}); import recstudy, tiny",
+    "found = recstudy.run(tiny.study, smoke=True, seeds=1, vary={'model.latent_steps': [1]}, set={'train.batch_size': 16})",
+    "again = recstudy.run(tiny.study, smoke=True, seeds=1, vary={'model.latent_steps': [1]}, set={'train.batch_size': 16})",
+    "found.runs['status'].tolist()",
+    "isinstance(found, recstudy.analysis.loaded.Loaded), found.runs.equals(again.runs), signal.getsignal(signal.SIGTERM)",
+    "found.table('depths')",
+    "found.figure('curve')",
+]
+
+
+@pytest.mark.smoke
+def test_a_study_is_run_in_a_notebook(tmp_path):
+    """With one live view while it runs; what was finished is found; no signal's handler stays."""
+    _, first, second, runs, what, table, figure = (cell.outputs for cell in executed(CELLS, tmp_path))
+
+    (view,) = (output.data["text/plain"] for output in first if output.output_type == "display_data")
+    assert view.startswith("2 runs: 0 finished before, 2 to run\n")
+    assert "\n2 done, 0 running, 0 failed of 2" in view
+    assert [output.text for output in second] == ["2 runs: all finished before\n"]
+    assert runs[0].data["text/plain"] == "['done', 'done']"
+    configs = [json.loads(file.read_text())["train"] for file in tmp_path.glob("results/runs/*/config.json")]
+    assert {(train["epochs"], train["batch_size"]) for train in configs} == {(2, 16)}
+    assert what[0].data["text/plain"] == "(True, True, <Handlers.SIG_DFL: 0>)"
+    assert "text/html" in table[0].data
+    assert "application/vnd.plotly.v1+json" in figure[0].data
