@@ -29,15 +29,27 @@ PAPER = TRAIN.model_copy(
 )  # fmt: skip
 ASSUMED = (  # what the paper leaves blank
     ("train.supervision_steps", 4, "at most; TRM has 16"),
+    ("train.evaluation_steps", 4, "all of them, as TRM"),
+    ("train.exploration", 0.1, "TRM's"),
+    ("train.halt_weight", 0.5, "TRM's code; 1 in its text"),
+    ("train.loss", "softmax", "TRM has stablemax"),
+    ("train.caption_mean", "caption", "each caption counts the same, as a sequence does in TRM"),
     ("train.batch_size", 64, "TRM has 768, of much shorter sequences"),
     ("train.learning_rate", 1e-4, "TRM's"),
     ("train.weight_decay", 0.1, "TRM's"),
+    ("train.beta2", 0.95, "TRM's"),
+    ("train.gradient_clip", 0.0, "TRM has none"),
     ("train.warmup", 0.043, "TRM's 2,000 updates, of 46,850"),
     ("train.schedule", "update", "a cosine, where TRM stays at its rate"),
     ("train.ema_decay", 0.999, "TRM's"),
     ("train.precision", "bfloat16", "TRM's"),
+    ("train.selection", "validation", "by token accuracy"),
+    ("model.width", 512, "TRM's, as the heads and the width of feed-forward are"),
     ("model.cycles", 3, "TRM's T"),
     ("model.latent_steps", 6, "TRM's n"),
+    ("model.halt_read", "mean", "of a caption's places; the first, which TRM reads, knows the image alone behind a causal mask"),
+    ("model.halt_target", "soft", "the share of right tokens: no caption is ever right in all, as TRM asks"),
+    ("model.decode", "beam", "of 3"),
     ("data.tokenizer", "byte", "ASCII or BPE, of which only bytes leave the size that the paper prints"),
 )
 ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1, "train.halting": "batch"}  # no states to refine

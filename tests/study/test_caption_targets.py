@@ -10,7 +10,7 @@ from recstudy.analysis import LearningCurves
 from recstudy.analysis.tables.labels import settings_text, settings_title
 from recstudy.study.study import make_plan
 
-OLD = "from before the paper mended its leak of future words (000-7)"
+OLD = "from before the paper mended its leak of future words (ImageHRM/ImageTRM-7)"
 CC3M = "the paper's FuseLIP was trained on CC3M before, with TiTok's codes of images"
 PHANTOMS = "data phantom_captions, not rocov2; size 64, not 224; length 32, not 512"
 SPLIT = "other test images: its split is drawn by image, ours by group"
@@ -84,6 +84,24 @@ def test_quick_is_compared_by_name_and_its_reasons_are_given(tmp_path, name, lab
     assert against.startswith(reasons)
 
 
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("imagehrm_loops", {"model.high_cycles", "model.middle_cycles", "model.low_cycles", "model.image", "model.top_down"}),
+        ("imagetrm_backbones", {"model.cycles", "model.latent_steps", "train.ema_decay"}),
+    ],
+)
+def test_what_000_leaves_blank_is_an_assumption(name, fields):
+    """As `blanks.yaml` has it, and where HRM or TRM say what 000 does not; what no plan does is refused as a deviation."""
+    study = load(name)
+    both = {"train.supervision_steps", "train.evaluation_steps", "train.halt_weight", "train.beta2", "train.selection",
+            "train.exploration", "train.loss", "train.gradient_clip", "model.width", "model.decode", "model.halt_target",
+            "model.halt_read"}  # fmt: skip
+
+    assert {stated.field for stated in study.deviations if stated.paper is None} >= both | fields
+    assert {config.model.beam for config in make_plan(study, "paper").configs} == {3}
+
+
 def test_table_three_of_003_stands_beside_its_parts_on_both_data_sets(tmp_path):
     published = {
         "full": "0.638", "w/o lb loss": "0.609", "w/o moe": "0.628", "w/o lenc": "0.608", "w/o msve": "0.595",
@@ -94,6 +112,15 @@ def test_table_three_of_003_stands_beside_its_parts_on_both_data_sets(tmp_path):
     assert placed(tmp_path / "r", "micar_components", "paper", "avg_bleu") == {
         label: (value, SPLIT) for label, value in published.items()
     }
+
+
+@pytest.mark.parametrize("path", sorted(STUDIES.glob("micar_*.py")), ids=lambda path: path.stem)
+def test_003_selects_by_the_score_of_its_code_and_its_studies_deviate_alike(path):
+    """BLEU / 8 + METEOR / 4 + ROUGE-L / 4 on the validation split; how many ids there are is a data set's own."""
+    study, one = load(path.stem), load("micar_routing")
+
+    assert {config.train.score for config in make_plan(study, "paper").configs} == {"report_score"}
+    assert set(study.deviations) >= set(one.deviations)
 
 
 def test_table_one_of_003_stands_beside_its_models_on_each_data_set(tmp_path):
