@@ -1,9 +1,11 @@
 """A study: labelled run configs, seeds, and the reports to make of them. Pure data; running it is the driver's."""
 
 import fnmatch
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -263,8 +265,18 @@ def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:
     for pattern in patterns:
         if not any(_matches(label, pattern) for label in labels):
             known = choices((f"'{label}'" for label in labels), most=6)
-            raise ConfigError(f"no variant matches --only {pattern!r}: there are {known}.{nearest(pattern, labels)}")
+            near = _nearest_name(pattern, labels) or nearest(pattern, labels)
+            raise ConfigError(f"no variant matches --only {pattern!r}: there are {known}.{near}")
     return [run for run in plan.runs if any(_matches(run.label, pattern) for pattern in patterns)]
+
+
+def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
+    """A hint of what stands before a level in labels and begins as the glob nearly does."""
+    word = re.split(r"[=*?[]", pattern.lstrip("* "))[0]
+    names = dict.fromkeys(part.partition("=")[0] for label in labels for part in label.split(", "))
+    begun = {name[: len(word) + 1]: name for name in reversed(names)}  # one letter more, as one may be missing
+    match = get_close_matches(word, begun, n=1)
+    return f" Did you mean {begun[match[0]]!r}?" if match and word not in names else ""
 
 
 def _matches(label: str, pattern: str) -> bool:

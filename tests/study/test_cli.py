@@ -39,6 +39,12 @@ GOLDEN = {
     ("--only", "latent_steps=9*"): "ConfigError: no variant matches --only 'latent_steps=9*': there are "
     "'latent_steps=1, supervision_steps=1', 'latent_steps=1, supervision_steps=2', 'latent_steps=2, supervision_steps=1', "
     "'latent_steps=2, supervision_steps=2', 'latent_steps=3, supervision_steps=1', 'latent_steps=3, supervision_steps=2'.",
+    ("--only", "latnt*"): "ConfigError: no variant matches --only 'latnt*': there are "
+    "'latent_steps=1, supervision_steps=1', 'latent_steps=1, supervision_steps=2', 'latent_steps=2, supervision_steps=1', "
+    "'latent_steps=2, supervision_steps=2', 'latent_steps=3, supervision_steps=1', 'latent_steps=3, supervision_steps=2'. Did you mean 'latent_steps'?",
+    ("--only", "*supervison_steps=2"): "ConfigError: no variant matches --only '*supervison_steps=2': there are "
+    "'latent_steps=1, supervision_steps=1', 'latent_steps=1, supervision_steps=2', 'latent_steps=2, supervision_steps=1', "
+    "'latent_steps=2, supervision_steps=2', 'latent_steps=3, supervision_steps=1', 'latent_steps=3, supervision_steps=2'. Did you mean 'supervision_steps'?",
     (
         "--trainer",
         "inline",
