@@ -13,7 +13,7 @@ Cost: quick (the subset, real), 10 minutes on 2 cores; standard (the subset), an
     python studies/arc_agi.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import ArcAgi
 from recstudy.models import HRM, TRM, Transformer
 from recstudy.report import Curve, LearningCurves, Pareto, Table, Thinking
@@ -105,6 +105,15 @@ study = Study(
     seeds={"quick": 3, "standard": 1, "paper": 3},
     report=REPORT,
     claims={preset: claims(next(iter(data))) for preset, data in DATA.items()},
+    deviations=(
+        Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
+        Deviation(
+            field="training of HRM and of direct prediction",
+            paper="as HRM's own",
+            ours="as TRM's",
+            why="a guess, for the paper does not say; HRM's code has no average of the weights",
+        ),
+    ),
 )
 
 if __name__ == "__main__":

@@ -111,6 +111,12 @@ study = Study(
     deviations=(
         Deviation(field="train.epochs", paper=12, ours=10, why="60,000 epochs in its text, 50,000 in the commands of its code"),
         Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
+        Deviation(
+            field="training of HRM",
+            paper="as HRM's own",
+            ours="as TRM's",
+            why="a guess, for the paper does not say; HRM's code has 20,000 epochs and no average of the weights",
+        ),
     ),
 )
 

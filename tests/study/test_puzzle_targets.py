@@ -63,6 +63,34 @@ def test_published_numbers_stand_beside_namesakes_in_a_smaller_preset(tmp_path):
     assert "layers 1, not 2" in cells["TRM"].reasons
 
 
+AS_TRM = {
+    "if HRM was trained as TRM, which the paper does not say",
+    "if Direct pred was trained as TRM, which the paper does not say",
+}
+OWN = {"if epochs was 4 and ema_decay was 0, which the paper does not say"}
+
+
+@pytest.mark.parametrize(
+    ("name", "of_hrm", "others"),
+    [("trm_ablation", AS_TRM, {""}), ("trm_recursions", AS_TRM, {""}), ("arc_agi", AS_TRM, {""}), ("hrm_outer_loop", OWN, OWN)],
+)
+def test_how_hrm_was_trained_in_trms_paper_is_a_guess_that_its_verdicts_name(tmp_path, name, of_hrm, others):
+    _, data = first_table(tmp_path / "r", name, "paper")
+
+    beside = [placed for row in data.rows for cell in row.cells if cell.metric != "params" for placed in cell.placed]
+    own = {placed.assumed for placed in beside if placed.target.model == "HRM"}
+    assert own
+    assert own <= of_hrm
+    assert {placed.assumed for placed in beside if not placed.target.model.startswith(("HRM", "Direct"))} <= others
+    assert all(placed.deviations for placed in beside)
+
+
+def test_arc_states_the_optimiser_that_trms_text_has_not(tmp_path):
+    _, data = first_table(tmp_path / "r", "arc_agi", "paper")
+
+    assert "optimizer adam_atan2, not adamw: AdamW in its text, Adam-atan2 in its code" in data.notes
+
+
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_effective_depth_is_that_of_the_networks(preset):
     plan = make_plan(load("trm_recursions"), preset)
