@@ -61,7 +61,11 @@ PICTURES = [
 
 HRM_IS, CNN_IS, ON_TRAINING = {"model": "HRM"}, {"model": "CNN two-stage"}, {"metric": "train_top1_accuracy"}
 WORSE = '004: HRM is "not competitive with even simple convolutional architectures"'
-SMALL_IMAGES = Claim(f"{WORSE} (small natural images)", less=HRM_IS, than=CNN_IS, by=0.5)
+
+
+def asked_of(data: str) -> list[Claim]:
+    """The same of images that the paper does not conclude it from, by half a point."""
+    return [Claim(f"{WORSE}, concluded from CIFAR-10 and -100; asked of {data}", less=HRM_IS, than=CNN_IS, by=0.5)]
 
 
 def claims(data: str) -> list[Claim]:
@@ -131,8 +135,8 @@ study = Study(
         "paper": [ACCURACIES, *DEPTHS, *PICTURES],
     },
     claims={
-        "quick": [SMALL_IMAGES],
-        "standard": [SMALL_IMAGES],
+        "quick": asked_of("digits"),
+        "standard": asked_of("MNIST"),
         "paper": [*claims("CIFAR-10"), *claims("CIFAR-100")],
     },
 )
