@@ -1,8 +1,9 @@
-"""The wheel, unpacked into an environment's packages: it has the studies, and what `recstudy new` writes."""
+"""The wheel, installed into an environment of its own: its command, its studies, and what `recstudy new` writes."""
 
 import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -11,52 +12,70 @@ import pytest
 from recstudy.shipped import shipped
 
 ROOT = Path(__file__).parents[1]
+PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory) -> Path:
-    """A folder of installed packages with the wheel's content."""
+def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    build = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
     subprocess.run([*build, str(ROOT)], check=True)
     (wheel,) = folder.glob("recstudy-*.whl")
-    zipfile.ZipFile(wheel).extractall(folder / "site-packages")
-    return folder / "site-packages"
+    return wheel
 
 
-def run(packages: Path, folder: Path, *words: str) -> str:
-    start = [] if words[0].endswith(".py") else ["-c", "from recstudy.command import main; main()"]
-    environment = os.environ | {"PYTHONPATH": str(packages)}
+@pytest.fixture(scope="module")
+def programs(wheel) -> Path:
+    """Those of an environment with the wheel; what recstudy needs it finds here, but not the recstudy that is installed here."""
+    environment = wheel.parent / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    install = ["--python", str(environment / "bin/python"), "install", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([*PIP, *install], check=True)
+    (packages,) = environment.glob("lib/*/site-packages")
+    # it comes last, and its own .pth files, such as that of a recstudy in a checkout, are not read
+    (packages / "needed.pth").write_text(sysconfig.get_path("purelib"))
+    return environment / "bin"
+
+
+def run(programs: Path, folder: Path, name: str, *words: str) -> str:
+    environment = {variable: value for variable, value in os.environ.items() if variable != "PYTHONPATH"}
     return subprocess.run(
-        [sys.executable, *start, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        [str(programs / name), *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
     ).stdout
 
 
-def test_it_holds_the_package_and_its_studies_and_nothing_else(packages):
-    top = {path.name for path in packages.iterdir()}
+def test_it_holds_the_package_and_its_studies_and_nothing_else(wheel):
+    names = [Path(name) for name in zipfile.ZipFile(wheel).namelist()]
 
-    assert {name.partition("-")[0] for name in top} == {"recstudy"}
-    assert {file.name for file in (packages / "recstudy/studies").iterdir()} == {file.name for file in shipped().values()}
-    assert {"py.typed", "starter.txt", "papers"} <= {path.name for path in (packages / "recstudy").iterdir()}
+    assert {name.parts[0].partition("-")[0] for name in names} == {"recstudy"}
+    studies = {name.name for name in names if name.parent.name == "studies"}
+    assert studies == {file.name for file in shipped().values()}
+    assert {"py.typed", "starter.txt", "papers"} <= {name.parts[1] for name in names}
 
 
-def test_its_studies_are_listed_and_planned_by_name(packages, tmp_path):
-    assert all(name in run(packages, tmp_path, "studies") for name in shipped())
-    assert run(packages, tmp_path, "run", "vitrm_depth_sweep", "--dry-run").startswith("vitrm_depth_sweep, preset quick: 12 runs")
+def test_its_studies_are_listed_and_planned_by_name(programs, tmp_path):
+    where = run(programs, tmp_path, "python", "-c", "import recstudy; print(recstudy.__file__)")
+
+    assert Path(where).is_relative_to(programs.parent)
+    listed = run(programs, tmp_path, "recstudy", "studies")
+    assert all(name in listed for name in shipped())
+    planned = run(programs, tmp_path, "recstudy", "run", "vitrm_depth_sweep", "--dry-run")
+    assert planned.startswith("vitrm_depth_sweep, preset quick: 12 runs")
 
 
 @pytest.mark.smoke
-def test_a_study_of_it_runs_in_an_empty_folder(packages, tmp_path):
+def test_a_study_of_it_runs_in_an_empty_folder(programs, tmp_path):
     """And says of itself how it goes on: by its name, since nobody has its file."""
-    output = run(packages, tmp_path, "run", "vitrm_depth_sweep", "--smoke", "--only", "latent_steps=1*", "--seeds", "1")
+    few = ("--smoke", "--only", "latent_steps=1*", "--seeds", "1")
+    output = run(programs, tmp_path, "recstudy", "run", "vitrm_depth_sweep", *few)
 
     assert "recstudy run vitrm_depth_sweep --smoke" in " ".join(output.split())
     assert list(tmp_path.glob("results/studies/vitrm_depth_sweep/*/report/report.html"))
 
 
 @pytest.mark.smoke
-def test_a_study_that_it_writes_runs(packages, tmp_path):
-    run(packages, tmp_path, "new", "mine")
-    run(packages, tmp_path, "mine.py", "--smoke")
+def test_a_study_that_it_writes_runs(programs, tmp_path):
+    run(programs, tmp_path, "recstudy", "new", "mine")
+    run(programs, tmp_path, "python", "mine.py", "--smoke")
 
     assert list(tmp_path.glob("results/studies/mine/*/report/tables/*.md"))

@@ -33,7 +33,7 @@ def test_a_study_that_is_run_wherever_its_file_is_imported_is_refused(tmp_path):
     """Each worker would run it."""
     (tmp_path / "mine.py").write_text("import recstudy\n\nrecstudy.run(None)\n")
 
-    with pytest.raises(ConfigError, match="mine.py, line 3: ConfigError: mine.py calls main.* whenever it is imported"):
+    with pytest.raises(ConfigError, match=r"mine.py, line 3: ConfigError: mine.py calls main.* whenever it is imported"):
         use(bundle_of(tmp_path, ["mine"]))
 
 
