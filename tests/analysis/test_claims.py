@@ -5,7 +5,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from made_up import as_result, failure, plan, result, run_id
+from made_up import VITRM, as_result, base, failure, plan, result, run_id
 from scipy import stats as scipy_stats
 
 from recstudy import Claim, Gain, RunConfig, Study, TrainConfig, grid
@@ -211,6 +211,25 @@ def test_the_table_says_what_is_claimed_found_and_lacking(tmp_path):
     assert "adjusted for 2 claims (Holm)" in page.notes[0]
 
 
+def test_the_table_says_what_the_spread_is_pooled_from_and_what_all_seeds_share(tmp_path):
+    """A tokenizer that is trained once for all of them has no part in any interval."""
+    model = VITRM | {"tokenizer_epochs": 20, "files": ""}
+    results = study(tmp_path / "r", [HURTS], base=base() | {"model": model})
+    records = load_study(results, "made_up", "paper")
+    page = printed(records, records.parts[0], claims_data(records, records.parts[0]))
+
+    assert "spread over seeds, pooled from 4 variants (8 degrees of freedom): Top-1 accuracy" in page.notes
+    assert "the seeds share one image tokenizer, so intervals leave out what it adds: steps=1; steps=16" in page.notes
+
+
+def test_of_a_sum_over_depths_no_metrics_spread_is_named(tmp_path):
+    claim = Claim("a second step helps", less={"steps": 1, "eval.depth": 1}, than={"steps": 1, "eval.depth": 2})
+    records = load_study(study(tmp_path / "r", [claim]), "made_up", "paper")
+    page = printed(records, records.parts[0], claims_data(records, records.parts[0]))
+
+    assert not any("pooled from" in note for note in page.notes)
+
+
 def test_the_claims_stand_in_the_page_in_files_and_in_explain(tmp_path):
     results = study(tmp_path / "r", [HURTS])
     page = write_report(results, "made_up", "paper")
@@ -313,7 +332,7 @@ def test_a_dry_run_says_how_many_seeds_a_margin_needs_where_runs_show_a_spread(t
     (one, two) = _margins(plan, results)
 
     assert none == []
-    assert one == "Claim: 002 4.4.1: more supervision hurts. Its margin needs 9 to 94 seeds, by the runs so far."
+    assert one == "Claim: ViTRM 4.4.1: more supervision hurts. Its margin needs 9 to 94 seeds, by the runs so far."
     assert two.startswith("Claim: as good. ")
 
 

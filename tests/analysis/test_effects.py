@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from made_up import as_result, failure, plan, result, run_id
+from made_up import VITRM, as_result, base, failure, plan, result, run_id
 from rich.console import Console
 
 from recstudy import factorial, grid
@@ -208,6 +208,20 @@ def test_the_words_of_a_fraction(tmp_path):
     assert page.notes[2] == "1/2 of the 16 combinations was planned: a row's size is the sum of all that it cannot be told from"
     lines = list(csv.DictReader(csv_text(effects_data(records, Effects()), "top1_accuracy").splitlines()))
     assert (in_ascii(lines[4]["effect"]), lines[4]["order"], in_ascii(lines[4]["aliases"])) == ("a x b", "2", "c x d")
+
+
+def test_the_words_say_what_the_spread_is_pooled_from_and_what_all_seeds_share(tmp_path):
+    model = VITRM | {"fuselip": {"mode": "prefix_causal"}}
+    records = read(
+        tmp_path,
+        factorial(factors(2)),
+        lambda levels, seed: known(levels, seed) + seed * levels["a"] / 9,
+        base=base() | {"model": model},
+    )
+    notes = printed(records, Effects(), effects_data(records, Effects())).notes
+
+    assert any(note.startswith("spread over seeds, pooled from 4 variants (8 degrees of freedom)") for note in notes)
+    assert any(note.startswith("the seeds share one FuseLIP encoder on one image tokenizer") for note in notes)
 
 
 def test_hostile_levels_are_text(tmp_path):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from recstudy.analysis.caveats import caption, text_notes, warnings
 from recstudy.analysis.cells import commit
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.spreads import spread_notes
 from recstudy.analysis.stats import MOST_SEEDS
 from recstudy.analysis.tables.claims import Judged, more
 from recstudy.analysis.tables.difference_table import p_text, signed, signed_interval
@@ -32,7 +33,7 @@ def printed(records: StudyRecords, part: Claims, judged: Sequence[Judged]) -> Pr
         lines=[_line(one, len(judged)) for one in judged],
         caption=caption(records, variants),
         warnings=warnings(records),
-        notes=[*_notes(judged), *text_notes(records, variants, metrics)],
+        notes=[*_notes(judged), *spread_notes(records, variants, _pooled(judged)), *text_notes(records, variants, metrics)],
         prose=PROSE,
     )
 
@@ -82,6 +83,11 @@ def _origin(one: Judged) -> str:
     parts = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in one.terms if term.runs]
     commits = dict.fromkeys(commit(run) for term in one.terms for run in term.runs)
     return "; ".join([*parts, *commits])
+
+
+def _pooled(judged: Sequence[Judged]) -> list[str]:
+    """The metrics whose spread is a claim's; of a sum over depths it is that of the sum."""
+    return list(dict.fromkeys(term.of[0][0] for one in judged for term in one.terms if len(term.of) == 1))
 
 
 def _notes(judged: Sequence[Judged]) -> list[str]:

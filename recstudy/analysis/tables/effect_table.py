@@ -3,7 +3,7 @@
 from recstudy.analysis.caveats import caption, text_notes, warnings
 from recstudy.analysis.cells import commit
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spreads import pairing_note
+from recstudy.analysis.spreads import pairing_note, spread_notes
 from recstudy.analysis.tables.difference_table import p_text, signed, signed_interval
 from recstudy.analysis.tables.effects import Effect, EffectsData
 from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
@@ -27,7 +27,11 @@ def printed(records: StudyRecords, spec: Effects, data: EffectsData) -> Printed:
         lines=lines,
         caption=caption(records, variants),
         warnings=warnings(records),
-        notes=[*_notes(spec, data), *text_notes(records, variants, [spec.metric])],
+        notes=[
+            *_notes(spec, data),
+            *spread_notes(records, variants, [spec.metric]),
+            *text_notes(records, variants, [spec.metric]),
+        ],
         prose=frozenset({len(HEADS) - 1}),
     )
 
