@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -19,11 +19,11 @@ from recstudy.config import Place as PlaceConfig
 from recstudy.config.described import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.making import Data, Tokenizer, make
-from recstudy.options import ForPaper, data_folder
+from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.records import Results
 from recstudy.records.stores import is_uri
-from recstudy.shipped import new, question, run, shipped
+from recstudy.shipped import completion, new, question, run, shipped
 from recstudy.terminal import console, finish, parsed, say
 
 T = TypeVar("T")
@@ -159,9 +159,12 @@ class Fields:
 
 @dataclass(frozen=True)
 class Completion:
-    """Print what lets a shell complete this command: eval "$(recstudy completion bash)"."""
+    """Print what lets a shell complete this command: eval "$(recstudy completion bash)".
 
-    shell: tyro.conf.Positional[Literal["bash", "zsh", "tcsh"]]
+    In bash it knows what follows `recstudy run` too: studies, fields and flags.
+    """
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh"]]
     """The shell."""
 
 
@@ -209,6 +212,8 @@ def _tell(command: Studies | New | Fields | Completion) -> int:
         with redirect_stdout(StringIO()) as script, suppress(SystemExit):
             main(["--tyro-print-completion", command.shell])
         print(script.getvalue(), end="")
+        if command.shell == "bash":
+            print(completion(_after_study()), end="")
     else:
         _fields(command)
     return 0
@@ -217,9 +222,7 @@ def _tell(command: Studies | New | Fields | Completion) -> int:
 def _fields(command: Fields) -> None:
     if command.plugin is not None:
         use(file_bundle(command.plugin))
-    kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
-    kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
-    kinds |= {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
+    kinds = _kinds()
     if not command.part:
         for title, names in (("model families", FAMILIES), ("data sets", DATASETS), ("of every run", ("train", "place"))):
             say(f"{title}: {choices(sorted(names), most=len(kinds))}")
@@ -229,6 +232,20 @@ def _fields(command: Fields) -> None:
         raise ConfigError(f"no part {command.part!r}: there are {choices(kinds, most=len(kinds))}.{nearest(command.part, kinds)}")
     kind, prefix = kinds[command.part]
     _say_table(("field", "type", "default", "a search tries", "what it is"), described(kind, prefix))
+
+
+def _kinds() -> dict[str, tuple[type[Config], str]]:
+    """The parts of a run config by name, each with what its fields' names begin with."""
+    kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
+    kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
+    return kinds | {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
+
+
+def _after_study() -> list[str]:
+    """What may follow a study's name: the fields of any, and the flags."""
+    names = {option.name for kind in (StudyOptions, SearchOptions, ForPaper) for option in fields(kind)} - {"fields", "report"}
+    paths = {field.path for kind, prefix in _kinds().values() for field in described(kind, prefix)}
+    return [f"{path}=" for path in sorted(paths)] + [f"--{name.replace('_', '-')}" for name in sorted(names)]
 
 
 def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

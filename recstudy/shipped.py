@@ -4,7 +4,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,6 +14,17 @@ from recstudy.study.repository import INSIDE, PACKAGE
 STARTER = PACKAGE / "starter.txt"  # of which `recstudy new` writes a copy under another name
 STARTERS_NAME = "own_model"
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+BASH = """
+# After `recstudy run`: a study, then its fields and flags.
+_recstudy() {
+  [[ ${COMP_WORDS[1]} == run ]] || { _tyro_recstudy "$@"; return; }
+  local words="<studies>"
+  ((COMP_CWORD == 2)) || words="<words>"
+  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
+  [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace
+}
+complete -F _recstudy recstudy
+"""
 
 
 def shipped() -> dict[str, Path]:
@@ -37,6 +48,15 @@ def run(name: str, arguments: Sequence[str]) -> NoReturn:
     if name not in studies:
         raise ConfigError(f"no study {name!r}.{nearest(name, studies)} `recstudy studies` lists them")
     os.execv(sys.executable, [sys.executable, str(studies[name]), *arguments])
+
+
+def completion(words: Iterable[str]) -> str:
+    """What has bash complete `recstudy run`, which hands all that follows a study's name on.
+
+    Args:
+        words: that may follow it.
+    """
+    return BASH.replace("<studies>", " ".join(shipped())).replace("<words>", " ".join(words))
 
 
 def new(name: str, folder: Path) -> Path:

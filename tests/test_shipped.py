@@ -67,5 +67,32 @@ def test_every_field_of_every_part_is_described(capsys):
     assert "Did you mean 'vitrm'?" in said(capsys, 2, "fields", "vitrmm")
 
 
-def test_a_shell_can_complete_the_command(capsys):
-    assert "recstudy" in said(capsys, 0, "completion", "bash")
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_shell_can_complete_the_command(shell, capsys):
+    assert "recstudy" in said(capsys, 0, "completion", shell)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("stu",), {"studies"}),
+        (("run", "vitrm_depth"), {"vitrm_depth_sweep"}),
+        (("run", ""), set(shipped())),
+        (("run", "vitrm_depth_sweep", "train.ep"), {"train.epochs="}),
+        (("run", "vitrm_depth_sweep", "--seeds", "1", "model.latent_st"), {"model.latent_steps="}),
+        (("run", "vitrm_depth_sweep", "--dry"), {"--dry-run"}),
+        (("run", "vitrm_depth_sweep", "train.epochs", "=", "5"), set()),
+        (("report", "--exp"), {"--export"}),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_bash_completes_studies_and_their_fields(typed, offered, capsys, tmp_path):
+    """As it calls what `recstudy completion bash` printed, on words that it has split, at '=' too."""
+    words = " ".join(f"'{word}'" for word in ("recstudy", *typed))
+    asked = f"compopt() {{ :; }}; COMP_WORDS=({words}); COMP_CWORD={len(typed)}"  # outside of a terminal there is no compopt
+    called = "$(complete -p recstudy | sed 's/.*-F //; s/ .*//')"
+    (tmp_path / "asked").write_text(f"{said(capsys, 0, 'completion', 'bash')}\n{asked}\n{called}\necho ${{COMPREPLY[@]}}\n")
+
+    done = subprocess.run(["bash", "--norc", tmp_path / "asked"], capture_output=True, text=True, check=True)
+
+    assert set(done.stdout.split()) == offered, done.stderr
