@@ -1,4 +1,4 @@
-"""Writes docs/studies, a page a study, and the generated part of README.md, from the studies and from results taken here.
+"""Writes docs/studies, a page a study, and the generated parts of README.md and the tour, from studies and results taken here.
 
     python studies/index.py                                      rewrite the generated parts
     python studies/index.py --take vitrm_depth_sweep/quick       first take over that study's tables from ./results
@@ -13,6 +13,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,10 +25,12 @@ from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.arithmetic import arithmetic_data
+from recstudy.analysis.tables.claims import claims_data
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.described import described
 from recstudy.records import Results, write_whole
-from recstudy.report import Alignment, Arithmetic, Best, FigurePart, Table
+from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
+from recstudy.report.names import DASH
 from recstudy.study.search_making import make_search
 from recstudy.study.study import make_plan
 from recstudy.terminal import finish
@@ -35,8 +38,15 @@ from recstudy.terminal import finish
 HERE = Path(__file__).parent
 TABLES = HERE / "tables"
 POOLED = "pooled"
+BLANK = "left blank"  # by a paper
+NOT_JUDGED = "not judged"
+LATER = f"{NOT_JUDGED.capitalize()}: the claim was stated after the results here were taken."
 OLDER = "Taken by older rules: each interval is by its own seeds alone, and best and second are marked whatever they are apart."
-SHOWN = "vitrm_depth_sweep.quick"  # the results that README.md shows
+COUNTED = """\
+[What a verdict means](../how-to/verdicts.md). *Values* counts what the paper prints there. Verdicts are counted over all tables
+of a preset, by cells that have a published value beside them: a cell may have two, of two figures, and then the sentences on
+the study's page count both."""
+SHOWN = "vitrm_depth_sweep.quick"  # the results that README.md and docs/tour.md show
 PAGES = HERE.parent / "docs" / "studies"
 PAPERS = yaml.safe_load((HERE.parent / "recstudy" / "papers" / "index.yaml").read_text())["papers"]
 PICTURES = HERE.parent / "docs" / "pictures"
@@ -44,7 +54,7 @@ PICTURES = HERE.parent / "docs" / "pictures"
 
 @dataclass(frozen=True)
 class Options:
-    """Rewrite docs/studies and the generated part of README.md."""
+    """Rewrite docs/studies and the generated parts of README.md and docs/tour.md."""
 
     take: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Take over the results of STUDY/PRESET. May be given more than once."""
@@ -58,9 +68,10 @@ def main(options: Options) -> int:
     for name in options.take:
         take(Results(options.results), *name.split("/", 1))
     found, taken = load_studies(), {path.stem: json.loads(path.read_text()) for path in sorted(TABLES.glob("*.json"))}
-    root = HERE.parent / "README.md"
     pages = {PAGES / f"{study.name}.md": page(study, taken) for study in found}
-    pages |= {PAGES / "index.md": index(found, taken), root: readme(root.read_text(), taken[SHOWN])}
+    pages[PAGES / "index.md"] = index(found, taken)
+    for path, table in ((HERE.parent / "README.md", True), (PAGES.parent / "tour.md", False)):
+        pages[path] = quick(path.read_text(), taken[SHOWN], table)
     pages[PAGES.parent / "api" / "fields.md"] = fields()
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
     gone = [path for path in PAGES.glob("*.md") if path not in pages]
@@ -100,6 +111,7 @@ def take(results: Results, name: str, preset: str) -> None:
     verdicts += Counter(claim.verdict for data in counted.values() for claim in data.claims)
     alike = [part for part in records.parts if isinstance(part, Alignment)]  # whose published pairs are of other images
     verdicts += Counter("not comparable" for part in alike for _ in part.targets)
+    judged = [one for part in records.parts if isinstance(part, Claims) for one in claims_data(records, part)]
     shown = {part.name: part.shown(records).printed for part in records.parts if not isinstance(part, FigurePart)}
     texts = {name: markup.markdown(page) for name, page in shown.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
@@ -111,12 +123,32 @@ def take(results: Results, name: str, preset: str) -> None:
         "commit": (first.made_by or "None")[:10],
         "uncommitted changes": any(row.provenance.dirty for row in done),
         "minutes": round(sum(row.number("seconds") for row in done) / 60, 1),
+        "wall seconds": wall_seconds([(row.provenance.started, row.provenance.finished) for row in done]),
+        "changes": dict(records.plan.changes),
+        "ids": {} if records.plan.search else ids(done),
         "intervals": POOLED,
         "verdicts": dict(sorted(verdicts.items())),
+        "claims": {one.claim.text: one.outcome for one in judged},
         "findings": list(map(str, findings(records))),
         "tables": texts,
     }
     write_whole(TABLES / f"{name}.{preset}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def wall_seconds(spans: list[tuple[str, str]]) -> int | None:
+    """From the first start to the last end; None where a record, an old one, has no start."""
+    starts, ends = zip(*spans, strict=True)
+    if not all(starts):
+        return None
+    return round((datetime.fromisoformat(max(ends)) - datetime.fromisoformat(min(starts))).total_seconds())
+
+
+def ids(runs: list[Any]) -> dict[str, list[str]]:
+    """Each variant's runs, by which a page knows whether today's study would compute the same."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        found.setdefault(run.label, []).append(run.id)
+    return found
 
 
 def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
@@ -132,10 +164,9 @@ def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
     for study in studies:
         dates = {preset: taken.get(f"{study.name}.{preset}", {}).get("date") for preset in study.presets}
         results = ", ".join(f"{preset}: {date}" for preset, date in dates.items() if date)
-        lines.append(
-            f"| [{study.name}]({study.name}.md) | {study.question.splitlines()[0]} | {presets(study)} | {results or 'none'} |"
-        )
-    lines += ["", "## Published values beside results taken here", "", "[What a verdict means](../how-to/verdicts.md).", ""]
+        asked = by_name(study.question.splitlines()[0])
+        lines.append(f"| [{study.name}]({study.name}.md) | {asked} | {presets(study)} | {results or 'none'} |")
+    lines += ["", "## Published values beside results taken here", "", COUNTED, ""]
     lines += [*reproduced(studies, taken), "", "## Papers", "", *papers()]
     return "\n".join(lines) + "\n"
 
@@ -147,17 +178,54 @@ def papers() -> list[str]:
 
 
 def page(study: Study | Search, taken: dict[str, Any]) -> str:
-    """docs/studies/NAME.md: what is asked, what was found, and the file itself."""
-    asked = re.sub(r"\n(?=Published:|Cost:)", "\n\n", study.question.strip())
-    lines = [f"# {study.name}", "", asked, "", f"Presets (runs): {presets(study)}."]
+    """docs/studies/NAME.md: what is asked and claimed, what was found, and where the paper's protocol is not kept."""
+    asked = by_name(re.sub(r"\n(?=Published:|Cost:)", "\n\n", study.question.strip()))
+    lines = [f"# {study.name}", "", asked, "", f"The file: `studies/{study.name}.py`. Presets (runs): {presets(study)}."]
     for path in sorted(PICTURES.glob(f"{study.name}.*")):
         lines += ["", f"![{path.name.split('.')[1]}](../pictures/{path.name})"]
+    lines += claims(study, taken)
     for preset in study.presets:
         if content := taken.get(f"{study.name}.{preset}"):
-            lines += ["", f"## Results: {preset}", "", provenance(content), *sentences(content)]
+            came = provenance(content) + earlier(study, preset, content)
+            lines += ["", f"## Results: {preset}", "", came, *sentences(content)]
             lines += [line for text in content["tables"].values() for line in ("", by_name(text.strip()))]
-    lines += ["", "## The file", "", "``` { .python }", f'--8<-- "studies/{study.name}.py"', "```"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *deviations(study)]) + "\n"
+
+
+def claims(study: Study | Search, taken: dict[str, Any]) -> list[str]:
+    """What the study claims, and what came of it in each preset that states it."""
+    stated = {preset: stated_by(study, preset) for preset in study.presets}
+    texts = list(dict.fromkeys(text for own in stated.values() for text in own))
+    if not texts:
+        return []
+    lines = ["", "## Claims", "", f"| claim | {' | '.join(stated)} |", f"| --- |{' --- |' * len(stated)}"]
+    for text in texts:
+        cells = [outcome(text, taken.get(f"{study.name}.{preset}")) if text in own else DASH for preset, own in stated.items()]
+        lines.append(f"| {markup.md(text)} | {' | '.join(cells)} |")
+    return lines + ["", LATER] * any(f"| {NOT_JUDGED} |" in line for line in lines)
+
+
+def stated_by(study: Study | Search, preset: str) -> list[str]:
+    """The texts of a preset's claims."""
+    parts = [] if isinstance(study, Search) else make_plan(study, preset).claims
+    return [by_name(claim.text) for part in parts for claim in part.claims]
+
+
+def outcome(text: str, content: dict[str, Any] | None) -> str:
+    """A claim's verdict in results taken here, if there are any."""
+    known = {by_name(claim): verdict for claim, verdict in (content or {}).get("claims", {}).items()}
+    return known.get(text, NOT_JUDGED) if content else "not run"
+
+
+def deviations(study: Study | Search) -> list[str]:
+    """Where the preset `paper` is not as its paper, or fills in what that leaves blank."""
+    stated = [] if isinstance(study, Search) else study.deviations
+    if not stated:
+        return []
+    rows = [(one.field, BLANK if one.paper is None else str(one.paper), str(one.ours), one.why) for one in stated]
+    lines = ["", "## Where the preset `paper` is not its paper's", ""]
+    lines += ["| setting | its paper's | here | why |", "| --- | --- | --- | --- |"]
+    return lines + [f"| {' | '.join(by_name(markup.md(word)) for word in row)} |" for row in rows]
 
 
 def fields() -> str:
@@ -190,10 +258,31 @@ def planned(study: Study | Search, preset: str) -> str:
 
 def provenance(content: dict[str, Any]) -> str:
     older = f" {OLDER}" if content.get("intervals") != POOLED else ""
+    wall = content.get("wall seconds")
+    took = f", {wall / 60:.1f} minutes from the first start to the last end" if wall else ""
     return (
-        f"`{content['command']}`: {content['runs']} runs, {content['minutes']} minutes of training in all, {content['date']}, "
-        f"{content['machine']}, commit {content['commit']}{' with uncommitted changes' * content['uncommitted changes']}.{older}"
+        f"`{content['command']}`: {content['runs']} runs{took}, {content['minutes']} minutes of training in all, "
+        f"{content['date']}, {content['machine']}, commit {content['commit']}"
+        f"{' with uncommitted changes' * content['uncommitted changes']}.{older}"
     )
+
+
+def earlier(study: Study | Search, preset: str, content: dict[str, Any]) -> str:
+    """Says so where today's study would compute something else."""
+    labels, others = content.get("ids", {}), changed(study, preset, content)
+    if not others:
+        return ""
+    named = markup.md(", ".join(others[:3])) + (f" and {len(others) - 3} more" if others[3:] else "")
+    what = "all variants" if len(others) == len(labels) else f"{len(others)} of {len(labels)} variants ({named})"
+    return f" **Of an earlier revision**: what computes {what}, or their settings, has changed since."
+
+
+def changed(study: Study | Search, preset: str, content: dict[str, Any]) -> list[str]:
+    """The taken variants of which a run has another id today; none of a search, whose sampler chooses its runs."""
+    if isinstance(study, Search):
+        return []
+    now = {run.id for run in make_plan(study, preset, content.get("changes")).runs}
+    return [label for label, own in content.get("ids", {}).items() if not set(own) <= now]
 
 
 def sentences(content: dict[str, Any]) -> list[str]:
@@ -202,13 +291,13 @@ def sentences(content: dict[str, Any]) -> list[str]:
     return ["", *said] if said else []
 
 
-def readme(text: str, content: dict[str, Any]) -> str:
-    """README.md with what a quick study printed: its findings and a table, without title and notes."""
-    table = [line for line in content["tables"]["depths"].splitlines() if line.startswith("|")]
-    block = "\n".join([provenance(content), *sentences(content), "", *table])
+def quick(text: str, content: dict[str, Any], table: bool) -> str:
+    """README.md or the tour with what a quick study printed: its findings and, if asked, a table without title and notes."""
+    lines = [line for line in content["tables"]["depths"].splitlines() if line.startswith("|")]
+    block = "\n".join([provenance(content), *sentences(content), *(["", *lines] if table else [])])
     pattern = r"(<!-- quick: generated by make readme -->\n).*?(\n<!-- end of quick -->)"
     text, count = re.subn(pattern, lambda match: match[1] + block + match[2], text, flags=re.DOTALL)
-    assert count == 1, "README.md has no block 'quick'"
+    assert count == 1, "the page has no block 'quick'"
     return text
 
 
@@ -218,7 +307,7 @@ def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str
     for study in studies:
         for item, count in items(study, "paper").items():
             states = [
-                state(taken.get(f"{study.name}.{preset}")) if item in items(study, preset) else "not in it"
+                state(study, preset, taken.get(f"{study.name}.{preset}")) if item in items(study, preset) else "not in it"
                 for preset in ("quick", "standard", "paper")
             ]
             lines.append(f"| {named(item)} | {count} | [{study.name}]({study.name}.md) | {' | '.join(states)} |")
@@ -243,11 +332,12 @@ def items(study: Study | Search, preset: str) -> dict[str, int]:
     return dict(sorted(Counter(sources).items()))
 
 
-def state(content: dict[str, Any] | None) -> str:
+def state(study: Study | Search, preset: str, content: dict[str, Any] | None) -> str:
     if content is None:
         return "not run"
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in content["verdicts"].items())
-    return f"{content['runs']} runs ({content['date']}): {verdicts or 'no published value beside it'}"
+    before = ", of an earlier revision" * bool(changed(study, preset, content))
+    return f"{content['runs']} runs ({content['date']}{before}): {verdicts or 'no published value beside it'}"
 
 
 if __name__ == "__main__":

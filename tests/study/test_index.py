@@ -1,10 +1,15 @@
 """What README.md and docs/studies say about the studies."""
 
 import importlib.util
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from recstudy import Deviation
+from recstudy.report.names import DASH
+from recstudy.study.study import make_plan
 
 TAKEN = {
     "command": "python studies/sudoku_depth.py", "runs": "12 of 12", "minutes": 7.2, "date": "2026-11-23", "machine": "a machine",
@@ -38,28 +43,141 @@ def test_published_values_of_tables_and_figures_are_counted(name, expected):
     assert line == f"| ImageHRM/ImageTRM, {place} | {count} | [{name}]({name}.md) | not run | not run | not run |"
 
 
-def test_a_study_s_page_has_its_question_pictures_results_and_file():
+def test_a_study_s_page_has_its_question_file_pictures_and_results():
     index, study = load("index"), load("sudoku_depth").study
     study = replace(study, question="How deep?\nCost: quick, 6 minutes")
     taken = {"sudoku_depth.quick": {**TAKEN, "findings": ["Supported: N_sup"], "tables": {"depths": "### Depths\n\n| a |"}}}
 
     page = index.page(study, taken)
 
-    assert page.startswith("# sudoku_depth\n\nHow deep?\n\nCost: quick, 6 minutes\n\nPresets (runs): quick (12), ")
+    start = "# sudoku_depth\n\nHow deep?\n\nCost: quick, 6 minutes\n\n"
+    assert page.startswith(f"{start}The file: `studies/sudoku_depth.py`. Presets (runs): quick (12), ")
     assert "![segments](../pictures/sudoku_depth.segments.png)" in page
     assert "12 of 12 runs, 7.2 minutes of training in all, 2026-11-23, a machine, commit 0123456789." in page
-    assert page.index("- Supported: N\\_sup") < page.index("### Depths") < page.index("## The file")
-    assert '--8<-- "studies/sudoku_depth.py"' in page
+    assert page.index("## Claims") < page.index("- Supported: N\\_sup") < page.index("### Depths")
+    assert "--8<--" not in page  # which only MkDocs knows
 
 
-def test_the_readme_s_block_is_made_anew():
+def cells(page, start):
+    """Of the table row that starts so."""
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| {start}")]
+    return [cell.strip() for cell in row.strip("|").split(" | ")]
+
+
+def test_a_claim_has_its_verdict_by_preset_or_says_that_there_is_none():
+    index, study = load("index"), load("sudoku_depth").study
+    first, second = (claim.text for claim in study.claims["quick"][:2])
+    taken = {"sudoku_depth.quick": {**TAKEN, "claims": {first: "supported"}}}
+
+    lines = "\n".join(
+        index.claims(replace(study, claims={"quick": study.claims["quick"][:2], "paper": study.claims["quick"][:1]}), taken)
+    )
+
+    assert cells(lines, "claim |")[1:] == list(study.presets)
+    assert cells(lines, index.markup.md(first)) == [index.markup.md(first), "supported", DASH, "not run"]
+    assert cells(lines, index.markup.md(second)) == [index.markup.md(second), "not judged", DASH, DASH]
+    assert lines.endswith("Not judged: the claim was stated after the results here were taken.")
+
+
+def test_a_claim_is_known_by_its_paper_s_name_or_number():
+    index, study = load("index"), load("sudoku_depth").study
+    claim = replace(study.claims["quick"][0], text="002 4.4: deeper is better")
+    taken = {"sudoku_depth.quick": {**TAKEN, "claims": {"ViTRM 4.4: deeper is better": "undecided"}}}
+
+    lines = index.claims(replace(study, claims={"quick": [claim]}), taken)
+
+    assert cells("\n".join(lines), "ViTRM")[:2] == ["ViTRM 4.4: deeper is better", "undecided"]
+
+
+def test_a_page_says_where_the_paper_preset_is_not_its_paper_s():
+    index, study = load("index"), load("sudoku_depth").study
+    stated = [
+        Deviation(field="train.precision", paper="float32", ours="bfloat16", why="for speed"),
+        Deviation(field="train.warmup", ours=0.1, why="a tenth | as usual"),
+    ]
+
+    lines = index.deviations(replace(study, deviations=stated))
+
+    assert lines[-2:] == [
+        "| train.precision | float32 | bfloat16 | for speed |",
+        "| train.warmup | left blank | 0.1 | a tenth \\| as usual |",
+    ]
+    assert index.deviations(replace(study, deviations=())) == []
+
+
+def test_results_say_that_they_are_of_an_earlier_revision():
+    """By the ids of their runs: today's study would run others."""
+    index, study = load("index"), load("sudoku_depth").study
+    now = index.ids(make_plan(study, "quick").runs)
+    first = next(iter(now))
+
+    def shown(ids, **changes):
+        taken = {"sudoku_depth.quick": {**TAKEN, "verdicts": {"differs": 2}, "ids": ids, "changes": changes, "tables": {}}}
+        return index.page(study, taken), "\n".join(index.reproduced([study], taken))
+
+    changed = shown({**now, first: ["0123456789abcdef0123"]})
+
+    shorter = index.ids(make_plan(study, "quick", {"train.epochs": 1}).runs)
+
+    assert all("earlier revision" not in text for text in (*shown(now), *shown({}), *shown(shorter, **{"train.epochs": 1})))
+    assert (
+        "**Of an earlier revision**: what computes 1 of 4 variants (supervision\\_steps=1, cycles=1), or their settings, has"
+        in changed[0]
+    )
+    assert "12 of 12 runs (2026-11-23, of an earlier revision): 2 differs" in changed[1]
+    assert "what computes all variants, or" in shown({label: ["0123456789abcdef0123"] for label in now})[0]
+
+
+def test_every_table_has_the_ids_of_its_runs():
+    """But a search's, whose sampler chooses them."""
+    for table in (STUDIES / "tables").glob("*.json"):
+        content = json.loads(table.read_text())
+        assert bool(content["ids"]) != (table.name == "recursion_search.quick.json"), table
+
+
+def test_what_is_taken_of_a_study(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(STUDIES.parent / "tests/analysis")
+    index, made_up = load("index"), importlib.import_module("made_up")
+    monkeypatch.setattr(index, "TABLES", tmp_path)
+
+    index.take(made_up.write_study(tmp_path / "results"), "made_up", "paper")
+
+    taken = json.loads((tmp_path / "made_up.paper.json").read_text())
+    assert {"ids", "claims", "wall seconds"} <= set(taken)
+    assert sum(map(len, taken["ids"].values())) == 6
+    assert taken["runs"] == "6 of 12"
+
+
+def test_time_goes_from_the_first_start_to_the_last_end():
+    index = load("index")
+    spans = [
+        ("2026-11-24T10:00:00+00:00", "2026-11-24T10:02:00+00:00"),
+        ("2026-11-24T10:01:00+00:00", "2026-11-24T10:03:30+00:00"),
+    ]
+
+    assert index.wall_seconds(spans) == 210
+    assert index.wall_seconds([*spans, ("", "2026-11-24T10:09:00+00:00")]) is None
+    assert (
+        ": 12 of 12 runs, 3.5 minutes from the first start to the last end, 7.2 minutes of training in all, "
+        in index.provenance({**TAKEN, "wall seconds": 210})
+    )
+
+
+@pytest.mark.parametrize("table", [True, False])
+def test_the_block_of_readme_and_tour_is_made_anew(table):
     index = load("index")
     text = "before\n<!-- quick: generated by make readme -->\nold\n<!-- end of quick -->\nafter\n"
+    content = {
+        **TAKEN,
+        "findings": ["Supported: 002 4.4: it is"],
+        "tables": {"depths": "### depths\n\n| a |\n| --- |\n| 1 |\n\na note"},
+    }
 
-    shown = index.readme(text, {**TAKEN, "tables": {"depths": "### depths\n\n| a |\n| --- |\n| 1 |\n\na note"}})
+    shown = index.quick(text, content, table)
 
     assert "old" not in shown
-    assert shown.endswith("\n\n| a |\n| --- |\n| 1 |\n<!-- end of quick -->\nafter\n")
+    end = "\n\n| a |\n| --- |\n| 1 |" if table else ""
+    assert shown.endswith(f"\n\n- Supported: ViTRM 4.4: it is{end}\n<!-- end of quick -->\nafter\n")
 
 
 def test_the_house_is_drawn_with_its_layers_and_imports():
