@@ -1,5 +1,7 @@
 """What README and docs tell people to type: Python runs, and commands are understood; nothing is trained."""
 
+import ast
+import json
 import re
 import runpy
 import shlex
@@ -8,11 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from recstudy import Search, cli, command
+from recstudy import Search, cli, command, errors
 from recstudy.errors import FAILURES, failure_code
 from recstudy.options import changes_of
+from recstudy.study.stated import preset_of
 from recstudy.study.study import make_plan, select
+from recstudy.study.vary import axes, varied
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -21,13 +26,19 @@ PAGES = sorted(
 OTHERS = {  # programs that are not ours; files of this repository that they are given must be there
     "cp", "git", "grafana-server", "optuna-dashboard", "prometheus", "ray", "sbatch", "scancel", "source", "tensorboard",
 }  # fmt: skip
-SHOWN = " { .python }"  # a file of this repository as it is, which `make docs` must find
+MIXER = ROOT / "tests/plugins/mixer"  # shown by docs/how-to/model.md, and run by the tests beside it
+WRITTEN = ("my_study.py", "own_model.py")  # by a reader, or by `recstudy new`
 NOTEBOOK = "notebook.md"  # tests/analysis/test_loaded.py runs it in a kernel
 README_STUDY, README_MODEL = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
+def fences(page: Path) -> list[tuple[str, str]]:
+    """Each block with its language."""
+    return re.findall(r"^```(.*?)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+    return [text for known, text in fences(page) if known == language]
 
 
 def commands(page: Path) -> list[str]:
@@ -35,33 +46,32 @@ def commands(page: Path) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
-def own_study() -> str:
-    """README's study with its model, put together as it says."""
-    head, rest = README_STUDY.split("study = Study(")
-    rest = re.sub(r"model=ViTRM\(.*\)", "model=Looped()", rest).replace("latent_steps", "loops")
-    return f"{head}{README_MODEL}\n\nstudy = Study({rest}"
-
-
-def dry_run(folder: Path, text: str) -> str:
-    (folder / "my_study.py").write_text(text)
-    run = subprocess.run(
-        [sys.executable, "my_study.py", "--dry-run"], cwd=folder, capture_output=True, text=True, check=False, timeout=120
-    )
+def typed_in(folder: Path, line: str, *more: str) -> str:
+    """What a line of README says in that folder."""
+    program, *words = shlex.split(line, comments=True)
+    start = {"python": [sys.executable], "recstudy": [sys.executable, "-c", "from recstudy.command import main; main()"]}[program]
+    run = subprocess.run([*start, *words, *more], cwd=folder, capture_output=True, text=True, check=False, timeout=280)
     assert run.returncode == 0, run.stderr
     return run.stdout
+
+
+def own_model() -> list[str]:
+    """README's lines on a model of one's own: write it, run it, check it."""
+    return [line for line in commands(ROOT / "README.md") if "own_model" in line]
 
 
 def test_every_block_says_what_it_is():
     """One without a language is output, or a folder; a line that is typed would go untested there."""
     for page in PAGES:
-        fences = re.findall(r"^```(.*?)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-        assert {language for language, _ in fences} <= {"", "bash", "python", SHOWN}, page
-        assert not [text for language, text in fences if not language and re.search(r"^(\$|python|recstudy|make) ", text, re.M)]
+        assert {language for language, _ in fences(page)} <= {"", "bash", "python"}, page
+        assert not [text for text in blocks(page, "") if re.search(r"^(\$|python|recstudy|make) ", text, re.M)]
 
 
 def test_python_runs(tmp_path):
     """Each block by itself, in one process of its own, whose registries it fills."""
+    shown = {file.read_text() for file in MIXER.glob("*.py")}
     texts = [text for page in PAGES if page.name not in (NOTEBOOK, "README.md") for text in blocks(page, "python")]
+    texts = [text for text in texts if text not in shown]
     code = "".join(f"exec({text!r}, {{'__name__': 'block_{number}'}})\n" for number, text in enumerate(texts))
 
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=120)
@@ -70,22 +80,79 @@ def test_python_runs(tmp_path):
 
 
 def test_readme_s_study_and_model_are_planned(tmp_path):
+    """As they are typed: a reader changes nothing."""
+    (tmp_path / "my_study.py").write_text(README_STUDY)
+    new, run, _ = own_model()
+
     assert len(README_STUDY.splitlines()) <= 30
-    assert "latent_steps=6" in dry_run(tmp_path, README_STUDY)
-    assert "loops=6" in dry_run(tmp_path, own_study())
+    assert "latent_steps=6" in typed_in(tmp_path, "python my_study.py", "--dry-run")
+    typed_in(tmp_path, new)
+    assert "loops=4" in typed_in(tmp_path, run, "--dry-run")
+
+
+def test_readme_s_model_is_the_one_that_is_written():
+    starter = (ROOT / "recstudy/starter.txt").read_text()
+
+    assert f"\n{README_MODEL}" in starter
+    assert "model=Looped()" in starter
+    for piece in re.findall(r"`(grid\(.*?\))`", (ROOT / "README.md").read_text()):
+        assert piece in starter
 
 
 @pytest.mark.smoke
-def test_readme_s_model_trains(tmp_path):
-    (tmp_path / "my_study.py").write_text(own_study())
+def test_readme_s_model_trains_and_keeps_its_contract(tmp_path):
+    new, run, contract = own_model()
+    typed_in(tmp_path, new)
 
-    subprocess.run([sys.executable, "my_study.py", "--smoke"], check=True, cwd=tmp_path, timeout=280)
+    typed_in(tmp_path, run, "--smoke")
 
-    assert list(tmp_path.glob("results/studies/my_study/quick-smoke/report/report.html"))
+    assert list(tmp_path.glob("results/studies/own_model/quick-smoke/report/report.html"))
+    typed_in(tmp_path, contract)
+
+
+def test_the_study_with_all_of_it_is_shown_as_it_is():
+    assert blocks(ROOT / "docs/how-to/model.md", "python") == [
+        (MIXER / name).read_text() for name in ("mixer_study.py", "mixer_network.py")
+    ]
 
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_numbers_that_are_written_by_hand_are_those_that_were_taken():
+    (said,) = re.findall(
+        r"solve (\d+) % after eight segments and (\d+) % after one: \+(\d+) points \((\d+ % interval \S+ to \S+)\)",
+        (ROOT / "README.md").read_text().replace("\n", " "),
+    )
+    finding = json.loads((ROOT / "studies/tables/sudoku_depth.quick.json").read_text())["findings"][0]
+    taken = re.search(r"accuracy ([\d.]+) against ([\d.]+) %, \+([\d.]+) points \((\d+) % interval (\S+) to (\S+),", finding)
+
+    assert [f"{float(number):.0f}" for number in taken.groups()[:3]] == list(said[:3])
+    level, low, high = taken.groups()[3:]
+    assert said[3] == f"{level} % interval {float(low):+.1f} to {float(high):+.1f}"
+
+
+def test_lines_can_be_read_in_an_editor():
+    """But for tables, links, and what is generated."""
+    for page in PAGES:
+        text = re.sub(r"<!-- quick: .*?<!-- end of quick -->", "", page.read_text(), flags=re.DOTALL)
+        long = [line for line in text.splitlines() if len(re.sub(r"\]\(.*?\)", "]", line)) > 140]
+        assert not [line for line in long if not line.startswith(("|", "results/"))], page
+
+
+def test_papers_have_names_where_a_person_reads():
+    """Their numbers are for data."""
+    for page in PAGES:
+        assert not re.search(r"(?<![\w.,+-])00[0-4](?![\w%])", page.read_text()), page
+
+
+def test_every_paper_is_cited():
+    papers = yaml.safe_load((ROOT / "recstudy/papers/index.yaml").read_text())["papers"].values()
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
+
+    assert {paper["url"] for paper in papers} <= {reference.get("url", "") for reference in cited}
+    assert all({"type", "title", "authors"} <= set(reference) for reference in cited)
 
 
 @pytest.fixture
@@ -105,6 +172,7 @@ def typed(monkeypatch, capsys):
 
 
 def planned(study, options) -> int:
+    study = varied(study, preset_of(study, options.preset), axes(options.vary))
     plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke)
     return 0 if select(plan, options.only) else 1
 
@@ -112,7 +180,7 @@ def planned(study, options) -> int:
 def understood(words: list[str]) -> None:
     """Exit as the command would, once it knows what is asked."""
     program, arguments = words[0].removeprefix(".venv/bin/"), words[1:]
-    if program == "python" and arguments[0] != "my_study.py":
+    if program == "python" and arguments[0] not in WRITTEN:
         cli.main(runpy.run_path(str(ROOT / arguments[0]))["study"], arguments[1:])
     elif program == "recstudy":
         command.main(arguments)
@@ -141,10 +209,29 @@ def test_commands_are_understood(page, typed):
             assert code == 0, f"{line}: {said}"
 
 
-def test_every_exit_code_is_documented():
-    rows = re.findall(r"^\| (\d+) \| ([^|]*)", (ROOT / "docs/errors.md").read_text(), re.M)
+@pytest.mark.parametrize("wrong", ["model.latent_stpes=1,2", "train.epochs=x", "model.latent_steps"])
+def test_an_axis_that_is_mistyped_is_not_understood(wrong, typed):
+    assert typed("python studies/vitrm_depth_sweep.py --vary model.latent_steps=1,2,4")[0] == 0
+    assert typed(f"python studies/vitrm_depth_sweep.py --vary {wrong}")[0] == 2
 
-    assert [int(code) for code, _ in rows] == [0, 1, 2, *map(failure_code, FAILURES), 130]
+
+def test_refusals_are_shown_in_the_words_that_the_tests_hold():
+    """One at least of each kind; dots stand for what depends on the study."""
+    tree = ast.parse((ROOT / "tests/study/test_cli.py").read_text())
+    held = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    shown = [line for block in blocks(ROOT / "docs/errors.md", "") for line in block.splitlines()]
+
+    assert {line.partition(":")[0] for line in shown} == {kind.__name__ for kind in errors.RecstudyError.__subclasses__()}
+    for line in shown[2:]:  # after those that are typed, and refused, above
+        start, _, end = line.partition("...")
+        assert any(text.startswith(start) and text.endswith(end) for text in held), line
+
+
+def test_every_exit_code_is_documented():
+    rows = re.findall(r"^\| (\d+) \| ([^|]*) \| ([^|]+) \|", (ROOT / "docs/errors.md").read_text(), re.M)
+
+    assert [int(code) for code, *_ in rows] == [0, 1, 2, *map(failure_code, FAILURES), 130]
+    assert all(example.strip() for *_, example in rows)
     for reason in FAILURES:
-        text = dict(rows)[str(failure_code(reason))]
+        text = {code: meaning for code, meaning, _ in rows}[str(failure_code(reason))]
         assert reason.split()[0] in text or reason == "storage", reason
