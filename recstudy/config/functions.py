@@ -103,7 +103,7 @@ def stablemax(logits: "Tensor", targets: "Tensor", smoothing: float = 0.0) -> "T
 
 @SCHEDULES.add("epoch")
 def epoch(config: "TrainConfig", done: int, length: int) -> float:
-    """The cosine after a warm-up, of epochs (002)."""
+    """The cosine after a warm-up, of epochs (ViTRM)."""
     return named("recstudy.train.optim:cosine")(config, done, length)
 
 
@@ -115,11 +115,11 @@ def update(config: "TrainConfig", done: int, length: int) -> float:
 
 @SCHEDULES.add("batch")
 def batch(config: "TrainConfig", done: int, length: int) -> float:
-    """The cosine of updates, against a length in batches, all of it after the warm-up (004)."""
+    """The cosine of updates, against a length in batches, all of it after the warm-up (HRM-Small-Images)."""
     return named("recstudy.train.optim:cosine")(config, done, length, over=length)
 
 
 @SCHEDULES.add("step")
 def step(config: "TrainConfig", done: int, length: int) -> float:
-    """A tenth of the rate from the middle epoch on, in place of the cosine (003)."""
+    """A tenth of the rate from the middle epoch on, in place of the cosine (MicarVLMoE)."""
     return named("recstudy.train.optim:halves")(config, done, length)

@@ -16,7 +16,7 @@ AUGMENTATIONS: Registry[Callable[..., Any]] = Registry("augmentation")
 
 
 class Augment(Config):
-    """What is done to training images (002, section 4.1): crop, flip, RandAugment, then Mixup or CutMix. All off by default."""
+    """What is done to training images (ViTRM, section 4.1): crop, flip, RandAugment, then Mixup or CutMix. All off by default."""
 
     crop: int = Field(0, ge=0, le=16, description="random crop of the original size after padding by this many pixels")
     flip: bool = Field(False, description="mirror half of the images")
@@ -68,7 +68,7 @@ def doubled(most: int) -> list[int]:
 
 
 class TrainConfig(Config):
-    """How a model is trained: the one loop's settings, with the defaults of 002 where it states them."""
+    """How a model is trained: the one loop's settings, with the defaults of ViTRM where it states them."""
 
     epochs: int = Field(1, ge=1, description="passes over the training images")
     batch_size: Annotated[int, Tunable([16, 32, 64, 128, 256, 512])] = Field(
@@ -83,7 +83,7 @@ class TrainConfig(Config):
     )
     halting: Literal["batch", "sample"] = Field(
         "batch",
-        description="the batch halts as one, by its mean (002); or each sample by itself: its slot takes the next batch's "
+        description="the batch halts as one, by its mean (ViTRM); or each sample by itself: its slot takes the next batch's "
         "sample, the other slots go on with theirs (HRM, TRM), one optimiser step a batch",
     )
     exploration: float = Field(
@@ -105,7 +105,7 @@ class TrainConfig(Config):
     caption_mean: Literal["caption", "batch"] = Field(
         "caption",
         description="over which tokens a caption's loss is a mean before that over the batch: its own (HRM), or all of the "
-        "batch's, so that a long caption counts more (003)",
+        "batch's, so that a long caption counts more (MicarVLMoE)",
     )
     loss_options: Options = Field(Options(), description="what a registered loss lets be set")
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
@@ -114,7 +114,7 @@ class TrainConfig(Config):
         "or a registered one",
     )
     optimizer_options: Options = Field(Options(), description="what a registered optimiser lets be set")
-    amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (003)")
+    amsgrad: bool = Field(False, description="AdamW divides by the largest second moment so far (MicarVLMoE)")
     learning_rate: Annotated[float, Tunable(1e-5, 1e-2, log=True)] = Field(3e-4, gt=0)
     backbone_learning_rate: float | None = Field(
         None, gt=0, description="of a captioner's tuned vision encoder; by default that of the other weights"
@@ -125,15 +125,16 @@ class TrainConfig(Config):
     )
     schedule: Annotated[str, OneOf(SCHEDULES)] = Field(
         "epoch",
-        description="what the cosine counts: epochs (002); optimiser updates, from 1 (HRM, TRM); or updates against a length in "
-        "batches, all of it after the warm-up, so that several updates a batch run it through early (004 as its author ran it, "
-        "004-3). In place of the cosine, step: a tenth of the rate from the middle epoch on (003); or a registered one",
+        description="what the cosine counts: epochs (ViTRM); optimiser updates, from 1 (HRM, TRM); or updates against a length "
+        "in batches, all of it after the warm-up, so that several updates a batch run it through early (as the author of "
+        "HRM-Small-Images ran it, HRM-Small-Images-3). In place of the cosine, step: a tenth of the rate from the middle epoch "
+        "on (MicarVLMoE); or a registered one",
     )
     schedule_options: Options = Field(Options(), description="what a registered schedule lets be set")
     weight_decay: Annotated[float, Tunable(1e-3, 1.0, log=True)] = Field(0.05, ge=0)
     decayed: Literal["all", "matrices"] = Field(
         "all",
-        description="what weight decay shrinks: every weight (002, HRM), or those of two and more dimensions and no gains, "
+        description="what weight decay shrinks: every weight (ViTRM, HRM), or those of two and more dimensions and no gains, "
         "biases and scales (FuseLIP)",
     )
     puzzle_learning_rate: float = Field(1e-2, gt=0, description="of the puzzle embeddings, which SignSGD trains row by row")
@@ -149,7 +150,7 @@ class TrainConfig(Config):
     selection: Literal["validation", "test", "last"] = Field(
         "validation",
         description="which epoch is reported: the best on the held-out validation split, the best on the test set "
-        "(the protocol of 002, optimistic), or the last",
+        "(the protocol of ViTRM, optimistic), or the last",
     )
     score: str | None = Field(
         None,

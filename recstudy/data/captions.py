@@ -31,14 +31,14 @@ class Captioned(DataConfig):
 
     tokenizer: Literal["byte", "word", "bpe", "clip"] = Field(
         "byte",
-        description="a token a byte; a word of the training captions, where it is there 3 times (003); a piece of a word, "
+        description="a token a byte; a word of the training captions, where it is there 3 times (MicarVLMoE); a piece of a word, "
         "by byte pairs of the training captions; or by CLIP's (FuseLIP), from its files",
     )
     vocabulary: int = Field(1000, ge=16, le=100_000, description="V of 'word' and 'bpe': most ids, with the 4 special ones")
     length: int = Field(512, ge=4, le=4096, description="tokens of a caption with BOS and EOS; a longer one is cut, and counted")
     size: int = Field(224, ge=16, le=1024, description="images are resized and centre-cropped to this many pixels a side")
     clean: Literal["none", "report"] = Field(
-        "none", description="captions as they are, but for white space; or as 003 cleans reports: see `cleaning.py`"
+        "none", description="captions as they are, but for white space; or as MicarVLMoE cleans reports: see `cleaning.py`"
     )
     clip_files: str = Field(
         "clip", description="below the data folder: CLIP's vocab.json and merges.txt; else the Hugging Face cache is asked"

@@ -28,7 +28,7 @@ class Findings(DataConfig):
     findings: Literal["multilabel", "single"] = Field(
         "multilabel",
         description="every finding of an image; or one: only the images with exactly one known finding, which is the class "
-        "(a single classification token needs that: contradiction 001-2)",
+        "(a single classification token needs that: contradiction HRM-ChestXRay-2)",
     )
 
     @property

@@ -17,12 +17,12 @@ CIFAR100_NAMES = (
     "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree "
     "wolf woman worm"
 )  # both in the order of their labels, which is that of `batches.meta` and `meta`
-CIFAR10_MOMENTS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in the code of 002
+CIFAR10_MOMENTS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in the code of ViTRM
 
 
 class _Cifar(DataConfig):
     statistics: Literal["own", "cifar10"] = Field(
-        "own", description="mean and deviation that standardise the images; 002 uses CIFAR-10's for CIFAR-100 too"
+        "own", description="mean and deviation that standardise the images; the ViTRM paper uses CIFAR-10's for CIFAR-100 too"
     )
     train_size: ClassVar[int | None] = 50_000
     shape: ClassVar[Shape] = (3, 32, 32)

@@ -1,6 +1,6 @@
 """Cleans medical reports before they become tokens.
 
-003 says: "Reports are cleaned by removing de-identified and alphanumeric tokens"; its code (AI-14/micar-vl-moe,
+The MicarVLMoE paper says: "Reports are cleaned by removing de-identified and alphanumeric tokens"; its code (AI-14/micar-vl-moe,
 preprocessors/) has a cleaner a data set, which disagree on commas and measures. This is one for all of them.
 """
 

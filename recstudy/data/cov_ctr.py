@@ -17,7 +17,7 @@ class CovCtr(CaptionFiles):
     PATH/IMAGE                  or PATH/images/IMAGE
 
     Six images have two reports: the first is trained on, both are references. Parts of one figure, which share a name up
-    to a `%`, are a group; 003 draws the split by image.
+    to a `%`, are a group; the MicarVLMoE paper draws the split by image.
     """
 
     title: ClassVar[str] = "COV-CTR"

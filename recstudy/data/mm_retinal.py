@@ -20,7 +20,8 @@ class MmRetinal(CaptionFiles):
     PATH/{CFP,FFA,OCT}_translated_v1.csv      columns `Image_ID` and `en_caption`, among others; without a split
     PATH/{CFP,FFA,OCT}/ID.*
 
-    The parts of a figure (01-01A, 01-01B), often of one patient, are a group; 003 draws the split by image and modality.
+    The parts of a figure (01-01A, 01-01B), often of one patient, are a group; the MicarVLMoE paper draws the split by
+    image and modality.
     """
 
     title: ClassVar[str] = "MM-Retinal"

@@ -13,7 +13,7 @@ from recstudy.data.tables import as_text, json_object, utf8
 class PeirGross(CaptionFiles):
     """PEIR Gross: pathology photographs, as the script of github.com/wang-zhanyu/medical-reports-datasets stores them.
 
-    PATH/peir_gross_captions.json          image name to caption; without a split: drawn 7:1:2 as in 003
+    PATH/peir_gross_captions.json          image name to caption; without a split: drawn 7:1:2 as in MicarVLMoE
     PATH/peir_gross_images/IMAGE           or PATH/images/IMAGE
     """
 
@@ -30,7 +30,7 @@ class PeirGrossReader(CaptionReader):
     """Of one table."""
 
     tables = ("peir_gross_captions.json",)
-    shares = (0.1, 0.2)  # 003, section IV.C
+    shares = (0.1, 0.2)  # MicarVLMoE, section IV.C
 
     def rows(self, place: Path) -> Iterator[Row]:
         file = place / "peir_gross_captions.json"

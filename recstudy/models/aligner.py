@@ -1,4 +1,4 @@
-"""FuseLIP trained to bring images and their captions together (000, section III): what can be set.
+"""FuseLIP trained to bring images and their captions together (ImageHRM/ImageTRM, section III): what can be set.
 
 The network stands in `networks/aligner.py`, the encoder's own fields in `fuselip.py`, the image tokenizer's in `vq.py`.
 """

@@ -1,4 +1,4 @@
-"""What another input does to HRM's size: the arithmetic of 001, section 3, from the counts of our own."""
+"""What another input does to HRM's size: the arithmetic of HRM-ChestXRay, section 3, from the counts of our own."""
 
 from recstudy.config import Shape
 from recstudy.models.hrm import HRM
@@ -8,7 +8,7 @@ def parameter_growth(old: HRM, new: HRM, old_shape: Shape, new_shape: Shape) -> 
     """The quantities of `001_parameter_arithmetic`, counted: parameters, tokens, and the growth in percent.
 
     The growth is over the old size in whole millions, as the paper has it (27 M). The puzzle table is left out of every
-    count, as there (001-5).
+    count, as there (HRM-ChestXRay-5).
     """
     before, after = old.counts(old_shape, old.vocabulary), new.counts(new_shape, new.vocabulary)
     size = sum(before.values()) - before["puzzle"]

@@ -1,4 +1,4 @@
-"""Models that write a caption (000): what they share in what can be set, and the backbones that see the image for them."""
+"""Models that write a caption: what they share in what can be set, and the backbones that see the image for them."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -45,7 +45,7 @@ class FuseEyes(Config):
     mode: Literal["prefix_causal", "image_only", "leaky"] = Field(
         "prefix_causal",
         description="what stands at a token: the feature of the image and the tokens before; of the image alone; or of the whole "
-        "caption, which tells the answer (the bug of 000, to be shown and not compared)",
+        "caption, which tells the answer (the bug of the ImageHRM/ImageTRM paper, to be shown and not compared)",
     )
     epochs: int = Field(20, ge=1, description="of the alignment")
     batch_size: int = Field(64, ge=2, description="pairs that are told apart at once")
@@ -53,7 +53,7 @@ class FuseEyes(Config):
 
 
 class CaptionModel(ModelConfig):
-    """A captioner's eyes. Defaults: the frozen ResNet-18 of 000, pretrained on ImageNet."""
+    """A captioner's eyes. Defaults: the frozen ResNet-18 of ImageHRM/ImageTRM, pretrained on ImageNet."""
 
     reads_captions: ClassVar[bool] = True
 
@@ -66,14 +66,14 @@ class CaptionModel(ModelConfig):
     )
     tuned: bool = Field(False, description="train the backbone too; else it is frozen, and its features are computed once")
     decode: Literal["beam", "greedy", "official_quirk"] = Field(
-        "beam", description="how captions are written at test: beam search, the likeliest token, or 003's published search"
+        "beam", description="how captions are written at test: beam search, the likeliest token, or MicarVLMoE's published search"
     )
     beam: int = Field(3, ge=1, le=32, description="beams an image")
     length_normalisation: float = Field(0.0, ge=0, le=2, description="power of the length that a beam's score is divided by")
 
     @property
     def revised(self) -> int:
-        """One more for the search of 003, which wrote no PAD and no BOS and a token less."""
+        """One more for the search of MicarVLMoE, which wrote no PAD and no BOS and a token less."""
         return self.revision + (self.decode == "official_quirk")
 
     @property
@@ -153,7 +153,7 @@ class CaptionModel(ModelConfig):
 
 
 class ReportModel(CaptionModel):
-    """A captioner of 003. Its defaults for the eyes: ResNet-101, pretrained on ImageNet, and trained with the rest."""
+    """A captioner of MicarVLMoE's tables. Its eyes by default: ResNet-101, pretrained on ImageNet, and trained with the rest."""
 
     named: ClassVar[str]  # as the paper's tables do
 

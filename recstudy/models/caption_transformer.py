@@ -1,4 +1,4 @@
-"""Encoder and decoder over an image's places and its words, as captioning baselines of 003: what can be set.
+"""Encoder and decoder over an image's places and its words, as captioning baselines of MicarVLMoE: what can be set.
 
 The plain transformer's network stands in `networks/caption_transformer.py`, that of R2Gen, with `r2gen.py`, in its own.
 """
@@ -32,7 +32,7 @@ class EncoderDecoderModel(ReportModel):
 
 @FAMILIES.add("caption_transformer")
 class CaptionTransformer(EncoderDecoderModel):
-    """The transformer of Vaswani et al. Defaults: 003's, 24,143,336 parameters at 1,000 words without the backbone."""
+    """The transformer of Vaswani et al. Defaults: MicarVLMoE's, 24,143,336 parameters at 1,000 words without the backbone."""
 
     named: ClassVar[str] = "Transformer"
     network: ClassVar[str] = "recstudy.models.networks.caption_transformer:CaptionTransformerNetwork"

@@ -1,4 +1,4 @@
-"""The two-stage CNN, the baseline of 004: what can be set. The network stands in `networks/cnn.py`."""
+"""The two-stage CNN, the baseline of HRM-Small-Images: what can be set. The network stands in `networks/cnn.py`."""
 
 from typing import ClassVar, Literal
 

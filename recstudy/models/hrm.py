@@ -1,4 +1,4 @@
-"""HRM, the hierarchical reasoning model, and its chest X-ray form (001): what can be set.
+"""HRM, the hierarchical reasoning model, and its chest X-ray form (HRM-ChestXRay): what can be set.
 
 The recursion stands in `networks/hrm.py`, what goes in and out in `networks/sequence.py`.
 """
@@ -32,7 +32,7 @@ class HRM(SequenceModel):
         return True
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Parameters by part, as the arithmetic of 001 asks for them; `core` is both modules."""
+        """Parameters by part, as the arithmetic of HRM-ChestXRay asks for them; `core` is both modules."""
         length = self.length(shape)
         mixing = 3 * length * hidden_width(length, self.expansion, self.multiple) if self.mixing == "mlp" else 4 * self.width**2
         layer = mixing + 3 * self.width * self.hidden_width

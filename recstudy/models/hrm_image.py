@@ -1,4 +1,4 @@
-"""HRM for small images (004): what can be set. The equations stand in `networks/hrm_image.py`."""
+"""HRM for small images (HRM-Small-Images): what can be set. The equations stand in `networks/hrm_image.py`."""
 
 from typing import Annotated, ClassVar, Literal
 

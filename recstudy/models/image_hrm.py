@@ -1,4 +1,4 @@
-"""ImageHRM, the hierarchical reasoning model that writes captions (000): what can be set.
+"""ImageHRM, the hierarchical reasoning model that writes captions: what can be set.
 
 The recursion stands in `networks/image_hrm.py`, what goes in and out in `networks/caption.py`.
 """
@@ -14,7 +14,7 @@ from recstudy.models.backbone import RecursiveCaptionModel
 
 @FAMILIES.add("image_hrm")
 class ImageHRM(RecursiveCaptionModel):
-    """ImageHRM. Defaults: the triple loop of 000 (a core of 20,447,232); `middle_cycles=0` is the dual one (13,631,488)."""
+    """ImageHRM. Defaults: the paper's triple loop (a core of 20,447,232); `middle_cycles=0` is the dual one (13,631,488)."""
 
     network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_hrm"
 
@@ -31,7 +31,7 @@ class ImageHRM(RecursiveCaptionModel):
     )
     top_down: Literal["literal", "chain", "full"] = Field(
         "chain",
-        description="what a level hears from above: nothing (Algorithm 1 of 000 as printed); the next level (its text: "
+        description="what a level hears from above: nothing (the paper's Algorithm 1 as printed); the next level (its text: "
         "H to M to L); or the sum of all levels",
     )
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(

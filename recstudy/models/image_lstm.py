@@ -1,4 +1,4 @@
-"""The captioning baseline of 000, a backbone and an LSTM: what can be set. The equations stand in `networks/image_lstm.py`."""
+"""A backbone and an LSTM, the captioning baseline of ImageHRM/ImageTRM: what can be set; equations: `networks/image_lstm.py`."""
 
 from typing import ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""MicarVLMoE, which writes reports by a mixture of experts (003): what can be set.
+"""MicarVLMoE, which writes reports by a mixture of experts: what can be set.
 
 The equations stand in `networks/msve.py` (the image), `mdla.py` (attention), `fusion.py` (image and text), `experts.py` (the
 mixture) and `micar.py` (the whole). Defaults are the published code's, apart from `combine`, which is the paper's.
@@ -59,14 +59,14 @@ class MicarVLMoE(ReportModel):
         "normed", description="gated fusion's last layer reads I_att normalised (published code) or as it is (paper)"
     )
     ffn_width: int = Field(2048, ge=8, description="d_ff: hidden width of a gated feed-forward network, and of each expert")
-    activation: Literal["silu", "gelu"] = Field("silu", description="003 has gelu on MMR")
+    activation: Literal["silu", "gelu"] = Field("silu", description="the paper has gelu on MMR")
     experts: Annotated[int, Tunable([2, 4, 8, 16])] = Field(
         8, ge=1, le=256, description="E: experts a decoder layer; 1 is a feed-forward network without a router"
     )
     top_k: Annotated[int, Tunable(1, 2)] = Field(2, ge=1, description="k: experts a token")
     combine: Literal["weighted", "unweighted"] = Field(
         "weighted", description="experts are added by their scores (paper), or as they are: the router then learns from the "
-        "balance alone (published code, contradiction 003-1)",
+        "balance alone (published code, contradiction MicarVLMoE-1)",
     )  # fmt: skip
     balance: float = Field(0.01, ge=0, description="alpha: weight of the load balancing; 0 is off")
     attention_dropout: float = Field(0.12, ge=0, lt=1, description="on attention weights")

@@ -1,4 +1,4 @@
-"""R2Gen, a report generator that 003 compares with: what can be set. The network stands in `networks/r2gen.py`."""
+"""R2Gen, a report generator that MicarVLMoE compares with: what can be set. The network stands in `networks/r2gen.py`."""
 
 from typing import ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""ResNet, the convolutional baseline of 002: what can be set. The network is torchvision's."""
+"""ResNet, the convolutional baseline of ViTRM: what can be set. The network is torchvision's."""
 
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ from recstudy.config import FAMILIES, ModelConfig
 
 @FAMILIES.add("resnet")
 class ResNet(ModelConfig):
-    """torchvision's ResNet with one of two stems. 002 trains the ImageNet stem on 32x32 images (contradiction 002-9)."""
+    """torchvision's ResNet with one of two stems. The ViTRM paper has the ImageNet stem on 32x32 images (see ViTRM-9)."""
 
     network: ClassVar[str] = "recstudy.models.networks.resnet:ResNetNetwork"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SequenceModel(ModelConfig):
-    """Input, output and puzzle embeddings. Defaults: a one-token answer about 8-bit pixels, no embedding (001)."""
+    """Input, output and puzzle embeddings. Defaults: a one-token answer about 8-bit pixels, no embedding (HRM-ChestXRay)."""
 
     recursive: ClassVar[bool] = True
     halts: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class SequenceModel(ModelConfig):
     prefix: int = Field(1, ge=1, le=64, description="positions in front of the image, filled by the puzzle embedding or by zeros")
     head: Literal["single_token", "multilabel"] = Field(
         "single_token",
-        description="the class is a token of the vocabulary (001 as written), or one logit a class for data of several labels",
+        description="the class is a token of the vocabulary (HRM-ChestXRay), or one logit a class for data of several labels",
     )
     puzzle_emb: Literal["none", "pathology_query", "patient", "puzzle"] = Field(
         "none",

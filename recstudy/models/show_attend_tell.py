@@ -1,4 +1,4 @@
-"""Show, Attend and Tell, a captioning baseline of 003: what can be set. The equations stand in `networks/show_attend_tell.py`."""
+"""Show, Attend and Tell, a captioning baseline of MicarVLMoE: what can be set; equations: `networks/show_attend_tell.py`."""
 
 from typing import ClassVar, Literal
 
@@ -10,7 +10,7 @@ from recstudy.models.backbone import ReportModel
 
 @FAMILIES.add("show_attend_tell")
 class ShowAttendTell(ReportModel):
-    """Show, Attend and Tell with soft attention. Defaults: 003's, a decoder of 11,781,608 parameters at 1,000 words."""
+    """Show, Attend and Tell with soft attention. Defaults: MicarVLMoE's, a decoder of 11,781,608 parameters at 1,000 words."""
 
     named: ClassVar[str] = "SAT"
     network: ClassVar[str] = "recstudy.models.networks.show_attend_tell:ShowAttendTellNetwork"

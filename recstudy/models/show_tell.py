@@ -1,4 +1,4 @@
-"""Show and Tell, a captioning baseline of 003: what can be set. The equations stand in `networks/show_tell.py`."""
+"""Show and Tell, a captioning baseline of MicarVLMoE: what can be set. The equations stand in `networks/show_tell.py`."""
 
 from typing import ClassVar, Literal
 
@@ -10,7 +10,7 @@ from recstudy.models.backbone import ReportModel
 
 @FAMILIES.add("show_tell")
 class ShowTell(ReportModel):
-    """Show and Tell. Defaults: 003's, a decoder of 4,175,336 parameters at 1,000 words."""
+    """Show and Tell. Defaults: MicarVLMoE's, a decoder of 4,175,336 parameters at 1,000 words."""
 
     named: ClassVar[str] = "ST"
     network: ClassVar[str] = "recstudy.models.networks.show_tell:ShowTellNetwork"

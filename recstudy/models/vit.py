@@ -1,4 +1,4 @@
-"""ViT, the transformer baseline of 002: what can be set. The network stands in `networks/vit.py`."""
+"""ViT, the transformer baseline of ViTRM: what can be set. The network stands in `networks/vit.py`."""
 
 from typing import ClassVar, Literal
 
@@ -7,13 +7,13 @@ from pydantic import Field
 from recstudy.config import FAMILIES, DataConfig, ModelConfig
 from recstudy.models.checks import patches_and_heads
 
-# size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give 002's counts to the digit.
+# size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give ViTRM's counts to the digit.
 SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
 
 
 @FAMILIES.add("vit")
 class ViT(ModelConfig):
-    """Vision transformer in the layout that gives the parameter counts of 002's Tables 1 and 2."""
+    """Vision transformer in the layout that gives the parameter counts of ViTRM's Tables 1 and 2."""
 
     network: ClassVar[str] = "recstudy.models.networks.vit:ViTNetwork"
 

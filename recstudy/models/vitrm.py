@@ -1,4 +1,4 @@
-"""ViTRM (002): what can be set. The equations stand in `networks/vitrm.py`."""
+"""ViTRM: what can be set. The equations stand in `networks/vitrm.py`."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -13,7 +13,7 @@ from recstudy.models.checks import patches_and_heads
 class ViTRM(ModelConfig):
     """Vision tiny recursion model. Defaults: the authors' code (3,624,971 parameters on CIFAR-10).
 
-    Where the paper's text says something else, the field names both (contradictions 002-1 to 002-6).
+    Where the paper's text says something else, the field names both (contradictions ViTRM-1 to ViTRM-6).
     """
 
     recursive: ClassVar[bool] = True
