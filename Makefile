@@ -60,7 +60,7 @@ bench: setup
 gpu-bench: setup
 	$(BIN)/python studies/bench/overhead.py throughput recursion experts
 
-# 004 in full, for a GPU: MNIST and CIFAR-10, three seeds, about 20 PFLOP each; DATA holds MNIST/ and cifar-10-batches-py/.
+# HRM-Small-Images in full, for a GPU: MNIST and CIFAR-10, three seeds, about 20 PFLOP each; DATA: MNIST/ and cifar-10-batches-py/
 small-images: setup
 	$(BIN)/python studies/hrm_small_images.py --preset paper --only "data=MNIST*" --only "data=CIFAR-10,*" --data $(DATA)
 	$(BIN)/python studies/index.py --take hrm_small_images/paper

@@ -1,15 +1,19 @@
 import csv
 import json
+import re
 from importlib.resources import files
 from typing import get_args
 
 import pytest
 
+from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
+from recstudy.config.described import described
 from recstudy.data import Cifar10, Cifar100
 from recstudy.errors import ConfigError
 from recstudy.models import FuseEyes, ResNet, ViT, ViTRM
-from recstudy.papers import published
+from recstudy.papers import by_name, named, papers, published
 
+NUMBERED = r"(?<![\w.,])00[0-4]\b(?!,\d)"  # a paper's number
 MODELS = {
     "ViTRM": ViTRM(),
     "ViT-Small": ViT(),
@@ -32,6 +36,67 @@ def test_targets_carry_source_and_setting():
         "train.selection": "test",
         "train.epochs": 1000,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("002 4.4.2: more latent steps", "ViTRM 4.4.2: more latent steps"),
+        ("Supported: 003 V.B: the mixture matters", "Supported: MicarVLMoE V.B: the mixture matters"),
+        ('Undecided: 004: HRM is "not competitive"', 'Undecided: HRM-Small-Images: HRM is "not competitive"'),
+        ("001 halves cost as much", "HRM-ChestXRay halves cost as much"),
+        ("002 Table 1 (002_table1_cifar10#3)", "ViTRM Table 1 (002_table1_cifar10#3)"),
+        ("000 TABLE II (000_table2_imagetrm#1)", "ImageHRM/ImageTRM TABLE II (000_table2_imagetrm#1)"),
+        ("trm Table 4 (trm_table4_puzzles#1)", "TRM Table 4 (trm_table4_puzzles#1)"),
+        ("no place here, 001 arithmetic (no count)", "no place here, HRM-ChestXRay arithmetic (no count)"),
+        ("002-8: the paper says", "ViTRM-8: the paper says"),
+        ("mended its leak (000-7); 003-10", "mended its leak (ImageHRM/ImageTRM-7); MicarVLMoE-10"),
+        ("13 contradictions of paper 002, beside", "13 contradictions of ViTRM, beside"),
+        ("Paper 001", "HRM-ChestXRay"),
+        ("003's search, Table III of 003.", "MicarVLMoE's search, Table III of MicarVLMoE."),
+        ("the paper (002, section 4.4), an epoch (004)", "the paper (ViTRM, section 4.4), an epoch (HRM-Small-Images)"),
+    ],
+)
+def test_a_reader_is_told_the_papers_names(text, words):
+    assert by_name(text) == words
+    assert by_name(words) == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.002 of 1,002 images, of 1,000 and of 0.004",
+        "lr 0.001-0.003, -0.003: lower",
+        "002_table1_cifar10#3",
+        "run 004a7e-1, 000002.jpg, 2024-003-1",
+        "studies/002/plan.json, seed 003, depth 004",
+        "the 000 and 001 of labels",
+        "recursion 1002 Table 1",
+        "a trm of Table 1",
+        "of 000.5 and paper 002.5",
+        "serial 001-2024",
+        "the paper (2002)",
+    ],
+)
+def test_other_numbers_stay(text):
+    assert by_name(text) == text
+
+
+def test_a_published_item_is_called_by_its_paper():
+    assert (named("002 Figure 2"), named("ptrm abstract")) == ("ViTRM, Figure 2", "PTRM, abstract")
+    assert published("002_table1_cifar10")[2].cited == "ViTRM Table 1 (002_table1_cifar10#3)"
+    assert {file.name.partition("_")[0] for file in files("recstudy").joinpath("papers").iterdir() if ".csv" in file.name} - {
+        "solved"  # here
+    } == set(papers())
+
+
+def test_fields_are_explained_by_the_papers_names():
+    """What `recstudy fields` and docs/api/fields.md say of each."""
+    kinds = {**FAMILIES.complete(), **DATASETS.complete(), "train": TrainConfig, "place": Place}
+    words = [f"{name}: {kind.__doc__}" for name, kind in kinds.items()]
+    words += [f"{name}: {' | '.join(row)}" for name, kind in kinds.items() for row in described(kind, "")]
+
+    assert [line for line in words if re.search(NUMBERED, line)] == []
 
 
 def test_a_cell_that_the_paper_leaves_empty_is_no_target():

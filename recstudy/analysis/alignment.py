@@ -28,7 +28,7 @@ COLUMNS = ["data", "row", "variant", "label", "seed", "caption", "before", "afte
 COLUMNS += ["synthetic"]
 RATIO = (
     'The paper\'s "over a 1900% increase" divides the difference 0.4813 by 0.0253, the size of a negative cosine: next to '
-    "zero such a ratio can be any number, and it is shown nowhere here (contradiction 000-10)"
+    "zero such a ratio can be any number, and it is shown nowhere here (contradiction ImageHRM/ImageTRM-10)"
 )
 
 
@@ -94,7 +94,7 @@ def printed_pairs(targets: Sequence[Target]) -> list[Json]:
             "after": pair["after"].value,
             "difference": pair["after"].value - pair["before"].value,
             "published": True,
-            "source": f"{pair['before'].source}; {pair['after'].source}",
+            "source": f"{pair['before'].cited}; {pair['after'].cited}",
             "synthetic": False,
         }
         for image, pair in pairs.items()

@@ -8,6 +8,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.shown import printed
 from recstudy.analysis.tables.fitting import named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
+from recstudy.papers import by_name
 from recstudy.report.venues import Paper
 
 HOW = """% Compile it here: pdflatex paper.tex, or tectonic paper.tex.
@@ -26,7 +27,7 @@ def document(records: StudyRecords, folder: Path, files: Sequence[str], paper: P
             r"\begin{document}",
             r"\suppressfloats[t]",
             rf"\section*{{\raggedright {breakable(f'{plan.study} ({plan.folder})')}}}",
-            breakable(plan.question),
+            breakable(by_name(plan.question)),
             *([r"\begin{itemize}", *found, r"\end{itemize}"] if found else []),
             *(rf"\input{{{part}}}" for part in parts),
             r"\end{document}",

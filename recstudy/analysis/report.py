@@ -24,6 +24,7 @@ from recstudy.analysis.shown import in_terminal, section
 from recstudy.analysis.summary import again, failures, header, lacking, provenance, settings
 from recstudy.analysis.tables.markup import md
 from recstudy.errors import ConfigError, NotYetError
+from recstudy.papers import by_name
 from recstudy.plugins import reading
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report import FigurePart, OfVariants
@@ -152,7 +153,7 @@ def _write(
 def _markdown(records: StudyRecords, folder: Path, files: Sequence[str]) -> str:
     """Question, findings and tables on one page."""
     plan = records.plan
-    head = f"# {md(f'{plan.study} ({plan.folder})')}\n\n{md(plan.question)}\n"
+    head = f"# {md(f'{plan.study} ({plan.folder})')}\n\n{md(by_name(plan.question))}\n"
     found = "\n".join(f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records))
     tables = [table.read_text() for file in files if (table := folder / "tables" / f"{file}.md").exists()]
     return "\n".join([head, f"{found}\n", *tables])

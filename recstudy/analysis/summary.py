@@ -12,6 +12,7 @@ from recstudy.analysis.page import code, escape, facts, fold, warning_lines, wor
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.trials import ranked, scored, trial_table
 from recstudy.config import flatten
+from recstudy.papers import by_name
 from recstudy.plugins import absent
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.names import metric, plain, plural
@@ -40,7 +41,7 @@ def asked(records: StudyRecords) -> str:
     """Title, question, and what a reader must know before any number."""
     plan = records.plan
     title = f"<h1>{escape(plan.study)} <small>({escape(plan.folder)})</small></h1>"
-    return f'{title}\n<p class="question">{escape(plan.question)}</p>\n{warning_lines(warnings(records))}'
+    return f'{title}\n<p class="question">{escape(by_name(plan.question))}</p>\n{warning_lines(warnings(records))}'
 
 
 def found(records: StudyRecords) -> str:
@@ -52,7 +53,7 @@ def found(records: StudyRecords) -> str:
 
 def ran(records: StudyRecords) -> str:
     """Other warnings, the facts, and the author's own words."""
-    about = flowing(records.plan.description.strip())
+    about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
     return warning_lines([*gone(records), *lacking(records), *lines(changes(records))]) + facts(summary(records)) + words
 

@@ -15,7 +15,7 @@ from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.design import parted
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.stats import Spread, more_seeds, verdict
-from recstudy.papers import Target
+from recstudy.papers import Target, by_name
 from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
@@ -117,7 +117,7 @@ def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:
 def deviation_text(stated: Deviation) -> str:
     """`precision bfloat16, not float32: why`."""
     theirs = "which the paper leaves blank" if stated.paper is None else f"not {plain(stated.paper)}"
-    return f"{_subject(stated)} {plain(stated.ours)}, {theirs}: {stated.why}"
+    return f"{_subject(stated)} {plain(stated.ours)}, {theirs}: {by_name(stated.why)}"
 
 
 def _subject(stated: Deviation) -> str:
@@ -148,7 +148,7 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
             continue
         theirs = _references(records, target.metric, stated)
         for index in homes:
-            reasons = (*target.against, *_reasons(records, index, stated, target.metric, theirs))
+            reasons = (*map(by_name, target.against), *_reasons(records, index, stated, target.metric, theirs))
             known = () if reasons else records.plan.deviations
             apart = tuple(one for one in known if _holds(one, records.configs[index], target.metric))
             placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, apart))
@@ -249,7 +249,7 @@ def _no_place(target: Target, blank: Sequence[str], metrics: Sequence[str]) -> s
     if blank:
         return f"{', '.join(_short(path) for path in blank)} left blank in the source"
     if target.metric not in metrics:
-        return "; ".join(("not measured here", *target.against))
+        return "; ".join(("not measured here", *map(by_name, target.against)))
     return "no variant here has its settings"
 
 

@@ -9,6 +9,7 @@ from recstudy.board.markup import Address, Page, Recipe, bar, form, href, link, 
 from recstudy.board.plans import Planned, Study
 from recstudy.board.progress import Progress, Under, progress
 from recstudy.board.sources import Sources
+from recstudy.papers import by_name
 from recstudy.report.names import metric, number
 from recstudy.terminal import duration
 
@@ -56,7 +57,7 @@ def running_table(running: list[Under], whole: int, of: Mapping[str, str]) -> st
 def compare_form(sources: Sources, a: str = "", b: str = "") -> str:
     """Asks for two runs or two studies; proposes the studies, and of a run's study the runs."""
     watch = sources.watch
-    known = [(f"{name}/{preset}", planned.plan.question) for (name, preset), planned in watch.studies.items()]
+    known = [(f"{name}/{preset}", by_name(planned.plan.question)) for (name, preset), planned in watch.studies.items()]
     for study in sources.studies_of(a)[:1]:
         planned = watch.studies[study]
         named = islice(planned.named.items(), PROPOSED)
@@ -107,7 +108,7 @@ def _study(study: Study, planned: Planned, one: Progress) -> list[Html]:
     lost = {word: f"{one.counts[word]:,}{' diverged' * (word == 'diverged')}" for word in LOST if one.counts[word]}
     links = [link(href("runs", *study, status=word), words) for word, words in lost.items()]
     smoke = Html(" " + state("smoke")) if planned.plan.smoke else Html("")
-    question = Html(f"<br><small>{text(planned.plan.question)}</small>")
+    question = Html(f"<br><small>{text(by_name(planned.plan.question))}</small>")
     return [
         Html(study_link(*study) + smoke + question),
         bar(done, one.planned, f"{done:,} of {one.planned:,}"),

@@ -1,8 +1,13 @@
-"""Published numbers, read from `recstudy/papers/`: the targets that a study's results stand beside."""
+"""Published numbers, read from `recstudy/papers/`: the targets that a study's results stand beside; and the papers' names.
+
+Files, ids and settings know a paper by its number; what a person reads has its name (`by_name`).
+"""
 
 import csv
 import json
+import re
 from collections.abc import Collection
+from functools import cache
 from importlib.resources import files
 from math import isfinite
 from typing import Any
@@ -148,6 +153,19 @@ EPOCHS = {
     ("003", ""): 100,
 }  # fmt: skip
 
+# A paper's number, by what stands before it or behind it.
+NUMBER = re.compile(
+    r"""^(00[0-4]|trm|ptrm|arcprize)(?=:?\ \S)                   # of a source, and of a claim: 002 Table 1, 004: HRM is
+    | (?<![\w.,#/+-])(?:
+      [Pp]aper\ (00[0-4])\b(?![.,]\d)                           # paper 002
+    | (?<=\bof\ )(00[0-4])\b(?![.,]\d)                          # Table III of 003
+    | (?<=\()(00[0-4])(?=[,;)])                                 # (002), (000, section III.D)
+    | (00[0-4])(?=-\d{1,2}\b | 's\b | :\ |                      # contradiction 002-8, 003's, 004: HRM is
+        ,?\ (?:\d+\.\d | [IVX]+\b | [Ss]ections?\b | (?:TABLE|Table|Figure)s?\b | text\b | abstract\b | arithmetic\b | setup\b))
+    )""",  # 002 4.4.2, 003 V.B, 002 Figure 2
+    re.VERBOSE,
+)
+
 
 class Target(Config):
     """One published number, where it stands, and the settings it was obtained with."""
@@ -164,6 +182,11 @@ class Target(Config):
     assumed: str = Field("", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`")
     decimals: int | None = Field(None, ge=0, description="as printed")
     margin: float = Field(description="results within this distance count as equal, in `unit`")
+
+    @property
+    def cited(self) -> str:
+        """The source as a person reads it: `ViTRM Table 1 (002_table1_cifar10#3)`."""
+        return by_name(self.source)
 
 
 @explained
@@ -204,6 +227,27 @@ def rows(table: str) -> list[dict[str, str]]:
     if table not in known:
         raise ConfigError(f"no published table {table!r}: there are {choices(known)}.{nearest(table, known)}")
     return list(csv.DictReader(folder.joinpath(f"{table}.csv").read_text(encoding="utf-8").splitlines()))
+
+
+@cache
+def papers() -> dict[str, dict[str, str]]:
+    """Name, title and address of each paper, by the number or word that files and sources begin with."""
+    import yaml
+
+    return yaml.safe_load(files("recstudy").joinpath("papers/index.yaml").read_text(encoding="utf-8"))["papers"]
+
+
+def named(item: str) -> str:
+    """`002 Figure 2` as `ViTRM, Figure 2`."""
+    paper, _, place = item.partition(" ")
+    return f"{papers()[paper]['name']}, {place}"
+
+
+def by_name(text: str) -> str:
+    """The text with the papers' names for their numbers: `002 4.4.2: more steps` as `ViTRM 4.4.2: more steps`, `002-8` as
+    `ViTRM-8`. Numbers that stand for no paper stay: 0.002, 1,002, `seed 003`, and the row in `002_table1_cifar10#3`.
+    """
+    return NUMBER.sub(lambda match: papers()[match[match.lastindex or 0]]["name"], text)
 
 
 def _is_number(text: str) -> bool:

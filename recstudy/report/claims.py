@@ -1,6 +1,6 @@
 """What a study claims: a sentence as a contrast between its variants, with direction and margin, fixed before it runs.
 
-    Claim("002 4.4.1: more supervision hurts", less={"supervision_steps": 16}, than={"supervision_steps": 1}, by=0.5)
+    Claim("ViTRM 4.4.1: more supervision hurts", less={"supervision_steps": 16}, than={"supervision_steps": 1}, by=0.5)
 
 says that accuracy at 16 supervision steps is at least half a point below that at one. `less` and `than` select variants as the
 `where` of a table does; one that fits several means their mean. With `eval.depth` it is the metric after so many supervision

@@ -41,7 +41,7 @@ from pydantic.dataclasses import dataclass
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
 from recstudy.metrics import METRICS
-from recstudy.papers import Target
+from recstudy.papers import Target, by_name
 from recstudy.plugins import Registry, named
 from recstudy.report.names import improved, registered
 
@@ -233,6 +233,8 @@ def _dumped(part: Part) -> dict[str, Any]:
 
 def _read(entry: Any, at: int) -> Part:
     fields = dict(entry) if isinstance(entry, Mapping) else {}
+    if isinstance(fields.get("title"), str):
+        fields["title"] = by_name(fields["title"])
     name, title = str(fields.get("name") or f"part {at}"), str(fields.get("title") or "")
     try:
         if "kind" not in fields:

@@ -77,7 +77,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "study": "made_up",
         "preset": "paper",
         "question": "Does the batch size matter?",
-        "description": "Table 1 of the ViTRM paper (002).\nCost: none, the numbers are made up.",
+        "description": "Table 1 of the ViTRM paper.\nCost: none, the numbers are made up.",
         "created": "2025-01-01T00:00:00Z",
         "command": "python studies/made_up.py --preset paper",
         "smoke": False,

@@ -43,7 +43,7 @@ def test_a_pair_of_published_cosines_is_one_images():
 
     assert (first["caption"], first["before"], first["after"]) == ("ROCOv2_2023_test_000036.jpg", -0.0253, 0.456)
     assert (second["caption"], second["before"], second["after"]) == ("000002", 0.3026, 0.4362)
-    assert "000_alignment_cosines#1); 000 text (000_alignment_cosines#2" in first["source"]
+    assert "000_alignment_cosines#1); ImageHRM/ImageTRM text (000_alignment_cosines#2" in first["source"]
 
 
 def test_mean_differences_have_an_interval_over_the_pairs(study):

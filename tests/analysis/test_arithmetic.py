@@ -80,7 +80,9 @@ def test_what_the_study_put_in_is_given():
     data = arithmetic_data(Arithmetic(counted=COUNTED, given=("vocab_old", "vocab_new")))
 
     assert [one.verdict for one in data.claims] == ["differs", "given", "reproduced", "reproduced", "reproduced"]
-    assert printed(data).caption.startswith("001 arithmetic: 3 of 4 reproduced by counting, 1 given; nothing was trained")
+    assert printed(data).caption.startswith(
+        "HRM-ChestXRay arithmetic: 3 of 4 reproduced by counting, 1 given; nothing was trained"
+    )
     with pytest.raises(ConfigError, match=r"given 'vocab_odl', but counted are .* Did you mean 'vocab_old'\?"):
         Arithmetic(counted=COUNTED, given=("vocab_odl",))
 
@@ -96,7 +98,7 @@ def test_all_renderings():
         in shown
     )
     assert "| --- | ---: | ---: | ---: | --- |" in shown
-    assert "001 arithmetic: 4 of 5 reproduced by counting; nothing was trained for this." in shown
+    assert "HRM-ChestXRay arithmetic: 4 of 5 reproduced by counting; nothing was trained for this." in shown
     assert "not counted here: HRM hidden size; " in shown
     assert "S[table-format=6.0]@{}lS[table-format=6.2]@{}lr>{\\raggedright\\arraybackslash}p{" in latex(page)
     assert "\\textbf{differs}" in latex(page)
@@ -110,7 +112,7 @@ def test_all_renderings():
         "counted": "27.275266",
         "verdict": "reproduced",
         "note": "",
-        "source": "001 arithmetic (001_parameter_arithmetic#14)",
+        "source": "HRM-ChestXRay arithmetic (001_parameter_arithmetic#14)",
     }
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(markup.terminal(page))

@@ -163,7 +163,20 @@ CAPTIONED = {"tokenizer": {"metrics": "PTB"}, "decode": "beam 3"}
     ("rule", "runs", "what", "where", "severity"),
     [
         ("selection on the test set", of(1, selected={"split": "test"}), "selected on the test set", (DEEP,), "question"),
-        ("equal training FLOPs", of(1, cost={"train_pflop": 3.0}), "on CIFAR-10: 1.5 to 3 PFLOP a run", (SHALLOW, DEEP), "note"),
+        (
+            "equal training FLOPs",
+            of(1, cost={"train_pflop": 3.0}),
+            "on CIFAR-10: 1.5 PFLOP to 3 PFLOP a run",
+            (SHALLOW, DEEP),
+            "note",
+        ),
+        (
+            "equal training FLOPs",
+            lambda index, seed: {"cost": {"train_pflop": (0.000393, 0.00185)[index]}},
+            "on CIFAR-10: 393 GFLOP to 1.85 TFLOP a run",
+            (SHALLOW, DEEP),
+            "note",
+        ),
         (
             "one implementation of each metric",
             lambda index, seed: CAPTIONED | {"decode": ("beam 3", "greedy")[index]},
@@ -332,11 +345,12 @@ def test_a_contradiction_stands_with_the_finding_that_is_about_it(tmp_path):
     quote = "We use the standard test set for validation-based early stopping"
     assert record["findings"][0]["known"][0]["statement"] == quote
     words = "\n".join(line.plain for line in audit_lines(asked))
-    assert words.count("002-8: the paper says") == 1
+    assert words.count("ViTRM-8: the paper says") == 1
     assert "; but: code performs one; T=1. Here: model.cycles." in words
     page = audit_html(asked)
-    assert "<summary>14 contradictions of paper 002, beside whose numbers this study stands</summary>" in page
-    assert all(f'<th scope="row">{name}: ' in page for name in others)
+    assert "<summary>14 contradictions of ViTRM, beside whose numbers this study stands</summary>" in page
+    assert all(f'<th scope="row">{name.replace("002", "ViTRM")}: ' in page for name in others)
+    assert "002" not in page + words
 
 
 def test_a_contradiction_stands_with_the_first_of_two_findings(tmp_path):
@@ -371,7 +385,7 @@ def test_every_contradiction_that_a_rule_or_a_paper_names_is_in_the_file():
 def test_only_what_is_verbatim_stands_in_quotation_marks():
     ours, theirs = contradictions()["002-4"], contradictions()["002-12"]
 
-    assert ours.words.startswith("002-4: the paper says each supervision step performs T recursion steps (section 3.5); but: ")
+    assert ours.words.startswith("ViTRM-4: the paper says each supervision step performs T recursion steps (section 3.5); but: ")
     assert theirs.said == '"matches ViT-Base at smaller batch sizes (72.4% at BS=64)" (section 4.3.1)'
     assert not any('"' in words for one in contradictions().values() for words in (one.statement, one.conflict, one.handling))
 

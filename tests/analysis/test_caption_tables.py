@@ -114,7 +114,9 @@ def test_table_two_of_000_by_variant(tmp_path):
     cells = {row.label: row.cells for row in data.rows}
     assert [(cell.published, cell.verdict) for cell in cells["TRM"]] == [("0.199", "not comparable"), ("0.449", "not comparable")]
     assert cells["TRM"][0].reasons == "data phantom_captions, not rocov2; size 64, not 224; length 96, not 512"
-    assert cells["TRM"][1].reasons.startswith("the paper states no scale of its CIDEr (000-13); data phantom_captions")
+    assert cells["TRM"][1].reasons.startswith(
+        "the paper states no scale of its CIDEr (ImageHRM/ImageTRM-13); data phantom_captions"
+    )
     assert all(not cell.placed for label in ("LSTM", "HRM, two loops", "HRM, three loops") for cell in cells[label])
     assert len(data.homeless) == 6
     assert "ImageTRM (FuseLIP) ROUGE-L 0.155 fraction" in of_cells(data).markdown
@@ -125,7 +127,7 @@ def test_on_the_papers_own_data_rouge_is_judged_and_cider_is_not(tmp_path):
 
     rouge, cider, _ = data.rows[3].cells
     assert (rouge.verdict, rouge.reasons) == ("undecided", "")  # both runs have 0.199: no spread
-    assert (cider.verdict, cider.reasons) == ("not comparable", "the paper states no scale of its CIDEr (000-13)")
+    assert (cider.verdict, cider.reasons) == ("not comparable", "the paper states no scale of its CIDEr (ImageHRM/ImageTRM-13)")
 
 
 def test_what_no_variant_varies_is_a_reason_and_decides_no_place(tmp_path):
@@ -146,9 +148,11 @@ def test_table_one_of_000_is_from_before_the_leak_was_mended(tmp_path):
 
     placed = {row.label: row.cells[0].published for row in data.rows}
     assert placed == {"LSTM": "", "HRM, two loops": "0.125", "HRM, three loops": "0.157", "TRM": ""}  # the LSTM's is a ResNet-18
-    assert data.rows[1].cells[0].reasons == "from before the paper mended its leak of future words (000-7)"
+    assert data.rows[1].cells[0].reasons == "from before the paper mended its leak of future words (ImageHRM/ImageTRM-7)"
     losses = [reason for target, reason in data.homeless if target.metric == "act_loss"]
-    assert losses[0].startswith("not measured here; the paper does not define it, and gives one of a model without ACT (000-4)")
+    assert losses[0].startswith(
+        "not measured here; the paper does not define it, and gives one of a model without ACT (ImageHRM/ImageTRM-4)"
+    )
     assert len(losses) == 5
 
 

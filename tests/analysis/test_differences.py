@@ -233,7 +233,7 @@ def test_published_differences_stand_beside_where_both_numbers_are_known(records
         f"{model}, batch_size={batch}": [pytest.approx(published[model, batch] - published["ViTRM", 128])]
         for model, batch in (("ViTRM", 64), ("ViT-Small", 64), ("ViT-Small", 128))
     }
-    assert data.rows[0].published[0].sources.startswith("002 Table 1 (002_table1_cifar10#")
+    assert data.rows[0].published[0].sources.startswith("ViTRM Table 1 (002_table1_cifar10#")
     assert data.rows[0].published[0].reasons == ()
     assert data.rows[1].published[0].reasons == ("epochs 1000, not 300",)
 

@@ -87,7 +87,7 @@ def test_the_number_follows_from_its_runs_by_hand(records):
         " on the scale ln(share / (1 - share)), with half an answer of 1,000 added to both",
         "95 % interval: 92.7569 to 93.4281, the mean ± t(0.975; 3) * s / sqrt(n) = 3.182 * 0.02824 / sqrt(3) = 0.05188"
         " on that scale",
-        "Published: 92.6 % (reported), 002 Table 1 (002_table1_cifar10#2)."
+        "Published: 92.6 % (reported), ViTRM Table 1 (002_table1_cifar10#2)."
         " Note: best test-set checkpoint (test set used for early stopping).",
         "    of data.name cifar10, model ViTRM, train.selection test, train.epochs 1000, train.batch_size 64",
         "Verdict: consistent: it lies within the 95 % prediction interval of one more run, 92.3982 to 93.7418,"
@@ -185,7 +185,7 @@ def test_a_published_difference_is_shown_with_both_numbers(tmp_path):
     other = find(records, "d:ViT-Small, batch_size=64:published").behind(records).lines
     base = find(records, "d:ViTRM, batch_size=128:1").behind(records).lines
 
-    sources = "002 Table 1 (002_table1_cifar10#2) minus 002 Table 1 (002_table1_cifar10#3)"
+    sources = "ViTRM Table 1 (002_table1_cifar10#2) minus ViTRM Table 1 (002_table1_cifar10#3)"
     assert same[-1] == f"Published: 92.6 - 93.1 = -0.5 %, of two numbers without seeds: {sources}"
     assert other[-1] == "    not comparable: epochs 1000, not 300"
     assert any(line.startswith("Published: 93.1 % (reported)") for line in base)

@@ -57,7 +57,7 @@ def test_curve_figure_draws_a_dot_a_seed_a_band_from_three_seeds_on_and_publishe
     assert list(line.x) == [64, 128]
     assert published.error_y.array[0] == pytest.approx(TABLE1[0].margin)
     assert published.marker.symbol == "circle-open"
-    assert published.hovertext[0].startswith("published: 92.6, 002 Table 1 (002_table1_cifar10#2): consistent")
+    assert published.hovertext[0].startswith("published: 92.6, ViTRM Table 1 (002_table1_cifar10#2): consistent")
     assert figure.layout.yaxis.title.text == "Top-1 accuracy (%)"
     assert figure.layout.xaxis.title.text == "batch size"
 

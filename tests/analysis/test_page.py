@@ -163,6 +163,13 @@ def golden(request, tmp_path_factory) -> tuple[str, Path]:
     return request.param, page_of(request.param, tmp_path_factory.mktemp("golden") / "r")
 
 
+def test_papers_are_called_by_their_names_in_all_that_is_golden():
+    files = [path for path in FOLDER.parent.rglob("*") if path.is_file()]
+
+    assert len(files) > 10
+    assert [path.name for path in files if re.search(r"(?<![\w.,])00[0-4][ -]", path.read_text())] == []
+
+
 def test_golden_pages(golden):
     """`python tests/analysis/golden_pages.py` writes them anew."""
     name, page = golden

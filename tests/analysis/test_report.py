@@ -22,7 +22,8 @@ from made_up import (
 )
 from rich.console import Console
 
-from recstudy.analysis import Alignment, Arithmetic, Captions, Curve, LossTrace, Mistakes, Table
+from recstudy import Claim
+from recstudy.analysis import Alignment, Arithmetic, Captions, Claims, Curve, LossTrace, Mistakes, Table
 from recstudy.analysis.figures.library import packed
 from recstudy.analysis.page import safe_names
 from recstudy.analysis.report import show_report, show_status, studies_at, write_report
@@ -65,6 +66,31 @@ def test_report_writes_tables_figures_and_one_page(results):
         "figures/plotly.min.js",
         *(f"tables/{name}.{ending}" for name in ("scores", "table1") for ending in ("csv", "md", "tex")),
     ]
+
+
+def test_a_plan_with_the_papers_numbers_is_read_with_their_names(tmp_path):
+    """As plans were before studies said the names themselves; `003 wide` is a variant's own label."""
+    claim = Claim("004: HRM is worse", less={"batch_size": 64}, than={"batch_size": 128}, metric="top1_accuracy")
+    report = [Table("scores", targets=specs()[0].targets, title="Accuracy (002, section 4.3)"), Claims(claims=(claim,))]
+    named = [one | {"label": f"003 wide, {one['label']}"} for one in variants()]
+    results = write_study(
+        tmp_path, variants=named, question="Does 002 4.4.1 hold?", description="Table 1 of 002.", report=dump_report(report)
+    )
+    out = Console(file=io.StringIO(), width=200)
+
+    page = show_report(results, "made_up", "paper", (), out)
+
+    words = Tags(page.read_text()).words
+    for said in (
+        "Does ViTRM 4.4.1 hold?",
+        "Table 1 of ViTRM.",
+        "Accuracy (ViTRM, section 4.3)",
+        "HRM-Small-Images: HRM is worse",
+    ):
+        assert said in words
+    for text in (words, out.file.getvalue(), *((page.parent / name).read_text() for name in ("report.md", "paper.tex"))):
+        assert set(re.findall(r"(?<![\w.,])00[0-4][ :,)].*", text)) <= set(re.findall(r"003 wide.*", text))
+    assert "003 wide" in words
 
 
 def test_page_says_what_was_run_what_failed_and_how_to_finish(results):

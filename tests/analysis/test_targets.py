@@ -170,7 +170,7 @@ def test_of_another_data_set_only_its_name_is_said():
 
 
 STATED = [
-    {"field": "train.precision", "paper": "float32", "ours": "bfloat16", "why": "for speed"},
+    {"field": "train.precision", "paper": "float32", "ours": "bfloat16", "why": "as its code (002-4)"},
     {"field": "images", "paper": "cropped", "ours": "whole", "why": "nothing is lost"},
     {"field": "train.warmup", "ours": 0.1, "why": "a guess"},
 ]
@@ -190,7 +190,7 @@ def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_pa
 
     assert deviation_notes([score]) == (
         "comparable, with 2 stated deviations and 1 assumption:",
-        "precision bfloat16, not float32: for speed",
+        "precision bfloat16, not float32: as its code (ViTRM-4)",
         "images whole, not cropped: nothing is lost",
         "warmup 0.1, which the paper leaves blank: a guess",
     )

@@ -72,6 +72,13 @@ def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left(sources)
     assert "6 of 12 done" in words(parts(sources, "/")["head"])
 
 
+def test_the_overview_asks_by_the_papers_names(tmp_path):
+    shown = parts(looked(write_study(tmp_path, question="Does 002 4.4.1 hold?").root), "/")
+
+    assert "Does ViTRM 4.4.1 hold?" in words(shown["studies"])
+    assert "Does ViTRM 4.4.1 hold?" in shown["compare"]
+
+
 def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
     first = "Best: by top-1 accuracy, ViT-Small, batch_size=64 94.1"
 

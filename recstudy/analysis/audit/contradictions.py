@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from recstudy.analysis.audit.worked import WORKED
 from recstudy.analysis.frame import StudyRecords
+from recstudy.papers import by_name
 from recstudy.report import BesidePublished
 
 
@@ -25,13 +26,18 @@ class Contradiction(NamedTuple):
     handling: str
 
     @property
+    def called(self) -> str:
+        """Its id as a person reads it: `ViTRM-8`."""
+        return by_name(self.id)
+
+    @property
     def said(self) -> str:
         """The statement, in quotation marks where it is one, and where it stands."""
         return (f'"{self.statement}"' if self.quoted else self.statement) + f" ({self.place})"
 
     @property
     def words(self) -> str:
-        return f"{self.id}: the paper says {self.said}; but: {self.conflict}. Here: {self.handling}."
+        return f"{self.called}: the paper says {self.said}; but: {self.conflict}. Here: {self.handling}."
 
 
 @cache

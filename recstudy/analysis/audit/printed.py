@@ -13,6 +13,7 @@ from recstudy.analysis.audit.rules import RULES, Audit, audit
 from recstudy.analysis.frame import StudyRecords, load_studies
 from recstudy.analysis.page import code, escape, fold, words_table
 from recstudy.errors import StorageError
+from recstudy.papers import by_name
 from recstudy.plugins import reading
 from recstudy.records import Json, Results
 from recstudy.report.names import plural
@@ -42,7 +43,7 @@ def audit_lines(found: Audit) -> Iterator[Text]:
     for paper in found.papers:
         others = [one for one in found.contradictions if one.paper == paper]
         if others:
-            yield Text(f"Known of paper {paper}, beside whose numbers this study stands:")
+            yield Text(by_name(f"Known of paper {paper}, beside whose numbers this study stands:"))
             yield from (Text(f"    {one.words}") for one in others)
 
 
@@ -99,9 +100,10 @@ def _paper_html(found: Audit, paper: str) -> str:
     others = [one for one in found.contradictions if one.paper == paper]
     if not others:
         return ""
-    table = words_table(f"Contradictions of paper {paper}", HEADS, [_row(one) for one in others])
-    return fold(f"{plural(len(others), 'contradiction')} of paper {paper}, beside whose numbers this study stands", table)
+    table = words_table(by_name(f"Contradictions of paper {paper}"), HEADS, [_row(one) for one in others])
+    title = f"{plural(len(others), 'contradiction')} of paper {paper}, beside whose numbers this study stands"
+    return fold(by_name(title), table)
 
 
 def _row(one: Contradiction) -> tuple[str, ...]:
-    return f"{one.id}: {one.said}", one.conflict, one.handling
+    return f"{one.called}: {one.said}", one.conflict, one.handling

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from recstudy import terminal
 from recstudy.analysis.audit.findings import Finding, command, counted, done, setting, tasks, where
 from recstudy.analysis.averaging import averaged_steps, outlasts
 from recstudy.analysis.caveats import LEAK, is_synthetic
@@ -27,7 +28,7 @@ def flops(records: StudyRecords) -> Iterator[Finding]:
         least, most = min(paid, key=lambda index: paid[index]), max(paid, key=lambda index: paid[index])
         data = records.variants[least].data
         yield Finding(
-            f"Unequal training FLOPs on {data}: {paid[least]:.3g} to {paid[most]:.3g} PFLOP a run",
+            f"Unequal training FLOPs on {data}: {terminal.flops(paid[least])} to {terminal.flops(paid[most])} a run",
             "A row that cost more may owe its score to the compute and not to the idea.",
             "A variant with as many FLOPs as the others, as in studies/vitrm_fairness.py, or the score drawn against the FLOPs.",
             tuple(records.variants[index].label for index in (least, most)),

@@ -102,7 +102,7 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
             "low": value - max(target.margin for target in same),
             "high": value + max(target.margin for target in same),
             "published": True,
-            "source": _each(target.target.source for target in same),
+            "source": _each(target.target.cited for target in same),
             "verdict": _each(target.verdict(ours.values, ours.spread, ours.lost) for target in same),
             "reasons": _each(reason for target in same for reason in [*target.reasons, target.assumed] if reason),
             "synthetic": False,

@@ -94,8 +94,8 @@ def printed(data: ArithmeticData) -> Printed:
     """The claims as a table of words."""
     lines = [
         [
-            Entry(claim.statement, hint=claim.target.source),
-            Entry(claim.published, hint=claim.target.source),
+            Entry(claim.statement, hint=claim.target.cited),
+            Entry(claim.published, hint=claim.target.cited),
             Entry(_count(claim.counted, claim.target.unit), hint=f"{claim.counted!r} {claim.target.unit}".strip()),
             Entry(claim.verdict, bold=claim.verdict == "differs"),
             Entry(claim.note),
@@ -111,12 +111,12 @@ def csv_text(data: ArithmeticData) -> str:
     for claim in data.claims:
         target = claim.target
         known = [claim.statement, target.metric, target.value, target.unit, claim.counted]
-        rows.append([*known, claim.verdict, claim.note, target.source])
+        rows.append([*known, claim.verdict, claim.note, target.cited])
     return csv_lines(CSV_HEADS, rows)
 
 
 def _caption(data: ArithmeticData) -> str:
-    sources = ", ".join(dict.fromkeys(claim.target.source.partition(" (")[0] for claim in data.claims))
+    sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in data.claims))
     verdicts = [claim.verdict for claim in data.claims]
     given = verdicts.count("given")
     held = f"{verdicts.count('reproduced')} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)

@@ -22,6 +22,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.spreads import protocol, scale_of, spreads_of
 from recstudy.analysis.stats import ALPHA, POWER, Scale, Spread, mean_of, pool
+from recstudy.papers import by_name
 from recstudy.report.claims import Claim, Claims, Gain, weights
 
 ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
@@ -122,7 +123,7 @@ def claims_data(records: StudyRecords, part: Claims) -> list[Judged]:
     Raises:
         ConfigError: a claim names what the study has not, or what cannot be compared.
     """
-    judged = [_judged(records, claim) for claim in part.claims]
+    judged = [_judged(records, replace(claim, text=by_name(claim.text))) for claim in part.claims]
     adjusted = holm([1.0 if one.p is None else one.p for one in judged])
     decided = sum(p is not None and p < ALPHA for p in adjusted)
     order = sorted(range(len(judged)), key=lambda at: (judged[at].p is None, judged[at].p))

@@ -30,7 +30,7 @@ class PublishedDifference:
 
     @property
     def sources(self) -> str:
-        return f"{self.ours.target.source} minus {self.theirs.target.source}"
+        return f"{self.ours.target.cited} minus {self.theirs.target.cited}"
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def _published(placed: Placed, cell: Cell) -> Iterator[str]:
     """The published value, its source and settings, and how the verdict follows."""
     target = placed.target
     note = f" Note: {target.note}." if target.note else ""
-    yield f"Published: {number(target.metric, placed.value)} {metric(target.metric).unit} ({target.kind}), {target.source}.{note}"
+    yield f"Published: {number(target.metric, placed.value)} {metric(target.metric).unit} ({target.kind}), {target.cited}.{note}"
     yield f"    of {', '.join(f'{path} {plain(value)}' for path, value in target.where.items())}"
     verdict = placed.verdict(cell.values, cell.spread, cell.lost)
     yield f"Verdict: {verdict}{_why(verdict, placed, cell)}"

@@ -184,14 +184,14 @@ def _published(cell: Cell, reasons: Sequence[str]) -> Entry:
 
 
 def _sources(cell: Cell) -> str:
-    return "; ".join(dict.fromkeys(target.target.source for target in cell.placed))
+    return "; ".join(dict.fromkeys(target.target.cited for target in cell.placed))
 
 
 def homeless(table: TableData) -> list[str]:
     """The published values without a place in this table: one line a source and reason, values by model and metric."""
     groups: dict[tuple[str, str], dict[tuple[str, str, str], list[str]]] = {}
     for target, reason in table.homeless:
-        group = groups.setdefault((target.source.partition(" (")[0], reason), {})
+        group = groups.setdefault((target.cited.partition(" (")[0], reason), {})
         key = (target.model or str(target.where.get("model") or ""), metric(target.metric).title, target.unit)
         group.setdefault(key, []).append(f"{target.value:g}")
     return [
