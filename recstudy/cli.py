@@ -235,7 +235,8 @@ def _tell(lines: Iterable[str]) -> None:
 def _where(options: Options) -> "Where":
     from recstudy.cluster.sources import Where
 
-    return Where(options.address, data_folder(options.data), options.download, *code_version(), options.log)
+    data = data_folder(options.data)
+    return Where(options.address, data, options.download, *code_version(), options.log, options.log_losses)
 
 
 @contextmanager

@@ -95,6 +95,8 @@ class Options:
     """Train inside Tune's process (inline) or on Ray Train workers (train)."""
     log: tuple[Logger, ...] = ()
     """Write runs to these trackers too, each with its package: see docs/how-to/trackers.md."""
+    log_losses: bool = False
+    """With --log: once a run has ended, the training losses of its updates too, up to 200 an epoch, with the update as step."""
     notify: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
     """POST a line of JSON to this webhook when a run fails and when the study ends. Default: RECSTUDY_NOTIFY."""
 

@@ -21,6 +21,7 @@ class Where:
     dirty: bool = False
     recstudy: str = ""  # its commit, where that is of another repository
     log: tuple[str, ...] = ()  # by which of Ray's loggers, see `trackers.py`
+    log_losses: bool = False  # of updates
 
 
 class Source(Protocol):

@@ -56,7 +56,7 @@ class Sweep:
     succeeded: bool = False
 
     def __post_init__(self) -> None:
-        loggers = make_loggers(self.where.log, self.name, self.results, self.view)
+        loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
         self.metrics = Metrics(self.name)
         self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]
         self.leaving = Leaving()

@@ -3,6 +3,7 @@
 Tune would hand them its trials, which know a run by a number, have one object for a config and count reports, not epochs.
 So they are told what the view is told, with a stand-in for the trial: the variant and seed as its name, the run config's
 fields, and the epoch as the step. They log what the driver hears, at most ten epochs a second of a run; `epochs.jsonl` has all.
+Losses of updates, where asked for, are read from `losses.jsonl` once the run has ended.
 """
 
 import os
@@ -19,7 +20,7 @@ from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from recstudy.cluster.view import View
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
-from recstudy.records import Results
+from recstudy.records import LossLine, Results, read_log
 from recstudy.study.study import Run
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow", "aim": "aim"}
@@ -34,13 +35,13 @@ def check_loggers(names: Sequence[str]) -> None:
             )
 
 
-def make_loggers(names: Sequence[str], study: str, results: Results, view: View) -> list["Logger"]:
+def make_loggers(names: Sequence[str], study: str, results: Results, view: View, losses: bool = False) -> list["Logger"]:
     """The loggers by name, each with a folder of its own in the results.
 
     Raises:
         ConfigError: one of them cannot begin, such as without an account.
     """
-    return [Logger(name, study, results, view) for name in dict.fromkeys(names)]
+    return [Logger(name, study, results, view, losses) for name in dict.fromkeys(names)]
 
 
 def _tensorboard(study: str, folder: Path) -> Any:
@@ -67,7 +68,7 @@ class _EventFiles:
         for name, value in numbers.items():
             self._writers[trial].add_scalar(name, value, epochs)
         self._writers[trial].flush()
-        self._last[trial] = numbers
+        self._last.setdefault(trial, {}).update(numbers)
 
     def log_trial_end(self, trial: "_Trial", failed: bool = False) -> None:
         """Ends with the run's fields beside its last numbers, for TensorBoard's table of hyperparameters."""
@@ -132,10 +133,11 @@ class Logger:
         study: the runs' study.
         results: what it writes by itself goes to `logs/NAME` there.
         view: hears of its failure.
+        losses: whether it is told those of updates, once a run has ended.
     """
 
-    def __init__(self, name: str, study: str, results: Results, view: View) -> None:
-        self.name, self.study, self.results, self.view = name, study, results, view
+    def __init__(self, name: str, study: str, results: Results, view: View, losses: bool = False) -> None:
+        self.name, self.study, self.results, self.view, self.losses = name, study, results, view, losses
         self.folder = results.root.absolute() / "logs" / name
         self._trials: dict[str, _Trial] = {}  # under way, by run
         self.failed = False
@@ -164,6 +166,8 @@ class Logger:
         trial = self._trials.pop(run.id, None)
         if trial is None:  # no process of it ever began
             return
+        if self.losses and outcome["status"] != "failed":
+            self._log_losses(trial, run)
         if outcome["status"] == "done" and outcome.get("score") is not None:
             self._log(trial, {f"test_{run.config.score}": outcome["score"]})
         self._callback.log_trial_end(trial, failed=outcome["status"] not in ("done", "stopped"))
@@ -175,6 +179,12 @@ class Logger:
             self._callback.log_trial_end(self._trials.popitem()[1])
         self._callback.on_experiment_end([])
         self.results.send(self.folder)
+
+    def _log_losses(self, trial: "_Trial", run: Run) -> None:
+        for line in read_log(self.results.run(run.id).losses, LossLine):
+            for at, loss in enumerate(line.losses):
+                update = line.first + at * line.every
+                self._callback.log_trial_result(update, trial, {"update_loss": loss, TRAINING_ITERATION: update})
 
     def _log(self, trial: "_Trial", numbers: dict[str, float]) -> None:
         self._callback.log_trial_result(trial.epochs, trial, {**numbers, TRAINING_ITERATION: trial.epochs})

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 import tiny
 from rich.console import Console
 
+from recstudy import cli
 from recstudy.cluster.trackers import PACKAGES, Logger, make_loggers
 from recstudy.cluster.view import View
 from recstudy.errors import ConfigError
-from recstudy.records import Results
+from recstudy.options import Options
+from recstudy.records import Results, append_line
 from recstudy.study.study import Run, make_plan
 
 FIRST, SECOND, *_ = make_plan(tiny.study).runs
@@ -70,6 +73,32 @@ def test_tensorboard_shows_epochs_by_number_under_variant_and_seed(tmp_path, vie
     assert "time_total_s" not in {name for name, _ in found}
     assert scalars(two)["train_loss", 1] == 3.0
     assert any("train.batch_size" in str(value.metadata) for _, value in summaries(one))  # its table of hyperparameters
+
+
+def test_losses_of_updates_are_told_at_the_end_where_asked_for(tmp_path, view):
+    """By hand: every second update from number 4 on is 4, 6, 8."""
+    results = Results(tmp_path).create()
+    for run in (FIRST, SECOND):
+        results.run(run.id).path.mkdir(parents=True)
+        append_line(results.run(run.id).losses, {"epoch": 0, "first": 0, "every": 2, "losses": [3.0, 2.5]})
+        append_line(results.run(run.id).losses, {"epoch": 1, "first": 4, "every": 2, "losses": [2.0, 1.5, 1.0]})
+    for run, losses in ((FIRST, True), (SECOND, False)):
+        (logger,) = make_loggers(["tensorboard"], "tiny", results, view, losses)
+        tell(logger, run, {0: 2.0, 1: 1.5}, {"status": "done", "score": 75.0})
+        logger.close()
+
+    one, two = (scalars(folder) for folder in sorted((tmp_path / "logs/tensorboard/tiny").iterdir()))
+    losses = {step: loss for (name, step), loss in one.items() if name == "update_loss"}
+    assert losses == {0: 3.0, 2: 2.5, 4: 2.0, 6: 1.5, 8: 1.0}
+    assert one["train_loss", 2] == two["train_loss", 2] == 1.5
+    assert "update_loss" not in {name for name, _ in two}
+
+
+def test_a_command_asks_for_losses_of_updates():
+    asked = Options(log=("tensorboard",), log_losses=True)
+
+    assert cli._where(asked).log_losses
+    assert not cli._where(replace(asked, log_losses=False)).log_losses
 
 
 def test_a_tracker_that_breaks_is_named_once_and_ends_nothing(tmp_path, view):
