@@ -54,6 +54,10 @@ def test_targets_carry_source_and_setting():
         ("13 contradictions of paper 002, beside", "13 contradictions of ViTRM, beside"),
         ("Paper 001", "HRM-ChestXRay"),
         ("003's search, Table III of 003.", "MicarVLMoE's search, Table III of MicarVLMoE."),
+        (
+            "Read with it: 003 scores its own; numbers that 003 takes over",
+            "Read with it: MicarVLMoE scores its own; numbers that MicarVLMoE takes over",
+        ),
         ("the paper (002, section 4.4), an epoch (004)", "the paper (ViTRM, section 4.4), an epoch (HRM-Small-Images)"),
     ],
 )
@@ -75,6 +79,7 @@ def test_a_reader_is_told_the_papers_names(text, words):
         "a trm of Table 1",
         "of 000.5 and paper 002.5",
         "serial 001-2024",
+        "seeds: 003 and 004",
         "the paper (2002)",
     ],
 )

@@ -155,14 +155,18 @@ EPOCHS = {
 
 # A paper's number, by what stands before it or behind it.
 NUMBER = re.compile(
-    r"""^(00[0-4]|trm|ptrm|arcprize)(?=:?\ \S)                   # of a source, and of a claim: 002 Table 1, 004: HRM is
+    r"""
+      ^(00[0-4]|trm|ptrm|arcprize)(?=:?\ \S)             # a source, a claim: 002 Table 1, 004: HRM is
     | (?<![\w.,#/+-])(?:
-      [Pp]aper\ (00[0-4])\b(?![.,]\d)                           # paper 002
-    | (?<=\bof\ )(00[0-4])\b(?![.,]\d)                          # Table III of 003
-    | (?<=\()(00[0-4])(?=[,;)])                                 # (002), (000, section III.D)
-    | (00[0-4])(?=-\d{1,2}\b | 's\b | :\ |                      # contradiction 002-8, 003's, 004: HRM is
-        ,?\ (?:\d+\.\d | [IVX]+\b | [Ss]ections?\b | (?:TABLE|Table|Figure)s?\b | text\b | abstract\b | arithmetic\b | setup\b))
-    )""",  # 002 4.4.2, 003 V.B, 002 Figure 2
+      [Pp]aper\ (00[0-4])\b(?![.,]\d)                    # paper 002
+    | (?:(?<=\bof\ )|(?<=\bthat\ ))(00[0-4])\b(?![.,]\d) # Table III of 003, numbers that 003 takes over
+    | (?<=\()(00[0-4])(?=[,;)])                          # (002), (000, section III.D)
+    | (?<=:\ )(00[0-4])(?=\ [a-z]+s\b)                   # read with it: 003 scores
+    | (00[0-4])(?=
+          -\d{1,2}\b | 's\b | :\                         # contradiction 002-8, 003's, 004: HRM is
+        | ,?\ (?:\d+\.\d | [IVX]+\b | [Ss]ections?\b | (?:TABLE|Table|Figure)s?\b | text\b | abstract\b | arithmetic\b | setup\b)
+      )
+    )""",
     re.VERBOSE,
 )
 
