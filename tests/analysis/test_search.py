@@ -363,6 +363,8 @@ def test_slices_have_a_log_axis_where_the_range_is_log(records):
         (1e-5, 1e-3, [1e-5, 1e-4, 1e-3]),
         (0.02, 0.3, [0.02, 0.05, 0.1, 0.2]),
         (3, 40, [5, 10, 20]),
+        (0.6, 1.2, [0.6, 1.2]),
+        (0.3, 0.3, [0.3]),
     ],
 )
 def test_ticks_of_a_log_axis(low, high, ticks):

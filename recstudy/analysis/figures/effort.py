@@ -10,6 +10,7 @@ from recstudy.analysis.budgets import budgets
 from recstudy.analysis.figures.curve import curve_figure
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.points import Points, curve_notes, points_data
+from recstudy.analysis.figures.scales import log_ticks
 from recstudy.analysis.figures.theme import SCREEN, Size
 from recstudy.analysis.frame import StudyRecords
 from recstudy.report import Effort
@@ -27,6 +28,9 @@ def drawn(records: StudyRecords, spec: Effort) -> Drawn:
 
 
 def effort_figure(data: pd.DataFrame, spec: Effort, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
-    """Over powers of ten: each doubling is as far from the last."""
-    figure = curve_figure(data, spec, notes, size).update_xaxes(type="log")
+    """Each doubling is as far from the last; the ticks are few, since Plotly's own are every digit of a decade."""
+    ticks = log_ticks(data["x"].min(), data["x"].max())
+    figure = curve_figure(data, spec, notes, size).update_xaxes(
+        type="log", tickmode="array", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks]
+    )
     return figure if figure.layout.meta.get("slices") else figure.update_xaxes(title="Forward at test (GFLOP/puzzle)")

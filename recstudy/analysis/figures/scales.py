@@ -60,7 +60,7 @@ def scale(ranges: Iterable[Range], values: Iterable[Any]) -> Scale:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of two between two of them, else decades, or 1, 2, 5 where there are fewer than three decades."""
+    """Powers of two between two of them, else decades, or 1, 2, 5 where there are fewer than three, or else both ends."""
     doubled = [low * 2**step for step in range(int(math.log2(high / low)) + 1)]
     if powers_of_two(doubled) and doubled[-1] == high and len(doubled) <= FEW:
         return doubled
@@ -68,7 +68,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     fine = [step * 10.0**decade for decade in decades for step in STEPS]
     steps = [tick for tick in fine if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
     whole = [tick for tick in steps if math.isclose(math.log10(tick), round(math.log10(tick)), abs_tol=1e-9)]
-    return whole if len(whole) > 2 else steps
+    return whole if len(whole) > 2 else steps if len(steps) > 1 else sorted({low, high})
 
 
 def _ticks(low: float, high: float, whole: bool) -> list[float]:
