@@ -28,6 +28,7 @@ from recstudy.analysis.tables.arithmetic import arithmetic_data
 from recstudy.analysis.tables.claims import claims_data
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.described import described
+from recstudy.papers import by_name, named
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
 from recstudy.report.names import DASH
@@ -312,17 +313,6 @@ def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str
             ]
             lines.append(f"| {named(item)} | {count} | [{study.name}]({study.name}.md) | {' | '.join(states)} |")
     return lines
-
-
-def named(item: str) -> str:
-    """`002 Figure 2` as `ViTRM, Figure 2`."""
-    paper, _, place = item.partition(" ")
-    return f"{PAPERS[paper]['name']}, {place}"
-
-
-def by_name(text: str) -> str:
-    """With the papers' names for their numbers, as in `002 4.4.2: more supervision hurts`."""
-    return re.sub(r"(?<![\d.,+-])(00[0-4])(?=[ ,;:)'])", lambda match: PAPERS[match[1]]["name"], text)
 
 
 def items(study: Study | Search, preset: str) -> dict[str, int]:
