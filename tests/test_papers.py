@@ -58,6 +58,7 @@ def test_targets_carry_source_and_setting():
             "Read with it: 003 scores its own; numbers that 003 takes over",
             "Read with it: MicarVLMoE scores its own; numbers that MicarVLMoE takes over",
         ),
+        ("the ViTRM paper (002, section 4.4), the ViTRM paper (002)", "the ViTRM paper (section 4.4), the ViTRM paper"),
         ("the paper (002, section 4.4), an epoch (004)", "the paper (ViTRM, section 4.4), an epoch (HRM-Small-Images)"),
     ],
 )

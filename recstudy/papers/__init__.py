@@ -169,6 +169,7 @@ NUMBER = re.compile(
     )""",
     re.VERBOSE,
 )
+TWICE = re.compile(r"((\S+) paper) \(\2(?:(, )|\))")  # the ViTRM paper (002, section 4.4)
 
 
 class Target(Config):
@@ -251,7 +252,8 @@ def by_name(text: str) -> str:
     """The text with the papers' names for their numbers: `002 4.4.2: more steps` as `ViTRM 4.4.2: more steps`, `002-8` as
     `ViTRM-8`. Numbers that stand for no paper stay: 0.002, 1,002, `seed 003`, and the row in `002_table1_cifar10#3`.
     """
-    return NUMBER.sub(lambda match: papers()[match[match.lastindex or 0]]["name"], text)
+    words = NUMBER.sub(lambda match: papers()[match[match.lastindex or 0]]["name"], text)
+    return TWICE.sub(lambda match: match[1] + " (" * bool(match[3]), words)
 
 
 def _is_number(text: str) -> bool:
