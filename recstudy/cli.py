@@ -19,6 +19,7 @@ import recstudy.models  # noqa: F401  both fill the registries
 from recstudy.config import RunConfig
 from recstudy.errors import FAILURES, ConfigError, StorageError, failure_code
 from recstudy.options import Options, SearchOptions, StudyOptions, changes_of, data_folder, fields_first
+from recstudy.papers import by_name
 from recstudy.plugins import bundle, refuse_while_loading, study_file
 from recstudy.records import Results
 from recstudy.records.locks import Held
@@ -54,7 +55,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     if not isinstance(study, Study | Search):
         raise ConfigError(f"main runs a Study or a Search, but got {study!r}")
     study = _asking(study)
-    description = f"{study.question}\n\nPresets: {', '.join(study.presets)}."
+    description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
 
     words = fields_first(sys.argv[1:] if arguments is None else arguments)
 

@@ -1,18 +1,22 @@
+import ast
 import csv
 import json
 import re
 from importlib.resources import files
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from recstudy import RunConfig, Study, Variant, main
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.described import described
-from recstudy.data import Cifar10, Cifar100
+from recstudy.data import Cifar10, Cifar100, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import FuseEyes, ResNet, ViT, ViTRM
 from recstudy.papers import by_name, named, papers, published
 
+STUDIES = Path(__file__).parents[1] / "studies"
 NUMBERED = r"(?<![\w.,])00[0-4]\b(?!,\d)"  # a paper's number
 MODELS = {
     "ViTRM": ViTRM(),
@@ -103,6 +107,22 @@ def test_fields_are_explained_by_the_papers_names():
     words += [f"{name}: {' | '.join(row)}" for name, kind in kinds.items() for row in described(kind, "")]
 
     assert [line for line in words if re.search(NUMBERED, line)] == []
+
+
+@pytest.mark.parametrize("file", sorted(STUDIES.glob("*_*.py")), ids=lambda file: file.stem)
+def test_a_study_asks_by_the_papers_names(file):
+    """Its docstring, which --help and its page show."""
+    assert re.findall(NUMBERED, by_name(ast.get_docstring(ast.parse(file.read_text())))) == []
+
+
+def test_help_has_the_papers_names(capsys):
+    presets = {"quick": RunConfig(data=Digits(), model=ViTRM())}
+    study = Study("mine", presets, [Variant("one", {})], question="The paper (002-8), and 0.002?")
+
+    with pytest.raises(SystemExit, match="0"):
+        main(study, ["--help"])
+
+    assert "The paper (ViTRM-8), and 0.002?" in capsys.readouterr().out
 
 
 def test_a_cell_that_the_paper_leaves_empty_is_no_target():
