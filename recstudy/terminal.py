@@ -22,9 +22,9 @@ PIPE_WIDTH = 160
 HELP = " " * 8  # before what an option means, in tyro's boxes
 
 
-def console() -> Console:
-    """Standard output, without rich's guesses at what to colour."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+def console(record: bool = False) -> Console:
+    """Standard output, without rich's guesses at what to colour; `record` keeps what is said."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH, record=record)
 
 
 def say(line: str) -> None:
