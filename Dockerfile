@@ -10,6 +10,8 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends chromium default-jre-headless g++ git make \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /recstudy
+# Not in /recstudy, which .devcontainer mounts the checkout over.
+ENV VENV=/opt/venv PATH=/opt/venv/bin:$PATH
 ARG TORCH_INDEX=
 COPY Makefile pyproject.toml README.md ./
 COPY recstudy recstudy

@@ -1,6 +1,6 @@
 # make demo: the quick study, from nothing to a table and a page.   make check docs test test-smoke: what CI runs.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 DATA ?= data
 TORCH_INDEX ?=
 BIN := $(VENV)/bin
