@@ -36,7 +36,7 @@ class Cell:
         from IPython.display import display  # it is there where a notebook is
 
         self._draw, self._drawn = draw, time.monotonic()
-        self._handle = display({"text/plain": draw()}, raw=True, display_id=True)
+        self._handle = display({"text/plain": draw()}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
     def refresh(self) -> None:
         if time.monotonic() - self._drawn >= OFTEN:
