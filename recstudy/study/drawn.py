@@ -43,10 +43,10 @@ def made_of(results: Results, folder: Path, *shown: object) -> str:
 
 def kept(folder: Path, source: str) -> str:
     """What was said when the report was drawn from this source, where it still lies there as it was drawn; else nothing."""
-    with suppress(StorageError):  # a damaged one is none
+    with suppress(StorageError, KeyError, TypeError):  # a damaged one is none
         before = read_json(folder / "report" / KEPT)
         if before is not None and source and (before["source"], before["report"]) == (source, _report(folder)):
-            return before["said"]
+            return str(before["said"])
     return ""
 
 

@@ -47,8 +47,10 @@ def test_what_was_said_is_said_again_whenever_the_plan_was_written(folder):
         lambda folder: (folder / "report/tables/table1.md").unlink(),
         lambda folder: (folder / "report/report.html").write_text("not a page"),
         lambda folder: (folder / "report/.drawn.json").write_text("{"),
+        lambda folder: (folder / "report/.drawn.json").write_text("{}"),
+        lambda folder: (folder / "report/.drawn.json").write_text("[]"),
     ],
-    ids=["plan", "epochs", "attempt", "measured later", "failure gone", "table gone", "page changed", "damaged"],
+    ids=["plan", "epochs", "attempt", "measured later", "failure gone", "table gone", "page changed", "damaged", "empty", "list"],
 )
 def test_anything_else_that_changed_draws_it_anew(change: Callable[[Path], object], folder):
     change(folder)
