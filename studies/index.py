@@ -137,11 +137,16 @@ def take(results: Results, name: str, preset: str) -> None:
 
 
 def wall_seconds(spans: list[tuple[str, str]]) -> int | None:
-    """From the first start to the last end; None where a record, an old one, has no start."""
-    starts, ends = zip(*spans, strict=True)
-    if not all(starts):
+    """In which any run was under way, for they may be of several commands; None where a record, an old one, has no start."""
+    if not all(start for start, _ in spans):
         return None
-    return round((datetime.fromisoformat(max(ends)) - datetime.fromisoformat(min(starts))).total_seconds())
+    seconds, until = 0.0, 0.0
+    for start, end in sorted(
+        (datetime.fromisoformat(start).timestamp(), datetime.fromisoformat(end).timestamp()) for start, end in spans
+    ):
+        seconds += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return round(seconds)
 
 
 def ids(runs: list[Any]) -> dict[str, list[str]]:
@@ -260,7 +265,7 @@ def planned(study: Study | Search, preset: str) -> str:
 def provenance(content: dict[str, Any]) -> str:
     older = f" {OLDER}" if content.get("intervals") != POOLED else ""
     wall = content.get("wall seconds")
-    took = f", {wall / 60:.1f} minutes from the first start to the last end" if wall else ""
+    took = f", {wall / 60:.1f} minutes by the clock" if wall else ""
     return (
         f"`{content['command']}`: {content['runs']} runs{took}, {content['minutes']} minutes of training in all, "
         f"{content['date']}, {content['machine']}, commit {content['commit']}"

@@ -133,6 +133,14 @@ def test_numbers_that_are_written_by_hand_are_those_that_were_taken():
     assert said[3] == f"{level} % interval {float(low):+.1f} to {float(high):+.1f}"
 
 
+def test_the_reproduced_cell_that_readme_names_is_as_it_was_taken():
+    said = re.search(r"HRM on MNIST\]\(\S+\) (\S+ ±\S+) % \((n=\d)\), published (\S+): (\w+)", (ROOT / "README.md").read_text())
+    table = json.loads((ROOT / "studies/tables/hrm_small_images.paper.json").read_text())["tables"]["accuracies"]
+
+    assert f"| data=MNIST, model=HRM | {said[1]} ({said[2]}) |" in table
+    assert f"| published | {said[3]}, {said[4]} |" in table
+
+
 def test_lines_can_be_read_in_an_editor():
     """But for tables, links, and what is generated."""
     for page in PAGES:

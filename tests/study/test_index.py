@@ -148,17 +148,20 @@ def test_what_is_taken_of_a_study(tmp_path, monkeypatch):
     assert taken["runs"] == "6 of 12"
 
 
-def test_time_goes_from_the_first_start_to_the_last_end():
+def test_time_is_that_in_which_any_run_was_under_way():
     index = load("index")
     spans = [
         ("2026-11-24T10:00:00+00:00", "2026-11-24T10:02:00+00:00"),
         ("2026-11-24T10:01:00+00:00", "2026-11-24T10:03:30+00:00"),
     ]
 
+    later = ("2026-11-24T15:00:00+00:00", "2026-11-24T15:00:40+00:00")  # another command's
+
     assert index.wall_seconds(spans) == 210
+    assert index.wall_seconds([later, *spans]) == 250
     assert index.wall_seconds([*spans, ("", "2026-11-24T10:09:00+00:00")]) is None
     assert (
-        ": 12 of 12 runs, 3.5 minutes from the first start to the last end, 7.2 minutes of training in all, "
+        ": 12 of 12 runs, 3.5 minutes by the clock, 7.2 minutes of training in all, "
         in index.provenance({**TAKEN, "wall seconds": 210})
     )
 
