@@ -160,9 +160,8 @@ def test_time_is_that_in_which_any_run_was_under_way():
     assert index.wall_seconds(spans) == 210
     assert index.wall_seconds([later, *spans]) == 250
     assert index.wall_seconds([*spans, ("", "2026-11-24T10:09:00+00:00")]) is None
-    assert (
-        ": 12 of 12 runs, 3.5 minutes by the clock, 7.2 minutes of training in all, "
-        in index.provenance({**TAKEN, "wall seconds": 210})
+    assert ": 12 of 12 runs, 3.5 minutes by the clock, 7.2 minutes of training in all, " in index.provenance(
+        {**TAKEN, "wall seconds": 210}
     )
 
 
