@@ -18,6 +18,7 @@ def test_a_checkout_that_is_mounted_does_not_hide_what_the_image_has_installed(t
     assert described["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"] == f"{venv}/bin/python"
 
     (tmp_path / "installed").touch()
-    environment = {**os.environ, "VENV": str(tmp_path)}
+    # `make test` hands its own flags and level on, which would make this one name the folders that it enters.
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")} | {"VENV": str(tmp_path)}
     done = subprocess.run(["make", "--dry-run", "demo"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{tmp_path}/bin/python studies/vitrm_depth_sweep.py\n"
