@@ -287,8 +287,10 @@ def changed(study: Study | Search, preset: str, content: dict[str, Any]) -> list
     """The taken variants of which a run has another id today; none of a search, whose sampler chooses its runs."""
     if isinstance(study, Search):
         return []
-    now = {run.id for run in make_plan(study, preset, content.get("changes")).runs}
-    return [label for label, own in content.get("ids", {}).items() if not set(own) <= now]
+    taken = content.get("ids", {})
+    seeds = max(study.by_preset(study.seeds, preset), *map(len, taken.values()), 1)  # results may be of more than it runs
+    now = {run.id for run in make_plan(study, preset, content.get("changes"), seeds).runs}
+    return [label for label, own in taken.items() if not set(own) <= now]
 
 
 def sentences(content: dict[str, Any]) -> list[str]:
