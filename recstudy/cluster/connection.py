@@ -17,7 +17,8 @@ from ray.job_config import JobConfig
 
 from recstudy.cluster.address import MODE, no_cluster
 from recstudy.cluster.head import watched_head
-from recstudy.cluster.nodes import PACKAGE, alive, check_code, check_versions, smallest_gpu
+from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu
+from recstudy.cluster.rooms import rooms_of
 from recstudy.config import Place, RunConfig
 from recstudy.errors import ClusterError, failure_code
 from recstudy.study.plan import command
@@ -69,9 +70,6 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     head = ray.get_runtime_context().gcs_address
     with watched_head(head, lambda: _leave(head, on_lost)):
         try:
-            if address is not None:
-                check_versions()
-                check_code()
             token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
             yield f"http://{dashboard}{token}" if dashboard else ""
         finally:
@@ -136,7 +134,7 @@ def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
     if place.gpus_per_run is None:
         place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})
     gpus = place.gpus_per_run or 0.0
-    rooms = sum(_rooms(node, place.cpus_per_run, gpus) for node in nodes)
+    rooms = sum(rooms_of(node, place.cpus_per_run, gpus) for node in nodes)
     if rooms < place.workers_per_run:
         asked = f"{place.workers_per_run} x ({place.cpus_per_run} CPU, {gpus:g} GPU)"
         has = "; ".join(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in nodes)
@@ -167,17 +165,3 @@ def check_packing(gpus: float, needed: int, memory: int) -> None:
         f"--gpus-per-run {gpus:g} packs {packed} runs on a GPU, but one needs about {(needed + CONTEXT_BYTES) / 1e9:.1f} GB "
         f"and the smallest GPU has {memory / 1e9:.1f} GB. {lower}; or lower train.batch_size."
     )
-
-
-def concurrent_runs(place: Place) -> int:
-    """How many runs the cluster holds at once; an elastic one takes as many workers as it may have, the last what is left."""
-    rooms = sum(_rooms(node["Resources"], place.cpus_per_run, place.gpus_per_run or 0.0) for node in alive())
-    return max(1, min(rooms // place.workers_per_run, -(-rooms // place.most_workers)))
-
-
-def _rooms(node: dict[str, float], cpus: int, gpus: float) -> int:
-    """Workers that fit on a node. Several GPUs a worker must be whole; a fraction shares one."""
-    by_cpu = int(node.get("CPU", 0) // cpus)
-    if not gpus:
-        return by_cpu
-    return min(by_cpu, int(node.get("GPU", 0)) * int(1 / gpus) if gpus < 1 else int(node.get("GPU", 0) // gpus))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from recstudy.cluster.address import check_address
 from recstudy.cluster.connection import cluster, fitting
-from recstudy.cluster.nodes import check_storage
+from recstudy.cluster.nodes import check_nodes
 from recstudy.cluster.sources import Listed, Where
 from recstudy.cluster.sweep import Sweep
 from recstudy.cluster.trackers import check_loggers
@@ -86,6 +86,6 @@ def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Whe
     with cluster(where.address, study, view.lost) as dashboard:
         view.connected(dashboard)
         if where.address is not None:
-            check_storage(results)
+            check_nodes(results)
         places = dict.fromkeys(config.place for config in configs)
         yield {place: fitting(place, [config for config in configs if config.place == place]) for place in places}

@@ -1,20 +1,21 @@
-"""What the nodes of a joined cluster are asked before a study starts: their versions and code, the
-results folder, their GPUs' memory.
+"""What the nodes of a joined cluster are asked: their versions and code, the results folder, their GPUs' memory.
 
 One task a node asks each question, all nodes at once.
 """
 
 import hashlib
-import os
 import platform
+import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from recstudy.errors import ClusterError, RecstudyError, StorageError
@@ -33,16 +34,78 @@ def alive() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def check_versions() -> None:
-    """Refuse a node whose Python or packages differ from ours in more than the patch level."""
-    ours = _versions()
-    for name, theirs in _answers(alive(), _versions):
-        for package, own in ours.items():
-            if _minor(theirs[package]) != _minor(own):
-                raise ClusterError(
-                    f"node {name} has {package} {theirs[package]}, but this process has {own}. "
-                    f"Start Ray there from an environment with {package} {_minor(own)}, as everywhere."
-                )
+@dataclass(frozen=True)
+class Ours:
+    """What a node must have as this process has it.
+
+    Args:
+        versions: of Python and `PACKAGES`.
+        code: a digest of recstudy's.
+        store: the URI of the results; empty where they are a folder.
+        probe: lies in the results folder, where a node must see it and be able to write.
+    """
+
+    versions: dict[str, str]
+    code: str
+    store: str
+    probe: str
+
+
+def ours(results: Results, probe: Path) -> Ours:
+    """What this process has."""
+    return Ours(_versions(), _code(), results.store, str(probe))
+
+
+def check_nodes(results: Results) -> None:
+    """Refuse a node with other versions or other code than this process, or one that cannot write the results.
+
+    Raises:
+        ClusterError, StorageError: which node, and why.
+    """
+    probe = results.root / f".probe-{uuid.uuid4().hex}"
+    write_whole(probe, "seen by every node")
+    try:
+        for _ in _answers(alive(), may_work, ours(results, probe)):
+            pass
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def may_work(theirs: Ours) -> None:
+    """Refuse this node, whose name comes before the reason.
+
+    Args:
+        theirs: what the driver has.
+
+    Raises:
+        ClusterError: other versions or other code.
+        StorageError: its results cannot be written here.
+    """
+    for (package, wanted), here in zip(theirs.versions.items(), _versions().values(), strict=True):
+        if _minor(here) != _minor(wanted):
+            raise ClusterError(
+                f"has {package} {here}, but this process has {wanted}. "
+                f"Start Ray there from an environment with {package} {_minor(wanted)}, as everywhere."
+            )
+    if _code() != theirs.code:
+        raise ClusterError(
+            f"runs other code of recstudy than this process: {PACKAGE}. Update that copy, or start the study in another folder."
+        )
+    if theirs.store:
+        try:
+            Mirror(theirs.store, scratch(theirs.store)).check()
+        except RecstudyError as error:
+            raise StorageError(f"cannot use the results store. {error}") from None
+        return
+    try:
+        Path(theirs.probe).stat()
+        with NamedTemporaryFile(prefix=".probe-", dir=Path(theirs.probe).parent, buffering=0) as file:
+            file.write(b"written by every node")
+    except OSError as error:
+        raise StorageError(
+            f"cannot use the results folder {Path(theirs.probe).parent} ({error.strerror}). "
+            "Give a folder that every node shares with --results."
+        ) from None
 
 
 def _versions() -> dict[str, str]:
@@ -61,66 +124,11 @@ def _minor(text: str) -> str:
     return ".".join(text.split(".")[:2])
 
 
-def check_code() -> None:
-    """Refuse a node whose processes import another recstudy than the one that was sent: a copy under our folder's name."""
-    _, own = _code()
-    for name, (path, theirs) in _answers(alive(), _code):
-        if theirs != own:
-            raise ClusterError(
-                f"node {name} runs other code of recstudy than this process: {path}. "
-                "Update that copy, or start the study in another folder."
-            )
-
-
-def _code() -> tuple[str, str]:
-    """Where recstudy lies, and a digest of its code."""
+def _code() -> str:
+    """A digest of recstudy's code."""
     files = sorted(PACKAGE.rglob("*.py"), key=str)
     texts = (path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes() for path in files)
-    return str(PACKAGE), hashlib.sha256(b"".join(texts)).hexdigest()
-
-
-def check_storage(results: Results) -> None:
-    """Refuse a results folder or store that some node of the cluster does not see or cannot write."""
-    if results.store:
-        for name, error in _answers(alive(), _reach, results.store):
-            if error:
-                raise StorageError(f"node {name} cannot use the results store. {error}")
-        return
-    folder = results.root
-    token = uuid.uuid4().hex
-    probe = folder / f".probe-{token}"
-    write_whole(probe, token)
-    try:
-        for name, error in _answers(alive(), _touch, str(probe), token):
-            if error:
-                raise StorageError(
-                    f"node {name} cannot use the results folder {folder} ({error}). "
-                    "Give a folder that every node shares with --results."
-                )
-    finally:
-        probe.unlink(missing_ok=True)
-
-
-def _touch(probe: str, token: str) -> str:
-    """Why this node cannot read and write beside `probe`; nothing if it can."""
-    try:
-        if Path(probe).read_text() != token:
-            return "it sees another folder under this name"
-        mine = Path(f"{probe}-{os.getpid()}")
-        mine.write_text(token)
-        mine.unlink()
-    except OSError as error:
-        return str(error.strerror)
-    return ""
-
-
-def _reach(store: str) -> str:
-    """Why this node cannot write and read an object there; nothing if it can."""
-    try:
-        Mirror(store, scratch(store)).check()
-    except RecstudyError as error:
-        return str(error)
-    return ""
+    return hashlib.sha256(b"".join(texts)).hexdigest()
 
 
 def smallest_gpu(share: float) -> int | None:
@@ -146,20 +154,57 @@ def _answers(
     nodes: list[dict[str, Any]], question: Callable[..., Any], *values: Any, gpus: float = 0, seconds: float = ANSWER_S
 ) -> Iterator[tuple[str, Any]]:
     """What each node answers, with its address."""
-    task = ray.remote(num_cpus=0, num_gpus=gpus, max_retries=0)(question)
-    pinned = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
-    asked = [task.options(scheduling_strategy=strategy).remote(*values) for strategy in pinned]
-    for node, answer in zip(nodes, asked, strict=True):
-        name = node["NodeManagerAddress"]
+    for asked in [Asked(node, question, *values, gpus=gpus, seconds=seconds) for node in nodes]:
+        yield asked.name, asked.answer()
+
+
+class Asked:
+    """A node that was asked a question.
+
+    Args:
+        node: Ray's description of it.
+        question: a function that is called there with `values`.
+        gpus: the share of a GPU that it needs.
+        seconds: after which the node counts as silent.
+    """
+
+    def __init__(
+        self, node: dict[str, Any], question: Callable[..., Any], *values: Any, gpus: float = 0, seconds: float = ANSWER_S
+    ) -> None:
+        self.name, self.seconds = node["NodeManagerAddress"], seconds
+        self._until = time.monotonic() + seconds
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        task = ray.remote(num_cpus=0, num_gpus=gpus, max_retries=0)(question)
+        self._answer = task.options(scheduling_strategy=there).remote(*values)
+
+    @property
+    def over(self) -> bool:
+        """Whether `answer` does not wait."""
+        return bool(ray.wait([self._answer], timeout=0)[0]) or time.monotonic() > self._until
+
+    def answer(self) -> Any:
+        """What the node says.
+
+        Raises:
+            RecstudyError: what the question has raised, with the node's name before it.
+            ClusterError: it does not answer, or cannot run our code.
+        """
         try:
-            yield name, ray.get(answer, timeout=seconds)
+            return ray.get(self._answer, timeout=max(0.0, self._until - time.monotonic()))
         except GetTimeoutError:
-            ray.cancel(answer, force=True)
+            ray.cancel(self._answer, force=True)
             raise ClusterError(
-                f"node {name} did not answer in {seconds:g} s. Look at it with `ray status`, or remove it."
+                f"node {self.name} did not answer in {self.seconds:g} s. Look at it with `ray status`, or remove it."
             ) from None
+        except RayTaskError as error:
+            if isinstance(error.cause, RecstudyError):
+                raise type(error.cause)(f"node {self.name} {error.cause}") from None
+            raise self._cannot(error) from None
         except RayError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise ClusterError(
-                f"node {name} cannot run our code ({reason}). Start Ray there from an environment with recstudy's packages."
-            ) from None
+            raise self._cannot(error) from None
+
+    def _cannot(self, error: RayError) -> ClusterError:
+        reason = str(error).strip().splitlines()[-1]
+        return ClusterError(
+            f"node {self.name} cannot run our code ({reason}). Start Ray there from an environment with recstudy's packages."
+        )

@@ -16,11 +16,12 @@ from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, TuneConfig, T
 from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.schedulers import TrialScheduler
 
-from recstudy.cluster.connection import concurrent_runs
 from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator
 from recstudy.cluster.leaving import Leaving
+from recstudy.cluster.nodes import Asked, may_work, ours
 from recstudy.cluster.placement_groups import Groups
 from recstudy.cluster.prometheus import Metrics
+from recstudy.cluster.rooms import Rooms
 from recstudy.cluster.sources import Listed, Source, Where
 from recstudy.cluster.trackers import Logger, make_loggers
 from recstudy.cluster.view import View
@@ -74,10 +75,10 @@ class Sweep:
         """
         watch = Watch(self, source, scheduler)
         with self.leaving.on_sigterm():
-            self._fit(watch, place, concurrent_runs(place), scheduler)
+            self._fit(watch, place, scheduler)
             if watch.starved and not self.hopeless:
                 self.view.again(watch.starved)
-                self._fit(Watch(self, Listed(deque(watch.starved)), None), place, 1, None)
+                self._fit(Watch(self, Listed(deque(watch.starved)), None), place, None, alone=True)
         if self.hopeless:
             self.view.gave_up(self.errors[0], SAME)
 
@@ -86,11 +87,12 @@ class Sweep:
         """Whether the first runs all failed in the same way."""
         return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
 
-    def _fit(self, watch: Watch, place: Place, at_once: int, scheduler: TrialScheduler | None) -> None:
+    def _fit(self, watch: Watch, place: Place, scheduler: TrialScheduler | None, alone: bool = False) -> None:
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
-        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
-        supply = Supply(watch, lambda run: self._trial(run, place, scratch))
+        rooms = self._rooms(place, scratch)
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(rooms())
+        supply = Supply(watch, lambda run: self._trial(run, place, scratch), lambda: 1 if alone else rooms())
         tuner = Tuner(
             tune.with_resources(self._trainable(place), resources),
             tune_config=TuneConfig(
@@ -98,7 +100,6 @@ class Sweep:
                 num_samples=-1,
                 scheduler=scheduler,
                 reuse_actors=True,
-                max_concurrent_trials=at_once,
             ),
             run_config=TuneRunConfig(
                 name=self.name,
@@ -117,6 +118,12 @@ class Sweep:
             for listener in self.listeners:
                 listener.close()
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _rooms(self, place: Place, scratch: str) -> Rooms:
+        if not self.where.address:  # a cluster of our own, which nobody joins
+            return Rooms(place, None, self.view.refused)
+        held_to = ours(self.results, Path(scratch))
+        return Rooms(place, lambda node: Asked(node, may_work, held_to), self.view.refused)
 
     def _trainable(self, place: Place) -> Any:
         """What Tune calls with a trial: once a process it gets what is the same for all."""

@@ -147,6 +147,9 @@ class View:
     def restarted(self, run: Run, why: str) -> None:
         self._say(f"{run.label}, seed {run.seed}: its process was lost, and another one goes on from its checkpoint: {why}")
 
+    def refused(self, why: str) -> None:
+        self._say(f"A node that has come is not counted on: {why}")
+
     def leaving(self, runs: int) -> None:
         each = "The run under way ends after its epoch" if runs == 1 else f"The {runs} runs under way end after their epochs"
         self._say(f"{each}, with a checkpoint. Ctrl-C ends at once.")

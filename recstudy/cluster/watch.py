@@ -149,16 +149,24 @@ class Watch(tune.Callback):
 
 
 class Supply(Searcher):
-    """Hands Tune one run after another."""
+    """Hands Tune one run after another.
 
-    def __init__(self, watch: Watch, trial: Callable[[Run], Trial]) -> None:
+    Args:
+        watch: knows which.
+        trial: what Tune is handed of a run.
+        at_once: says how many may be under way.
+    """
+
+    def __init__(self, watch: Watch, trial: Callable[[Run], Trial], at_once: Callable[[], int]) -> None:
         super().__init__()
-        self.watch, self.trial = watch, trial
+        self.watch, self.trial, self.at_once = watch, trial, at_once
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune writes its own state to disk; it is never restored from there
 
     def suggest(self, trial_id: str) -> dict[str, Trial] | str | None:
+        if len(self.watch.runs) >= self.at_once():
+            return None
         run = self.watch.next()
         if run is not None:
             return {"trial": self.trial(run)}

@@ -12,7 +12,7 @@ from ray_nodes import RAY, TOKEN, answers, free_port, lose, namespace, started
 
 import recstudy
 from recstudy.cluster.connection import check_packing
-from recstudy.cluster.nodes import check_storage
+from recstudy.cluster.nodes import check_nodes
 from recstudy.errors import ClusterError, StorageError
 from recstudy.records import Results
 
@@ -162,7 +162,7 @@ def test_a_results_folder_without_room_is_refused(small_disk, monkeypatch):
     small_disk.fill()
 
     with pytest.raises(StorageError, match=r"cannot write .*: No space left on device"):
-        check_storage(Results(small_disk.path))
+        check_nodes(Results(small_disk.path))
 
     assert [path.name for path in small_disk.path.iterdir()] == ["filler"]
 

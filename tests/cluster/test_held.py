@@ -35,7 +35,8 @@ class Played:
         self.view = View(Console(file=self.said, width=200))
         self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Leaving()
         self.watch = Watch(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
-        self.supply = Supply(self.watch, lambda run: trial(run, results))
+        self.rooms = 2
+        self.supply = Supply(self.watch, lambda run: trial(run, results), lambda: self.rooms)
 
     def tune(self, run: Run, *results: dict[str, Any]) -> None:
         """Tune begins a trial of the run, and hears this of it."""
@@ -85,6 +86,14 @@ def test_a_run_that_is_held_is_put_off_and_waited_for_where_nothing_else_is_left
         f"{FIRST.label}, seed 0: process 7 on moon works on it; it is put off, and the others go first",
         f"Waiting for process 7 on moon, which works on {FIRST.label}, seed 0. Ctrl-C stops waiting.",
     ]
+
+
+def test_as_many_runs_are_under_way_as_there_is_room_for_now(played):
+    played.rooms = 1
+    assert [played.next(), played.next()] == [FIRST.id, ""]
+    played.rooms = 2  # a node has come
+
+    assert played.next() == SECOND.id
 
 
 def test_a_run_whose_holder_is_silent_fails_and_says_whom_to_stop(played, monkeypatch):

@@ -1,0 +1,70 @@
+"""Nodes that come while a study runs: asked, and then counted on. The cluster is a real one."""
+
+from dataclasses import replace
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+from ray_nodes import free_port, namespace, started
+from shell import until
+
+from recstudy.cluster import rooms
+from recstudy.cluster.nodes import Asked, may_work, ours
+from recstudy.config import Place
+from recstudy.records import Results
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    ray.init(cluster.address, log_to_driver=False, runtime_env={"env_vars": {"PYTHONWARNINGS": "ignore"}})
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
+def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(rooms, "LOOK_S", 0.2)
+    good = ours(Results(tmp_path / "results").create(), tmp_path / "results")
+    other = replace(good, versions={**good.versions, "numpy": "1.26.4"})
+    away = replace(good, probe=str(tmp_path / "elsewhere" / "probe"))
+    held_to, said = [good, other, away], []
+    at_once = rooms.Rooms(Place(gpus_per_run=0), lambda node: Asked(node, may_work, held_to.pop(0)), said.append)
+    assert at_once() == 1
+
+    comes = cluster.add_node(num_cpus=2)
+    until(lambda: at_once() == 3, "the new node's two rooms")
+    for refused in (1, 2):
+        cluster.add_node(num_cpus=4)
+        until(lambda refused=refused: at_once() == 3 and len(said) == refused, "a refusal")
+    cluster.remove_node(comes)
+    until(lambda: at_once() == 1, "the rooms without that node")
+
+    assert held_to == []  # each was asked once
+    assert said[0].startswith("node ")
+    assert ", but this process has 1.26.4. Start Ray there from an environment with numpy 1.26, as everywhere." in said[0]
+    assert f" cannot use the results folder {tmp_path / 'elsewhere'} (No such file or directory). Give a folder that " in said[1]
+
+
+@pytest.mark.slow
+def test_a_study_uses_a_node_that_comes_while_it_runs(shell, tmp_path):
+    port = free_port()
+    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
+    inside = [*namespace("--uts"), "sh", "-c", 'hostname second && exec "$@"', "sh"]
+    with (
+        started(tmp_path / "head", "--head", "--num-cpus=1", *ports, port=port),
+        shell.start("--address", f"127.0.0.1:{port}", "--set", "train.epochs=300") as driver,
+    ):
+        until(shell.begun, "a run under way")
+        with started(tmp_path / "second", f"--address=127.0.0.1:{port}", "--num-cpus=1", inside=inside):
+            output, errors = driver.communicate(timeout=400)
+
+    assert driver.returncode == 0, output + errors
+    hosts = [result["provenance"]["hardware"]["host"] for result in shell.records().values()]
+    assert len(hosts) == 6
+    assert 1 <= hosts.count("second") <= 5
+    assert shell.attempts() == [1] * 6
