@@ -108,7 +108,8 @@ def _listens(address: str) -> None:
     if address.startswith("ray://"):
         raise ConfigError(
             f"--address {address}: a study is driven from within its cluster. From outside, submit it as a job: "
-            f"ray job submit --address http://{host or 'HOST'}:8265 --working-dir . -- python STUDY.py --address auto"
+            f"ssh -fNL 8265:127.0.0.1:8265 {host or 'HOST'} && "
+            "ray job submit --address http://127.0.0.1:8265 --working-dir . -- python STUDY.py --address auto"
         )
     if not host or not port:
         raise ConfigError(f"--address must be auto or HOST:PORT, but got {address!r}")

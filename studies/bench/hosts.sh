@@ -37,7 +37,7 @@ add() { # NAME NUMBER
       chmod 1777 /tmp /dev/shm
       mkdir "$2/.venv" && mount --move /run/venv "$2/.venv" 2>/dev/null || mount --bind /run/venv "$2/.venv"
       echo ready > /tmp/ready
-      exec sleep infinity' sh "$1" "$CHECKOUT" >/dev/null 2>&1 &
+      while :; do sleep 1 & wait; done' sh "$1" "$CHECKOUT" >/dev/null 2>&1 &
   local parent=$!
   until child=$(pgrep -P "$parent" 2>/dev/null | head -1) && [ -n "$child" ] && [ -e "/proc/$child/root/tmp/ready" ]; do sleep 0.1; done
   pgrep -P "$parent" | head -1 > "$STATE/$1"

@@ -83,7 +83,8 @@ GOLDEN = {
     "For full helptext, run PROGRAM --help.",
     ("--trainer", "tune"): "ConfigError: 'place.trainer' must be 'auto', 'inline' or 'train', but got 'tune'",
     ("--address", "ray://head:10001"): "ConfigError: --address ray://head:10001: a study is driven from within its cluster. From "
-    "outside, submit it as a job: ray job submit --address http://head:8265 --working-dir . -- python STUDY.py --address auto",
+    "outside, submit it as a job: ssh -fNL 8265:127.0.0.1:8265 head && ray job submit --address http://127.0.0.1:8265 --working-dir . "
+    "-- python STUDY.py --address auto",
 }
 
 
