@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
@@ -17,6 +18,12 @@ from recstudy.errors import ClusterError, ConfigError
 ANSWER_S = 60  # an address that is silent for so long is refused: one that idles answers in 2 to 4 s
 QUIET_S = 10  # without an answer, before it is said that there is none yet
 MODE = "RAY_AUTH_MODE"  # `token` or `disabled`: whether this process shows a token, and asks for one
+# Ends with 3 on a machine that is none of the cluster's nodes, whose sockets a driver looks for.
+IS_NODE = """
+import os, sys, ray
+nodes = ray._raylet.GcsClient(address=sys.argv[1]).get_all_node_info().values()
+sys.exit(0 if any(os.path.exists(node.raylet_socket_name) for node in nodes) else 3)
+"""
 
 Told = Callable[[str, float], None]
 
@@ -74,6 +81,7 @@ def _refuses(address: str, mode: str, on_silence: Told) -> bool:
             try:
                 code = _ended(attempt, said, QUIET_S)
                 if code is None and not _refused(said):
+                    _check_node(address, environment)
                     on_silence(address, ANSWER_S)
                     code = _ended(attempt, said, ANSWER_S - QUIET_S)
             finally:
@@ -84,6 +92,18 @@ def _refuses(address: str, mode: str, on_silence: Told) -> bool:
     if code and not refused:
         raise ClusterError(no_cluster(address, lines[-1]))
     return refused
+
+
+def _check_node(address: str, environment: dict[str, str]) -> None:
+    """Refuse a machine that is no node of the cluster, where Ray (2.60) would wait without a word."""
+    command = [sys.executable, "-c", IS_NODE, address]
+    with suppress(subprocess.TimeoutExpired):  # nobody answers
+        asked = subprocess.run(command, env=environment, capture_output=True, timeout=QUIET_S, check=False)
+        if asked.returncode == 3:
+            raise ClusterError(
+                f"this machine is no node of the Ray cluster at {address}. `ray start --address={address} --num-cpus=0` makes it "
+                "one on which no run is placed; or submit a job (docs/how-to/cluster.md)."
+            )
 
 
 def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int | None:

@@ -50,8 +50,11 @@ on() { # NAME COMMAND...
 }
 
 down() {
-  for file in "$STATE"/*; do [ -e "$file" ] && kill -9 "$(cat "$file")" 2>/dev/null; rm -f "$file"; done
-  for name in $(ip netns list | awk '/^rs-/ {print $1}'); do ip netns delete "$name"; done
+  for file in "$STATE"/*; do
+    if [ -e "$file" ]; then kill -9 "$(cat "$file")" 2>/dev/null || true; fi
+    rm -f "$file"
+  done
+  for name in $(ip netns list 2>/dev/null | awk '/^rs-/ {print $1}'); do ip netns delete "$name" || true; done
   ip link delete "$BRIDGE" 2>/dev/null || true
 }
 

@@ -47,7 +47,9 @@ typed a "ls -A; python -c 'import recstudy'"
 typed head "ray start --head --num-cpus=1"
 typed a "ray start --address=$HEAD:6379 --num-cpus=1"
 
-# From a machine that is none of the cluster's, in the background.
+# From a machine that takes no runs, in the background; first before it has joined.
+typed laptop "$PAPER --address $HEAD:6379 $FOLDERS"
+typed laptop "ray start --address=$HEAD:6379 --num-cpus=0"
 ("$HOSTS" on laptop bash -c "cd recstudy; $PAPER --address $HEAD:6379 $FOLDERS" > /tmp/trial.laptop 2>&1 || true) &
 printf '\n%s laptop$ %s --address %s:6379 %s &\n' "$(date +%T)" "$PAPER" "$HEAD" "$FOLDERS"
 until_true 180 "runs on head and a" '(($(begun head) && $(begun a)))'

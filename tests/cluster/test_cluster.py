@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,23 @@ def test_who_has_no_token_is_turned_away(head, shell, tmp_path, monkeypatch):
 
     assert line.startswith(f"ClusterError: no Ray cluster answers at 127.0.0.1:{head} (it asks for a token, and ours is ")
     assert "give it the token of `ray get-auth-token`" in line
+    assert shell.records() == {}
+
+
+def test_a_machine_that_is_no_node_is_told_how_to_become_one(shell, tmp_path, request):
+    """The head's sockets lie in a file system that is not ours. Ray would wait for them without a word."""
+    port, away = free_port(), Path(tempfile.mkdtemp(prefix="away"))  # a socket's path may have 107 letters
+    request.addfinalizer(lambda: shutil.rmtree(away))
+    inside = [*namespace("--mount"), "sh", "-c", f'mount -t tmpfs none {away} && exec "$@"', "sh"]
+    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}", f"--temp-dir={away}"
+    with started(tmp_path / "log", "--head", "--num-cpus=1", *ports, inside=inside):
+        line = last_line(shell.run("--address", f"127.0.0.1:{port}", code=2))
+
+    assert line == (
+        f"ClusterError: this machine is no node of the Ray cluster at 127.0.0.1:{port}. "
+        f"`ray start --address=127.0.0.1:{port} --num-cpus=0` makes it one on which no run is placed; or submit a job "
+        "(docs/how-to/cluster.md)."
+    )
     assert shell.records() == {}
 
 
