@@ -75,7 +75,8 @@ study = Study(
         "quick": RunConfig(
             data=Digits(limit=480, validation=0.25),
             model=SMALL,
-            train=TrainConfig(epochs=24, warmup=0.1, ema_decay=0.98, augment=Augment(mixup=0.4)),
+            # no average of weights: of the six updates that the shortest row makes it would be half the initial weights
+            train=TrainConfig(epochs=24, warmup=0.1, ema_decay=0.0, augment=Augment(mixup=0.4)),
             place=Place(gpus_per_run=0),
         ),
         "standard": RunConfig(

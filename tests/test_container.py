@@ -19,6 +19,8 @@ def test_a_checkout_that_is_mounted_does_not_hide_what_the_image_has_installed(t
 
     (tmp_path / "installed").touch()
     # `make test` hands its own flags and level on, which would make this one name the folders that it enters.
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")} | {"VENV": str(tmp_path)}
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")} | {
+        "VENV": str(tmp_path)
+    }
     done = subprocess.run(["make", "--dry-run", "demo"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{tmp_path}/bin/python studies/vitrm_depth_sweep.py\n"

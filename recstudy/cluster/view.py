@@ -145,7 +145,9 @@ class View:
         self._epochs_done -= _share(before)
 
     def restarted(self, run: Run, why: str) -> None:
-        self._say(f"{run.label}, seed {run.seed}: its process was lost, and another one goes on from its checkpoint, if it had one: {why}")
+        self._say(
+            f"{run.label}, seed {run.seed}: its process was lost, and another one goes on from its checkpoint, if it had one: {why}"
+        )
 
     def refused(self, why: str) -> None:
         self._say(f"A node that has come is not counted on: {why}")

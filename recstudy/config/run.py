@@ -107,6 +107,12 @@ class RunConfig(Config):
             raise ValueError(f"train.score {name!r} must follow from answers, which {known.title} does not")
 
     @property
+    def revised(self) -> int:
+        """One more where weights are averaged that batch norm follows: its running statistics were those of today's weights."""
+        trains_norms = self.model.family in ("cnn", "resnet", "micar") or getattr(self.model, "tuned", False)
+        return self.revision + bool(self.train.ema_decay and trains_norms)
+
+    @property
     def values(self) -> dict[str, Any]:
         """The parts that decide the numbers, as plain JSON values."""
         return self.model_dump(mode="json", exclude={"place"})

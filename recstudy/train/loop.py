@@ -318,9 +318,10 @@ class Training:
         return {**found, "selected": selected}
 
     def _share_buffers(self) -> None:
-        """Batch norm's running statistics: the mean over the workers, and the same in the averaged network."""
+        """Batch norm's running statistics: the mean over the workers; and what the averaged network takes over."""
         average_buffers(self.state.network)
         if self.state.average is not None:
+            average_buffers(self.state.average.network)
             self.state.average.copy_buffers()
 
     def _out_of_patience(self) -> bool:

@@ -207,8 +207,22 @@ class SignSGD(torch.optim.Optimizer):
                 table.index_copy_(0, ids, rows)
 
 
+def batch_statistics(network: nn.Module) -> list[Tensor]:
+    """Batch norm's running means and variances."""
+    norms = (module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
+    return [buffer for norm in norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None]
+
+
+def _other_buffers(network: nn.Module) -> list[Tensor]:
+    averaged = set(map(id, batch_statistics(network)))
+    return [buffer for buffer in network.buffers() if id(buffer) not in averaged]
+
+
 class MovingAverage:
-    """Equation (3). `network` is a copy of the trained one, to evaluate with."""
+    """Equation (3), of batch norm's running statistics too: those of the weights of today do not fit their average.
+
+    `network` is a copy of the trained one, to evaluate with.
+    """
 
     def __init__(self, trained: Network, decay: float) -> None:
         self.decay = decay
@@ -218,8 +232,8 @@ class MovingAverage:
         tables = [f"{name}.weight" for name, module in trained.named_modules() if is_table(module)]  # a buffer in HRM's code
         names = [name for name, _ in trained.named_parameters()]
         averaged = [name for name in names if name not in tables]
-        self._shadow, self._weights = (list[Tensor](map(network.get_parameter, averaged)) for network in both)
-        self._copied = [[*network.buffers(), *map(network.get_parameter, tables)] for network in both]
+        self._shadow, self._weights = ([*map(network.get_parameter, averaged), *batch_statistics(network)] for network in both)
+        self._copied = [[*map(network.get_parameter, tables), *_other_buffers(network)] for network in both]
 
     @torch.no_grad()
     def update(self) -> None:
@@ -227,6 +241,6 @@ class MovingAverage:
 
     @torch.no_grad()
     def copy_buffers(self) -> None:
-        """Take over what is not averaged: batch norm's running statistics, puzzle tables; before an evaluation is enough."""
+        """Take over what is not averaged, such as puzzle tables; before an evaluation is enough."""
         for shadow, buffer in zip(*self._copied, strict=True):
             shadow.copy_(buffer)

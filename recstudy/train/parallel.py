@@ -14,6 +14,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from recstudy.train.optim import batch_statistics
+
 _alone = False  # in a `solo` block
 
 
@@ -82,10 +84,8 @@ def concatenated(share: Tensor) -> Tensor:
 def average_buffers(network: nn.Module) -> None:
     """Replace batch norm's running statistics by their mean over the workers."""
     if _several():
-        for module in network.modules():
-            for buffer in module.buffers(recurse=False) if isinstance(module, nn.modules.batchnorm._BatchNorm) else ():
-                if buffer.is_floating_point():
-                    total(buffer).div_(dist.get_world_size())
+        for buffer in batch_statistics(network):
+            total(buffer).div_(dist.get_world_size())
 
 
 def first_says(decision: bool) -> bool:

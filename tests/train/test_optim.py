@@ -159,17 +159,21 @@ def test_a_tuned_backbone_has_a_rate_of_its_own():
 
 
 def test_moving_average_by_hand():
-    """d = 0.9 from 1: after weights 2 and 3 it is 0.9 * (0.9 + 0.2) + 0.3 = 1.29; buffers are taken over as they are."""
+    """d = 0.9 from 1: after weights 2 and 3 it is 0.9 * (0.9 + 0.2) + 0.3 = 1.29; a running mean from 0, after 4 and 7, is
+    0.9 * 0.4 + 0.7 = 1.06, because that of today's weights would not fit their average. Other buffers are taken over."""
     network = nn.BatchNorm1d(1)
+    network.register_buffer("other", torch.zeros(1))
     average = MovingAverage(network, 0.9)  # type: ignore[arg-type]
-    for value in (2.0, 3.0):
-        network.weight.data.fill_(value)
+    for weight, mean in ((2.0, 4.0), (3.0, 7.0)):
+        network.weight.data.fill_(weight)
+        network.running_mean.fill_(mean)
+        network.other.fill_(mean)
         average.update()
-    network.running_mean.fill_(7.0)
     average.copy_buffers()
 
     assert average.network.weight.item() == pytest.approx(1.29)
-    assert average.network.running_mean.item() == 7.0
+    assert average.network.running_mean.item() == pytest.approx(1.06)
+    assert average.network.other.item() == 7.0
     assert not average.network.weight.requires_grad
 
 
