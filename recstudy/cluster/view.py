@@ -145,9 +145,8 @@ class View:
         self._epochs_done -= _share(before)
 
     def restarted(self, run: Run, why: str) -> None:
-        self._say(
-            f"{run.label}, seed {run.seed}: its process was lost, and another one goes on from its checkpoint, if it had one: {why}"
-        )
+        goes_on = "its process was lost, and another one goes on from its checkpoint, if it had one"
+        self._say(f"{run.label}, seed {run.seed}: {goes_on}: {why}")
 
     def refused(self, why: str) -> None:
         self._say(f"A node that has come is not counted on: {why}")
