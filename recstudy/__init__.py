@@ -16,6 +16,7 @@ from recstudy.cli import main, run
 from recstudy.config import AtTest, Augment, Place, RunConfig, TrainConfig
 from recstudy.config.tunable import Tunable
 from recstudy.papers import published
+from recstudy.papers.deviations import deviations
 from recstudy.records.study_schema import Deviation
 from recstudy.report import Claim, Gain
 from recstudy.study.design import Shared, Variant, factorial, grid, leave_one_out, one_at_a_time
@@ -40,6 +41,7 @@ __all__ = [
     "TrainConfig",
     "Tunable",
     "Variant",
+    "deviations",
     "factorial",
     "grid",
     "leave_one_out",

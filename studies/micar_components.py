@@ -14,7 +14,7 @@ Cost: quick, 8 minutes on 2 cores; standard (MedPix 2.0), hours of a GPU; paper 
 
 from dataclasses import replace
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, leave_one_out, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, deviations, leave_one_out, main, published
 from recstudy.data import CovCtr, MedPix, MmRetinal, PhantomCaptions
 from recstudy.models import MicarVLMoE
 from recstudy.report import Differences, LearningCurves, Table
@@ -30,18 +30,6 @@ SMALL = MicarVLMoE(
     decoder_layers=1, ffn_width=128, experts=4,
 )  # fmt: skip
 REPORTS = {"tokenizer": "word", "clean": "report"}
-CODE = (  # what 003's code has, and ours; how many ids there are stands in its repository (checkpoints/*/token2id.json)
-    ("model.decode", "official_quirk", "beam", "its three beams are one (003-2)"),
-    ("model.combine", "unweighted", "weighted", "as its equation 6, not as its code (003-1)"),
-    ("data.vocabulary", 229, 1000, "room for all of its words; embedding and head have a row an id"),
-    ("data.vocabulary", 2046, 20_000, "room for all words of MMR"),
-    ("images", "resized to 232, cropped to 224", "resized to 224", "nothing is cut off"),
-    ("METEOR and ROUGE-L that select", "NLTK's, rouge_score's", "1.5, pycocoevalcap's", "as the field has them"),
-    ("words of BLEU", "what spaces part", "Penn Treebank's", "as the field cuts them"),
-    ("unknown words", "kept as <unk>", "left out", "of captions and of references; they are no words"),
-    ("the balance's places", "one more, without a target", "those of the targets", "nothing is learned there"),
-    ("the balance's logarithm", "of a share + 1e-8", "of the share", "0 log 0 is 0"),
-)
 
 
 def without(model: MicarVLMoE) -> dict[str, dict]:
@@ -124,7 +112,10 @@ study = Study(
         LearningCurves(metrics=("train_loss", "extra_loss", "selection_loss", "selection_token_accuracy")),
     ],
     claims={"quick": claims(), "standard": claims(), "paper": [*claims(), *claims(", MMR")]},
-    deviations=tuple(Deviation(field=field, paper=paper, ours=ours, why=why) for field, paper, ours, why in CODE),
+    deviations=[
+        *deviations("003_code"),
+        Deviation(field="data.vocabulary", paper=2046, ours=20_000, why="room for all words of MMR"),
+    ],
 )
 
 if __name__ == "__main__":

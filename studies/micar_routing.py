@@ -10,7 +10,7 @@ Cost: quick, 3 minutes on 2 cores; standard (MedPix 2.0), an hour of a GPU; pape
     python studies/micar_routing.py --preset standard --data DIR --export pdf
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, leave_one_out, main
+from recstudy import Claim, Place, RunConfig, Study, TrainConfig, deviations, leave_one_out, main
 from recstudy.data import CovCtr, MedPix, PhantomCaptions
 from recstudy.models import MicarVLMoE
 from recstudy.report import AttentionMaps, Captions, ExpertLoad, ExpertPath, LearningCurves, Table
@@ -26,17 +26,6 @@ SMALL = MicarVLMoE(
     decoder_layers=2, ffn_width=128, experts=4,
 )  # fmt: skip
 REPORTS = {"tokenizer": "word", "clean": "report", "length": 80}
-CODE = (  # what 003's code has, and ours; how many ids there are stands in its repository (checkpoints/*/token2id.json)
-    ("model.decode", "official_quirk", "beam", "its three beams are one (003-2)"),
-    ("model.combine", "unweighted", "weighted", "as its equation 6, not as its code (003-1)"),
-    ("data.vocabulary", 229, 1000, "room for all of its words; embedding and head have a row an id"),
-    ("images", "resized to 232, cropped to 224", "resized to 224", "nothing is cut off"),
-    ("METEOR and ROUGE-L that select", "NLTK's, rouge_score's", "1.5, pycocoevalcap's", "as the field has them"),
-    ("words of BLEU", "what spaces part", "Penn Treebank's", "as the field cuts them"),
-    ("unknown words", "kept as <unk>", "left out", "of captions and of references; they are no words"),
-    ("the balance's places", "one more, without a target", "those of the targets", "nothing is learned there"),
-    ("the balance's logarithm", "of a share + 1e-8", "of the share", "0 log 0 is 0"),
-)
 
 study = Study(
     name="micar_routing",
@@ -74,7 +63,7 @@ study = Study(
             metric="expert_load_peak",
         ),
     ],
-    deviations=tuple(Deviation(field=field, paper=paper, ours=ours, why=why) for field, paper, ours, why in CODE),
+    deviations=deviations("003_code"),
 )
 
 if __name__ == "__main__":

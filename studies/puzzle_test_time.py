@@ -14,7 +14,7 @@ and of the first row 0.9 EFLOP to test: 64 segments of all puzzles, and trajecto
     python studies/puzzle_test_time.py --preset paper --data DIR
 """
 
-from recstudy import AtTest, Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import AtTest, Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import TRM
 from recstudy.report import Budgets, Curve, Effort, LearningCurves, Part, Table, Thinking
@@ -97,8 +97,7 @@ study = Study(
     claims={"quick": claims(16, 8), "standard": claims(100, 32), "paper": claims(100, 32)},
     deviations=(
         Deviation(field="train.at_test.puzzles", paper=None, ours=1000, why="evenly over all, whose trajectories cost 69 EFLOP"),
-        Deviation(field="train.epochs", paper=12, ours=10, why="60,000 epochs in TRM's text, 50,000 in the commands of its code"),
-        Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in TRM's text, Adam-atan2 in its code"),
+        *deviations("trm_code"),
     ),
 )
 

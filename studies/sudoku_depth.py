@@ -11,7 +11,7 @@ Cost: quick (drawn 6x6 Sudokus), 6 minutes on 2 cores; standard (drawn 9x9), an 
     python studies/sudoku_depth.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Gain, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import TRM
 from recstudy.report import Curve, LearningCurves, Pareto, Residuals, Table, Thinking
@@ -93,10 +93,7 @@ study = Study(
     seeds={"quick": 3, "standard": 1, "paper": 3},
     report=REPORT,
     claims={"quick": claims(1, 4, by=40), "standard": claims(1, 16, by=20), "paper": claims(1, 16, by=20)},
-    deviations=(
-        Deviation(field="train.epochs", paper=12, ours=10, why="60,000 epochs in its text, 50,000 in the commands of its code"),
-        Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
-    ),
+    deviations=deviations("trm_code"),
 )
 
 if __name__ == "__main__":

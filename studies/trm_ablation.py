@@ -13,7 +13,7 @@ Cost: quick (drawn 6x6 Sudokus), 10 minutes on 2 cores; standard (drawn 9x9), a 
     python studies/trm_ablation.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, leave_one_out, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, deviations, leave_one_out, main, published
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import HRM, TRM
 from recstudy.report import Curve, Differences, LearningCurves, Pareto, Residuals, Table, Thinking
@@ -109,8 +109,7 @@ study = Study(
     report=REPORT,
     claims={"quick": claims(SMALL_ROWS), "standard": claims(ROWS), "paper": claims(ROWS)},
     deviations=(
-        Deviation(field="train.epochs", paper=12, ours=10, why="60,000 epochs in its text, 50,000 in the commands of its code"),
-        Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
+        *deviations("trm_code"),
         Deviation(
             field="training of HRM",
             paper="as HRM's own",

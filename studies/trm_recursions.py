@@ -13,7 +13,7 @@ Cost: quick (drawn 6x6 Sudokus), 6 minutes on 2 cores; standard (drawn 9x9), a d
     python studies/trm_recursions.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, Variant, main, published
+from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, Variant, deviations, main, published
 from recstudy.data import MazeHard, Sudoku, SudokuExtreme
 from recstudy.models import HRM, TRM, Transformer
 from recstudy.papers import Target
@@ -126,8 +126,7 @@ study = Study(
     report={"quick": report("sudoku"), "standard": report("sudoku"), "paper": report("sudoku_extreme", (*SUDOKUS, *MAZES))},
     claims={"quick": claims(1, 3, 1), "standard": claims(1, 3, 2), "paper": claims(1, 3, 2)},
     deviations=(
-        Deviation(field="train.epochs", paper=12, ours=10, why="60,000 epochs in its text, 50,000 in the commands of its code"),
-        Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
+        *deviations("trm_code"),
         Deviation(
             field="training of HRM and of direct prediction",
             paper="as HRM's own",

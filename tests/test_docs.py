@@ -24,7 +24,7 @@ PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/how-to").glob("*.md")]
 )
 OTHERS = {  # programs that are not ours; files of this repository that they are given must be there
-    "cp", "git", "grafana-server", "optuna-dashboard", "prometheus", "ray", "sbatch", "scancel", "source", "tensorboard",
+    "cp", "git", "grafana-server", "optuna-dashboard", "prometheus", "ray", "sbatch", "scancel", "source", "ssh", "tensorboard",
 }  # fmt: skip
 MIXER = ROOT / "tests/plugins/mixer"  # shown by docs/how-to/model.md, and run by the tests beside it
 WRITTEN = ("my_study.py", "own_model.py")  # by a reader, or by `recstudy new`
