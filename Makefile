@@ -5,7 +5,7 @@ DATA ?= data
 TORCH_INDEX ?=
 BIN := $(VENV)/bin
 
-.PHONY: setup demo check docs test test-one test-smoke test-faults bench gpu-bench small-images puzzles pictures readme clean
+.PHONY: setup demo check docs test test-one test-smoke test-faults bench gpu-bench trial small-images puzzles pictures readme clean
 
 setup: $(VENV)/installed
 
@@ -53,6 +53,10 @@ test-faults: setup
 	$(BIN)/python -m pytest -m "" --durations=0 $(ALONE) & alone=$$!; \
 	$(BIN)/python -m pytest -m slow --durations=0 $(addprefix --ignore=,$(ALONE)); joined=$$?; \
 	wait $$alone && exit $$joined
+
+# The commands of docs/how-to/cluster.md on five machines of this one. By root; DATA holds cifar-10-batches-py/.
+trial: setup
+	studies/bench/trial.sh $(DATA)
 
 bench: setup
 	$(BIN)/python studies/bench/overhead.py
