@@ -18,14 +18,20 @@ class Rooms:
         place: of every run.
         ask: puts its question to a node that has come; None where none can come.
         refuse: is told why a node may not work.
+        refused: the ids of nodes that may not, of a sweep's earlier runs too.
     """
 
-    def __init__(self, place: Place, ask: Callable[[dict[str, Any]], Asked] | None, refuse: Callable[[str], None]) -> None:
-        self.place, self.ask, self.refuse = place, ask, refuse
-        nodes = alive()
+    def __init__(
+        self,
+        place: Place,
+        ask: Callable[[dict[str, Any]], Asked] | None,
+        refuse: Callable[[str], None],
+        refused: set[str],
+    ) -> None:
+        self.place, self.ask, self.refuse, self._refused = place, ask, refuse, refused
+        nodes = [node for node in alive() if node["NodeID"] not in refused]
         self._may_work = {node["NodeID"] for node in nodes}
         self._asked: dict[str, Asked] = {}
-        self._refused: set[str] = set()
         self._count, self._looked = concurrent_runs(nodes, place), time.monotonic()
 
     def __call__(self) -> int:
@@ -40,12 +46,12 @@ class Rooms:
         for node in nodes:
             if node["NodeID"] not in self._may_work | self._refused | set(self._asked):
                 self._asked[node["NodeID"]] = ask(node)
-        for name in [name for name, asked in self._asked.items() if asked.over]:
+        for node_id in [node_id for node_id, asked in self._asked.items() if asked.over]:
             try:
-                self._asked.pop(name).answer()
-                self._may_work.add(name)
+                self._asked.pop(node_id).answer()
+                self._may_work.add(node_id)
             except RecstudyError as error:
-                self._refused.add(name)
+                self._refused.add(node_id)
                 self.refuse(str(error))
 
 

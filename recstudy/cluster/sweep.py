@@ -55,6 +55,7 @@ class Sweep:
     work: Work
     errors: list[str] = field(default_factory=list)
     succeeded: bool = False
+    refused: set[str] = field(default_factory=set)  # nodes that have come and may not work
 
     def __post_init__(self) -> None:
         loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
@@ -121,9 +122,9 @@ class Sweep:
 
     def _rooms(self, place: Place, scratch: str) -> Rooms:
         if not self.where.address:  # a cluster of our own, which nobody joins
-            return Rooms(place, None, self.view.refused)
+            return Rooms(place, None, self.view.refused, self.refused)
         held_to = ours(self.results, Path(scratch))
-        return Rooms(place, lambda node: Asked(node, may_work, held_to), self.view.refused)
+        return Rooms(place, lambda node: Asked(node, may_work, held_to), self.view.refused, self.refused)
 
     def _trainable(self, place: Place) -> Any:
         """What Tune calls with a trial: once a process it gets what is the same for all."""

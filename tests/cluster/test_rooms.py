@@ -32,8 +32,8 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     good = ours(Results(tmp_path / "results").create(), tmp_path / "results")
     other = replace(good, versions={**good.versions, "numpy": "1.26.4"})
     away = replace(good, probe=str(tmp_path / "elsewhere" / "probe"))
-    held_to, said = [good, other, away], []
-    at_once = rooms.Rooms(Place(gpus_per_run=0), lambda node: Asked(node, may_work, held_to.pop(0)), said.append)
+    held_to, said, bad = [good, other, away], [], set()
+    at_once = rooms.Rooms(Place(gpus_per_run=0), lambda node: Asked(node, may_work, held_to.pop(0)), said.append, bad)
     assert at_once() == 1
 
     comes = cluster.add_node(num_cpus=2)
@@ -41,6 +41,7 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     for refused in (1, 2):
         cluster.add_node(num_cpus=4)
         until(lambda refused=refused: at_once() == 3 and len(said) == refused, "a refusal")
+    assert rooms.Rooms(Place(gpus_per_run=0), None, said.append, bad)() == 3  # the sweep's next runs know them
     cluster.remove_node(comes)
     until(lambda: at_once() == 1, "the rooms without that node")
 
