@@ -8,6 +8,7 @@
     board        the live board on 10,000 runs: its first page, a study's page, an update          about 2 minutes
     throughput   ViTRM at its paper size beside the same model from torch.nn.MultiheadAttention  about 2 minutes on 2 cores
     recursion    every family at its paper size, HRM beside its published loop, memory of depth  about 4 minutes on 2 cores
+    malloc       a training step where what the step before has freed is kept, and given back        about 2 minutes
     experts      a mixture of experts on each one's own tokens beside every expert on all        about 2 minutes on 2 cores
     puzzles      drawing Sudokus and mazes, and their symmetries                                 under a minute
     solving      TRM-MLP on Sudokus beside plain torch, compiled and not; 423,000 test puzzles   about 6 minutes
@@ -37,7 +38,18 @@ from figure import as_table, hardware, write_part
 from recstudy.terminal import console
 
 Part = Literal[
-    "scheduling", "searching", "workers", "cores", "scale", "board", "throughput", "recursion", "experts", "puzzles", "solving"
+    "scheduling",
+    "searching",
+    "workers",
+    "cores",
+    "scale",
+    "board",
+    "throughput",
+    "recursion",
+    "malloc",
+    "experts",
+    "puzzles",
+    "solving",
 ]
 PARTS: tuple[Part, ...] = get_args(Part)
 
