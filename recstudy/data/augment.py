@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import pad
-from torchvision.transforms.v2 import functional as F
 
 from recstudy.config import AUGMENTATIONS, Augment
 from recstudy.errors import ConfigError
@@ -134,6 +133,8 @@ def _source_pixels(H: int, W: int, magnitude: int, device: torch.device) -> Tens
 
 def _affine(image: Tensor, name: str, strength: float) -> Tensor:
     """As torchvision's RandAugment calls it: shears about the corner, by an angle whose tangent is the strength."""
+    from torchvision.transforms.v2 import functional as F  # here: a third of a second of each process that augments nothing
+
     H, W = image.shape[-2:]
     if name == "Rotate":
         return F.rotate(image, angle=strength)
@@ -145,6 +146,8 @@ def _affine(image: Tensor, name: str, strength: float) -> Tensor:
 
 
 def _recolour(images: Tensor, name: str, magnitude: int, minus: bool) -> Tensor:
+    from torchvision.transforms.v2 import functional as F  # here: a third of a second of each process that augments nothing
+
     if name == "AutoContrast":
         return F.autocontrast(images)
     if name == "Equalize":
