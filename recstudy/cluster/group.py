@@ -25,6 +25,7 @@ from ray import cloudpickle, tune
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2._internal.constants import ENV_VARS_TO_PROPAGATE
+from ray.train.v2._internal.execution.scaling_policy.autoscaling_coordinator_client import get_or_create_autoscaling_coordinator
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from recstudy.cluster.desk import Desk
@@ -113,6 +114,7 @@ class Group:
 
     def __init__(self, run: Trial, load: bytes) -> None:
         self.error: Exception | None = None  # why it ended by itself
+        get_or_create_autoscaling_coordinator()  # else Train's controller would, and wait a second and a half for it (2.60)
         self._desk = ray.remote(Desk).options(num_cpus=0).remote()
         trainer = _trainer(run, {"desk": self._desk, "load": load})
         self._life = threading.Thread(target=self._live, args=(trainer,), daemon=True)
