@@ -1,10 +1,10 @@
 """What Ray Train's workers cost beside the training, next to training inside Tune's own process.
 
 Commands: three tiny runs of the depth sweep, from the command to the first result, to the end, and from the end of one run to
-that of the next beside the seconds that it trained (by its record). No-op runs write every record that a real run writes but its
-weights; the clock runs over the whole session, with Ray's start. Memory is that of the worker's process, after each of a hundred
-runs that train an epoch. A stop is a search whose runs report without training; the clock runs from the record of a stopped run
-to the first sign of the next one on the only slot.
+that of the next beside the seconds that it trained (by its record). Plain Ray, for comparison, takes one step of AdamW
+(plain.py). No-op runs write every record that a real run writes but its weights; the clock runs over the whole session, with
+Ray's start. Memory is that of the worker's process, after each of a hundred runs that train an epoch. A stop is a search whose
+runs report without training; the clock runs from the record of a stopped run to the first sign of the next one on the only slot.
 """
 
 import io
@@ -36,7 +36,7 @@ from recstudy.study.study import make_plan
 from recstudy.train.trial import now, run_trial
 from recstudy.train.work import Report, Trial
 
-SWEEP = Path(__file__).parents[1] / "vitrm_depth_sweep.py"
+SWEEP, PLAIN = Path(__file__).parents[1] / "vitrm_depth_sweep.py", Path(__file__).with_name("plain.py")
 KINDS = {"inline": ("inline", "1"), "one worker": ("train", "1"), "two workers": ("train", "2")}
 FIRST_S, FURTHER_S, WHOLE_S, STOP_S = 12.0, {"one worker": 1.0, "two workers": 1.5}, 30.0, 1.0
 NO_OPS, RATIO, LIVES, GROWTH = 60, 1.3, 100, 1.1
@@ -53,15 +53,21 @@ def measure(options: object) -> list[Figure]:
 
 
 def commands() -> Iterator[Figure]:
-    wholes = {}
+    firsts, wholes = {}, {}
     for kind, place in KINDS.items():
-        first, wholes[kind], further = command(*place)
+        firsts[kind], wholes[kind], further = command(*place)
         most = FIRST_S if kind == "one worker" else None
-        yield Figure(f"first result, {kind}", "s", [first], most=most, note="after the command")
+        yield Figure(f"first result, {kind}", "s", [firsts[kind]], most=most, note="after the command")
         yield Figure(f"further run, {kind}", "s", further, most=FURTHER_S.get(kind), note="beside its training")
         yield Figure(f"the whole command, {kind}", "s", [wholes[kind]], most=None if kind == "inline" else WHOLE_S)
     for kind in FURTHER_S:
         yield Figure(f"the whole command, {kind} / inline", "x", [wholes[kind] / wholes["inline"]])
+    for kind, library in (("inline", "tune"), ("one worker", "train")):
+        first, whole = plain(library)
+        yield Figure(f"first result, {kind} / plain Ray", "x", [firsts[kind] / first], note=f"{first:.1f} s")
+        yield Figure(
+            f"the whole command, {kind} / plain Ray", "x", [wholes[kind] / whole], note=f"{whole:.1f} s, one run beside three"
+        )
 
 
 def beside_inline() -> Iterator[Figure]:
@@ -89,6 +95,14 @@ def command(trainer: str, workers: str) -> tuple[float, float, list[float]]:
         results = Path(folder).glob("runs/*/result.json")
         ends = sorted((path.stat().st_mtime, json.loads(path.read_text())["cost"]["seconds"]) for path in results)
     return ends[0][0] - began, whole, [end - before - trained for (before, _), (end, trained) in pairwise(ends)]
+
+
+def plain(library: str) -> tuple[float, float]:
+    """Seconds until one step was done, and to the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        done, began = Path(folder) / "done", time.time()
+        subprocess.run([sys.executable, PLAIN, library, done], capture_output=True, check=True)
+        return done.stat().st_mtime - began, time.time() - began
 
 
 def no_ops(trainer: str) -> tuple[float, float]:
