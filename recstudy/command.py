@@ -159,10 +159,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Completion:
-    """Print what lets a shell complete this command: eval "$(recstudy completion bash)".
-
-    In bash it knows what follows `recstudy run` too: studies, fields and flags.
-    """
+    """Print what lets a shell complete this command, studies and their fields too: eval "$(recstudy completion bash)"."""
 
     shell: tyro.conf.Positional[Literal["bash", "zsh"]]
     """The shell."""
@@ -211,9 +208,7 @@ def _tell(command: Studies | New | Fields | Completion) -> int:
     elif isinstance(command, Completion):
         with redirect_stdout(StringIO()) as script, suppress(SystemExit):
             main(["--tyro-print-completion", command.shell])
-        print(script.getvalue(), end="")
-        if command.shell == "bash":
-            print(completion(_after_study()), end="")
+        print(completion(command.shell, script.getvalue(), _after_study()), end="")
     else:
         _fields(command)
     return 0

@@ -25,6 +25,19 @@ _recstudy() {
 }
 complete -F _recstudy recstudy
 """
+ZSH = """
+# After `recstudy run`: a study, then its fields and flags.
+_recstudy() {
+  [[ $words[2] == run ]] || { _tyro_recstudy "$@"; return; }
+  local -a offered=(<words>)
+  ((CURRENT > 3)) || offered=(<studies>)
+  compadd -S '' -- ${(M)offered:#*=}
+  compadd -- ${offered:#*=}
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+compdef _recstudy recstudy
+"""
+ASKED_AT_ONCE = 'typeset -A opt_args\n_tyro_recstudy "$@"\n'  # the end of tyro's for zsh, which is a file for its $fpath
 
 
 def shipped() -> dict[str, Path]:
@@ -50,13 +63,16 @@ def run(name: str, arguments: Sequence[str]) -> NoReturn:
     os.execv(sys.executable, [sys.executable, str(studies[name]), *arguments])
 
 
-def completion(words: Iterable[str]) -> str:
-    """What has bash complete `recstudy run`, which hands all that follows a study's name on.
+def completion(shell: str, by_tyro: str, words: Iterable[str]) -> str:
+    """What a shell evaluates in order to complete this command.
 
     Args:
+        shell: bash or zsh.
+        by_tyro: its own script, which does not know `recstudy run`: that hands all that follows a study's name on.
         words: that may follow it.
     """
-    return BASH.replace("<studies>", " ".join(shipped())).replace("<words>", " ".join(words))
+    ours = {"bash": BASH, "zsh": ZSH}[shell].replace("<studies>", " ".join(shipped())).replace("<words>", " ".join(words))
+    return by_tyro.replace(ASKED_AT_ONCE, "") + ours
 
 
 def new(name: str, folder: Path) -> Path:

@@ -1,5 +1,6 @@
 """The studies that come with recstudy, and the beginning of one's own."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,12 +68,7 @@ def test_every_field_of_every_part_is_described(capsys):
     assert "Did you mean 'vitrm'?" in said(capsys, 2, "fields", "vitrmm")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_a_shell_can_complete_the_command(shell, capsys):
-    assert "recstudy" in said(capsys, 0, "completion", shell)
-
-
-@pytest.mark.parametrize(
+TYPED = pytest.mark.parametrize(
     ("typed", "offered"),
     [
         (("stu",), {"studies"}),
@@ -86,6 +82,9 @@ def test_a_shell_can_complete_the_command(shell, capsys):
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
 )
+
+
+@TYPED
 def test_bash_completes_studies_and_their_fields(typed, offered, capsys, tmp_path):
     """As it calls what `recstudy completion bash` printed, on words that it has split, at '=' too."""
     words = " ".join(f"'{word}'" for word in ("recstudy", *typed))
@@ -96,3 +95,17 @@ def test_bash_completes_studies_and_their_fields(typed, offered, capsys, tmp_pat
     done = subprocess.run(["bash", "--norc", tmp_path / "asked"], capture_output=True, text=True, check=True)
 
     assert set(done.stdout.split()) == offered, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh; CI installs one")
+@TYPED
+def test_zsh_completes_the_same(typed, offered, capsys, tmp_path):
+    """As it calls what `recstudy completion zsh` printed. Zsh itself chooses among what is offered by what has been typed."""
+    words = " ".join(f"'{word}'" for word in ("recstudy", *typed))
+    stubs = "compdef() { asked=$1 }; compadd() { print -l -- ${@[${@[(i)--]} + 1, -1]} }; _describe() { print -l -- ${(P)2%%:*} }"
+    called = f"words=({words}); CURRENT={len(typed) + 1}; $asked"
+    (tmp_path / "asked").write_text(f"{stubs}\n{said(capsys, 0, 'completion', 'zsh')}\n{called}\n")
+
+    done = subprocess.run(["zsh", "-f", tmp_path / "asked"], capture_output=True, text=True, check=True)
+
+    assert {word for word in done.stdout.split() if word.startswith(typed[-1])} == offered, done.stderr
