@@ -1,10 +1,13 @@
 import json
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
-from recstudy.errors import StorageError
+from recstudy.errors import ClusterError, StorageError
 from recstudy.records import (
     Attempt,
     EpochLine,
@@ -251,3 +254,47 @@ def test_a_damaged_failure_is_none(tmp_path):
     folder.failure.write_text("[]")
 
     assert (folder.last_failure, folder.reason) == (None, "not run")
+
+
+def refused(results: Results, meanwhile: Callable[[], object] = bool) -> None:
+    with suppress(ClusterError), results.holding("sweep", "quick"):
+        meanwhile()
+        raise ClusterError("a run needs 9 GPU")
+
+
+def test_a_start_that_is_refused_leaves_nothing_behind(tmp_path):
+    refused(Results(tmp_path / "some" / "results"))
+
+    assert list((tmp_path / "some").iterdir()) == []
+
+
+def test_a_start_that_is_refused_takes_nothing_of_others(tmp_path):
+    """Neither an empty folder that was there, nor what another study has begun in one that was not."""
+    (tmp_path / "mine").mkdir()
+    refused(Results(tmp_path / "mine"))
+    assert (tmp_path / "mine" / "recstudy.json").exists()
+
+    results = Results(tmp_path / "new")
+    with results.holding("other", "quick") as folder:
+        refused(results)
+        (folder / "plan.json").write_text("{}")
+    assert (folder / "plan.json").exists()
+    assert (results.root / "recstudy.json").exists()
+    assert (results.root / "runs").is_dir()
+
+
+def test_a_start_beside_one_that_is_refused_finds_its_folder_whole(tmp_path):
+    """It was made by the one that is refused, who takes it away again while the other waits for the lock."""
+    results = Results(tmp_path / "new")
+
+    def begin() -> None:
+        with results.holding("sweep", "quick", on_wait=lambda holder: waits.set()) as folder:
+            (folder / "plan.json").write_text("{}")
+
+    waits, other = Event(), Thread(target=begin)
+    refused(results, meanwhile=lambda: (other.start(), waits.wait()))
+    other.join()
+
+    assert (results.study("sweep", "quick") / "plan.json").exists()
+    assert (results.root / "recstudy.json").exists()
+    assert (results.root / "runs").is_dir()

@@ -133,15 +133,27 @@ class Results:
             Held: somebody else holds it, and we do not wait.
             StorageError: the holder is silent, or the folder cannot be written.
         """
+        new = self.mirror is None and not self.root.exists()
         folder = self.create().study(name, preset)
         with locked(folder / "lock", this_process(), wait, on_wait), ExitStack() as kept:
+            if new:
+                kept.callback(self._remove_unused, folder)
             if self.mirror is None:
                 with self.cleaning():  # whoever removes runs now has not seen our lock, and comes to an end first
-                    pass
+                    self._mark()  # again, where another start was refused meanwhile and has taken away what it had made
             else:
                 kept.enter_context(leased(self.mirror, folder, this_process(), on_wait, wait=wait))
                 self.pull()
             yield folder
+
+    def _remove_unused(self, folder: Path) -> None:
+        """Take away what `holding` has made where nothing came of it: a start that is refused leaves nothing behind."""
+        made = [folder / "lock", folder, folder.parent, self.root / "studies", self.root / "runs"]
+        made += [self.root / "lock", self.root / MARKER, self.root]
+        with suppress(OSError, StorageError), self.cleaning():
+            if [path.name for path in folder.iterdir()] == ["lock"]:
+                for path in made:  # a folder that others use is not empty: then the rest stays too
+                    path.unlink() if path.is_file() else path.rmdir()
 
     @contextmanager
     def cleaning(self) -> Iterator[None]:
@@ -160,10 +172,15 @@ class Results:
         with self._writing():
             self.root.mkdir(parents=True, exist_ok=True)
             made = self._ours()
-            if made is None or made.format != FORMAT:
+            if made is not None and made.format != FORMAT:
                 write_record(self.root / MARKER, Marker())
-            (self.root / "runs").mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
+            self._mark()
         return self
+
+    def _mark(self) -> None:
+        if not (self.root / MARKER).exists():
+            write_record(self.root / MARKER, Marker())
+        (self.root / "runs").mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
 
     def _ours(self) -> Marker | None:
         """The folder's marker; None where it is empty."""
