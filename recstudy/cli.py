@@ -312,19 +312,19 @@ def _report(results: Results, study: str, preset: str, options: Options) -> bool
     """
     if package_state() != BEGAN_WITH:
         return _drawn_anew(results, results.pull().study(study, preset), options)
-    from recstudy.study import drawn
+    from recstudy.study import report_kept
 
     try:
         folder, out = results.pull().study(study, preset), console(record=True)
-        source = "" if options.report.words else drawn.made_of(results, folder, out.width, out.color_system)
-        if said := drawn.kept(folder, source):
+        source = "" if options.report.words else report_kept.made_of(results, folder, out.width, out.color_system)
+        if said := report_kept.kept(folder, source):
             print(said, end="")
             return True
         from recstudy.analysis.report import show_report
 
         page = show_report(results, study, preset, options.report.formats, out, options.report.paper)
         if source:
-            drawn.keep(folder, source, out.export_text(styles=out.is_terminal))
+            report_kept.keep(folder, source, out.export_text(styles=out.is_terminal))
         results.send(page.parent)
     except (StorageError, ConfigError) as error:
         print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)
