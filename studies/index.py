@@ -41,7 +41,7 @@ TABLES = HERE / "tables"
 POOLED = "pooled"
 BLANK = "left blank"  # by a paper
 NOT_JUDGED = "not judged"
-LATER = f"{NOT_JUDGED.capitalize()}: the claim was stated after the results here were taken."
+LATER = f"{NOT_JUDGED.capitalize()}: the claim was stated, or given another margin, after the results here were taken."
 OLDER = "Taken by older rules: each interval is by its own seeds alone, and best and second are marked whatever they are apart."
 COUNTED = """\
 [What a verdict means](../how-to/verdicts.md). *Values* counts what the paper prints there. Verdicts are counted over all tables
@@ -129,7 +129,7 @@ def take(results: Results, name: str, preset: str) -> None:
         "ids": {} if records.plan.search else ids(done),
         "intervals": POOLED,
         "verdicts": dict(sorted(verdicts.items())),
-        "claims": {one.claim.text: one.outcome for one in judged},
+        "claims": {one.claim.text: {"contrast": one.claim.contrast, "verdict": one.outcome} for one in judged},
         "findings": list(map(str, findings(records))),
         "tables": texts,
     }
@@ -206,21 +206,27 @@ def claims(study: Study | Search, taken: dict[str, Any]) -> list[str]:
         return []
     lines = ["", "## Claims", "", f"| claim | {' | '.join(stated)} |", f"| --- |{' --- |' * len(stated)}"]
     for text in texts:
-        cells = [outcome(text, taken.get(f"{study.name}.{preset}")) if text in own else DASH for preset, own in stated.items()]
+        cells = [
+            outcome(text, own[text], taken.get(f"{study.name}.{preset}")) if text in own else DASH
+            for preset, own in stated.items()
+        ]
         lines.append(f"| {markup.md(text)} | {' | '.join(cells)} |")
     return lines + ["", LATER] * any(f"| {NOT_JUDGED} |" in line for line in lines)
 
 
-def stated_by(study: Study | Search, preset: str) -> list[str]:
-    """The texts of a preset's claims."""
+def stated_by(study: Study | Search, preset: str) -> dict[str, str]:
+    """A preset's claims: the contrast and margin of each by its text."""
     parts = [] if isinstance(study, Search) else make_plan(study, preset).claims
-    return [by_name(claim.text) for part in parts for claim in part.claims]
+    return {by_name(claim.text): claim.contrast for part in parts for claim in part.claims}
 
 
-def outcome(text: str, content: dict[str, Any] | None) -> str:
-    """A claim's verdict in results taken here, if there are any."""
-    known = {by_name(claim): verdict for claim, verdict in (content or {}).get("claims", {}).items()}
-    return known.get(text, NOT_JUDGED) if content else "not run"
+def outcome(text: str, contrast: str, content: dict[str, Any] | None) -> str:
+    """A claim's verdict in results taken here, if there are any; one of another contrast or margin is none."""
+    if not content:
+        return "not run"
+    judged = {by_name(claim): found for claim, found in content.get("claims", {}).items()}
+    found = judged.get(text, {})
+    return found["verdict"] if found.get("contrast") == contrast else NOT_JUDGED
 
 
 def deviations(study: Study | Search) -> list[str]:

@@ -64,10 +64,14 @@ def cells(page, start):
     return [cell.strip() for cell in row.strip("|").split(" | ")]
 
 
+def judged(claim, verdict, text=""):
+    return {text or claim.text: {"contrast": claim.contrast, "verdict": verdict}}
+
+
 def test_a_claim_has_its_verdict_by_preset_or_says_that_there_is_none():
     index, study = load("index"), load("sudoku_depth").study
     first, second = (claim.text for claim in study.claims["quick"][:2])
-    taken = {"sudoku_depth.quick": {**TAKEN, "claims": {first: "supported"}}}
+    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(study.claims["quick"][0], "supported")}}
 
     lines = "\n".join(
         index.claims(replace(study, claims={"quick": study.claims["quick"][:2], "paper": study.claims["quick"][:1]}), taken)
@@ -76,13 +80,23 @@ def test_a_claim_has_its_verdict_by_preset_or_says_that_there_is_none():
     assert cells(lines, "claim |")[1:] == list(study.presets)
     assert cells(lines, index.markup.md(first)) == [index.markup.md(first), "supported", DASH, "not run"]
     assert cells(lines, index.markup.md(second)) == [index.markup.md(second), "not judged", DASH, DASH]
-    assert lines.endswith("Not judged: the claim was stated after the results here were taken.")
+    assert lines.endswith("Not judged: the claim was stated, or given another margin, after the results here were taken.")
+
+
+def test_a_verdict_is_that_of_the_margin_it_was_given_for():
+    index, study = load("index"), load("sudoku_depth").study
+    claim = study.claims["quick"][0]
+    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(claim, "supported")}}
+
+    lines = index.claims(replace(study, claims={"quick": [replace(claim, by=claim.by + 1)]}), taken)
+
+    assert cells("\n".join(lines), index.markup.md(claim.text))[1] == "not judged"
 
 
 def test_a_claim_is_known_by_its_paper_s_name_or_number():
     index, study = load("index"), load("sudoku_depth").study
     claim = replace(study.claims["quick"][0], text="002 4.4: deeper is better")
-    taken = {"sudoku_depth.quick": {**TAKEN, "claims": {"ViTRM 4.4: deeper is better": "undecided"}}}
+    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(claim, "undecided", "ViTRM 4.4: deeper is better")}}
 
     lines = index.claims(replace(study, claims={"quick": [claim]}), taken)
 
