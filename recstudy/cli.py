@@ -133,10 +133,10 @@ def _study(study: Study, options: StudyOptions) -> int:
     plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke)
     runs = select(plan, options.only)
     results = Results(options.results).pull()
-    known = _outdated(runs, results, options, plan)
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
+        known = _outdated(runs, results, options, plan)
         _check_report(plan)
         print_plan(plan, runs, known, results, as_json=options.json)
         return 0

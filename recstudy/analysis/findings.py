@@ -63,6 +63,10 @@ class Answer(NamedTuple):
 
 def findings(records: StudyRecords) -> list[Sentence]:
     """The study's findings, the most telling first."""
+    return records.once("findings", lambda: _found_in(records))
+
+
+def _found_in(records: StudyRecords) -> list[Sentence]:
     unknown = "a smoke run tries the code, and its numbers mean nothing" if records.plan.smoke else "no run has finished"
     if records.plan.smoke or not any(run.done for run in records.rows):
         return [Sentence(NOTHING, unknown), *_missing(records, [])]
@@ -197,7 +201,7 @@ def _best(records: StudyRecords) -> Answer:
     """Of a study that asks for no comparison: who leads its first table that tells."""
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         try:
-            found = _search(part.cells(records)) if isinstance(part, Best) else leaders(part.cells(records))
+            found = (_search if isinstance(part, Best) else leaders)(part.cells_once(records))
         except Exception:  # said in its own section and in the log
             continue
         if found is not None:

@@ -4,16 +4,15 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 
 from recstudy.analysis.design import Design, varied_fields
 from recstudy.analysis.rows import Row, outcome_of
-from recstudy.analysis.stats import Spread
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
@@ -24,6 +23,8 @@ from recstudy.report.levels import fits, level_of
 from recstudy.report.names import plain
 from recstudy.terminal import shortest
 
+Made = TypeVar("Made")
+
 
 @dataclass(frozen=True)
 class StudyRecords:
@@ -32,9 +33,13 @@ class StudyRecords:
     results: Results
     plan: PlanRecord = field(repr=False)
     rows: list[Row] = field(repr=False)
-    spreads: dict[str, Mapping[int, Spread]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )  # once asked for
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, what: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` gives, kept for the next who asks these records for it: they do not change."""
+        if what not in self._made:
+            self._made[what] = make()
+        return cast(Made, self._made[what])
 
     @cached_property
     def runs(self) -> pd.DataFrame:

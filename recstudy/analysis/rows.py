@@ -128,7 +128,7 @@ class Row(Outcome):
 
     @property
     def unavailable(self) -> Mapping[str, str]:
-        return {**self.found.unavailable, **self.lacking}
+        return {**self.found.unavailable, **self.lacking} if self.lacking else self.found.unavailable
 
     def value(self, name: str) -> Number | None:
         return self.added[name] if name in self.added else Outcome.value(self, name)

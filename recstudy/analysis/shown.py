@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Section, warning_lines
 from recstudy.errors import ConfigError, RecstudyError, StorageError
-from recstudy.report import Part
+from recstudy.report import FigurePart, Part
 from recstudy.report.venues import ARTICLE, Paper
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ def heading(part: Part) -> str:
 
 def in_terminal(records: StudyRecords, part: Part) -> RenderableType | None:
     """The part as a table for `rich.print`; None for a figure, and for a table that cannot be made."""
+    if isinstance(part, FigurePart):
+        return None
     try:
         return part.shown(records).in_terminal()
     except Exception:
@@ -112,6 +114,8 @@ def in_terminal(records: StudyRecords, part: Part) -> RenderableType | None:
 
 def printed(records: StudyRecords, part: Part) -> "Printed | None":
     """The words of a table; None of a figure, and of a table that cannot be made."""
+    if isinstance(part, FigurePart):
+        return None
     try:
         return part.shown(records).printed
     except Exception:

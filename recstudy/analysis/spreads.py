@@ -31,9 +31,7 @@ def spreads_of(records: StudyRecords, name: str) -> Mapping[int, Spread]:
 
     Of a search the fresh seeds alone count: its own runs are those that it chose by. What follows from the config has none.
     """
-    if name not in records.spreads:
-        records.spreads[name] = {} if metric(name).computed else _spreads(records, name)
-    return records.spreads[name]
+    return records.once(("spreads", name), lambda: {} if metric(name).computed else _spreads(records, name))
 
 
 def spread_of(records: StudyRecords, runs: Sequence[Row], name: str) -> Spread | None:

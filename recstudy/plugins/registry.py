@@ -59,7 +59,10 @@ class Registry(dict[str, T], Generic[T]):
         return super().__contains__(name) or (look_further() and super().__contains__(name))
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401  a dict has no __missing__ in get
+        found = super().get(name)  # a dict has no __missing__ in get
+        if found is None and name in self:
+            return self[name]
+        return default if found is None else found
 
     def __missing__(self, name: str) -> T:
         if name in self:

@@ -23,8 +23,8 @@ def improved(name: str) -> str:
 
 def registered(name: str) -> Metric | None:
     """The registered metric of that name, as `selection_auroc` on the selection split; None where there is none."""
-    if name in METRICS:
-        return METRICS[name]
+    if (found := METRICS.get(name)) is not None:
+        return found
     for start, words in SPLITS.items():
         if name.startswith(start) and (of := METRICS.get(name.removeprefix(start))):
             return replace(of, title=f"{of.title}, {words}", by_finding=False)
@@ -34,6 +34,8 @@ def registered(name: str) -> Metric | None:
 def metric(name: str) -> Metric:
     """The metric of that name, `auroc.Effusion` with the unit of `auroc`, `top1_accuracy@4` after so many supervision steps; an
     unknown name stays, less the underscores."""
+    if (known := registered(name)) is not None:
+        return known
     name, _, depth = name.partition("@")
     if depth:
         return replace(metric(name), title=f"{metric(name).title} after {depth}", by_finding=False)

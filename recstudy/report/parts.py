@@ -147,8 +147,13 @@ class TablePart(Part):
         """The rows of cells; ConfigError where the part names what the study does not have."""
         return named(self.cells_by)(records, self)
 
+    def cells_once(self, records: "StudyRecords") -> "TableData":
+        """`cells`, which page, terminal, LaTeX and findings all read."""
+        return records.once((type(self), repr(self)), lambda: self.cells(records))
+
     def shown(self, records: "StudyRecords") -> "Shown":
-        return named("recstudy.analysis.tables.shown:with_facts")(records, self.cells(records))
+        with_facts = named("recstudy.analysis.tables.shown:with_facts")
+        return records.once((type(self), repr(self), "shown"), lambda: with_facts(records, self.cells_once(records)))
 
 
 class Undrawable(Part):

@@ -114,19 +114,17 @@ def _together(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Coll
 
 def _apart(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str]) -> go.Figure:
     """Panels of a metric have the same axes."""
-    figure, variants = go.Figure(), list(data["variant"].unique())
+    variants, found, layout = list(data["variant"].unique()), list[dict[str, Any]](), dict[str, Any]()
     names = brief(data.drop_duplicates("variant")["label"])
     for at, name in enumerate(metrics):
         whole, first = data[data["metric"] == name], 1 + at * len(variants)
+        gray, by_variant = whole_range(whole), dict(list(whole.groupby("variant", sort=False)))
         for panel, (variant, words) in enumerate(zip(variants, names, strict=True), first):
-            since, points = len(figure.data), whole[whole["variant"] == variant]
-            for trace in [whole_range(whole), *(traces(points, window) if len(points) else [])]:
-                figure.add_scatter(**{**trace, "showlegend": False})
-            panels.place(figure, since, panel)
-            panels.name(figure, panel, words)
+            own = traces(by_variant[variant], window) if variant in by_variant else []
+            found += [{**trace, **panels.axes(panel), "showlegend": False} for trace in [gray, *own]]
             alike = {"matches": f"y{first}"} if panel > first else {}  # of two that match, one decides
-            figure.layout[f"yaxis{panel if panel > 1 else ''}"].update(**_axis(name, log), **alike)
-    return figure.update_xaxes(matches="x")
+            layout |= panels.named(panel, words, {**_axis(name, log), **alike})
+    return go.Figure(found, layout).update_xaxes(matches="x")  # at once: one by one, Plotly takes a second for hundreds
 
 
 def _axis(name: str, log: Collection[str]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Small panels in rows, as many in each as the width has room for."""
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
@@ -24,18 +25,17 @@ class Grid(NamedTuple):
 GRIDS = {False: Grid(280, 240, 48, 64), True: Grid(180, 170, 40, 54)}  # by whether it is printed; the first in style.SCRIPT too
 
 
-def place(figure: go.Figure, since: int, panel: int) -> None:
-    """Move the traces that were added `since` into a panel, the first of which is 1."""
+def axes(panel: int) -> dict[str, str]:
+    """Of a trace in this panel, the first of which is 1."""
     number = str(panel) if panel > 1 else ""
-    for trace in figure.data[since:]:
-        trace.update(xaxis=f"x{number}", yaxis=f"y{number}")
-    figure.update_layout({f"xaxis{number}": {"anchor": f"y{number}"}, f"yaxis{number}": {"anchor": f"x{number}"}})
+    return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
 
 
-def name(figure: go.Figure, panel: int, words: str) -> None:
-    """Under its axis."""
+def named(panel: int, words: str, upwards: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """The layout of a panel's axes: its name under the one, and what the other has beside."""
+    number = str(panel) if panel > 1 else ""
     title = {"text": clipped(words, letters(GRIDS[False].narrow - EDGE, 13), LINES), "standoff": 6, "font": {"size": 13}}
-    figure.update_layout({f"xaxis{panel if panel > 1 else ''}": {"title": title}})
+    return {f"xaxis{number}": {"anchor": f"y{number}", "title": title}, f"yaxis{number}": {"anchor": f"x{number}", **upwards}}
 
 
 def head(figure: go.Figure, words: Sequence[str]) -> go.Figure:
