@@ -56,6 +56,7 @@ def curve_figure(
         if apart:
             for trace in figure.data[since:]:
                 trace.update(panels.axes(panel))
+            figure.update_layout(panels.layout(panel))
     figure.update_layout(showlegend=spec.by is not None and not apart)  # also for one line: its name says whose it is
     dress(figure, spec.heading, notes, len(names) if apart else 1, curve_caption(data, spec), size)
     _axes(figure, data, spec)
@@ -73,7 +74,7 @@ def among_panels(names: Sequence[str]) -> bool:
 def _arranged(figure: go.Figure, names: Sequence[str], size: Size) -> go.Figure:
     """Each line's name under its panel; the caption says what stands upwards and across."""
     for panel, name in enumerate(names, 1):
-        figure.update_layout(panels.named(panel, name))
+        figure.update_layout(panels.layout(panel, panels.named(name)))
     figure.update_xaxes(automargin=False).update_yaxes(automargin=False, title=None)
     figure.update_layout(meta={**figure.layout.meta, "slices": True})
     return panels.arrange(figure, size)

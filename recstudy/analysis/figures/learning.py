@@ -123,7 +123,7 @@ def _apart(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collect
             own = traces(by_variant[variant], window) if variant in by_variant else []
             found += [{**trace, **panels.axes(panel), "showlegend": False} for trace in [gray, *own]]
             alike = {"matches": f"y{first}"} if panel > first else {}  # of two that match, one decides
-            layout |= panels.named(panel, words, {**_axis(name, log), **alike})
+            layout |= panels.layout(panel, panels.named(words), {**_axis(name, log), **alike})
     return go.Figure(found, layout).update_xaxes(matches="x")  # at once: one by one, Plotly takes a second for hundreds
 
 

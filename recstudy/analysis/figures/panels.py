@@ -1,13 +1,13 @@
 """Small panels in rows, as many in each as the width has room for."""
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
 from recstudy.analysis.figures.theme import Size, clipped, letters
+from recstudy.records import Json
 
 BAR, EDGE, HEAD = 64, 12, 66  # pixels: what stands below all panels, the figure's edges, the heading of a group of panels
 LINES = 2  # of a panel's name
@@ -31,11 +31,19 @@ def axes(panel: int) -> dict[str, str]:
     return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
 
 
-def named(panel: int, words: str, upwards: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """The layout of a panel's axes: its name under the one, and what the other has beside."""
+def layout(panel: int, across: Json | None = None, upwards: Json | None = None) -> dict[str, Json]:
+    """Of a panel's two axes, each at the other's end, with what else is said of them."""
     number = str(panel) if panel > 1 else ""
-    title = {"text": clipped(words, letters(GRIDS[False].narrow - EDGE, 13), LINES), "standoff": 6, "font": {"size": 13}}
-    return {f"xaxis{number}": {"anchor": f"y{number}", "title": title}, f"yaxis{number}": {"anchor": f"x{number}", **upwards}}
+    return {
+        f"xaxis{number}": {"anchor": f"y{number}", **(across or {})},
+        f"yaxis{number}": {"anchor": f"x{number}", **(upwards or {})},
+    }
+
+
+def named(words: str) -> Json:
+    """An axis whose title is the panel's name."""
+    text = clipped(words, letters(GRIDS[False].narrow - EDGE, 13), LINES)
+    return {"title": {"text": text, "standoff": 6, "font": {"size": 13}}}
 
 
 def head(figure: go.Figure, words: Sequence[str]) -> go.Figure:
