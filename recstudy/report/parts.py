@@ -32,7 +32,7 @@ against the study before any run starts. The bases are in `recstudy.report`; `St
 `Drawn`, `TableData`, `TableRow`, `answers_of` and `cell_of_values` in `recstudy.analysis`.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -149,11 +149,14 @@ class TablePart(Part):
 
     def cells_once(self, records: "StudyRecords") -> "TableData":
         """`cells`, which page, terminal, LaTeX and findings all read."""
-        return records.once((type(self), repr(self)), lambda: self.cells(records))
+        return self._once(records, "cells", lambda: self.cells(records))
 
     def shown(self, records: "StudyRecords") -> "Shown":
         with_facts = named("recstudy.analysis.tables.shown:with_facts")
-        return records.once((type(self), repr(self), "shown"), lambda: with_facts(records, self.cells_once(records)))
+        return self._once(records, "shown", lambda: with_facts(records, self.cells_once(records)))
+
+    def _once(self, records: "StudyRecords", what: str, make: Callable[[], Any]) -> Any:
+        return make() if self.live else records.once((type(self), repr(self), what), make)
 
 
 class Undrawable(Part):

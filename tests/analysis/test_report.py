@@ -27,6 +27,7 @@ from recstudy.analysis import Alignment, Arithmetic, Captions, Claims, Curve, Lo
 from recstudy.analysis.figures.library import packed
 from recstudy.analysis.page import safe_names
 from recstudy.analysis.report import show_report, show_status, studies_at, write_report
+from recstudy.analysis.tables import table as tables
 from recstudy.cli import _report
 from recstudy.errors import ConfigError, StorageError
 from recstudy.options import Options
@@ -341,3 +342,17 @@ def test_where_recstudy_was_edited_meanwhile_a_new_process_draws_it(whole, tmp_p
     assert "recstudy's files were changed while this ran: a new process draws the report." in said.err
     assert ("Report: " in said.out) == whole == ("recstudy report " not in said.err)
     assert (results.study("made_up", "paper") / "report/report.html").exists() == whole
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_report_makes_each_table_once_unless_it_changes_with_every_epoch(live, tmp_path, monkeypatch):
+    """Page, LaTeX, terminal and findings read the same one."""
+    made, make = [], tables.table_data
+    monkeypatch.setattr(tables, "table_data", lambda records, spec: made.append(spec.name) or make(records, spec))
+    monkeypatch.setattr(Table, "live", live)
+    results = write_study(tmp_path / "r", report=dump_report([Table("first"), Table("second", metrics=("params",))]))
+
+    show_report(results, "made_up", "paper", (), Console(file=io.StringIO()))
+
+    assert set(made) == {"first", "second"}
+    assert (len(made) == 2) is not live
