@@ -5,7 +5,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
 
 from recstudy.analysis.caveats import is_synthetic
 from recstudy.analysis.frame import StudyRecords
@@ -152,7 +151,7 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
         planned=tuple(run.id for run in runs),
         run_ids=tuple(run.id for run in done),
         seeds=tuple(dict.fromkeys(run.seed for run in done)),
-        commits=tuple(starmap(_commit, dict.fromkeys((run.provenance.made_by, run.provenance.dirty) for run in done))),
+        commits=tuple(dict.fromkeys(commit(run) for run in done)),
         synthetic=is_synthetic(records, variants),
         leaks=any(records.leaks(index) for index in variants),
     )
@@ -169,11 +168,7 @@ def cell_of_values(records: StudyRecords, variants: Sequence[int], name: str, va
 
 def commit(run: Row) -> str:
     """The code that made a run."""
-    return _commit(run.provenance.made_by, run.provenance.dirty)
-
-
-def _commit(made_by: str, dirty: bool) -> str:
-    return f"commit {made_by or 'unknown'}" + " with changes" * dirty
+    return f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty
 
 
 def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
