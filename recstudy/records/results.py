@@ -150,9 +150,11 @@ class Results:
         """Take away what `holding` has made where nothing came of it: a start that is refused leaves nothing behind."""
         made = [folder / "lock", folder, folder.parent, self.root / "studies", self.root / "runs"]
         made += [self.root / "lock", self.root / MARKER, self.root]
-        with suppress(OSError, StorageError), self.cleaning():
-            if [path.name for path in folder.iterdir()] == ["lock"]:
-                for path in made:  # a folder that others use is not empty: then the rest stays too
+        with suppress(OSError, StorageError):
+            if not _unused(folder):  # asked before, too: to lock what is gone with its file system would make it anew
+                return
+            with self.cleaning():
+                for path in made if _unused(folder) else ():  # a folder that others use is not empty: then the rest stays too
                     path.unlink() if path.is_file() else path.rmdir()
 
     @contextmanager
@@ -241,6 +243,11 @@ class Results:
         if run.finished:
             return "done"
         return "stopped" if os.path.exists(run.stopped) else "failed" if os.path.exists(run.failure) else ""
+
+
+def _unused(study: Path) -> bool:
+    """Whether a study's folder has nothing but its lock."""
+    return [path.name for path in study.iterdir()] == ["lock"]
 
 
 def _stray(path: Path) -> bool:
