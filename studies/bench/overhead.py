@@ -1,5 +1,6 @@
 """What recstudy costs beside the training itself, and how fast it trains. Prints every figure beside its mark.
 
+    commands     --help, --dry-run, --smoke, and a finished study again                           about 1 minute
     scheduling   200 runs that train nothing, through the driver and through plain Ray Tune      about 5 minutes
     searching    searches that train nothing beside OptunaSearch in Tune; 1,000 trials in one     about 3 minutes
     workers      runs on Ray Train's workers beside runs in Tune's own process                    about 6 minutes
@@ -38,6 +39,7 @@ from figure import as_table, hardware, write_part
 from recstudy.terminal import console
 
 Part = Literal[
+    "commands",
     "scheduling",
     "searching",
     "workers",

@@ -8,15 +8,13 @@ and `recstudy report FOLDER`.
 
 import json
 import runpy
-import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from figure import Figure
+from fresh import several
 
 from recstudy.metrics import Answers
 from recstudy.metrics.kept import packed
@@ -62,46 +60,25 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 REPORT = "from recstudy.command import main; main()"
-# Wall seconds and peak memory of one command. Asked by a process that is small itself, because Linux counts the memory of
-# the process that starts a command as the command's own.
-ASK = """
-import json, os, subprocess, sys, time
-began = time.perf_counter()
-process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
-status, used = os.wait4(process.pid, 0)[1:]
-print(json.dumps([time.perf_counter() - began, used.ru_maxrss * 1024 / 1e6, os.waitstatus_to_exitcode(status)]))
-"""
 
 
 def measure(options: object) -> list[Figure]:
     """Seconds and peak memory of both commands, and of the report on few runs and their answers."""
     with tempfile.TemporaryDirectory() as folder:
         script, results = made_up(Path(folder), STUDY)
-        resume = several([UP_TO_THE_REPORT, str(script), "--results", str(results.root)])
-        report = several([REPORT, "report", str(results.root)])
+        resume, resumed = several(TIMES, "-c", UP_TO_THE_REPORT, script, "--results", results.root)
+        report, reported = several(TIMES, "-c", REPORT, "report", results.root)
     with tempfile.TemporaryDirectory() as folder:
         _, results = made_up(Path(folder), ANSWERED, IMAGES)
-        answered = several([REPORT, "report", str(results.root)])
+        answered, _ = several(TIMES, "-c", REPORT, "report", results.root)
     runs, few = f"{VARIANTS * SEEDS:,} runs", f"{FEW * TWICE} runs and their answers"
     return [
-        Figure(f"plan and resume {runs}", "s", [seconds for seconds, _ in resume], most=3),
-        Figure(f"plan and resume {runs}, peak memory", "MB", [memory for _, memory in resume], most=300),
-        Figure(f"report on {runs}", "s", [seconds for seconds, _ in report], most=4, note=f"{EPOCHS} epochs a run"),
-        Figure(f"report on {runs}, peak memory", "MB", [memory for _, memory in report], most=300),
-        Figure(f"report on {few}", "s", [seconds for seconds, _ in answered], most=5, note=f"{IMAGES:,} test images"),
+        Figure(f"plan and resume {runs}", "s", resume, most=3),
+        Figure(f"plan and resume {runs}, peak memory", "MB", resumed, most=300),
+        Figure(f"report on {runs}", "s", report, most=4, note=f"{EPOCHS} epochs a run"),
+        Figure(f"report on {runs}, peak memory", "MB", reported, most=300),
+        Figure(f"report on {few}", "s", answered, most=5, note=f"{IMAGES:,} test images"),
     ]
-
-
-def several(program: Sequence[str]) -> list[tuple[float, float]]:
-    return [in_fresh_process(program) for _ in range(TIMES)]
-
-
-def in_fresh_process(program: Sequence[str]) -> tuple[float, float]:
-    """Wall seconds and peak memory (MB) of `python -c PROGRAM ARGUMENT...`."""
-    ask = [sys.executable, "-I", "-S", "-c", ASK, sys.executable, "-c", *program]
-    seconds, memory, code = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
-    assert code == 0, f"exit code {code}: {program[1:]}"
-    return seconds, memory
 
 
 # -------------------------------------------------------------------------------------------------------- made-up records
