@@ -10,7 +10,7 @@ wanted back. Then another one takes its place, and goes on with the run from its
 The processes between Tune and the workers load no torch: `worker.py` is for those that train.
 """
 
-import os
+import asyncio
 import threading
 import uuid
 from collections.abc import Callable
@@ -24,7 +24,7 @@ import ray.train
 from ray import cloudpickle, tune
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
-from ray.train.v2._internal.constants import ENV_VARS_TO_PROPAGATE
+from ray.train.v2._internal.execution.controller import TrainController
 from ray.train.v2._internal.execution.scaling_policy.autoscaling_coordinator_client import get_or_create_autoscaling_coordinator
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
@@ -141,9 +141,6 @@ class Group:
 
 
 def _trainer(run: Trial, settings: dict[str, Any]) -> DataParallelTrainer:
-    # Who gives the group's room back after an early stop asks some cluster of this machine otherwise (Ray 2.60).
-    os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
-    ENV_VARS_TO_PROPAGATE.add("RAY_ADDRESS")
     place = Place.model_validate(run.config["place"])
     gpus = place.gpus_per_run or 0
     scaling = ray.train.ScalingConfig(
@@ -163,11 +160,16 @@ def _trainer(run: Trial, settings: dict[str, Any]) -> DataParallelTrainer:
 
 
 def _lean(kind: type[DataParallelTrainer]) -> type[DataParallelTrainer]:
-    """A trainer that starts no process for nothing."""
+    """A trainer that starts no process beside its workers'."""
 
     class Lean(kind):
         def _create_default_callbacks(self) -> list[Any]:
             return [one for one in super()._create_default_callbacks() if not isinstance(one, NEEDLESS)]
+
+        def _initialize_and_run_controller(self, **given: Any) -> ray.train.Result:
+            controller = TrainController(**given)
+            asyncio.run(controller.run())
+            return controller.get_result()
 
     return Lean
 

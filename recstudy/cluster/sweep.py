@@ -19,7 +19,6 @@ from ray.tune.schedulers import TrialScheduler
 from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator
 from recstudy.cluster.leaving import Leaving
 from recstudy.cluster.nodes import Asked, may_work, ours
-from recstudy.cluster.placement_groups import Groups
 from recstudy.cluster.prometheus import Metrics
 from recstudy.cluster.rooms import Rooms
 from recstudy.cluster.sources import Listed, Source, Where
@@ -107,7 +106,7 @@ class Sweep:
                 storage_path=scratch,
                 verbose=0,
                 progress_reporter=CLIReporter(),  # the one for notebooks empties the cell, verbose or not
-                callbacks=[watch, *([Groups()] if place.uses_train else [])],
+                callbacks=[watch],
                 stop=Over(lambda: self.hopeless or watch.source.over),
                 failure_config=FailureConfig(max_failures=0 if place.uses_train else RESTARTS),
                 checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),

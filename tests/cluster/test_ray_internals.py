@@ -17,11 +17,9 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
-from ray.util.placement_group import placement_group, remove_placement_group
 
-from recstudy.cluster import placement_groups
 from recstudy.cluster.connection import SETTINGS
-from recstudy.cluster.group import COORDINATOR, ENV_VARS_TO_PROPAGATE, NEEDLESS, _lean
+from recstudy.cluster.group import COORDINATOR, NEEDLESS, _lean
 from recstudy.cluster.searching import _Idle, make_scheduler
 from recstudy.cluster.worker import Leave, titled
 from recstudy.records import Results, append_line
@@ -41,13 +39,8 @@ def cluster() -> Iterator[None]:
 
 
 @ray.remote(num_cpus=0)
-class Maker:
-    """Reserves room, as the controller of a Train run does."""
-
-    def make(self) -> str:
-        group = placement_group([{"CPU": 1}])
-        ray.get(group.ready())
-        return group.id.hex()
+class Asked:
+    """A process of Ray's."""
 
     def title(self) -> str:
         told: list[dict] = []
@@ -57,24 +50,15 @@ class Maker:
     def drained(self) -> bool:
         return Leave()()
 
-
-def test_room_whose_maker_has_ended_is_found_in_rays_table_of_groups():
-    """Fields of its records: the job, the maker, the state; and of an actor's record, whether it is dead."""
-    maker = Maker.remote()
-    group = ray.get(maker.make.remote())
-    assert list(placement_groups._left()) == []
-
-    ray.kill(maker)
-    deadline = time.monotonic() + 30
-    while not (left := list(placement_groups._left())):
-        assert time.monotonic() < deadline, "the group of a dead maker is not found"
-        time.sleep(0.1)
-
-    assert [found.id.hex() for found in left] == [group]
-    remove_placement_group(left[0])
-    while list(placement_groups._left()):
-        assert time.monotonic() < deadline, "a group that is removed is found again"
-        time.sleep(0.1)
+    def trains(self, folder: str) -> str:
+        """What became of two groups, of which the second fails."""
+        named = {"run_config": ray.train.RunConfig(storage_path=folder)}
+        _lean(DataParallelTrainer)(print, **named).fit()
+        try:
+            _lean(DataParallelTrainer)(lambda: 1 / 0, **named).fit()
+        except ray.train.WorkerGroupError as error:
+            return str(error)
+        return "nothing was raised"
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray Data's own, of itself
@@ -87,17 +71,28 @@ def test_a_group_is_without_what_train_starts_for_nothing():
     assert [type(one) for one in ours] == [kind for kind in kinds if kind not in NEEDLESS]
 
 
+def test_a_group_is_controlled_in_the_process_that_it_belongs_to(tmp_path):
+    """Train's own trainer has an actor for that, which would be in Ray's table of actors; what a worker raises is raised here."""
+    before = set(ray._private.state.actors())
+
+    assert "ZeroDivisionError" in ray.get(Asked.remote().trains.remote(str(tmp_path)))
+
+    made = {actor["ActorClassName"] for name, actor in ray._private.state.actors().items() if name not in before}
+    assert "RayTrainWorker" in made
+    assert "TrainController" not in made
+
+
 def test_what_raylets_say_is_printed_by_a_function_that_can_be_replaced():
     assert "print_to_stdstream(" in inspect.getsource(ray._private.worker.listen_error_messages)
 
 
 def test_a_process_of_ray_takes_a_title():
-    assert ray.get(Maker.remote().title.remote()) == "mine: a, seed 0"
+    assert ray.get(Asked.remote().title.remote()) == "mine: a, seed 0"
 
 
 def test_a_worker_may_ask_which_nodes_are_drained():
     """Whose answers are by a node's id, as its own process knows it."""
-    assert ray.get(Maker.remote().drained.remote()) is False
+    assert ray.get(Asked.remote().drained.remote()) is False
     assert ray._private.worker.global_worker.gcs_client.get_draining_nodes(timeout=5.0) == {}
     assert ray.get_runtime_context().get_node_id() == ray.nodes()[0]["NodeID"]
 
@@ -111,18 +106,6 @@ def test_a_head_is_asked_whether_it_is_there_and_a_mode_of_tokens_is_read_again(
 
 def test_every_head_node_has_the_coordinators_resource():
     assert COORDINATOR.keys() <= ray.cluster_resources().keys()
-
-
-def test_train_hands_its_workers_the_variables_of_a_set(monkeypatch):
-    from ray.train.v2._internal.constants import get_env_vars_to_propagate
-
-    monkeypatch.setenv("RECSTUDY_TEST", "here")
-    assert "RECSTUDY_TEST" not in get_env_vars_to_propagate()
-    ENV_VARS_TO_PROPAGATE.add("RECSTUDY_TEST")
-    try:
-        assert get_env_vars_to_propagate()["RECSTUDY_TEST"] == "here"
-    finally:
-        ENV_VARS_TO_PROPAGATE.discard("RECSTUDY_TEST")
 
 
 def test_ray_still_reads_every_variable_that_is_set_for_it():
