@@ -6,12 +6,17 @@ or other code on some node, more GPUs than there are, more runs on one than its 
 
 import logging
 import os
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import ray
+import ray._common.usage.usage_lib
+import ray.autoscaler._private.cli_logger
+import ray.dashboard
 from ray._private.node import Node
 from ray.job_config import JobConfig
 
@@ -23,6 +28,11 @@ from recstudy.config import Place, RunConfig
 from recstudy.errors import ClusterError, failure_code
 from recstudy.study.plan import command
 from recstudy.terminal import stop_on_sigterm
+
+# Imports Ray Tune, most of a second, while Ray starts its processes. Once this module is imported, those that `ray.init` imports
+# (2.60) have none in common with it but Python's own, so that the two threads never wait for each other.
+MEANWHILE = "recstudy.cluster.sweep"
+END = "Ray's end"  # a second and more, in a thread of this name: the report is drawn meanwhile
 
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
 
@@ -65,19 +75,25 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     Raises:
         ClusterError: nobody answers, or a node has other versions or other code.
     """
+    for thread in threading.enumerate():
+        if thread.name == END:
+            thread.join()
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     # Where a node dies, Ray would print a page of its raylet's log (2.60); what became of the runs is said by us.
     ray._private.worker.print_to_stdstream = lambda data, ignore_prefix: None
+    importing = threading.Thread(target=import_module, args=[MEANWHILE], daemon=True)
+    importing.start()
     dashboard = _connected(address, study).dashboard_url
+    importing.join()
     stop_on_sigterm()
     head = ray.get_runtime_context().gcs_address
-    with watched_head(head, lambda: _leave(head, on_lost)):
-        try:
+    try:
+        with watched_head(head, lambda: _leave(head, on_lost)):
             token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
             yield f"http://{dashboard}{token}" if dashboard else ""
-        finally:
-            ray.shutdown()
+    finally:
+        threading.Thread(target=ray.shutdown, name=END).start()  # this process does not end before it
 
 
 def _connected(address: str | None, study: str, tries: int = 2) -> Any:

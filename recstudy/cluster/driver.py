@@ -12,8 +12,6 @@ from recstudy.cluster.address import check_address
 from recstudy.cluster.connection import cluster, fitting
 from recstudy.cluster.nodes import check_nodes
 from recstudy.cluster.sources import Listed, Where
-from recstudy.cluster.sweep import Sweep
-from recstudy.cluster.trackers import check_loggers
 from recstudy.cluster.view import View
 from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
@@ -46,6 +44,8 @@ def run_study(
             record_plan(plan, results, where.data)
             return
         with ready(plan.study.name, [run.config for run in todo], results, where, view) as places:
+            from recstudy.cluster.sweep import Sweep  # not before: see MEANWHILE
+
             record_plan(plan, results, where.data)  # from here on nothing is refused
             set_aside(again, results)
             sweep = Sweep(plan.study.name, results, where, view, work)
@@ -72,7 +72,10 @@ def set_aside(again: Collection[str], results: Results) -> None:
 
 def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
     """Refuse trackers, an address and data that cannot be used, before anything is written, and not in every run."""
-    check_loggers(where.log)
+    if where.log:
+        from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
+
+        check_loggers(where.log)
     check_address(where.address, view.silent)
     for data in {config.data for config in configs}:
         known = load(data, where.data, download=where.download)

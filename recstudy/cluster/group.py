@@ -29,6 +29,7 @@ from ray.train.v2._internal.execution.scaling_policy.autoscaling_coordinator_cli
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from recstudy.cluster.desk import Desk
+from recstudy.cluster.prestarted import without_environments
 from recstudy.config import Place
 from recstudy.records import Json
 from recstudy.train.work import Trial, Work
@@ -141,6 +142,7 @@ class Group:
 
 
 def _trainer(run: Trial, settings: dict[str, Any]) -> DataParallelTrainer:
+    without_environments()
     place = Place.model_validate(run.config["place"])
     gpus = place.gpus_per_run or 0
     scaling = ray.train.ScalingConfig(

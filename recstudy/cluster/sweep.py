@@ -19,6 +19,7 @@ from ray.tune.schedulers import TrialScheduler
 from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator
 from recstudy.cluster.leaving import Leaving
 from recstudy.cluster.nodes import Asked, may_work, ours
+from recstudy.cluster.prestarted import without_environments
 from recstudy.cluster.prometheus import Metrics
 from recstudy.cluster.rooms import Rooms
 from recstudy.cluster.sources import Listed, Source, Where
@@ -57,6 +58,8 @@ class Sweep:
     refused: set[str] = field(default_factory=set)  # nodes that have come and may not work
 
     def __post_init__(self) -> None:
+        if not self.where.address:  # else Tune's own take an object store's keys to the nodes
+            without_environments()
         loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
         self.metrics = Metrics(self.name)
         self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]

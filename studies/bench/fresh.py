@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-# Asked by a process that is small itself, because Linux counts the memory of the process that starts a command as the command's own.
+# Asked by a process that is small itself, because Linux counts the memory of the process that starts a command as the command's
+# own.
 ASK = """
 import json, os, subprocess, sys, time
 began = time.perf_counter()

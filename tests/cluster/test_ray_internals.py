@@ -4,7 +4,9 @@
 """
 
 import inspect
-import time
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 
-from recstudy.cluster.connection import SETTINGS
+from recstudy.cluster.connection import MEANWHILE, SETTINGS
 from recstudy.cluster.group import COORDINATOR, NEEDLESS, _lean
 from recstudy.cluster.searching import _Idle, make_scheduler
 from recstudy.cluster.worker import Leave, titled
@@ -80,6 +82,64 @@ def test_a_group_is_controlled_in_the_process_that_it_belongs_to(tmp_path):
     made = {actor["ActorClassName"] for name, actor in ray._private.state.actors().items() if name not in before}
     assert "RayTrainWorker" in made
     assert "TrainController" not in made
+
+
+IMPORTED = """
+import json, sys, recstudy.cluster.connection
+before = set(sys.modules)
+{}
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+START = "import ray; ray.init(address='local', num_cpus=1, include_dashboard=True, log_to_driver=False)"
+
+
+def imported(by: str) -> set[str]:
+    """The modules that a program imports beside those that `connection.py` does."""
+    output = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORTED.format(by)], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(output.stdout.splitlines()[-1]))
+
+
+def test_what_is_imported_while_ray_starts_has_no_module_in_common_with_its_start():
+    """Two threads that import one and the same module might wait for each other. Python's own are leaves: they import nothing back."""
+    meanwhile, start = imported(f"import {MEANWHILE}"), imported(START)
+
+    assert "ray.tune" in meanwhile
+    assert {name for name in meanwhile & start if name.partition(".")[0] not in sys.stdlib_module_names} == set()
+
+
+BEGUN = """
+import os, sys, time, ray
+from ray.tune.execution.class_cache import _ActorClassCache
+from recstudy.cluster.prestarted import without_environments
+ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+class Asked:
+    def process(self):
+        return str(os.getpid())
+def idle():
+    return [name for name in os.listdir("/proc") if name.isdigit() and b"ray::IDLE" in command(name)]
+def command(name):
+    try:
+        return open(f"/proc/{name}/cmdline", "rb").read()
+    except OSError:
+        return b""
+deadline = time.monotonic() + 60
+while not idle() and time.monotonic() < deadline:
+    time.sleep(0.05)
+ready = set(idle())
+if sys.argv[1] == "without":
+    without_environments()
+actor = _ActorClassCache().get(Asked).remote()
+print(ray.get(actor.process.remote()) in ready)
+"""
+
+
+@pytest.mark.parametrize(("how", "taken"), [("without", "True"), ("as they come", "False")])
+def test_a_process_that_tune_asks_for_is_one_that_has_begun_before(how, taken):
+    output = subprocess.run([sys.executable, "-W", "ignore", "-c", BEGUN, how], capture_output=True, text=True, check=True)
+
+    assert output.stdout.splitlines()[-1] == taken
 
 
 def test_what_raylets_say_is_printed_by_a_function_that_can_be_replaced():
