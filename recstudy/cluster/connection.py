@@ -32,7 +32,6 @@ from recstudy.terminal import stop_on_sigterm
 # Imports Ray Tune, most of a second, while Ray starts its processes. Once this module is imported, those that `ray.init` imports
 # (2.60) have none in common with it but Python's own, so that the two threads never wait for each other.
 MEANWHILE = "recstudy.cluster.sweep"
-END = "Ray's end"  # a second and more, in a thread of this name: the report is drawn meanwhile
 
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
 
@@ -75,9 +74,6 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     Raises:
         ClusterError: nobody answers, or a node has other versions or other code.
     """
-    for thread in threading.enumerate():
-        if thread.name == END:
-            thread.join()
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     # Where a node dies, Ray would print a page of its raylet's log (2.60); what became of the runs is said by us.
@@ -88,12 +84,12 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
     importing.join()
     stop_on_sigterm()
     head = ray.get_runtime_context().gcs_address
-    try:
-        with watched_head(head, lambda: _leave(head, on_lost)):
+    with watched_head(head, lambda: _leave(head, on_lost)):
+        try:
             token = " (its token: ray get-auth-token)" if os.environ.get(MODE, "").lower() == "token" else ""
             yield f"http://{dashboard}{token}" if dashboard else ""
-    finally:
-        threading.Thread(target=ray.shutdown, name=END).start()  # this process does not end before it
+        finally:
+            ray.shutdown()  # in no other thread: one that lets go of an actor's handle meanwhile ends the process (2.60)
 
 
 def _connected(address: str | None, study: str, tries: int = 2) -> Any:
