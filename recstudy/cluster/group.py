@@ -7,7 +7,8 @@ One group is one `fit()` of Ray Train's: what starts with it, processes, imports
 runs. It ends with its last run, or with the first that harms it: out of memory, a worker that dies or hangs, a node that is
 wanted back. Then another one takes its place, and goes on with the run from its checkpoint.
 
-The processes between Tune and the workers load no torch: `worker.py` is for those that train.
+What is between Tune and the workers, Train's controller too, is in the Coordinator's process, and loads no torch where a run has
+one worker: `worker.py` is for those that train.
 """
 
 import asyncio
