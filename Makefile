@@ -1,11 +1,13 @@
-# make demo: the quick study, from nothing to a table and a page.   make check docs test test-smoke: what CI runs.
+# make demo: the quick study, from nothing to a table and a page.   make check docs test test-whole: what CI runs.
 PYTHON ?= python3
 VENV ?= .venv
 DATA ?= data
 TORCH_INDEX ?=
 BIN := $(VENV)/bin
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 8))')  # tests at once: one more than cores, because some wait
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: setup demo check docs test test-one test-smoke test-faults bench gpu-bench trial small-images puzzles pictures readme clean
+.PHONY: setup demo check docs test test-one test-whole test-faults bench gpu-bench trial small-images puzzles pictures readme clean
 
 setup: $(VENV)/installed
 
@@ -35,24 +37,19 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: setup
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # One file or test, whatever its marks: make test-one T=tests/faults/test_disk.py
 test-one: setup
 	$(BIN)/python -m pytest -m "" $(T)
 
-# Every study of studies/ with --smoke, and others, each from the command to the page.
-test-smoke: setup
-	$(BIN)/python -m pytest -m "smoke and not slow"
+# Whole commands, clusters, browsers and trainings, as a user has them: each study of studies/ with --smoke, and others.
+test-whole: setup
+	$(PYTEST) -m whole --durations=20
 
-# Every fault, injected for real, and the other tests that take long, in two halves side by side, because they mostly wait: those that
-# start Ray for themselves, and those that join a cluster. Some need root, and are skipped without.
-ALONE := $(addprefix tests/faults/test_,any_moment.py disk.py results.py)
-
+# Every fault, injected for real. Some need root, and are skipped without.
 test-faults: setup
-	$(BIN)/python -m pytest -m "" --durations=0 $(ALONE) & alone=$$!; \
-	$(BIN)/python -m pytest -m slow --durations=0 $(addprefix --ignore=,$(ALONE)); joined=$$?; \
-	wait $$alone && exit $$joined
+	$(PYTEST) -m fault --durations=0
 
 # The commands of docs/how-to/cluster.md on five machines of this one. By root; DATA holds cifar-10-batches-py/.
 trial: setup

@@ -1,6 +1,7 @@
 """What many tests share: a cache of their own, one thread, and a tiny run that trains in a second."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import settings
 from objects import ObjectStore, serving
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
+os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 lets runs starve while other tests compute: 25 s became 240
 settings.register_profile("recstudy", max_examples=50, deadline=None)  # a busy machine fails no test
 settings.load_profile("recstudy")
 
@@ -20,6 +22,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
     os.environ["RECSTUDY_CACHE"] = str(folder)
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clusters() -> Iterator[None]:
+    """Where Ray keeps its clusters: tests that run side by side, and the user's own, do not find each other's."""
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:  # a short name: sockets lie in it
+        os.environ["RAY_TMPDIR"] = folder
+        yield
 
 
 @pytest.fixture(autouse=True)

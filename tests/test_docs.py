@@ -50,7 +50,7 @@ def typed_in(folder: Path, line: str, *more: str) -> str:
     """What a line of README says in that folder."""
     program, *words = shlex.split(line, comments=True)
     start = {"python": [sys.executable], "recstudy": [sys.executable, "-c", "from recstudy.command import main; main()"]}[program]
-    run = subprocess.run([*start, *words, *more], cwd=folder, capture_output=True, text=True, check=False, timeout=280)
+    run = subprocess.run([*start, *words, *more], cwd=folder, capture_output=True, text=True, check=False, timeout=900)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -79,6 +79,7 @@ def test_python_runs(tmp_path):
     assert len(texts) >= 5
 
 
+@pytest.mark.whole
 def test_readme_s_study_and_model_are_planned(tmp_path):
     """As they are typed: a reader changes nothing."""
     (tmp_path / "my_study.py").write_text(README_STUDY)
@@ -99,7 +100,7 @@ def test_readme_s_model_is_the_one_that_is_written():
         assert piece in starter
 
 
-@pytest.mark.smoke
+@pytest.mark.whole
 def test_readme_s_model_trains_and_keeps_its_contract(tmp_path):
     new, run, contract = own_model()
     typed_in(tmp_path, new)

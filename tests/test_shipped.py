@@ -30,6 +30,7 @@ def test_every_study_is_listed_with_what_it_asks(capsys):
     assert "How deep should ViTRM think" in text
 
 
+@pytest.mark.whole
 def test_a_study_is_run_from_wherever_it_lies(tmp_path):
     words = ["run", "vitrm_depth_sweep", "--dry-run", "train.epochs=1"]
     code = f"from recstudy.command import main; main({words})"
@@ -44,6 +45,7 @@ def test_a_study_that_there_is_not_is_named_with_the_nearest(capsys):
     )
 
 
+@pytest.mark.whole
 def test_a_new_study_runs_as_it_stands(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert said(capsys, 0, "new", "mine") == "mine.py: run it with python mine.py\n"

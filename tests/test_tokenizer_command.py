@@ -51,6 +51,7 @@ def ended(home: Path, *arguments: str) -> tuple[int, str, str]:
     return process.returncode, out, errors
 
 
+@pytest.mark.whole
 def test_a_folder_of_images_becomes_a_tokenizer_that_encodes_them(home):
     code, out, errors = ended(home, *FILMS, *FIELDS, "--epochs", "3")
 
@@ -69,6 +70,7 @@ def test_a_folder_of_images_becomes_a_tokenizer_that_encodes_them(home):
     assert [path.name for path in (home / "made").iterdir()] == ["vq.safetensors"]
 
 
+@pytest.mark.whole
 def test_a_run_that_asks_for_the_same_finds_it_trained(home):
     ended(home, *FILMS, *FIELDS, "--epochs", "2")
     data = load(CaptionFolder(path="films", size=16), home)
@@ -92,6 +94,7 @@ def test_a_file_that_is_there_stays_as_it_is(home):
     assert (home / "made/vq.safetensors").read_text() == "precious"
 
 
+@pytest.mark.whole
 def test_what_is_stopped_leaves_nothing(home):
     with start(home, *FILMS, *FIELDS, "--epochs", "100000") as process:
         assert process.stdout.readline().startswith("epoch 1 of 100000")

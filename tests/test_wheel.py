@@ -53,6 +53,7 @@ def test_it_holds_the_package_and_its_studies_and_nothing_else(wheel):
     assert {"py.typed", "starter.txt", "papers"} <= {name.parts[1] for name in names}
 
 
+@pytest.mark.whole
 def test_its_studies_are_listed_and_planned_by_name(programs, tmp_path):
     where = run(programs, tmp_path, "python", "-c", "import recstudy; print(recstudy.__file__)")
 
@@ -63,7 +64,7 @@ def test_its_studies_are_listed_and_planned_by_name(programs, tmp_path):
     assert planned.startswith("vitrm_depth_sweep, preset quick: 12 runs")
 
 
-@pytest.mark.smoke
+@pytest.mark.whole
 def test_a_study_of_it_runs_in_an_empty_folder(programs, tmp_path):
     """And says of itself how it goes on: by its name, since nobody has its file."""
     few = ("--smoke", "--only", "latent_steps=1*", "--seeds", "1")
@@ -73,7 +74,7 @@ def test_a_study_of_it_runs_in_an_empty_folder(programs, tmp_path):
     assert list(tmp_path.glob("results/studies/vitrm_depth_sweep/*/report/report.html"))
 
 
-@pytest.mark.smoke
+@pytest.mark.whole
 def test_a_study_that_it_writes_runs(programs, tmp_path):
     run(programs, tmp_path, "recstudy", "new", "mine")
     run(programs, tmp_path, "python", "mine.py", "--smoke")

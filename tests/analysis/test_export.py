@@ -111,6 +111,7 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
     assert not (results.study("made_up", "paper") / "report").exists()
 
 
+@pytest.mark.whole
 @needs_browser
 def test_pages_ask_for_nothing_elsewhere_and_no_button_sends_a_figure_away(results, records, browser):
     page = write_report(results, "made_up", "paper")
@@ -130,6 +131,7 @@ def test_pages_ask_for_nothing_elsewhere_and_no_button_sends_a_figure_away(resul
     assert "sendChartToCloud" in SPEC.shown(records).in_notebook.layout.modebar.remove
 
 
+@pytest.mark.whole
 @needs_browser
 def test_printed_figures_are_whole_and_light(results, browser):
     """On a wide screen, which prefers dark: on paper they are as wide as it is, and then as before."""
@@ -157,6 +159,7 @@ def test_printed_figures_are_whole_and_light(results, browser):
     assert screen[0] > 1000
 
 
+@pytest.mark.whole
 @needs_browser
 @pytest.mark.parametrize("inches", [3.5, 7.0])
 def test_files_are_as_wide_as_a_column_and_their_letters_legible(records, tmp_path, inches):
@@ -192,6 +195,7 @@ def pdf_letters(pdf: bytes) -> Iterator[float]:
                 yield own * float(size)
 
 
+@pytest.mark.whole
 @needs_browser
 def test_commands_pass_the_width_on_and_pages_are_the_same_for_both(tmp_path):
     results = write_study(tmp_path / "r", report=dump_report([SPEC]))
@@ -214,6 +218,7 @@ def test_commands_pass_the_width_on_and_pages_are_the_same_for_both(tmp_path):
     assert all(files == seen[0][1] for _, files in seen)
 
 
+@pytest.mark.whole
 @needs_browser
 def test_each_figure_that_is_exported_is_announced(tmp_path, capsys):
     """It takes seconds; what is drawn for the page alone does not."""
@@ -233,6 +238,7 @@ def others(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix not in made}
 
 
+@pytest.mark.whole
 @needs_browser
 def test_a_figure_for_paper_has_its_float_with_a_caption_of_one_sentence(records, tmp_path):
     write_figure(replace(SPEC.drawn(records), finding="a, b: c"), tmp_path, "c", ["pdf"], VENUES["icml"])

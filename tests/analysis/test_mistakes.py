@@ -208,6 +208,7 @@ def test_variants_may_have_images_of_other_sizes(results):
     assert (figure.layout.xaxis.range[1], figure.layout.xaxis2.range[1]) == (5 * 140 - 0.5, 5 * 153 - 0.5)
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(BROWSER is None, reason="no Chrome or Chromium is installed")
 def test_export_for_real(results, tmp_path):
     """The picture is in the exported image: a white tile on white paper would not show, so all of it is black."""

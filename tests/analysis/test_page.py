@@ -69,6 +69,7 @@ def test_a_page_is_one_file_under_three_megabytes_with_the_library_as_it_is(page
     assert gzip.decompress(base64.b64decode(library)).decode() == get_plotlyjs()
 
 
+@pytest.mark.whole
 @needs_browser
 def test_it_draws_its_figures_before_it_has_loaded_and_without_a_network(page, browser):
     tab, said = opened(browser, page)
@@ -78,6 +79,7 @@ def test_it_draws_its_figures_before_it_has_loaded_and_without_a_network(page, b
     assert tab.locator("iframe").count() == 0
 
 
+@pytest.mark.whole
 @needs_browser
 def test_a_browser_that_cannot_unpack_says_so_in_place_of_figures(page, browser):
     tab = browser.new_page()
@@ -89,6 +91,7 @@ def test_a_browser_that_cannot_unpack_says_so_in_place_of_figures(page, browser)
     tab.close()
 
 
+@pytest.mark.whole
 @needs_browser
 def test_it_is_read_on_a_phone(page, browser):
     """Nothing scrolls sideways but boxes of numbers; sentences and commands are whole."""
@@ -108,6 +111,7 @@ COVERED = """() => [...document.querySelectorAll('.code')].filter(box => {
 }).length"""
 
 
+@pytest.mark.whole
 @needs_browser
 @pytest.mark.parametrize("size", [NARROW, {"width": 1440, "height": 900}], ids=["narrow", "wide"])
 def test_no_button_covers_a_long_line(page, browser, size):
@@ -117,6 +121,7 @@ def test_no_button_covers_a_long_line(page, browser, size):
     assert tab.evaluate(COVERED) == 0
 
 
+@pytest.mark.whole
 @needs_browser
 def test_no_table_of_claims_or_differences_is_cut_on_a_wide_screen(page, browser):
     tab, _ = opened(browser, page, viewport={"width": 1440, "height": 900})
@@ -126,6 +131,7 @@ def test_no_table_of_claims_or_differences_is_cut_on_a_wide_screen(page, browser
     assert max(wide) <= 0
 
 
+@pytest.mark.whole
 @needs_browser
 def test_figures_have_the_colours_of_a_dark_page_and_of_paper(page, browser):
     tab, _ = opened(browser, page, color_scheme="dark")
@@ -144,6 +150,7 @@ def rgb(color: str) -> str:
     return f"rgb({', '.join(str(int(color[at : at + 2], 16)) for at in (1, 3, 5))})"
 
 
+@pytest.mark.whole
 @needs_browser
 def test_a_command_prints_its_figures_and_no_buttons(page, tmp_path):
     subprocess.run(
@@ -177,6 +184,7 @@ def test_golden_pages(golden):
     assert structure(page) == (FOLDER / f"{name}.txt").read_text()
 
 
+@pytest.mark.whole
 @needs_browser
 @pytest.mark.skipif("DejaVu Sans" not in (FONT or ""), reason="pages break elsewhere with another font than DejaVu Sans")
 def test_golden_print(golden, browser, tmp_path):

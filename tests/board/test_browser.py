@@ -31,6 +31,8 @@ from recstudy.board.renderer import PENDING
 from recstudy.records import Results
 from recstudy.report import dump_report
 
+pytestmark = pytest.mark.whole
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip("no Chromium here (Debian: apt-get install chromium)", allow_module_level=True)

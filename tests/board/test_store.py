@@ -73,7 +73,7 @@ def test_a_run_runs_as_long_as_its_worker_holds_the_lease(writer):
     assert seen == [True, False]
 
 
-@pytest.mark.slow  # a store is given 40 s to come back
+@pytest.mark.fault  # a store is given 40 s to come back
 def test_a_store_that_is_gone_costs_no_board(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("recstudy.board.store.EVERY_S", 0.1)
     with serving() as store:

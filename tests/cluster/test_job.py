@@ -12,7 +12,7 @@ import pytest
 from ray_nodes import RAY, TOKEN, free_port, started
 from shell import TINY
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(2400)]
+pytestmark = pytest.mark.whole
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def submitted(dashboard: str, folder: Path, *arguments: str) -> subprocess.Compl
     study = [sys.executable, TINY.name, "--address", "auto", "--results", str(folder / "results"), *arguments]
     command = [RAY, "job", "submit", "--address", dashboard, "--working-dir", str(folder / "mine")]
     command += ["--runtime-env-json", environment, "--", *study]
-    return subprocess.run(command, env={**os.environ, **TOKEN}, capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.run(command, env={**os.environ, **TOKEN}, capture_output=True, text=True, timeout=900, check=False)
 
 
 def test_a_study_runs_as_a_job(dashboard, tmp_path):

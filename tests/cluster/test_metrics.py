@@ -28,8 +28,6 @@ DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 GRAFANA = json.loads((DASHBOARDS / "grafana/recstudy.json").read_text())
 BROKEN = "latent_steps=1, supervision_steps=1"
 
-pytestmark = pytest.mark.timeout(900)  # Ray's start is in the first test's time
-
 
 @dataclass
 class Session:
@@ -83,10 +81,10 @@ def session(tmp_path_factory) -> Iterator[Session]:
             shutil.rmtree(ray, ignore_errors=True)
 
 
-@pytest.mark.smoke
+@pytest.mark.whole
 def test_the_endpoint_counts_runs_and_shows_how_they_do(session):
-    until(lambda: session.runs("done"), "a run that is done at the endpoint", 400)
-    series = until(session.at_work, "a run under way, with numbers of its own, at the endpoint", 400)
+    until(lambda: session.runs("done"), "a run that is done at the endpoint")
+    series = until(session.at_work, "a run under way, with numbers of its own, at the endpoint")
 
     assert session.runs("failed") == [BROKEN]
     labels = {run.label for run in make_plan(tiny.study).runs}
@@ -101,9 +99,10 @@ def test_the_endpoint_counts_runs_and_shows_how_they_do(session):
     assert all(1 <= steps <= 2 for steps in values["recstudy_supervision_steps_used"])
 
 
+@pytest.mark.whole
 def test_each_metric_has_a_panel_and_each_panel_a_metric(session):
     """By the names that the endpoint gives them."""
-    until(lambda: session.runs("failed"), "a failed run at the endpoint", 400)
+    until(lambda: session.runs("failed"), "a failed run at the endpoint")
 
     drawn = {name for panel in GRAFANA["panels"] for name in names(panel)}
     assert drawn == {*(f"ray_{name}" for name in GAUGES), f"ray_{ENDED}_total"}
@@ -171,7 +170,7 @@ def asked(address: str, query: str) -> list[dict]:
     return []
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_study_runs_where_metrics_are_off(shell):
     shell.environment["RAY_enable_metrics_collection"] = "0"
 

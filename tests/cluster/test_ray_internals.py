@@ -73,6 +73,7 @@ def test_a_group_is_without_what_train_starts_for_nothing():
     assert [type(one) for one in ours] == [kind for kind in kinds if kind not in NEEDLESS]
 
 
+@pytest.mark.whole
 def test_a_group_is_controlled_in_the_process_that_it_belongs_to(tmp_path):
     """Train's own trainer has an actor for that, which would be in Ray's table of actors; what a worker raises is raised here."""
     before = set(ray._private.state.actors())
@@ -101,6 +102,7 @@ def imported(by: str) -> set[str]:
     return set(json.loads(output.stdout.splitlines()[-1]))
 
 
+@pytest.mark.whole
 def test_what_is_imported_while_ray_starts_has_no_module_in_common_with_its_start():
     """Two threads that import one and the same module might wait for each other. Python's own are leaves: they import nothing back."""
     meanwhile, start = imported(f"import {MEANWHILE}"), imported(START)
@@ -135,6 +137,7 @@ print(ray.get(actor.process.remote()) in ready)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("how", "taken"), [("without", "True"), ("as they come", "False")])
 def test_a_process_that_tune_asks_for_is_one_that_has_begun_before(how, taken):
     output = subprocess.run([sys.executable, "-W", "ignore", "-c", BEGUN, how], capture_output=True, text=True, check=True)

@@ -13,8 +13,6 @@ from recstudy.cluster.nodes import Asked, may_work, ours
 from recstudy.config import Place
 from recstudy.records import Results
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.fixture
 def cluster(monkeypatch):
@@ -26,6 +24,7 @@ def cluster(monkeypatch):
     cluster.shutdown()
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(rooms, "LOOK_S", 0.2)
@@ -51,7 +50,7 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     assert f" cannot use the results folder {tmp_path / 'elsewhere'} (No such file or directory). Give a folder that " in said[1]
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_a_study_uses_a_node_that_comes_while_it_runs(shell, tmp_path):
     port = free_port()
     ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
@@ -62,7 +61,7 @@ def test_a_study_uses_a_node_that_comes_while_it_runs(shell, tmp_path):
     ):
         until(shell.begun, "a run under way")
         with started(tmp_path / "second", f"--address=127.0.0.1:{port}", "--num-cpus=1", inside=inside):
-            output, errors = driver.communicate(timeout=400)
+            output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 0, output + errors
     hosts = [result["provenance"]["hardware"]["host"] for result in shell.records().values()]

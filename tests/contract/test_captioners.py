@@ -78,6 +78,7 @@ def test_the_config_knows_the_weights_that_are_frozen(switched):
     assert switched.frozen_params == (0 if switched.tuned else 93_472)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("family", CAPTIONERS)
 def test_what_is_compiled_does_not_grow_with_the_caption(family):
     """A graph of every token would take minutes to compile."""

@@ -15,7 +15,7 @@ from twice import TWO, curve
 from recstudy.analysis.frame import load_study
 from recstudy.records import Results
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.fault
 
 HOLD = """
 import pathlib, sys, time
@@ -89,7 +89,7 @@ def test_9_a_full_disk_fails_the_runs_clean_and_says_what_to_free(on_disk, small
     with on_disk.start(*CHOSEN) as driver:
         until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
         small_disk.fill()
-        output, errors = driver.communicate(timeout=400)
+        output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 7
     assert output.count("jsonl: No space left on device. 0.0 MB are free there. Checkpoints of unfinished runs take") == 2
@@ -106,7 +106,7 @@ def test_10_storage_that_turns_read_only_is_tried_again_and_then_a_clear_stop(on
     with on_disk.start(*CHOSEN) as driver:
         until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
         small_disk.bar()
-        output, errors = driver.communicate(timeout=400)
+        output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 7
     assert output.count("Read-only file system. Make it writable again, or give another folder with --results.") == 2
@@ -119,7 +119,7 @@ def test_10_storage_that_goes_away_is_a_clear_stop_and_nothing_is_written_in_its
     with on_disk.start(*CHOSEN) as driver:
         until(lambda: len(on_disk.begun()) == 2, "ten epochs of both")
         small_disk.unmount()
-        output, _ = driver.communicate(timeout=400)
+        output, _ = driver.communicate(timeout=900)
 
     assert driver.returncode == 7
     assert output.count("Bring its file system back; the same command then goes on from what was kept.") == 2
@@ -132,7 +132,7 @@ def test_10_storage_that_comes_back_in_time_costs_nothing(on_disk, small_disk):
         small_disk.bar()
         time.sleep(3)
         small_disk.unbar()
-        output, errors = driver.communicate(timeout=400)
+        output, errors = driver.communicate(timeout=900)
 
     assert driver.returncode == 0, output + errors
     assert on_disk.attempts() == [1, 1]
@@ -164,7 +164,7 @@ def test_16_a_lock_is_waited_for_and_free_at_once_when_its_holder_dies(shell):
         assert run not in shell.records()
         second.kill()
         until(lambda: run in shell.records(), "the other's")
-        output, errors = driver.communicate(timeout=400)
+        output, errors = driver.communicate(timeout=900)
 
     assert line == "Waiting for process 7 on moon, which works on this study. Ctrl-C stops waiting.\n"
     assert driver.returncode == 0, output + errors
@@ -186,7 +186,7 @@ def test_18_drivers_beside_each_other_run_nothing_twice(shell):
     twin = Shell(shell.folder, shell.folder / "twin.py")
     twin.study.write_text(TINY.read_text().replace('name="tiny"', 'name="twin"'))
     drivers = [each.start() for each in (shell, shell, twin)]
-    outputs = [driver.communicate(timeout=600) for driver in drivers]
+    outputs = [driver.communicate(timeout=900) for driver in drivers]
 
     assert [driver.returncode for driver in drivers] == [0, 0, 0], outputs
     assert shell.attempts() == [1] * 6

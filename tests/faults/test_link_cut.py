@@ -38,8 +38,7 @@ def begun_on(host: str, results: Path) -> int:
     return sum((log.parent / "epochs.jsonl").exists() for log in begun)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)  # 3 minutes here, most of them until Ray gives the other host up
+@pytest.mark.fault
 def test_runs_on_a_host_that_is_cut_off_move_and_finish_once(hosts, tmp_path, short):
     results, environment = tmp_path / "results", {**TOKEN, **IMPATIENT}
     command = [sys.executable, tiny.__file__, "--results", str(results), "--address", HEAD]
@@ -49,14 +48,14 @@ def test_runs_on_a_host_that_is_cut_off_move_and_finish_once(hosts, tmp_path, sh
         started(tmp_path / "2.log", *node(2, short, cpus=2), inside=on(2), environment=environment),
         subprocess.Popen(on(1, *command, *chosen), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as driver,
     ):
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + 600
         while begun_on("host2", results) < 2:
             assert time.monotonic() < deadline, "no two runs begin on the other host"
             time.sleep(0.05)
         link("down")
         moving = {log.parent.name for log in results.glob("runs/*/attempts.jsonl") if "host2" in log.read_text()}
         finished = set(results.glob("runs/*/result.json"))
-        output, _ = driver.communicate(timeout=400)
+        output, _ = driver.communicate(timeout=900)
 
     assert not finished
     assert driver.returncode == 0, output.decode()

@@ -21,12 +21,10 @@ from recstudy.train.trial import Trial, run_trial
 HERE = Path(__file__).parent
 SAMPLES = sorted(path.parent for path in HERE.parent.glob("records/*/recstudy.json"))
 
-pytestmark = pytest.mark.timeout(900)  # several studies a test
-
 RECSTUDY = str(Path(sys.executable).with_name("recstudy"))
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_11_a_run_that_diverges_is_a_result_and_not_tried_again(shell):
     chosen = ("--only", "latent_steps=1*", "--set", "train.learning_rate=1e30")
 
@@ -40,7 +38,7 @@ def test_11_a_run_that_diverges_is_a_result_and_not_tried_again(shell):
     assert "2 runs: all finished before" in shell.run(*chosen, code=3)
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_12_a_run_without_memory_is_tried_once_more_alone_and_then_marked(tmp_path):
     shell = Shell(tmp_path, HERE / "hungry.py")
 
@@ -55,7 +53,7 @@ def test_12_a_run_without_memory_is_tried_once_more_alone_and_then_marked(tmp_pa
     assert "out of memory: 1 run" in shell.page()
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_12_a_run_that_ray_kills_for_the_hosts_memory_is_marked_so(shell):
     """With all but one per cent of the host's memory declared full, Ray's monitor kills every worker."""
     shell.environment = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "200"}
@@ -67,7 +65,7 @@ def test_12_a_run_that_ray_kills_for_the_hosts_memory_is_marked_so(shell):
     assert output.count("its node ran low on memory") >= 2  # tried once more, alone
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_13_a_sweep_whose_first_runs_all_fail_alike_stops(shell):
     """Six runs whose folders cannot take a log: three are tried (and those that ran beside the third), and it is said once."""
     ids = shell.plan().values()
@@ -136,7 +134,7 @@ def behind(tmp_path) -> dict[str, str]:
     return {"LD_PRELOAD": str(library)}
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_15_a_clock_that_is_an_hour_behind_changes_nothing(again, undisturbed, behind):
     """The second attempt runs on a node whose clock is behind: it begins before the first one did."""
     again.environment = behind
@@ -161,7 +159,7 @@ def defined(shell: Shell, *chosen: str) -> str:
     return json.loads((shell.results / "studies/tiny/quick/plan.json").read_text())["definition"]
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_17_another_definition_of_a_study_is_kept_apart(shell):
     """The same name and preset with other epochs: other runs, other ids, and the page says which of the two it shows."""
     other = ("--set", "train.epochs=2")
@@ -180,7 +178,7 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_21_the_records_say_which_code_made_which_attempt(shell):
     code = shell.folder / "code"
     shutil.copytree(Path(recstudy.__file__).parent, code / "recstudy", ignore=shutil.ignore_patterns("__pycache__"))
@@ -231,7 +229,7 @@ def test_21_the_page_names_the_code_of_every_attempt(tmp_path):
     assert "b" * 40 in page
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_23_ten_thousand_reports_a_second_do_not_stall_the_driver(tmp_path):
     shell = Shell(tmp_path, HERE / "chatter.py", {"PYTHONPATH": str(HERE.parent / "study")})
 
@@ -244,7 +242,7 @@ def test_23_ten_thousand_reports_a_second_do_not_stall_the_driver(tmp_path):
     assert max(late.values()) < 3, late
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
 def test_24_records_of_every_version_are_read_and_gone_on_with(tmp_path, sample):
     study = tmp_path / "sample.py"

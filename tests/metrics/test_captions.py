@@ -81,6 +81,7 @@ def meteors() -> list[str]:
     return [str(java.METEOR.java.process.pid)] if java.METEOR.java else []
 
 
+@pytest.mark.whole
 @needs_java
 def test_the_thousand_captions_of_the_coco_demo_give_the_published_scores(fixtures):
     references, candidates, expected = (
@@ -198,7 +199,7 @@ def test_images_without_a_reference_are_left_out(no_java):
 
 
 @needs_java
-@pytest.mark.slow
+@pytest.mark.whole
 def test_ten_thousand_captions_take_less_than_a_minute():
     """With METEOR and Stanford's words, a reference each as in ROCO; no Java is left behind."""
     draw = random.Random(0)
@@ -276,6 +277,7 @@ def test_a_java_that_hangs_or_is_none_is_the_reason(monkeypatch, no_java, progra
         penn_treebank(["a"])
 
 
+@pytest.mark.whole
 @needs_java
 def test_meteor_stays_for_the_next_call_until_none_comes(monkeypatch, no_meteor):
     monkeypatch.setattr(java, "IDLE_S", 3600)
@@ -303,6 +305,7 @@ def test_meteor_stays_for_the_next_call_until_none_comes(monkeypatch, no_meteor)
 ASK = "import sys, time; from recstudy.metrics import java; java.meteor(['a'], [['a']]); print(java.METEOR.java.process.pid, flush=True); "
 
 
+@pytest.mark.whole
 @needs_java
 @pytest.mark.parametrize("end", ["time.sleep(600)", ""])
 def test_meteor_ends_with_the_process_that_asked_it(end):

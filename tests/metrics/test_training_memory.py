@@ -34,6 +34,7 @@ def weights(name: str) -> int:
     return training_memory(config(name, **{"train.ema_decay": 0.9})) - training_memory(config(name))
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel keeps no book of a process's peak")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_real_step_needs_what_was_estimated(name):

@@ -35,6 +35,7 @@ def python(tmp_path):
     return run
 
 
+@pytest.mark.whole
 def test_the_second_process_counts_nothing_and_loads_no_torch(python, tmp_path):
     first, second, other = (python("-c", ASKING.format(width=width)).rsplit(maxsplit=1) for width in (8, 8, 16))
 
@@ -46,6 +47,7 @@ def test_the_second_process_counts_nothing_and_loads_no_torch(python, tmp_path):
     assert python("-c", ASKING.format(width=8)).rsplit(maxsplit=1) == first
 
 
+@pytest.mark.whole
 def test_a_changed_network_is_counted_anew(python, tmp_path):
     python("-c", "from recstudy.command import main; main()", "new", "mine")
 

@@ -22,6 +22,7 @@ def peak_of_a_step(**fields) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel keeps no book of a process's peak")
 def test_peak_memory_of_a_step_is_the_same_at_any_depth():
     """N = T = 2 and N = T = 8 within 5 %. With the gradient through all 72 updates it is many times that, so the peak tells."""

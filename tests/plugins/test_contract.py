@@ -161,7 +161,7 @@ def test_optimisers_and_losses_train(tmp_path, capsys):
     assert "must give one number a sample, 8 in all, but gives ()" in lines[4]
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_captioner_is_held_to_see_no_later_token(tmp_path, capsys):
     (tmp_path / "writer.py").write_text(
         "from typing import ClassVar, Literal\nfrom recstudy.config import FAMILIES\nfrom recstudy.models import ImageTRM\n"

@@ -15,8 +15,6 @@ import pytest
 from ray_nodes import free_port, namespace, started
 from shell import Shell
 
-pytestmark = pytest.mark.timeout(900)
-
 RUNS = 4
 FOLDER = "studies/mixer/quick"
 BRIER = """@METRICS.add("brier")
@@ -54,6 +52,7 @@ def points(stranger: Shell) -> list[dict[str, str]]:
     return list(csv.DictReader((stranger.results / FOLDER / "report/figures/reliability.csv").read_text().splitlines()))
 
 
+@pytest.mark.whole
 def test_it_runs_is_read_and_outlives_its_modules(stranger, home):
     output = stranger.run()
 
@@ -91,7 +90,7 @@ def test_it_runs_is_read_and_outlives_its_modules(stranger, home):
     assert points(stranger) == drawn
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_it_runs_on_train_workers(stranger):
     stranger.run("--workers-per-run", "2", "--only", "depth=3, supervision_steps=2")
 
@@ -113,7 +112,7 @@ def nodes_without(folder: Path, home: Path, count: int) -> Iterator[int]:
         yield port
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_it_runs_on_two_nodes_that_have_nothing_of_it(stranger, home, tmp_path):
     """Inline, where Tune's workers load it, and over both nodes, where Train's do."""
     with nodes_without(tmp_path, home, 2) as port:

@@ -23,7 +23,7 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
-def answers(port: int, within: float = 200) -> bool:
+def answers(port: int, within: float = 600) -> bool:
     """Whether a head node answers whoever has the token."""
     deadline = time.monotonic() + within
     command = [sys.executable, "-c", f"import ray; ray.init('127.0.0.1:{port}')"]

@@ -52,7 +52,7 @@ class Shell:
         """What it printed, after checking how it ended: its output, and for bad input and a stop its errors."""
         with self.start(*arguments) as process:
             try:
-                output, errors = process.communicate(timeout=400)  # 20 to 60 s alone
+                output, errors = process.communicate(timeout=900)  # 20 to 60 s alone
             finally:
                 if process.returncode is None:
                     os.killpg(process.pid, signal.SIGKILL)
@@ -86,7 +86,7 @@ class Shell:
         return page.read_text()
 
 
-def until(condition: Callable[[], Found], what: str, seconds: float = 200) -> Found:
+def until(condition: Callable[[], Found], what: str, seconds: float = 600) -> Found:
     """What the condition gave when it first held."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

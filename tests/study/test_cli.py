@@ -188,7 +188,7 @@ def test_results_that_cannot_be_written_are_refused(capsys):
 def refused(tmp_path: Path, *arguments: str, inside: Sequence[str] = ()) -> str:
     """As a user sees it, in a process of its own, which the command `inside` may start."""
     command = [*inside, sys.executable, tiny.__file__, "--results", str(tmp_path / "results"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     return done.stderr.strip().splitlines()[-1]
 
@@ -236,6 +236,7 @@ def test_auto_without_a_cluster(tmp_path, monkeypatch):
     assert line.startswith("ClusterError: no Ray cluster answers at auto (ConnectionError: Could not find any running Ray")
 
 
+@pytest.mark.whole
 def test_a_refused_command_leaves_the_plan_of_a_good_one(tmp_path):
     plan = tmp_path / "results/studies/tiny/quick/plan.json"
     Results(tmp_path / "results").create()
@@ -247,6 +248,7 @@ def test_a_refused_command_leaves_the_plan_of_a_good_one(tmp_path):
     assert plan.read_bytes() == before
 
 
+@pytest.mark.whole
 def test_more_gpus_than_there_are(tmp_path):
     line = refused(tmp_path, "--gpus-per-run", "8")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.whole
 
 
 def test_a_study_from_one_command_to_the_page(shell):

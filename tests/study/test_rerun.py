@@ -66,7 +66,7 @@ if __name__ == "__main__":
 RUN = Run(0, "tiny", 0, RunConfig(data=Digits(limit=32), model=ViTRM(patch=4, width=8, heads=2), train=TrainConfig(epochs=1)))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.whole
 def test_an_edited_network_is_told_and_run_again_on_request(tmp_path):
     (tmp_path / "home").mkdir()
     network, study = tmp_path / "home/perceptron.py", tmp_path / "home/study.py"

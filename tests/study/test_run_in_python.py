@@ -48,7 +48,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.smoke
+@pytest.mark.whole
 def test_a_study_is_run_in_a_notebook(tmp_path):
     """With one live view while it runs; what was finished is found; no signal's handler stays."""
     _, first, second, runs, what, table, figure = (cell.outputs for cell in executed(CELLS, tmp_path))

@@ -15,7 +15,6 @@ from recstudy.study.search_making import make_search
 from recstudy.study.study import make_plan
 
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
-WHOLE_S = 400  # of a whole study, Ray's start included: 59 s alone, 116 s beside other work
 
 
 def expected(study: Study | Search) -> int:
@@ -29,15 +28,14 @@ def reads_files(study: Study | Search) -> bool:
     return any(config.data.reader().sources(Path()) for config in (first if isinstance(study, Search) else [first]))
 
 
-@pytest.mark.smoke
-@pytest.mark.timeout(900)
+@pytest.mark.whole
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_smoke(path, tmp_path, request):
     study = load(path.stem)
     if reads_files(study):
         request.getfixturevalue("real_data")
     done = subprocess.run(
-        [sys.executable, str(path), "--smoke"], cwd=tmp_path, capture_output=True, text=True, timeout=WHOLE_S, check=False
+        [sys.executable, str(path), "--smoke"], cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,13 +59,12 @@ def test_every_preset_makes_a_plan(path):
         assert plan.runs
 
 
-@pytest.mark.smoke
-@pytest.mark.timeout(900)
+@pytest.mark.whole
 def test_synthetic_data_is_called_so_everywhere(tmp_path):
     """The chest X-ray study's quick preset is on drawn images: plan, records, table files and the page say it."""
     path = next(path for path in STUDIES if path.stem == "hrm_chest_xray")
     command = [sys.executable, str(path), "--smoke", "--only", "model=HRM, halves", "--set", "train.epochs=1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WHOLE_S, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
 
     assert "synthetic" in done.stdout, done.stdout + done.stderr
     folder = tmp_path / "results/studies/hrm_chest_xray/quick-smoke"
@@ -83,8 +80,7 @@ def test_synthetic_data_is_called_so_everywhere(tmp_path):
     assert result["provenance"]["synthetic"] is True
 
 
-@pytest.mark.smoke
-@pytest.mark.timeout(900)
+@pytest.mark.whole
 def test_missing_images_are_counted_and_left_out_only_when_asked(tmp_path):
     """The real layout with 39 of 40 images: refused with one line and nothing written; with --allow-missing it trains."""
     write_xrays(tmp_path / "data/nih_cxr64", lacking=1)
@@ -92,9 +88,9 @@ def test_missing_images_are_counted_and_left_out_only_when_asked(tmp_path):
     command = [sys.executable, str(path), "--preset", "standard", "--only", "model=HRM, halves", "--seeds", "1", "--data", "data"]
     command += ["--gpus-per-run", "0", "--set", "train.epochs=1", "--set", "data.size=32"]
 
-    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WHOLE_S, check=False)
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
     allowed = subprocess.run(
-        [*command, "--allow-missing"], cwd=tmp_path, capture_output=True, text=True, timeout=WHOLE_S, check=False
+        [*command, "--allow-missing"], cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False
     )
 
     assert refused.returncode == 2, refused.stdout + refused.stderr

@@ -23,8 +23,6 @@ SOME = ("--set", f"train.epochs={EPOCHS}", "--set", "place.checkpoint_seconds=0.
 TWO = ("--only", "latent_steps=1*", *SOME)
 ONE = "latent_steps=1, supervision_steps=1"
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.fixture
 def machine(object_store, tmp_path) -> Callable[..., Shell]:
@@ -92,7 +90,7 @@ def recstudy(shell: Shell, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.smoke
+@pytest.mark.whole
 def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tmp_path):
     shell = machine("a")
     shell.run("--only", ONE)
@@ -123,7 +121,7 @@ def test_a_study_on_a_store_leaves_there_what_a_folder_holds(machine, stored, tm
     assert "tiny" in recstudy(machine("d"), "status", other.place)
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_killed_workers_and_drivers_go_on_from_the_store_over_a_torn_folder(machine, stored):
     shell = machine("a")
     with shell.start(*TWO) as driver:
@@ -145,7 +143,7 @@ def test_killed_workers_and_drivers_go_on_from_the_store_over_a_torn_folder(mach
     assert stored.leases() == []
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path):
     """Which waits as long as the lost one might come back: for the study, then for the runs."""
     lost, other = machine("a"), machine("b")
@@ -155,7 +153,7 @@ def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path)
     shutil.rmtree(lost.folder)
 
     with other.start(*TWO) as driver:
-        output, errors = driver.communicate(timeout=400)
+        output, errors = driver.communicate(timeout=900)
     assert driver.returncode == 0, output + errors
     assert "Waiting for process" in output
 
@@ -166,7 +164,7 @@ def test_a_lost_machines_study_is_finished_by_another(machine, stored, tmp_path)
     assert epochs(there) == [list(range(EPOCHS))] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_a_group_of_workers_shares_a_checkpoint_from_the_store(machine, stored):
     shell, arguments = machine("a"), ("--only", ONE, *SOME, "--workers-per-run", "2")
     with shell.start(*arguments) as driver:
@@ -180,7 +178,7 @@ def test_a_group_of_workers_shares_a_checkpoint_from_the_store(machine, stored):
     assert epochs(there) == [list(range(EPOCHS))]
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_a_search_goes_on_from_the_store_alone(machine, stored):
     study = TINY.with_name("tiny_search.py")
     machine("a", study).run("--budget", "2", "--seeds", "0")
@@ -206,7 +204,7 @@ def test_a_store_that_cannot_be_used_is_one_line(machine, object_store, tmp_path
         assert words in line
 
 
-@pytest.mark.slow
+@pytest.mark.fault
 def test_a_node_without_credentials_is_refused_before_anything_starts(machine, stored, tmp_path):
     shell = machine("a")
     port = free_port()

@@ -77,6 +77,7 @@ def test_a_caption_is_as_right_as_its_tokens():
     assert right(logits, tokens).tolist() == [False, True]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", MODELS)
 def test_every_captioner_takes_the_whole_way(name):
     training = trained(MODELS[name])

@@ -187,14 +187,13 @@ PATCHES = HRM_SMALL.model_copy(update={"tokens": "patch", "patch": 8, "head": "m
 
 
 # pytest makes an error of the warning that torch hides while it looks at the tensors between two graphs
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 @pytest.mark.parametrize(
     ("model", "data"),
     [
-        pytest.param(HRM_SMALL, None, id="pixels", marks=pytest.mark.slow),  # a minute of compiling each
-        pytest.param(
-            PATCHES.model_copy(update={"puzzle_emb": "patient", "identifiers": 794}), XRAYS, id="patient", marks=pytest.mark.slow
-        ),
+        pytest.param(HRM_SMALL, None, id="pixels"),
+        pytest.param(PATCHES.model_copy(update={"puzzle_emb": "patient", "identifiers": 794}), XRAYS, id="patient"),
         pytest.param(
             PATCHES.model_copy(update={"puzzle_emb": "pathology_query", "halves": "carry", "half_loss": "both"}),
             XRAYS,

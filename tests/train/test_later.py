@@ -244,7 +244,7 @@ def test_the_command_line_in_a_new_process(results, tmp_path):
 
     def ran(*arguments: str) -> str:
         done = subprocess.run(
-            [*command, *arguments], capture_output=True, text=True, timeout=200, check=False, cwd=tmp_path, env=dict(os.environ)
+            [*command, *arguments], capture_output=True, text=True, timeout=900, check=False, cwd=tmp_path, env=dict(os.environ)
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

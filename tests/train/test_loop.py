@@ -220,6 +220,7 @@ def test_bfloat16_changes_the_numbers_a_little_and_keeps_float32_weights():
     assert {weight.dtype for weight in rounded.state.network.parameters()} == {torch.float32}
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning")
 def test_a_compiled_network_trains_alike():
     if not shutil.which("c++"):

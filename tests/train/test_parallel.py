@@ -23,6 +23,8 @@ from recstudy.train.parallel import concatenated
 from recstudy.train.state import load_checkpoint, save_checkpoint
 from recstudy.train.trial import Trial, run_trial
 
+pytestmark = pytest.mark.whole
+
 CONFIG = RunConfig(
     data=PhantomXray(size=16, limit=48),
     model=HRM(

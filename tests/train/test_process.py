@@ -59,6 +59,7 @@ def spoil() -> None:
     torch.rand(3), np.random.rand(3), random.random()
 
 
+@pytest.mark.whole
 def test_a_run_gives_the_same_numbers_whatever_ran_before_it(tmp_path):
     """Bit for bit: in a new process, and after others in any order, of two families and precisions."""
     alone = {name: trial(tmp_path / "alone", config) for name, config in {"one": RECURSIVE, "other": NORMED}.items()}
@@ -79,7 +80,7 @@ def in_a_process(work: Trial) -> None:
         "import json, sys\nimport recstudy.data, recstudy.models\nfrom recstudy.train.trial import run_trial\n"
         "from recstudy.train.work import Trial\nrun_trial(Trial(**json.loads(sys.argv[1])), lambda line: None)"
     )
-    subprocess.run([sys.executable, "-c", code, json.dumps(asdict(work))], timeout=250, check=True)
+    subprocess.run([sys.executable, "-c", code, json.dumps(asdict(work))], timeout=900, check=True)
 
 
 def test_whatever_was_switched_is_as_it_was():

@@ -12,6 +12,8 @@ from recstudy.data.cache import load
 from recstudy.models import HRM, TRM, HRMImage
 from recstudy.train.loop import Training
 
+pytestmark = pytest.mark.whole
+
 DATA = Path(os.environ.get("RECSTUDY_DATA", "data"))
 TRAIN = TrainConfig(
     epochs=4, batch_size=16, supervision_steps=2, evaluation_steps=2, halt_threshold=1.0, halt_weight=0.5, learning_rate=1e-3,

@@ -30,6 +30,7 @@ def discs(count: int, size: int = 16) -> torch.Tensor:
     return (255 * torch.where(inside[:, None], disc, ground)).to(torch.uint8)
 
 
+@pytest.mark.whole
 def test_training_draws_images_better_than_their_mean():
     """By 5 dB at least on images held out, in 10 seconds; measured 9.0 dB. An untrained one is worse than the mean."""
     images, seen = discs(256), list[Progress]()

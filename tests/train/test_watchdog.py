@@ -39,7 +39,7 @@ def watched_process(
         assert process.stdout is not None
         assert process.stdout.readline() == "watched\n"
         meanwhile(process.pid)
-        output, errors = process.communicate(timeout=200)
+        output, errors = process.communicate(timeout=900)
     return subprocess.CompletedProcess([], process.returncode, output, errors)
 
 
