@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from recstudy.analysis.findings import findings
-from recstudy.analysis.frame import StudyRecords
 from recstudy.board.markup import Address
 from recstudy.board.news import News
 from recstudy.board.plans import Planned, Study
@@ -37,16 +36,16 @@ class Sources:
     links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
     store: Follower | None = None
     news: News = field(default_factory=News, init=False)
-    said: dict[Study, tuple[StudyRecords, str]] = field(default_factory=dict, init=False, repr=False)
 
     def finding(self, study: Study) -> str:
-        """The first of a study's findings, made again where its records are others."""
+        """The first of a study's findings."""
         records = self.kept.records(study)
-        known = self.said.get(study)
-        if known is None or known[0] is not records:
+
+        def said() -> str:
             with self.plugins(Address(("study", *study))):
-                known = self.said[study] = records, str(findings(records)[0])
-        return known[1]
+                return str(findings(records)[0])
+
+        return records.once("finding", said)
 
     def studies_of(self, run_id: str) -> list[Study]:
         """The studies that name this run."""
