@@ -4,7 +4,8 @@ VENV ?= .venv
 DATA ?= data
 TORCH_INDEX ?=
 BIN := $(VENV)/bin
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 8))')  # tests at once: one more than cores, because some wait
+# Tests at once: one more than there are cores, because some wait.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 8))')
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: setup demo check docs test test-one test-whole test-faults bench gpu-bench trial small-images puzzles pictures readme clean
