@@ -13,25 +13,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from recstudy.analysis.page import Html, escape, fold, table, warning_lines
+from recstudy.analysis.tables.entries import Entry as Entry
 from recstudy.analysis.tables.widths import Room, split
 from recstudy.report.names import DASH
 
 FRAME, BETWEEN, LINE = 4, 3, 30  # characters in a terminal: around a table, between two columns, of a column of words
 PUBLISHED = "published"  # over a column, or before a line, of published values beside ours
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The words of one place in a printed table: `bold` where nothing can be told from the best.
-
-    `hint` is what a tooltip adds, `origin` the runs that a number comes from in words, `runs` the ids of those that it is about.
-    """
-
-    text: str
-    bold: bool = False
-    hint: str = ""
-    origin: str = ""
-    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

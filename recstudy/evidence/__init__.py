@@ -1,0 +1,1 @@
+"""What the seeds of a study say: pure functions of arrays, which know neither records nor words nor figures."""
