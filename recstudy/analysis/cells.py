@@ -5,40 +5,41 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from recstudy.analysis.caveats import is_synthetic
+from recstudy.analysis.fits import estimates_of, fits_of, scored
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
-from recstudy.analysis.spreads import scored, spread_of
-from recstudy.analysis.stats import Interval, Spread, interval
 from recstudy.analysis.targets import Placed, Placement, deviation_text
+from recstudy.evidence import Answer, Estimate, Kind, Question, Verdict, published
 from recstudy.papers import Target
 from recstudy.report.names import metric
+
+NONE = Estimate(None)
 
 
 @dataclass(frozen=True)
 class Cell:
     """One metric of one variant (or of the variants that share a place in the table).
 
-    `value` is the mean over the `n` finished runs of the `expected` planned ones, with its 95 % interval by the `spread` of
-    its seeds, and `items`, the interval over seeds and test images; all in the metric's own unit. Diverged runs and those that
-    a search stopped early are counted, never averaged.
-    `planned` are all runs of the cell, `run_ids` those behind `value`, of these `seeds`, made by these `commits`; `against` those
-    of the other variant, where `value` is by how much that one is better. `lacking`: finished runs without this metric, such as
-    an AUROC of data with one label an image; `unavailable`: why some of them could not have it, such as a METEOR without Java.
+    `estimate` is the mean over the finished runs of the `expected` planned ones with its interval over seeds, `prediction` where
+    one more run would lie, and `items` the interval over seeds and test items; all in the metric's own unit. `left` runs have
+    not ended. Diverged runs and those that a search stopped early are counted, never averaged.
+    `planned` are all runs of the cell, `run_ids` those behind `values`, of these `seeds`, made by these `commits`; `against` those
+    of the other variant, where the estimate is by how much that one is better. `lacking`: finished runs without this metric, such
+    as an AUROC of data with one label an image; `unavailable`: why some of them could not have it, such as a METEOR without Java.
     `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so never `best`. `tied`: it was
-    compared with others, and no two of them could be told apart.
+    compared with others, and no difference between any two of them is significant. `pooled`: variants of its fit.
     """
 
     metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
+    estimate: Estimate
     expected: int
     values: tuple[float, ...]
-    spread: Spread | None = None
-    items: Interval | None = None
+    prediction: Estimate = NONE
+    items: Estimate | None = None
+    left: int = 0
     lacking: int = 0
     unavailable: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
@@ -50,33 +51,51 @@ class Cell:
     against: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     commits: tuple[str, ...] = ()
+    pooled: int = 1
     best: bool = False
     tied: bool = False
     synthetic: bool = False
     leaks: bool = False
 
     @property
-    def published(self) -> str:
-        return ", ".join(dict.fromkeys(target.text for target in self.placed))
+    def value(self) -> float | None:
+        """The mean."""
+        return self.estimate.value
 
     @property
-    def verdict(self) -> str:
-        return ", ".join(dict.fromkeys(target.verdict(self.values, self.spread, self.lost) for target in self.placed))
+    def low(self) -> float | None:
+        """Of the interval over seeds."""
+        return self.estimate.low
 
     @property
-    def outcome(self) -> str:
-        """The verdict as a table says it: with what an open one lacks."""
-        return ", ".join(dict.fromkeys(target.outcome(self.values, self.spread, self.lost) for target in self.placed))
+    def high(self) -> float | None:
+        """Of the interval over seeds."""
+        return self.estimate.high
+
+    @property
+    def n(self) -> int:
+        """Runs behind the mean."""
+        return len(self.values)
 
     @property
     def lost(self) -> int:
         """Seeds that failed or diverged: the others may be the lucky ones."""
         return len(self.failed) + self.diverged
 
+    @cached_property
+    def answers(self) -> tuple[tuple[Placed, Answer[str]], ...]:
+        """Each published value that stands beside it, and what is found of it."""
+        return tuple((placed, self._answer(placed)) for placed in self.placed)
+
     @property
-    def reasons(self) -> str:
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The different verdicts on its published values."""
+        return tuple(dict.fromkeys(answer.verdict for _, answer in self.answers))
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
         """Why the published value is not comparable; empty where it is."""
-        return "; ".join(dict.fromkeys(reason for target in self.placed for reason in target.reasons))
+        return tuple(dict.fromkeys(reason for target in self.placed for reason in target.reasons))
 
     @property
     def deviations(self) -> str:
@@ -87,6 +106,19 @@ class Cell:
     def assumed(self) -> str:
         """What the verdicts take for granted."""
         return "; ".join(filter(None, dict.fromkeys(target.assumed for target in self.placed)))
+
+    def _answer(self, placed: Placed) -> Answer[str]:
+        question = Question({"ours": 1.0}, near=placed.value, within=placed.margin or 0.0, kind=Kind.PUBLISHED)
+        known = Answer(question, self.estimate, runs=self.run_ids)
+        if placed.reasons:
+            return replace(known, verdict=Verdict.NOT_COMPARABLE, reasons=placed.reasons)
+        if not self.values:
+            return replace(known, verdict=Verdict.NOT_RUN)
+        if metric(placed.target.metric).computed:
+            off = max(abs(value - placed.value) for value in self.values)
+            return replace(known, verdict=Verdict.REPRODUCED if off <= (placed.margin or 0.0) else Verdict.DIFFERS)
+        found = published(placed.value, placed.margin, self.estimate, self.prediction, self.left, self.lost, self.pooled)
+        return replace(found, runs=self.run_ids)
 
 
 @dataclass(frozen=True)
@@ -131,18 +163,15 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
     """The cell of one metric over some `runs` of these variants, without what is published."""
     done = [run for run in runs if scored(run, name)]
-    values = tuple(run.number(name) for run in done)
-    spread = spread_of(records, done, name) if done else None
-    found = interval(values, spread)
+    estimate, prediction = estimates_of(records, done, name)
+    fit = next((fits_of(records, name)[run.variant][0] for run in done if run.variant in fits_of(records, name)), None)
     return Cell(
         metric=name,
-        value=found.mean,
-        low=found.low,
-        high=found.high,
-        n=found.n,
+        estimate=estimate,
         expected=len(runs),
-        values=values,
-        spread=spread,
+        values=tuple(run.number(name) for run in done),
+        prediction=prediction,
+        left=sum(run.status in ("not run", "unfinished") for run in runs),
         lacking=sum(run.done for run in runs) - len(done) if not metric(name).computed else 0,
         unavailable=tuple(dict.fromkeys(run.unavailable[name] for run in runs if name in run.unavailable)),
         failed=tuple(sorted(run.error_class for run in runs if run.failed)),
@@ -152,6 +181,7 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
         run_ids=tuple(run.id for run in done),
         seeds=tuple(dict.fromkeys(run.seed for run in done)),
         commits=tuple(dict.fromkeys(commit(run) for run in done)),
+        pooled=max(1, len(fit.own)) if fit else 1,
         synthetic=is_synthetic(records, variants),
         leaks=any(records.leaks(index) for index in variants),
     )

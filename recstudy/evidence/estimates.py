@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
 LEVEL = 0.95
 
@@ -41,7 +42,8 @@ class Estimate:
         level: of the interval, 0.95 where nothing else is said.
         n: seeds behind it, of a contrast the fewest of its variants.
         df: degrees of freedom; None where the interval is exact or missing.
-        error: standard error, of a contrast in the metric's unit.
+        error: standard error in the metric's unit.
+        reach: the least and the largest that it can be, beyond which no interval reaches.
         why: what a reader must know of the interval.
         split: the two kinds of seeds, where `why` is SPLIT.
     """
@@ -53,6 +55,7 @@ class Estimate:
     n: int = 0
     df: float | None = None
     error: float | None = None
+    reach: tuple[float, float] = (-inf, inf)
     why: Why | None = None
     split: Split | None = None
 

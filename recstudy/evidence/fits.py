@@ -173,7 +173,8 @@ class Fit(Generic[Key]):
         middle, half = scale.transform(mean), float(stdtrit(spread.df, (1 + level) / 2)) * sqrt(spread.value) * factor(n)
         low, high = scale.inverse(middle - half), scale.inverse(middle + half)
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
-        return Estimate(mean, min(low, mean), max(high, mean), level, n, spread.df, error)  # min: what rounding leaves
+        low, high = min(low, mean), max(high, mean)  # what rounding leaves of the way back
+        return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high))
 
 
 def split(values: Sequence[float], scale: Scale, learned: float | None = None) -> Split | None:

@@ -6,7 +6,7 @@ clusters: their scores count as one draw (Miller, arXiv:2411.00640).
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ def over_items(
     scores: Sequence[Scores],
     weights: Sequence[float],
     clusters: npt.NDArray[np.int64] | None = None,
-    reach: tuple[float, float] = (-inf, inf),
 ) -> Estimate:
     """An estimate as if the items were drawn anew, too: seeds and items as crossed random effects.
 
@@ -35,7 +34,6 @@ def over_items(
         scores: (n, M) of each variant in the contrast.
         weights: of each.
         clusters: (M,) which items are one draw; each its own by default.
-        reach: the least and the largest that the contrast can be.
     """
     if found.value is None or found.error is None or found.df is None:
         return found
@@ -44,7 +42,7 @@ def over_items(
     of_seeds, both = found.error**2, sum(weight**2 * _single(one) for one, weight in zip(scores, weights, strict=True))
     total = max(of_seeds, of_items, of_seeds + of_items - both)
     df = total**2 / (of_seeds**2 / found.df + of_items**2 / max(1, drawn - 1))
-    wide = at_level(replace(found, error=sqrt(total), df=df), found.level, reach)
+    wide = at_level(replace(found, error=sqrt(total), df=df), found.level)
     return wide if width(wide) > width(found) else found
 
 

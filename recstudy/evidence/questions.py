@@ -172,15 +172,15 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVE
     ends = [sorted((weight * term.low, weight * term.high)) for weight, term in known]
     reach = sum(low for low, _ in ends), sum(high for _, high in ends)
     bound = Why.CEILING if whys <= {Why.CEILING} else Why.FLOOR if whys <= {Why.FLOOR} else None
-    return at_level(Estimate(value, level=level, n=n, df=df, error=sqrt(total), why=bound), level, reach)
+    return at_level(Estimate(value, level=level, n=n, df=df, error=sqrt(total), reach=reach, why=bound), level)
 
 
-def at_level(found: Estimate, level: float, reach: tuple[float, float] = (-inf, inf)) -> Estimate:
+def at_level(found: Estimate, level: float) -> Estimate:
     """An estimate of a contrast with its t interval at another level."""
     if found.value is None or found.error is None or found.df is None:
         return replace(found, level=level)
     half = float(stdtrit(found.df, (1 + level) / 2)) * found.error
-    low, high = max(found.value - half, reach[0]), min(found.value + half, reach[1])
+    low, high = max(found.value - half, found.reach[0]), min(found.value + half, found.reach[1])
     return replace(found, low=low, high=high, level=level)
 
 
@@ -221,26 +221,23 @@ def asked(question: Question[Key], estimate: Estimate, left: int = 0, lost: int 
     return replace(answer, p=p)
 
 
-def judged(
-    answers: Sequence[Answer[Key]], level: float = ALPHA, reaches: Sequence[tuple[float, float]] = (), pooled: int = 2
-) -> list[Answer[Key]]:
-    """The verdicts of a family of questions: Holm over all of them, tested or not, at what the look may spend.
+def judged(answers: Sequence[Answer[Key]], levels: Sequence[float] = (), pooled: int = 2) -> list[Answer[Key]]:
+    """The verdicts of a family of questions: Holm over all of them, tested or not, at what each one's look may spend.
 
     Args:
         answers: of `asked`.
-        level: `Looks.level` of the seeds at hand.
-        reaches: the least and the largest that each contrast can be.
+        levels: `Looks.level` of the seeds that each has; 0.05 where nothing is given.
         pooled: variants whose further seeds make the spread better known.
     """
-    scaled = [1.0 if one.p is None else min(1.0, one.p * ALPHA / level) for one in answers]
-    adjusted = holm(scaled)
+    levels = levels or [ALPHA] * len(answers)
+    tested = [1.0 if one.p is None else min(1.0, one.p * ALPHA / level) for one, level in zip(answers, levels, strict=True)]
+    adjusted = holm(tested)
     decided = sum(p < ALPHA for p in adjusted)
-    order = sorted(range(len(answers)), key=lambda at: (answers[at].p is None, answers[at].p or 0.0))
+    order = sorted(range(len(answers)), key=lambda at: tested[at])
     found = []
-    for at, one in enumerate(answers):
+    for at, (one, level) in enumerate(zip(answers, levels, strict=True)):
         alpha = level / (len(answers) - min(order.index(at), decided))
-        reach = reaches[at] if reaches else (-inf, inf)
-        estimate = at_level(one.estimate, 1 - alpha, reach) if one.estimate.error is not None else one.estimate
+        estimate = at_level(one.estimate, 1 - alpha) if one.estimate.error is not None else one.estimate
         one = replace(one, estimate=estimate, alpha=alpha, adjusted=None if one.p is None else adjusted[at])
         verdict = _verdict(one)
         more = _more(one, level / len(answers), pooled) if verdict in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE) else None

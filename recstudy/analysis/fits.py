@@ -1,0 +1,149 @@
+"""From a study's records to the fit of each metric: whose seeds are judged together, on which scale, and what a table says of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf, sqrt
+from typing import Literal
+
+from scipy.special import stdtrit
+
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.rows import Row
+from recstudy.evidence import Estimate, Fit, Scale, Weighted, contrast
+from recstudy.report.names import metric, number, plural
+
+UNKNOWN = 1000  # questions of a test split whose size no run states
+Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
+
+
+def scale_of(name: str, runs: Sequence[Row]) -> Scale:
+    """The scale of a metric: angles for a share of right answers, logarithms for what is better low and has no bounds."""
+    known = metric(name.partition("@")[0])
+    low, high = known.bounds or (-inf, inf)
+    if known.share:
+        items = max((run.found.answers.of for run in runs if run.found.answers), default=0) or UNKNOWN
+        return Scale(low, high, "share", items)
+    positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)
+    kind: Literal["linear", "log"] = "log" if known.better == "lower" and not known.bounds and positive else "linear"
+    return Scale(low, high, kind)
+
+
+def scored(run: Row, name: str) -> bool:
+    """Whether a run counts in a mean of this metric: it has finished and has it. What is computed a diverged one has too."""
+    return run.status in (("done", "diverged") if metric(name).computed else ("done",)) and run.value(name) is not None
+
+
+def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
+    """The runs of a variant whose values are one another's repetitions: of a search the fresh seeds alone."""
+    fresh = records.by_variant[index][1 if records.plan.search is not None else 0 :]
+    return [run for run in fresh if scored(run, name)]
+
+
+def fits_of(records: StudyRecords, name: str) -> Fits:
+    """The fit of a metric for each variant, one over all of the same data and protocol. What follows from the config has none."""
+    return records.once(("fits", name), lambda: {} if metric(name).computed else _fits(records, name))
+
+
+def protocol(records: StudyRecords, index: int) -> object:
+    """What variants must share for their seeds to be judged together."""
+
+    def key() -> object:
+        config = records.configs[index]
+        settings = tuple((path, repr(value)) for path, value in config.items() if path.startswith("data."))
+        return records.variants[index].data, records.leaks(index), repr(config.get("train.selection")), settings
+
+    return records.once(("protocol", index), key)
+
+
+def weighted(records: StudyRecords, index: int, name: str) -> Weighted | None:
+    """A variant's mean as a contrast takes it; None without a value."""
+    fit, key = fits_of(records, name).get(index, (None, index))
+    return fit.weighted(key) if fit else None
+
+
+def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[Estimate, Estimate]:
+    """The mean of some runs with its interval, and where one more run would lie.
+
+    The seeds of one variant go by the metric's fit. Of several variants the mean goes by the seeds within them, for how far
+    variants are apart is no error of their mean. Other runs (a search's own, values that follow from others) stand alone.
+    """
+    values: dict[int, list[Row]] = {}
+    for run in runs:
+        values.setdefault(run.variant, []).append(run)
+    fits = fits_of(records, name)
+    whole = [index for index, own in values.items() if index in fits and _ids(own) == _ids(seeds_of(records, index, name))]
+    if not runs or metric(name).computed or any(name in run.added for run in runs) or len(whole) < len(values):
+        alone: Fit[int] = Fit({0: [run.number(name) for run in runs]}, scale_of(name, runs))
+        return alone.estimate(0), alone.prediction(0)
+    if len(values) == 1:
+        fit, key = fits[whole[0]]
+        return fit.estimate(key), fit.prediction(key)
+    found = contrast([(len(own) / len(runs), fits[index][0].weighted(fits[index][1])) for index, own in values.items()])
+    found = replace(found, n=len(runs))
+    if found.error is None or found.df is None or found.value is None:
+        return found, found
+    half = float(stdtrit(found.df, (1 + found.level) / 2)) * found.error * sqrt(len(runs) + 1)
+    return found, replace(found, low=found.value - half, high=found.value + half)
+
+
+def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
+    """What the intervals of these metrics rest on, which seeds split, and which variant's spread stands apart."""
+    names = [name for name in names if not metric(name).computed]
+    notes: list[str] = []
+    shared = any(len({key for fit, key in fits_of(records, name).values()}) > 1 for name in names)
+    if shared:
+        notes.append("intervals over seeds: each variant's own variance, moderated by up to 2 degrees of freedom from the others")
+    for name in names:
+        fits = {index: fits_of(records, name)[index] for index in variants if index in fits_of(records, name)}
+        split = [(index, fit.splits[key]) for index, (fit, key) in fits.items() if key in fit.splits]
+        for index, found in split:
+            given = f"{number(name, found.given)} {metric(name).unit}".strip()
+            ends = f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
+            notes.append(
+                f"{metric(name).title}, {records.variants[index].label}: {found.learned} of {found.of} seeds learned ({ends}), "
+                f"with a mean of {given} where they did; no interval over both kinds"
+            )
+        apart = [records.variants[index].label for index, (fit, key) in fits.items() if fit.stands_apart(key)]
+        if apart:
+            notes.append(f"{metric(name).title}: the spread is several times that of the others for {_some(apart)}")
+    return (*notes, *(_trained_once(records, variants) if names else ()))
+
+
+def _trained_once(records: StudyRecords, variants: Sequence[int]) -> list[str]:
+    """What is trained once for all seeds of a variant, whose own spread is in no interval."""
+    having: dict[str, list[str]] = {}
+    for index in variants:
+        config = records.configs[index]
+        if any(path.startswith("model.fuselip.") for path in config):
+            having.setdefault("one FuseLIP encoder on one image tokenizer", []).append(records.variants[index].label)
+        elif "model.tokenizer_epochs" in config and not config.get("model.files"):
+            having.setdefault("one image tokenizer", []).append(records.variants[index].label)
+    return [f"the seeds share {what}, so intervals leave out what it adds: {_some(labels)}" for what, labels in having.items()]
+
+
+def _fits(records: StudyRecords, name: str) -> Fits:
+    groups: dict[object, list[int]] = {}
+    for index in range(len(records.variants)):
+        groups.setdefault(protocol(records, index), []).append(index)
+    found: dict[int, tuple[Fit[int], int]] = {}
+    for variants in groups.values():
+        runs = {index: own for index in variants if (own := seeds_of(records, index, name))}
+        first: dict[
+            tuple[str, ...], int
+        ] = {}  # variants with the same runs, such as an ablation that changes nothing, count once
+        keys = {index: first.setdefault(_ids(own), index) for index, own in runs.items()}
+        scores = {key: [run.number(name) for run in runs[key]] for key in dict.fromkeys(keys.values())}
+        fit: Fit[int] = Fit(scores, scale_of(name, [run for own in runs.values() for run in own]))
+        found |= {index: (fit, key) for index, key in keys.items()}
+    return found
+
+
+def _ids(runs: Sequence[Row]) -> tuple[str, ...]:
+    return tuple(run.id for run in runs)
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    return "; ".join([*names[:most], *([f"{plural(len(names) - most, 'more variant')}"] if names[most:] else [])])
+
+
+__all__ = ["Why", "estimates_of", "fits_of", "protocol", "scale_of", "scored", "seeds_of", "spread_notes", "weighted"]

@@ -1,0 +1,408 @@
+"""What a study's report asks, as one kind of question: claims, differences from a base and effects of a factorial.
+
+Each part gives rows of `Asked`, whose answers come from `recstudy.evidence`; table, forest, `explain`, findings and CSV read these.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from recstudy.analysis.caveats import LEAK
+from recstudy.analysis.cells import Cell, cell, gap
+from recstudy.analysis.fits import Fits, fits_of, protocol, scale_of, seeds_of
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.items import MOST_RUNS, each_score
+from recstudy.analysis.rows import Row
+from recstudy.analysis.targets import Placed, Placement, place
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.evidence import (
+    ALPHA,
+    Answer,
+    Effect,
+    Estimate,
+    Fit,
+    Kind,
+    Question,
+    Reason,
+    Scale,
+    Verdict,
+    asked,
+    contrast,
+    detectable,
+    estimable,
+    judged,
+    mcnemar,
+    over_items,
+)
+from recstudy.papers import by_name
+from recstudy.report import Claims, Differences, Effects
+from recstudy.report.claims import METRIC, Claim, Gain, weights
+from recstudy.report.names import axis_title, metric, plain
+
+Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
+SETTLED = ("done", "diverged", "failed", "stopped")
+Part = Claims | Differences | Effects
+
+
+@dataclass(frozen=True)
+class Term:
+    """What one variant adds to a contrast: `weight` times the mean of its runs' `values`.
+
+    A value is the metric, or, where the contrast has it at several depths, their weighted sum in that run: of the same weights.
+    """
+
+    variant: int
+    label: str
+    weight: float
+    of: Direction
+    runs: tuple[Row, ...]
+    values: tuple[float, ...]
+
+    def side(self, sign: int) -> float:
+        """What it adds to the side of the contrast that has this sign."""
+        own = [(name, sign * self.weight * weight) for name, weight in self.of]
+        return sum(weight * float(np.mean([run.number(name) for run in self.runs])) for name, weight in own if weight > 0)
+
+
+@dataclass(frozen=True)
+class PublishedDifference:
+    """Of two published numbers, in the metric's own unit: papers print no paired difference."""
+
+    ours: Placed
+    theirs: Placed
+
+    @property
+    def value(self) -> float:
+        """The first minus the second."""
+        return round(self.ours.value - self.theirs.value, 9)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the difference is not comparable with ours; empty where it is."""
+        return tuple(dict.fromkeys([*self.ours.reasons, *self.theirs.reasons]))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as a report asks it, and its answer.
+
+    Args:
+        label: the claim's sentence, the variant or the effect.
+        contrast: what is compared, in words, with the region that is asked.
+        metric: that the contrast is of.
+        answer: what is found.
+        terms: what each variant adds.
+        left: runs to do.
+        lost: run -> why it gives no value; of these some `diverged`.
+        group: of a difference its base.
+        cell: of a difference the variant's own cell, and that of its base.
+        refused: why the two are not compared at all.
+        published: of a difference the differences of published numbers.
+        items: over seeds and test items, where all runs have kept their answers; `over_items_alone` is McNemar's p.
+        aliases: of an effect what it cannot be told from.
+        marks: what a reader must know of the question, such as that it was stated after the runs.
+        margin: what is claimed, in words.
+    """
+
+    label: str
+    contrast: str
+    metric: str
+    answer: Answer[int]
+    terms: tuple[Term, ...]
+    left: int = 0
+    lost: tuple[str, ...] = ()
+    group: str = ""
+    cell: tuple[Cell, Cell] | None = None
+    refused: str = ""
+    published: tuple[PublishedDifference, ...] = ()
+    items: Estimate | None = None
+    over_items_alone: float | None = None
+    aliases: str = ""
+    marks: tuple[str, ...] = ()
+    margin: str = ""
+    apart: bool = False  # a term is a difference itself, so that its sides are no means
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the answer."""
+        return self.answer.verdict
+
+    @property
+    def estimate(self) -> Estimate:
+        """Of the contrast, at the level that its answer is read at."""
+        return self.answer.estimate
+
+    @property
+    def sides(self) -> tuple[float, float] | None:
+        """The metric on both sides of the contrast; None where a side is a difference itself."""
+        if self.apart or not all(term.runs for term in self.terms) or not self.terms:
+            return None
+        return sum(term.side(1) for term in self.terms), sum(term.side(-1) for term in self.terms)
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """Of all its terms."""
+        return tuple(run.id for term in self.terms for run in term.runs)
+
+    @property
+    def detectable(self) -> float | None:
+        """The least true difference that a test at its level shows 4 times in 5."""
+        found = self.estimate
+        return detectable(found.error, found.df, self.answer.alpha) if found.error and found.df else None
+
+    @property
+    def better(self) -> bool | None:
+        """Whether a significant difference is for the better; None of other answers, and of metrics without a direction."""
+        if self.verdict not in (Verdict.HIGHER, Verdict.LOWER) or metric(self.metric).better is None:
+            return None
+        return (self.verdict is Verdict.HIGHER) == (metric(self.metric).better == "higher")
+
+
+@dataclass(frozen=True)
+class Family:
+    """The questions of one part, judged together; `unmatched` published values have no place among them.
+
+    `levels`: of the axes of a factorial, whose cells are `part` of all combinations, 1 where all are there.
+    """
+
+    rows: tuple[Asked, ...]
+    unmatched: int = 0
+    levels: Mapping[str, tuple[Any, Any]] | None = None
+    fraction: float = 1.0
+
+    @property
+    def tested(self) -> int:
+        """Questions with a p."""
+        return sum(row.answer.p is not None for row in self.rows)
+
+
+def family(records: StudyRecords, part: Part) -> Family:
+    """What a part asks, answered once.
+
+    Raises:
+        ConfigError: it names what the study has not, or what cannot be compared.
+    """
+    kind = {Claims: _claims, Differences: _differences, Effects: _effects}[type(part)]
+    return records.once(("family", repr(part)), lambda: kind(records, part))
+
+
+def families(records: StudyRecords, parts: Iterable[Any]) -> list[Family]:
+    """Of all parts that ask something, in their order."""
+    return [family(records, part) for part in parts if isinstance(part, Part)]
+
+
+# --------------------------------------------------------------------------------------------------------------- claims
+
+
+def _claims(records: StudyRecords, part: Claims) -> Family:
+    rows = [_claim(records, claim) for claim in part.claims]
+    return Family(_judged(records, rows))
+
+
+def _claim(records: StudyRecords, claim: Claim) -> Asked:
+    terms = _terms(records, weights(claim, records.variants, records.configs))
+    name = next((str(where[METRIC]) for _, where in claim.selectors if METRIC in where), claim.metric)
+    by = {term.variant: term.weight for term in terms}
+    question = Question(by, above=claim.by) if claim.within is None else Question(by, within=claim.within)
+    apart = isinstance(claim.less, Gain) or isinstance(claim.than, Gain)
+    row = _asked(records, by_name(claim.text), claim.contrast, name, question, terms)
+    return replace(row, margin=claim.margin, apart=apart)
+
+
+# ---------------------------------------------------------------------------------------------------------- differences
+
+
+def _differences(records: StudyRecords, part: Differences) -> Family:
+    name = part.metric
+    if metric(name).computed:
+        raise ConfigError(f"{name} follows from the config, so its differences need no test: show it in a Table")
+    bases = _bases(records, part, records.chosen(part.where))
+    compared = [*dict.fromkeys([*bases, *bases.values()])]
+    placement = place(records, part.targets, compared, [name])
+    rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
+    many = len({run_id for row in rows for run_id in row.run_ids}) > MOST_RUNS
+    return Family(_judged(records, rows if many else [_with_items(records, row) for row in rows]), len(placement.homeless))
+
+
+def _bases(records: StudyRecords, part: Differences, chosen: Sequence[int]) -> dict[int, int]:
+    """Variant -> its base."""
+    if not part.base:
+        bases = {index: base for index in chosen if (base := records.variants[index].base) is not None}
+        if not bases:
+            raise ConfigError(
+                f"differences {part.name!r}: no variant has a base. Name one with base=LABEL, or use leave_one_out."
+            )
+        return bases
+    labels = [variant.label for variant in records.variants]
+    if part.base not in labels:
+        raise ConfigError(f"no variant {part.base!r}: there are {choices(labels, most=6)}.{nearest(part.base, labels)}")
+    base = labels.index(part.base)
+    return {index: base for index in chosen if index != base}
+
+
+def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> Asked:
+    ours, theirs = records.variants[index].label, records.variants[base].label
+    refused = _refused(records, index, base)
+    terms = _terms(records, {index: {name: 1.0}, base: {name: -1.0}})
+    question = Question({index: 1.0, base: -1.0}, other_than=0.0, kind=Kind.DIFFERENCE)
+    row = _asked(records, ours, f"{ours} minus {theirs}", name, question, terms)
+    if refused:
+        reasons = (*row.answer.reasons, refused)
+        answer = replace(row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons)
+        row = replace(row, answer=answer, terms=(), refused=refused)
+    cells = cell(records, [index], name, placement), cell(records, [base], name, placement)
+    return replace(row, group=theirs, cell=cells, published=_published(placement, index, base, name))
+
+
+def _refused(records: StudyRecords, index: int, base: int) -> str:
+    """Why the two are not compared; empty where they are."""
+    if records.leaks(index) or records.leaks(base):
+        return f"not compared: {'' if records.leaks(index) else 'the base '}{LEAK}"
+    if records.variants[index].data != records.variants[base].data:
+        return "not compared: other data"
+    same = {run.id for run in records.by_variant[index]} & {run.id for run in records.by_variant[base]}
+    return "the base itself: it changes nothing" if same else ""
+
+
+def _with_items(records: StudyRecords, row: Asked) -> Asked:
+    """With the tests over the test items, if they are the same for all runs."""
+    if row.refused or row.estimate.error is None:
+        return row
+    scores = each_score(records, row.run_ids, row.metric)
+    if scores is None:
+        return row
+    n = len(row.terms[0].runs)
+    ours, theirs = scores[:n], scores[n:]
+    wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0])
+    return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs))
+
+
+def _published(placement: Placement, index: int, base: int, name: str) -> tuple[PublishedDifference, ...]:
+    """Of every two published numbers from one table and data set; the ones that compare best."""
+    placed: Mapping[tuple[int, str], tuple[Placed, ...]] = placement.placed
+    found = [
+        PublishedDifference(ours, theirs)
+        for ours in placed.get((index, name), ())
+        for theirs in placed.get((base, name), ())
+        if ours.target.table == theirs.target.table and ours.target.where.get("data.name") == theirs.target.where.get("data.name")
+    ]
+    least = min((len(difference.reasons) for difference in found), default=0)
+    return tuple(difference for difference in found if len(difference.reasons) == least)
+
+
+# -------------------------------------------------------------------------------------------------------------- effects
+
+
+def _effects(records: StudyRecords, part: Effects) -> Family:
+    cells = records.chosen(part.where)
+    if leaky := [records.variants[index].label for index in cells if records.leaks(index)]:
+        raise ConfigError(f"effects {part.name!r}: {', '.join(leaky)} leaks, so that no effect means anything")
+    levels = _two_levels(records, part, cells)
+    columns = {
+        axis: np.array([1 if records.level(index, axis) == high else -1 for index in cells]) for axis, (_, high) in levels.items()
+    }
+    effects = estimable(columns)
+    if effects is None:
+        raise ConfigError(
+            f"effects {part.name!r}: the cells are neither a whole two-level factorial nor a regular fraction of one"
+        )
+    rows = [_effect(records, part.metric, cells, effect) for effect in effects]
+    return Family(_judged(records, rows), levels=levels, fraction=(len(effects) + 1) / 2 ** len(levels))
+
+
+def _effect(records: StudyRecords, name: str, cells: Sequence[int], effect: Effect) -> Asked:
+    by = dict(zip(cells, effect.weights, strict=True))
+    question = Question(by, other_than=0.0, kind=Kind.EFFECT)
+    least = min((len(axes) for _, axes in effect.aliases), default=0)
+    words = [f"{'minus ' if sign < 0 else ''}{crossed(axes)}" for sign, axes in effect.aliases if len(axes) == least]
+    more = len(effect.aliases) - len(words)
+    aliases = "; ".join([*words, *([f"{more} of higher order"] if more else [])])
+    terms = _terms(records, {index: {name: weight} for index, weight in by.items()})
+    return replace(_asked(records, crossed(effect.axes), "", name, question, terms), aliases=aliases)
+
+
+def crossed(axes: Sequence[str]) -> str:
+    """What an effect is called."""
+    return " \N{MULTIPLICATION SIGN} ".join(map(axis_title, axes))
+
+
+def _two_levels(records: StudyRecords, part: Effects, cells: Sequence[int]) -> dict[str, tuple[Any, Any]]:
+    """The axes that vary among these cells with their levels, the first one first."""
+    levels = {axis: list(dict.fromkeys(records.level(index, axis) for index in cells)) for axis in records.plan.axes}
+    varied = {axis: found for axis, found in levels.items() if len(found) > 1}
+    for axis, found in varied.items():
+        if len(found) > 2:
+            have = f"{axis!r} has {', '.join(map(plain, found))}"
+            raise ConfigError(f"effects {part.name!r} needs two levels an axis, but {have}; narrow it by where")
+    if not varied:
+        raise ConfigError(f"effects {part.name!r}: no axis has two levels here")
+    return {axis: (found[0], found[1]) for axis, found in varied.items()}
+
+
+# ---------------------------------------------------------------------------------------------------------- all of them
+
+
+def _terms(records: StudyRecords, stated: Mapping[int, Mapping[str, float]]) -> tuple[Term, ...]:
+    terms = []
+    for index, own in stated.items():
+        first = next(iter(own.values()))
+        of = tuple((name, weight / first) for name, weight in own.items())
+        runs = _having(records, index, of)
+        values = tuple(_value(run, of) for run in runs)
+        terms.append(Term(index, records.variants[index].label, first, of, tuple(runs), values))
+    return tuple(terms)
+
+
+def _asked(records: StudyRecords, label: str, words: str, name: str, question: Question[int], terms: tuple[Term, ...]) -> Asked:
+    """The question answered alone; a variant counts with all of its runs that have a value."""
+    rows = [row for term in terms for row in records.by_variant[term.variant]]
+    valued = {run.id for term in terms for run in term.runs}
+    lost = [row for row in rows if row.status in SETTLED and row.id not in valued]
+    left = sum(row.status not in SETTLED for row in rows)
+    means = [(term.weight, fit.weighted(key) if fit else None) for term in terms for fit, key in [_fit(records, term)]]
+    wide = any(fit.stands_apart(key) for term in terms for fit, key in [_fit(records, term)] if fit)
+    runs = [run.id for term in terms for run in term.runs]
+    answer = asked(question, contrast(means), left, len(lost), runs)
+    answer = replace(answer, reasons=(*answer.reasons, *[Reason.WIDE] * wide))
+    why = tuple(f"{row.label}, seed {row.seed}: {gap(row, name) or 'without a value at that depth'}" for row in lost)
+    return Asked(label, words, name, answer, terms, left, why)
+
+
+def _judged(records: StudyRecords, rows: Sequence[Asked]) -> tuple[Asked, ...]:
+    """With the verdicts of all of them together, at the level of this look."""
+    levels = [records.looks.level(row.estimate.n) if row.estimate.n else ALPHA for row in rows]
+    pooled = max((len(fit.own) for row in rows for term in row.terms for fit, _ in [_fit(records, term)] if fit), default=2)
+    answers = judged([row.answer for row in rows], levels, max(1, pooled))
+    return tuple(replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True))
+
+
+def _fit(records: StudyRecords, term: Term) -> tuple[Fit[int] | None, int]:
+    """The fit that a term goes by: of one metric the one that tables have; of a sum likewise, from the seeds of all variants of the
+    same data and protocol."""
+    if len(term.of) == 1:
+        return fits_of(records, term.of[0][0]).get(term.variant, (None, term.variant))
+    fits: Fits = records.once(("direction", term.of), lambda: _direction(records, term.of))
+    return fits.get(term.variant, (None, term.variant))
+
+
+def _direction(records: StudyRecords, of: Direction) -> Fits:
+    ends = [sorted((weight * scale.low, weight * scale.high)) for name, weight in of for scale in [scale_of(name, ())]]
+    scale = Scale(sum(low for low, _ in ends), sum(high for _, high in ends))
+    groups: dict[object, dict[int, list[float]]] = {}
+    for index in range(len(records.variants)):
+        if runs := _having(records, index, of):
+            groups.setdefault(protocol(records, index), {})[index] = [_value(run, of) for run in runs]
+    fits = [(scores, Fit(scores, scale)) for scores in groups.values()]
+    return {index: (fit, index) for scores, fit in fits for index in scores}
+
+
+def _having(records: StudyRecords, index: int, of: Direction) -> list[Row]:
+    if len(of) == 1:
+        return seeds_of(records, index, of[0][0])
+    return [row for row in records.by_variant[index] if row.done and all(row.value(name) is not None for name, _ in of)]
+
+
+def _value(row: Row, of: Direction) -> float:
+    return sum(weight * row.number(name) for name, weight in of)
