@@ -22,6 +22,7 @@ from recstudy.making import Data, Tokenizer, make
 from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.records import Results
+from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
 from recstudy.shipped import completion, new, question, run, shipped
 from recstudy.terminal import console, finish, parsed, say
@@ -300,7 +301,12 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
         show_cell(found, command.cell, out)
         return 0
     export, paper = command.report.formats, command.report.paper
-    _each(found, lambda results, name, preset: show_report(results, name, preset, export, out, paper))
+
+    def draw(results: Results, name: str, preset: str) -> None:
+        record_look(results, name, preset)
+        show_report(results, name, preset, export, out, paper)
+
+    _each(found, draw)
     return 0
 
 

@@ -2,23 +2,28 @@
 
     plan.json                     of a search, "search": objectives, sampler, stopping, budget, space by family, what is confirmed
     trials-DEFINITION.jsonl       a line a trial (settings, variant, run id), and one a fresh seed of one of the best
+    looks-DEFINITION.jsonl        a line a look: at how many whole seeds a report was made
     importance-DEFINITION.json    how much each field matters, once enough trials have finished
 
 Trials with the same settings are the same run, so they share a variant; its first run is the search's own.
 """
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from recstudy.errors import StorageError
 from recstudy.records.files import Json
-from recstudy.records.reading import read_record, read_trials
+from recstudy.records.reading import append_record, read_log, read_record, read_trials
+from recstudy.records.results import Results
 from recstudy.records.study_schema import (
     ConfirmLine,
     Importance,
+    Look,
     PlannedRun,
     PlanRecord,
     Range,
@@ -41,7 +46,34 @@ def read_plan(folder: Path) -> PlanRecord | None:
         return None
     found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
     others = {definition: _held(folder, path, plan) for definition, path in _others(folder, plan).items()}
-    return replace(found, others=others)
+    return replace(found, others=others, looks=_looks(folder, plan))
+
+
+def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
+    """Of how many seeds every planned run has ended; `ended`: the ids of runs that have."""
+    return len({run.seed for run in plan.runs} - {run.seed for run in plan.runs if run.id not in ended})
+
+
+def record_look(results: Results, name: str, preset: str) -> None:
+    """Note that a report of the study is made, at so many seeds, unless that was noted before or the folder cannot be written.
+
+    It stands in a log of its own, so that a look while a driver holds the study is noted too. A search has none: its verdicts
+    are of seeds that are fixed beforehand.
+    """
+    folder = results.study(name, preset)
+    with suppress(StorageError, OSError):  # a damaged plan is told of by who reads it next
+        plan = read_record(folder / "plan.json", PlanRecord)
+        if plan is None or plan.search is not None or not os.access(folder, os.W_OK):
+            return
+        seeds = whole_seeds(plan, {run.id for run in plan.runs if results.state(run.id)})
+        if seeds and seeds not in _looks(folder, plan):
+            log = folder / f"looks-{plan.definition}.jsonl"
+            with results.changing(log):
+                append_record(log, Look(seeds=seeds, date=datetime.now(UTC).isoformat(timespec="seconds")))
+
+
+def _looks(folder: Path, plan: PlanRecord) -> tuple[int, ...]:
+    return tuple(sorted({look.seeds for look in read_log(folder / f"looks-{plan.definition}.jsonl", Look)}))
 
 
 def ranges_of(space: Mapping[str, Mapping[str, Range]]) -> dict[str, list[Range]]:

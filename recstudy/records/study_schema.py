@@ -146,10 +146,12 @@ class PlanRecord:
     axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets
     variants: tuple[VariantRecord, ...]
     seeds: tuple[int, ...]
+    seeds_at_most: int = 0  # how many it may come to have, as stated; 0 where it states none
     runs: tuple[PlannedRun, ...]
     report: tuple[Json, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
     code: dict[str, CodeRecord] = Field(default_factory=dict)  # what computes the runs now
+    looks: tuple[int, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside
     others: dict[str, str] = Field(default_factory=dict, exclude=True)  # other definitions of this name -> what they hold
 
     @property
@@ -175,6 +177,14 @@ class PlanRecord:
                 raise ValueError(f"run {run.id!r} names variant {run.variant} of {len(self.variants)}")
             if "/" in run.id or run.id in ("", ".", ".."):
                 raise ValueError(f"a run's id must be a name, but it is {run.id!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Look:
+    """A line of `looks-DEFINITION.jsonl`: a report was made when all planned runs of so many seeds had ended."""
+
+    seeds: int
+    date: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

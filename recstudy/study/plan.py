@@ -45,6 +45,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             for variant, config in zip(plan.variants, plan.configs, strict=True)
         ),
         seeds=tuple(range(plan.seeds)),
+        seeds_at_most=plan.seeds_at_most,
         runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
         report=tuple(dump_report(plan.report)),
     )
