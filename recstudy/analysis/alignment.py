@@ -16,7 +16,7 @@ from recstudy.analysis.caveats import made_notes
 from recstudy.analysis.examples import Images, damaged, kept_entries, read_kept
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import mean_interval
+from recstudy.evidence import Fit
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.report import Alignment
@@ -106,9 +106,9 @@ def summary(data: Aligned) -> list[tuple[str, str, str, str, str]]:
     """By variant: pairs, mean cosine before and after, and the mean difference with its 95 % interval over the pairs."""
     rows = []
     for _, part in data.ours.groupby("variant", sort=False):
-        gain = mean_interval(part["difference"].tolist())
+        gain = Fit({0: part["difference"].tolist()}).estimate(0)
         rose = f"{int((part['difference'] > 0).sum())} of {len(part)}"
-        change = f"{gain.mean:+.4f}" + (f" ({gain.low:+.4f} to {gain.high:+.4f})" if gain.low is not None else "")
+        change = f"{gain.value:+.4f}" + (f" [{gain.low:+.4f}, {gain.high:+.4f}]" if gain.low is not None else "")
         name = f"{part['label'].iloc[0]}, seed {part['seed'].iloc[0]}"
         rows.append((name, rose, f"{part['before'].mean():.4f}", f"{part['after'].mean():.4f}", change))
     for pair in data.published.to_dict("records"):

@@ -12,7 +12,7 @@ from recstudy.analysis.fits import estimates_of, fits_of, scored
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
 from recstudy.analysis.targets import Placed, Placement, deviation_text
-from recstudy.evidence import Answer, Estimate, Kind, Question, Verdict, published
+from recstudy.evidence import Answer, Estimate, Kind, Question, Verdict, Weighted, published
 from recstudy.papers import Target
 from recstudy.report.names import metric
 
@@ -26,9 +26,9 @@ class Cell:
     `estimate` is the mean over the finished runs of the `expected` planned ones with its interval over seeds, `prediction` where
     one more run would lie, and `items` the interval over seeds and test items; all in the metric's own unit. `left` runs have
     not ended. Diverged runs and those that a search stopped early are counted, never averaged.
-    `planned` are all runs of the cell, `run_ids` those behind `values`, of these `seeds`, made by these `commits`; `against` those
-    of the other variant, where the estimate is by how much that one is better. `lacking`: finished runs without this metric, such
-    as an AUROC of data with one label an image; `unavailable`: why some of them could not have it, such as a METEOR without Java.
+    `planned` are all runs of the cell, `run_ids` those behind `values`, of these `seeds`, by these `commits`; `against` those of
+    the other variant, where the estimate is by how much that one is better. `lacking`: finished runs without this metric, such
+    as an AUROC of data with one label an image; `unavailable`: why some of them could not have it, such as no Java for METEOR.
     `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so never `best`. `tied`: it was
     compared with others, and no difference between any two of them is significant. `pooled`: variants of its fit.
     """
@@ -76,6 +76,15 @@ class Cell:
     def n(self) -> int:
         """Runs behind the mean."""
         return len(self.values)
+
+    @property
+    def mean(self) -> Weighted | None:
+        """The mean as a contrast takes it."""
+        found = self.estimate
+        if found.value is None:
+            return None
+        variance = None if found.error is None else found.error**2
+        return Weighted(found.value, variance, found.df or 0.0, self.n, *found.reach, why=found.why)
 
     @property
     def lost(self) -> int:

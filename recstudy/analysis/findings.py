@@ -17,16 +17,13 @@ from typing import NamedTuple
 
 from recstudy.analysis.cells import Cell, TableData, cell
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.questions import Asked, Family, Part, family
 from recstudy.analysis.rows import STATUSES, distinct
-from recstudy.analysis.stats import ALPHA
-from recstudy.analysis.tables.claim_table import would_take
-from recstudy.analysis.tables.claims import Judged, claims_data, more
-from recstudy.analysis.tables.difference_table import signed, signed_interval
-from recstudy.analysis.tables.differences import Difference, differences_data
-from recstudy.analysis.tables.effects import effects_data
+from recstudy.analysis.tables.question_table import interval_words, needed_words, signed, verdict_words
 from recstudy.analysis.tables.render import cell_text
 from recstudy.analysis.targets import place
-from recstudy.report import BesidePublished, Best, Claims, Differences, Effects, OfVariants, Part, TablePart
+from recstudy.evidence import Kind, Reason, Verdict
+from recstudy.report import BesidePublished, Best, Effects, OfVariants, TablePart
 from recstudy.report.names import inline, metric, number, plural, points
 
 MOST = 5
@@ -38,9 +35,12 @@ HOW = (
     "what cannot be told yet and the seeds that it would take, how published values compare, and what failed or is missing"
 )
 NOTHING = "Nothing is known yet"
-UNTOLD = "Not told apart"
-SIDES = ("Better", "Worse", "Higher", "Lower")
-PUBLISHED = ("reproduced", "consistent", "differs", "undecided", "not comparable", "not run")
+UNTOLD = "No significant difference"
+SIDES = ("better", "worse", "higher", "lower")
+PUBLISHED = (
+    Verdict.REPRODUCED, Verdict.WITHIN_MARGIN, Verdict.CONSISTENT, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM,
+    Verdict.NOT_COMPARABLE, Verdict.NOT_RUN,
+)  # fmt: skip
 
 
 class Sentence(NamedTuple):
@@ -53,7 +53,7 @@ class Sentence(NamedTuple):
         return f"{self.word}: {self.said}."
 
 
-class Answer(NamedTuple):
+class Said(NamedTuple):
     """What one part of the report was asked: what it shows, what it leaves open, and how many of its claims wait for runs."""
 
     shown: Sequence[Sentence] = ()
@@ -85,110 +85,114 @@ def _in_turns(found: Sequence[Sentence], most: int) -> list[Sentence]:
     return [found[at] for at in sorted(turns[:most])]
 
 
-def _of(records: StudyRecords, part: Part) -> Answer:
+def _of(records: StudyRecords, part: object) -> Said:
+    if not isinstance(part, Part):
+        return Said()
     try:
-        match part:
-            case Claims():
-                return _claims(claims_data(records, part))
-            case Differences():
-                return _differences(differences_data(records, part).rows)
-            case Effects():
-                return _effects(records, part)
+        found = family(records, part)
     except Exception:  # said in its own section and in the log
-        return Answer()
-    return Answer()
+        return Said()
+    if isinstance(part, Effects):
+        return _effects(found, part.metric)
+    return _claims(found) if found.rows and found.rows[0].answer.question.kind is Kind.CLAIM else _differences(found.rows)
 
 
-# --------------------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------------------------------------ questions
 
 
-def _claims(judged: Sequence[Judged]) -> Answer:
-    decided = [one for one in judged if one.verdict in ("supported", "contradicted")]
-    left = [one for one in judged if one.verdict == "undecided"]
-    waiting = sum(one.verdict == "not run" for one in judged)
-    return Answer(
-        [Sentence(one.verdict.capitalize(), f"{one.claim.text}: {_found(one)}") for one in decided],
-        [Sentence("Undecided", _undecided(left, judged))] if left else [],
-        f"{waiting} of {plural(len(judged), 'claim')}" if waiting else "",
+def _claims(found: Family) -> Said:
+    decided = [row for row in found.rows if row.verdict in (Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER)]
+    left = [row for row in found.rows if row.verdict is Verdict.UNDECIDED]
+    waiting = sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in found.rows)
+    return Said(
+        [Sentence(_headed(row), f"{row.label}: {estimate_words(row)}") for row in decided],
+        [Sentence("Undecided", _undecided(left, len(found.rows)))] if left else [],
+        f"{waiting} of {plural(len(found.rows), 'claim')}" if waiting else "",
     )
 
 
-def _found(one: Judged) -> str:
-    """`exact accuracy 92.1 against 1.0 %, +91.03 points (98 % interval +90.00 to +92.07, n=3)`."""
-    name, value = one.claim.metric, one.found.value if one.found else None
-    against = f"{' against '.join(number(name, mean) for mean in one.means)} {metric(name).unit}".rstrip()
-    said = [f"{inline(name)} {against}"] * bool(one.means) + [points(name, signed(name, value))]
-    level = f"{100 * (1 - one.alpha):.0f} % interval {signed_interval(name, *one.interval)}, " if one.interval else ""
-    claimed = f", where {one.claim.margin} is claimed" if one.verdict == "contradicted" else ""
-    return f"{', '.join(said)} ({level}n={one.seeds}){claimed}"
+def _headed(row: Asked) -> str:
+    word = "contradicted" if row.verdict is Verdict.SMALLER else str(row.verdict)
+    return (f"{word} ({', '.join(row.marks)})" if row.marks else word).capitalize()
 
 
-def _undecided(left: Sequence[Judged], judged: Sequence[Judged]) -> str:
+def estimate_words(row: Asked) -> str:
+    """`exact accuracy 92.1 % vs 1.0 %, +91.03 points (98.33 % interval [+90.00, +92.07], n=3)`."""
+    name, found = row.metric, row.estimate
+    unit = f" {metric(name).unit}".rstrip()
+    against = [f"{inline(name)} {' vs '.join(number(name, side) + unit for side in row.sides)}"] if row.sides else []
+    said = [*against, points(name, signed(name, found.value))]
+    interval = f"{interval_words(row)}, " if found.interval else ""
+    claimed = f", where {row.margin} is claimed" if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER) else ""
+    return f"{', '.join(said)} ({interval}n={found.n}){claimed}"
+
+
+def _undecided(left: Sequence[Asked], asked: int) -> str:
     """The claim that is nearest to a verdict, and how many there are."""
-    seeds = [more(one, len(judged)) for one in left]
-    at = min(range(len(left)), key=lambda at: inf if seeds[at] is None else seeds[at] or 0)
-    of = f"{len(left)} of {plural(len(judged), 'claim')}, the nearest to a verdict being: " if len(left) > 1 else ""
-    return f"{of}{left[at].claim.text}: {_found(left[at])}; to settle it: {would_take(left[at], len(judged))}"
+    at = min(range(len(left)), key=lambda at: left[at].answer.seeds_needed or inf)
+    of = f"{len(left)} of {plural(asked, 'claim')}, the nearest to a verdict being: " if len(left) > 1 else ""
+    needed = needed_words(left[at])
+    why = next((str(reason) for reason in left[at].answer.reasons if reason is not Reason.WIDE), "")
+    lacks = f"; seeds needed: {needed}" if needed else f"; {why}" if why else ""
+    return f"{of}{left[at].label}: {estimate_words(left[at])}{lacks}"
 
 
-# ---------------------------------------------------------------------------------------------------------- differences
-
-
-def _differences(rows: Sequence[Difference]) -> Answer:
+def _differences(rows: Sequence[Asked]) -> Said:
     """A sentence for each verdict and base."""
-    bases = dict.fromkeys(row.base for row in rows)
-    kinds = {f"{word} than {base}": _having(rows, base, word.lower()) for base in bases for word in SIDES}
-    ties = {f"{UNTOLD} from {base}": _having(rows, base, "no difference shown") for base in bases}
-    alone = [row for row in rows if row.verdict.startswith("undecided")]
-    return Answer(
+    bases = dict.fromkeys(row.group for row in rows)
+    kinds = {f"{word.capitalize()} than {base}": _having(rows, base, word) for base in bases for word in SIDES}
+    ties = {
+        f"{UNTOLD} from {base}": [row for row in rows if row.group == base and row.verdict is Verdict.NO_DIFFERENCE]
+        for base in bases
+    }
+    alone = [row for row in rows if Reason.NO_SPREAD in row.answer.reasons]
+    return Said(
         [Sentence(word, _each(own)) for word, own in kinds.items() if own],
         [
             *(Sentence(word, f"{_each(own)}{_seeds(own)}") for word, own in ties.items() if own),
-            *([Sentence(UNTOLD, f"{plural(len(alone), 'difference')} of single runs, whose spread is unknown")] if alone else []),
+            *(
+                [Sentence("Undecided", f"{plural(len(alone), 'difference')} of single runs, whose spread is unknown")]
+                if alone
+                else []
+            ),
         ],
     )
 
 
-def _having(rows: Sequence[Difference], base: str, verdict: str) -> list[Difference]:
+def _having(rows: Sequence[Asked], base: str, word: str) -> list[Asked]:
     """The rows with this base and verdict, the surest first."""
-    found = [row for row in rows if row.base == base and row.verdict == verdict]
-    return sorted(found, key=lambda row: row.adjusted if row.adjusted is not None else 1.0)
+    found = [
+        row for row in rows if row.group == base and row.verdict in (Verdict.HIGHER, Verdict.LOWER) and verdict_words(row) == word
+    ]
+    return sorted(found, key=lambda row: row.answer.adjusted or 0.0)
 
 
-def _each(rows: Sequence[Difference]) -> str:
-    """`by exact accuracy, HRM -78.60 points (95 % interval -91.81 to -65.39, n=3), ...`."""
-    name = rows[0].ours.metric
-    said: list[str] = []
-    for row in rows[:NAMED]:
-        level = "95 % interval " * (not said)  # of the first: the others are of the same
-        interval = signed_interval(name, row.found.low, row.found.high)
-        said.append(f"{row.label} {points(name, signed(name, row.found.value))} ({level}{interval}, n={min(row.n)})")
+def _each(rows: Sequence[Asked]) -> str:
+    """`by exact accuracy, HRM -78.60 points (95 % interval [-91.81, -65.39], n=3), ...`."""
+    name = rows[0].metric
+    said = [
+        f"{row.label} {points(name, signed(name, row.estimate.value))} ({interval_words(row)}, n={row.estimate.n})"
+        for row in rows[:NAMED]
+    ]
     more = [f"{len(rows) - NAMED} more"] if len(rows) > NAMED else []
     return f"by {inline(name)}, {', '.join([*said, *more])}"
 
 
-def _seeds(rows: Sequence[Difference]) -> str:
+def _seeds(rows: Sequence[Asked]) -> str:
     """What it would take to show differences of these sizes."""
-    seeds = sorted(row.more for row in rows if row.more)
+    seeds = sorted(row.answer.seeds_needed for row in rows if row.answer.seeds_needed)
     if not seeds:
         return ""
     few, many = plural(seeds[0], "more seed"), f"{seeds[0]:,} to {plural(seeds[-1], 'more seed')}"
     return f"; about {few if seeds[0] == seeds[-1] else many} of each would show such a difference"
 
 
-def _effects(records: StudyRecords, part: Effects) -> Answer:
-    data = effects_data(records, part)
-    name = inline(part.metric)
-    tested = [one for one in data.effects if one.adjusted is not None]
-    told = [one for one in tested if (one.adjusted or 0.0) < ALPHA]
-    shown = [
-        f"{one.title} {points(part.metric, signed(part.metric, one.test.value))} "
-        f"(95 % interval {signed_interval(part.metric, one.test.low, one.test.high)})"
-        for one in told
-    ]
-    untold = [one.title for one in tested if one not in told]
-    n = f"n={len(data.seeds)}"
-    return Answer(
+def _effects(found: Family, measured: str) -> Said:
+    name, n = inline(measured), f"n={min((row.estimate.n for row in found.rows), default=0)}"
+    told = [row for row in found.rows if row.verdict in (Verdict.HIGHER, Verdict.LOWER)]
+    untold = [row.label for row in found.rows if row.verdict is Verdict.NO_DIFFERENCE]
+    shown = [f"{row.label} {points(measured, signed(measured, row.estimate.value))} ({interval_words(row)})" for row in told]
+    return Said(
         [Sentence("Effects shown", f"on {name}, {_some(shown)} ({n})")] if shown else [],
         [Sentence("No effect shown", f"on {name}, of {_some(untold)} ({n})")] if untold else [],
     )
@@ -197,7 +201,7 @@ def _effects(records: StudyRecords, part: Effects) -> Answer:
 # --------------------------------------------------------------------------------------------------------------- tables
 
 
-def _best(records: StudyRecords) -> Answer:
+def _best(records: StudyRecords) -> Said:
     """Of a study that asks for no comparison: who leads its first table that tells."""
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         try:
@@ -205,8 +209,8 @@ def _best(records: StudyRecords) -> Answer:
         except Exception:  # said in its own section and in the log
             continue
         if found is not None:
-            return Answer([found])
-    return Answer()
+            return Said([found])
+    return Said()
 
 
 def leaders(table: TableData) -> Sentence | None:
@@ -223,7 +227,7 @@ def leaders(table: TableData) -> Sentence | None:
         return Sentence("Best", f"by {inline(name)}, {_some(best)}, 95 % intervals over seeds")
     few = max(one.n for _, one in own) < 2
     why = "one run of each, and no spread is known" if few else f"n={max(one.n for _, one in own)}"
-    return Sentence(UNTOLD, f"no variant is the best by {inline(name)} ({why})")
+    return Sentence(UNTOLD, f"between variants by {inline(name)} ({why})")
 
 
 def _search(table: TableData) -> Sentence | None:
@@ -239,17 +243,16 @@ def _search(table: TableData) -> Sentence | None:
 
 def _published(records: StudyRecords) -> list[Sentence]:
     """How the published values that the report shows compare, each once."""
-    found: dict[tuple[str, str, float, str], tuple[str, Cell]] = {}
+    found: dict[tuple[str, str, float, Verdict], tuple[str, Cell]] = {}
     for label, one in _beside_published(records):
-        for target in one.placed:
-            verdict = target.verdict(one.values, one.spread, one.lost)
-            found.setdefault((target.target.source, one.metric, target.value, verdict), (label, one))
+        for target, answer in one.answers:
+            found.setdefault((target.target.source, one.metric, target.value, answer.verdict), (label, one))
     measured, counted = (
-        Counter(verdict for _, name, _, verdict in found if metric(name).computed is known) for known in (False, True)
+        Counter(str(verdict) for _, name, _, verdict in found if metric(name).computed is known) for known in (False, True)
     )
-    differing = [_differs(label, one) for (*_, verdict), (label, one) in found.items() if verdict == "differs"]
+    differing = [_differs(label, one) for (*_, verdict), (label, one) in found.items() if verdict is Verdict.DIFFERS]
     reasons = [target.reasons for _, one in found.values() for target in one.placed if target.reasons]
-    why = {"differs": _some(differing), "not comparable": _shortest(reasons)}
+    why = {str(Verdict.DIFFERS): _some(differing), str(Verdict.NOT_COMPARABLE): _shortest(reasons)}
     said = [_counted(measured, PUBLISHED, "value", why)] if measured else []
     said += [f"of parameters and FLOPs, {_counted(counted, PUBLISHED, 'value', {})}"] if counted else []  # no training decides
     return [Sentence("Published", "; ".join(said))] if said else []
@@ -265,7 +268,8 @@ def _beside_published(records: StudyRecords) -> Iterable[tuple[str, Cell]]:
 
 
 def _differs(label: str, one: Cell) -> str:
-    return f"{label}, {inline(one.metric)}: {one.published} published, {cell_text(one)} here"
+    published = ", ".join(dict.fromkeys(placed.text for placed in one.placed))
+    return f"{label}, {inline(one.metric)}: {published} published, {cell_text(one)} here"
 
 
 def _shortest(reasons: Sequence[tuple[str, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""From a study's records to the fit of each metric: whose seeds are judged together, on which scale, and what a table says of it."""
+"""From records to the fit of each metric: whose seeds are judged together, on which scale, and what tables say of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,9 +10,11 @@ from scipy.special import stdtrit
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.evidence import Estimate, Fit, Scale, Weighted, contrast
-from recstudy.report.names import metric, number, plural
+from recstudy.report.names import metric
 
 UNKNOWN = 1000  # questions of a test split whose size no run states
+MODERATED = "intervals over seeds: each variant's own variance, moderated by up to 2 degrees of freedom from the others"
+SPLIT = "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval of the share"
 Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
 
 
@@ -89,23 +91,17 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
 def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
     """What the intervals of these metrics rest on, which seeds split, and which variant's spread stands apart."""
     names = [name for name in names if not metric(name).computed]
-    notes: list[str] = []
-    shared = any(len({key for fit, key in fits_of(records, name).values()}) > 1 for name in names)
-    if shared:
-        notes.append("intervals over seeds: each variant's own variance, moderated by up to 2 degrees of freedom from the others")
+    split: dict[str, list[str]] = {}  # variants -> the metrics by which their seeds are of two kinds
+    apart: dict[str, list[str]] = {}
     for name in names:
         fits = {index: fits_of(records, name)[index] for index in variants if index in fits_of(records, name)}
-        split = [(index, fit.splits[key]) for index, (fit, key) in fits.items() if key in fit.splits]
-        for index, found in split:
-            given = f"{number(name, found.given)} {metric(name).unit}".strip()
-            ends = f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
-            notes.append(
-                f"{metric(name).title}, {records.variants[index].label}: {found.learned} of {found.of} seeds learned ({ends}), "
-                f"with a mean of {given} where they did; no interval over both kinds"
-            )
-        apart = [records.variants[index].label for index, (fit, key) in fits.items() if fit.stands_apart(key)]
-        if apart:
-            notes.append(f"{metric(name).title}: the spread is several times that of the others for {_some(apart)}")
+        for found, known in ((split, Fit.is_split), (apart, Fit.stands_apart)):
+            labels = [records.variants[index].label for index, (fit, key) in fits.items() if known(fit, key)]
+            if labels:
+                found.setdefault(_some(labels), []).append(metric(name).title)
+    notes = [MODERATED] if any(len(fit.own) > 1 for name in names for fit, _ in fits_of(records, name).values()) else []
+    notes += [f"{SPLIT}: {labels} ({_some(titles)})" for labels, titles in split.items()]
+    notes += [f"spread several times that of the others: {labels} ({_some(titles)})" for labels, titles in apart.items()]
     return (*notes, *(_trained_once(records, variants) if names else ()))
 
 
@@ -143,7 +139,4 @@ def _ids(runs: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:
-    return "; ".join([*names[:most], *([f"{plural(len(names) - most, 'more variant')}"] if names[most:] else [])])
-
-
-__all__ = ["Why", "estimates_of", "fits_of", "protocol", "scale_of", "scored", "seeds_of", "spread_notes", "weighted"]
+    return "; ".join([*names[:most], *([f"{len(names) - most} more"] if names[most:] else [])])

@@ -1,37 +1,31 @@
 """What one part of a report found in a few words, for its heading: empty where nothing can be told."""
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import pandas as pd
 
 from recstudy.analysis.cells import TableData
-from recstudy.analysis.stats import ALPHA
-from recstudy.analysis.tables.claims import Judged
-from recstudy.analysis.tables.differences import Difference
-from recstudy.analysis.tables.effects import EffectsData
+from recstudy.analysis.questions import Asked, Family
+from recstudy.evidence import Verdict
 from recstudy.report import Curve
-from recstudy.report.names import inline, metric, number, plain, plural
+from recstudy.report.names import inline, metric, number, plain
 
 LEADERS = 2  # that a heading names
-SIDES = ("better", "worse", "higher", "lower", "not told apart")
 
 
-def of_claims(judged: Sequence[Judged]) -> str:
-    """`2 supported, 1 undecided`."""
-    return _tally([one.verdict for one in judged], ("supported", "contradicted", "undecided", "not run"))
+def of_family(found: Family) -> str:
+    """`2 supported, 1 undecided`; of differences `5 worse, 4 not significant`."""
+    words = [_word(row) for row in found.rows]
+    counts = Counter(words)
+    return ", ".join(f"{counts[word]:,} {word}" for word in dict.fromkeys(words) if word)
 
 
-def of_differences(rows: Sequence[Difference]) -> str:
-    """`5 worse, 4 not told apart`."""
-    return _tally([row.verdict.replace("no difference shown", SIDES[-1]) for row in rows], SIDES)
-
-
-def of_effects(data: EffectsData) -> str:
-    """`2 of 7 effects shown`."""
-    tested = [one.adjusted for one in data.effects if one.adjusted is not None]
-    return f"{sum(p < ALPHA for p in tested)} of {plural(len(tested), 'effect')} shown" if tested else ""
+def _word(row: Asked) -> str:
+    if row.better is not None:
+        return "better" if row.better else "worse"
+    return {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}.get(row.verdict, str(row.verdict))
 
 
 def of_table(table: TableData) -> str:
@@ -44,7 +38,7 @@ def of_table(table: TableData) -> str:
             continue
         best = [label for label, one in zip(labels, cells, strict=True) if one.best]
         if not best:
-            return f"no variant told apart by {inline(name)}"
+            return f"no significant difference by {inline(name)}"
         return f"best by {inline(name)}: {' and '.join(best) if len(best) <= LEADERS else f'{len(best)} of {len(cells)}'}"
     return ""
 
@@ -66,8 +60,3 @@ def of_curve(data: pd.DataFrame, spec: Curve) -> str:
 def _at(point: dict[Hashable, Any], spec: Curve) -> str:
     unit = metric(spec.y).unit
     return f"{number(spec.y, point['value'])}{f' {unit}' * bool(unit)} at {plain(point['x'])}"
-
-
-def _tally(words: Sequence[str], order: Sequence[str]) -> str:
-    counts = Counter(words)
-    return ", ".join(f"{counts[word]:,} {word}" for word in order if counts[word])

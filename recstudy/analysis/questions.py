@@ -1,6 +1,6 @@
 """What a study's report asks, as one kind of question: claims, differences from a base and effects of a factorial.
 
-Each part gives rows of `Asked`, whose answers come from `recstudy.evidence`; table, forest, `explain`, findings and CSV read these.
+Each part gives rows of `Asked`, whose answers come from `recstudy.evidence`; table, forest, `explain`, findings, CSV read them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -184,8 +184,17 @@ def family(records: StudyRecords, part: Part) -> Family:
     Raises:
         ConfigError: it names what the study has not, or what cannot be compared.
     """
-    kind = {Claims: _claims, Differences: _differences, Effects: _effects}[type(part)]
-    return records.once(("family", repr(part)), lambda: kind(records, part))
+
+    def answered() -> Family:
+        match part:
+            case Claims():
+                return _claims(records, part)
+            case Differences():
+                return _differences(records, part)
+            case Effects():
+                return _effects(records, part)
+
+    return records.once(("family", repr(part)), answered)
 
 
 def families(records: StudyRecords, parts: Iterable[Any]) -> list[Family]:
@@ -379,8 +388,7 @@ def _judged(records: StudyRecords, rows: Sequence[Asked]) -> tuple[Asked, ...]:
 
 
 def _fit(records: StudyRecords, term: Term) -> tuple[Fit[int] | None, int]:
-    """The fit that a term goes by: of one metric the one that tables have; of a sum likewise, from the seeds of all variants of the
-    same data and protocol."""
+    """The fit that a term goes by: of one metric the one that tables have; of a sum likewise, over the same variants."""
     if len(term.of) == 1:
         return fits_of(records, term.of[0][0]).get(term.variant, (None, term.variant))
     fits: Fits = records.once(("direction", term.of), lambda: _direction(records, term.of))

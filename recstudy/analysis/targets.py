@@ -14,7 +14,6 @@ from functools import partial
 from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.design import parted
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import Spread, more_seeds, verdict
 from recstudy.papers import Target, by_name
 from recstudy.records import Json
 from recstudy.records.plans import short_names
@@ -70,40 +69,6 @@ class Placed:
         if self.target.unit == "million":
             return f"{self.target.value:,.{self.decimals}f} M"
         return number(self.target.metric, self.value)
-
-    def verdict(self, values: Sequence[float], spread: Spread | None = None, lost: int = 0) -> str:
-        """`not comparable`, `not run`, or what the values say; nothing where seeds are `lost`: the rest may be the lucky ones."""
-        if self.reasons:
-            return "not comparable"
-        if not values:
-            return "not run"
-        if metric(self.target.metric).computed:
-            off = max(abs(value - self.value) for value in values)
-            return "reproduced" if off <= self.margin else "differs"
-        return "undecided" if lost else verdict(values, self.value, self.margin, spread)
-
-    def judged(self, values: Sequence[float], spread: Spread | None, lost: int) -> bool:
-        """Whether the verdict is that of a test, which may err."""
-        decided = self.verdict(values, spread, lost) in ("reproduced", "consistent", "differs")
-        return decided and not metric(self.target.metric).computed
-
-    def outcome(self, values: Sequence[float], spread: Spread | None = None, lost: int = 0) -> str:
-        """The verdict and what it takes for granted; where it is open why, or about how many more seeds would show the two
-        equal.
-        """
-        found = self.verdict(values, spread, lost)
-        said = f"{found} ({self.assumed})" if self.assumed and values else found
-        if found == "undecided":
-            return f"{said}: {why_open(values, lost)}"
-        more = more_seeds(values, self.value, self.margin, spread) if found == "consistent" else None
-        return f"{said}: about {plural(more, 'more seed')} to reproduce" if more else said
-
-
-def why_open(values: Sequence[float], lost: int) -> str:
-    """What an undecided verdict lacks."""
-    if lost:
-        return f"{plural(lost, 'seed')} failed or diverged"
-    return "one run, and no spread known" if len(values) == 1 else "its runs agree, and no spread is known"
 
 
 def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class Estimate:
         high: upper end.
         level: of the interval, 0.95 where nothing else is said.
         n: seeds behind it, of a contrast the fewest of its variants.
-        df: degrees of freedom; None where the interval is exact or missing.
+        df: degrees of freedom; None where no spread is known.
         error: standard error in the metric's unit.
         reach: the least and the largest that it can be, beyond which no interval reaches.
         why: what a reader must know of the interval.

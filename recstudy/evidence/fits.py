@@ -122,10 +122,16 @@ class Fit(Generic[Key]):
         value = (d0 * self.prior.value + own.df * own.value) / (d0 + own.df)
         return Variance(max(value, self.scale.floor), d0 + own.df)
 
+    def is_split(self, key: Key) -> bool:
+        """Whether the variant's seeds are of two kinds."""
+        return key in self.splits
+
     def stands_apart(self, key: Key) -> bool:
         """Whether a variant's own spread is several times that of the others: differences with it are covered less well."""
         own, others = self.own.get(key), [one.value for other, one in self.own.items() if other != key and other in self._weights]
-        return own is not None and len(others) > 1 and own.value > WIDE**2 * float(np.median(others)) > 0
+        return (
+            own is not None and key not in self.splits and len(others) > 1 and own.value > WIDE**2 * float(np.median(others)) > 0
+        )
 
     def estimate(self, key: Key, level: float = LEVEL) -> Estimate:
         """The mean of a variant's seeds with its interval."""
@@ -162,17 +168,16 @@ class Fit(Generic[Key]):
         values, why = self.scores.get(key, ()), self.why(key)
         if not values:
             return Estimate(None, level=level, why=why)
-        mean, n, scale = mean_of(values), len(values), self.scale
-        if why in (Why.CEILING, Why.FLOOR):
-            beyond = (scale.high - scale.low) * ((1 - level) / 2) ** (1 / scale.items)  # Clopper-Pearson over distinct items
-            low, high = (scale.low + beyond, mean) if why is Why.CEILING else (mean, scale.high - beyond)
-            return Estimate(mean, low, high, level, n, why=why)
-        spread = self.variance(key)
+        mean, n, scale, spread = mean_of(values), len(values), self.scale, self.variance(key)
         if spread is None:
             return Estimate(mean, level=level, n=n, why=why, split=self.splits.get(key))
         middle, half = scale.transform(mean), float(stdtrit(spread.df, (1 + level) / 2)) * sqrt(spread.value) * factor(n)
         low, high = scale.inverse(middle - half), scale.inverse(middle + half)
         error = scale.slope(mean) * sqrt(spread.value) * factor(n)
+        if why in (Why.CEILING, Why.FLOOR):
+            beyond = (scale.high - scale.low) * ((1 - level) / 2) ** (1 / scale.items)  # Clopper-Pearson over distinct items
+            low, high = (scale.low + beyond, mean) if why is Why.CEILING else (mean, scale.high - beyond)
+            return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high), why)
         low, high = min(low, mean), max(high, mean)  # what rounding leaves of the way back
         return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high))
 

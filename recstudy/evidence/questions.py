@@ -62,6 +62,11 @@ class Verdict(StrEnum):
         """Whether more seeds are not needed."""
         return self in DECIDED
 
+    @property
+    def tested(self) -> bool:
+        """Of a published value: whether the verdict is that of a test, which may err."""
+        return self in (Verdict.REPRODUCED, Verdict.WITHIN_MARGIN, Verdict.CONSISTENT, Verdict.DIFFERS)
+
 
 DECIDED = (
     Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER, Verdict.HIGHER, Verdict.LOWER, Verdict.REPRODUCED,
@@ -184,15 +189,14 @@ def at_level(found: Estimate, level: float) -> Estimate:
     return replace(found, low=low, high=high, level=level)
 
 
-def ratio(ours: Weighted | None, theirs: Weighted | None) -> Estimate:
-    """By how many percent of `theirs` the first is higher (delta method)."""
+def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> Estimate:
+    """By how many percent of `theirs` the first is higher, or, with a `sign` of -1, lower (delta method)."""
     if ours is None or theirs is None or not theirs.value:
         return Estimate(None, why=Why.NO_RUN)
     share = ours.value / theirs.value
     free = [one._replace(low=-inf, high=inf) for one in (ours, theirs)]
-    found = contrast([(100 / theirs.value, free[0]), (-100 * share / theirs.value, free[1])])
-    value = round(100 * (share - 1), 9)
-    return at_level(replace(found, value=value), found.level)
+    found = contrast([(sign * 100 / theirs.value, free[0]), (-sign * 100 * share / theirs.value, free[1])])
+    return at_level(replace(found, value=round(sign * 100 * (share - 1), 9)), found.level)
 
 
 def asked(question: Question[Key], estimate: Estimate, left: int = 0, lost: int = 0, runs: Sequence[str] = ()) -> Answer[Key]:

@@ -187,6 +187,12 @@ class Target(Config):
     assumed: str = Field("", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`")
     decimals: int | None = Field(None, ge=0, description="as printed")
     margin: float = Field(description="results within this distance count as equal, in `unit`")
+    margin_reason: str = Field("", description="why that far off still counts as equal")
+
+    @property
+    def table(self) -> str:
+        """The paper and the place, such as `002 Table 1`, which its other values share."""
+        return self.source.partition(" (")[0]
 
     @property
     def cited(self) -> str:

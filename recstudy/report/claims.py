@@ -102,7 +102,7 @@ class Claims(Part):
 
     name: str = "claims"
     claims: tuple[Claim, ...] = ()
-    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:claims"
+    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:asked"
     explained: ClassVar[bool] = True
     default_title: ClassVar[str] = "Claims"
 

@@ -118,7 +118,7 @@ class Differences(OfVariants, BesidePublished):
     name: str = "differences"
     metric: MetricName = "top1_accuracy"
     base: str = ""
-    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:differences"
+    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:asked"
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
     explained: ClassVar[bool] = True
 
@@ -133,7 +133,7 @@ class Effects(OfVariants):
 
     name: str = "effects"
     metric: MetricName = "top1_accuracy"
-    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:effects"
+    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:asked"
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
     explained: ClassVar[bool] = True
 

@@ -76,16 +76,15 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
 
 
 def _margins(plan: Plan, results: Results) -> Iterator[str]:
-    """How many seeds each claim's margin needs, where runs of this plan have finished before and show a spread."""
+    """How many more seeds each open claim needs, where runs of this plan have finished before and show a spread."""
     from recstudy.analysis.frame import records_of
-    from recstudy.analysis.stats import MOST_SEEDS
-    from recstudy.analysis.tables.claims import claims_data, needed
+    from recstudy.analysis.questions import family
+    from recstudy.analysis.tables.question_table import needed_words
 
-    for judged in (claims_data(records_of(results, plan_record(plan)), part) for part in plan.claims):
-        for one in judged:
-            if (seeds := needed(one, len(judged))) is not None:
-                least, most = (f"over {MOST_SEEDS:,}" if n is None else str(n) for n in seeds)
-                yield f"Claim: {one.claim.text}. Its margin needs {least} to {most} seeds, by the runs so far."
+    for found in (family(records_of(results, plan_record(plan)), part) for part in plan.claims):
+        for row in found.rows:
+            if row.answer.seeds_needed is not None:
+                yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."
 
 
 def _state(row: dict[str, Any], again: Collection[str]) -> str:

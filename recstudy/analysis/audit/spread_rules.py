@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from recstudy.analysis.audit.findings import Finding, command, tasks, where
 from recstudy.analysis.cells import Cell, cell_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import LEVEL, MOST_SEEDS
+from recstudy.evidence import LEVEL, MOST_SEEDS
 from recstudy.metrics import METRICS
 from recstudy.report.names import metric, number
 
@@ -41,12 +41,12 @@ def resolution(records: StudyRecords) -> Iterator[Finding]:
 
 def _finding(records: StudyRecords, group: Sequence[int], found: Sequence[Blurred]) -> Finding:
     first, enough = found[0], found[0].enough
-    half, apart = number(first.name, first.width / 2), number(first.name, first.apart)
+    wide, apart = number(first.name, first.width), number(first.name, first.apart)
     more = f", and {len(found) - 1} more" if found[1:] else ""
     seeds = f"About {enough:,} seeds a variant" if enough else f"More than {MOST_SEEDS:,} seeds a variant"
     return Finding(
         f"Intervals wider than the means are apart on {records.variants[group[0]].data}: "
-        f"{metric(first.name).title} ±{half} ({first.n}), all means within {apart}{more}",
+        f"the median interval of {metric(first.name).title} is {wide} wide ({first.n}), all means within {apart}{more}",
         "Another draw of the seeds may well put the rows in another order.",
         f"{seeds}, by the spread of these, would make them as narrow as that; else the text says that no difference is shown.",
         where(records, group),

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recstudy.analysis.contrasts import Contrast, contrast
+from recstudy.analysis.fits import Fits, fits_of
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.spreads import spreads_of
-from recstudy.analysis.stats import Spread
+from recstudy.evidence import Estimate, contrast
 from recstudy.report import Curve
 from recstudy.report.names import metric
 
@@ -26,12 +25,12 @@ def from_best(records: StudyRecords, data: pd.DataFrame, spec: Curve) -> pd.Data
     `best` is where that point stands; it has a difference of 0 and no interval.
     """
     runs = {row.id: row for row in records.rows}
-    spreads = spreads_of(records, spec.y)
-    parts = [_line(part, runs, spreads, spec) for _, part in data.groupby(["line", "published"], sort=False)]
+    fits = fits_of(records, spec.y)
+    parts = [_line(part, runs, fits, spec) for _, part in data.groupby(["line", "published"], sort=False)]
     return pd.concat(parts).sort_index() if parts else data.assign(best=None)
 
 
-def _line(part: pd.DataFrame, runs: Mapping[str, Row], spreads: Mapping[int, Spread], spec: Curve) -> pd.DataFrame:
+def _line(part: pd.DataFrame, runs: Mapping[str, Row], fits: Fits, spec: Curve) -> pd.DataFrame:
     values = part["value"].astype(float)
     if values.isna().all():
         return part.assign(best=None)
@@ -41,18 +40,22 @@ def _line(part: pd.DataFrame, runs: Mapping[str, Row], spreads: Mapping[int, Spr
         return told.assign(value=values - float(best["value"]), low=None, high=None)
     theirs = _by_variant(best["run_ids"], runs, spec.y)
     for at in part.index[values.notna()]:
-        found = _minus(_by_variant(told.loc[at, "run_ids"], runs, spec.y), theirs, spreads)
+        found = _minus(_by_variant(told.loc[at, "run_ids"], runs, spec.y), theirs, fits)
         bounds = (None, None) if at == best.name else (found.low, found.high)
         told.loc[at, ["value", "low", "high"]] = [found.value, *bounds]
     return told
 
 
-def _minus(ours: Mapping[int, list[float]], theirs: Mapping[int, list[float]], spreads: Mapping[int, Spread]) -> Contrast:
+def _minus(ours: Mapping[int, list[float]], theirs: Mapping[int, list[float]], fits: Fits) -> Estimate:
     """The mean over all runs of one point minus that of another; each may pool variants."""
     sides = [(1, ours), (-1, theirs)]
-    groups = [own for _, side in sides for own in side.values()]
-    weights = [sign * len(own) / sum(map(len, side.values())) for sign, side in sides for own in side.values()]
-    return contrast(groups, weights, [spreads.get(variant) for _, side in sides for variant in side])
+    means = [
+        (sign * len(own) / sum(map(len, side.values())), fit.weighted(key))
+        for sign, side in sides
+        for variant, own in side.items()
+        for fit, key in [fits[variant]]
+    ]
+    return contrast(means)
 
 
 def _by_variant(run_ids: Any, runs: Mapping[str, Row], name: str) -> dict[int, list[float]]:

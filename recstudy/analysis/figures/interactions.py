@@ -11,13 +11,13 @@ from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.cells import gap
-from recstudy.analysis.contrasts import Contrast, contrast
 from recstudy.analysis.figures.axes import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import SCREEN, Size, dress, shown, style
+from recstudy.analysis.fits import weighted
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spreads import spreads_of
 from recstudy.errors import ConfigError
+from recstudy.evidence import Estimate, contrast
 from recstudy.report import Interactions
 from recstudy.report.names import axis_title, metric, plain
 
@@ -108,9 +108,7 @@ def _point(records: StudyRecords, name: str, cells: Sequence[int]) -> dict[str, 
     seeds = {seed: [run for run in runs if run.seed == seed] for seed in sorted({run.seed for run in runs})}
     lost = {seed: [f"{run.label} {why}" for run in own if (why := gap(run, name))] for seed, own in seeds.items()}
     whole = [own for seed, own in seeds.items() if not lost[seed] and len(own) == len(cells)]
-    values = {index: [run.number(name) for own in whole for run in own if run.variant == index] for index in cells}
-    spreads = [spreads_of(records, name).get(index) for index in cells]
-    found = contrast([*values.values()], [1 / len(cells)] * len(cells), spreads) if whole else Contrast()
+    found = contrast([(1 / len(cells), weighted(records, index, name)) for index in cells]) if whole else Estimate(None)
     return {
         "value": found.value,
         "low": found.low,

@@ -11,9 +11,9 @@ from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.trials import direction_of, front, scored
 from recstudy.errors import ConfigError
+from recstudy.evidence import mean_of
 from recstudy.report import Pareto
 from recstudy.report.names import metric, plural
 
@@ -102,7 +102,7 @@ def _point(records: StudyRecords, index: int, names: tuple[str, str]) -> dict[st
     rows = records.by_variant[index][: 1 if search else None]
     values = [[row.objective(name) for name in names] for row in rows if row.done]
     both = [pair for pair in values if None not in pair]
-    means = [mean_interval([pair[at] or 0.0 for pair in both]).mean for at in (0, 1)]
+    means = [mean_of([pair[at] or 0.0 for pair in both]) if both else None for at in (0, 1)]
     numbers = [trial.number for trial in search.trials if trial.variant == index] if search else [None]
     known = {"trial": min(numbers, key=lambda number: number or 0), "label": records.variants[index].label}
     said = {"n": len(both), "synthetic": is_synthetic(records, [index]), "leaks": records.leaks(index)}

@@ -14,8 +14,8 @@ from recstudy.analysis.figures.axes import is_number
 from recstudy.analysis.figures.drops import from_best
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.targets import Placed, place
+from recstudy.evidence import Answer, mean_of
 from recstudy.report import Curve
 from recstudy.report.names import at_depth, axis_title, metric, plain, plural, registered
 
@@ -87,24 +87,25 @@ def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple
 
 def _ours(ours: Cell) -> dict[str, Any]:
     known = {"value": ours.value, "low": ours.low, "high": ours.high, "n": ours.n, "expected": ours.expected}
-    said = {"verdict": ours.verdict, "reasons": ours.reasons, "run_ids": " ".join(ours.run_ids), "synthetic": ours.synthetic}
+    verdict, reasons = ", ".join(ours.verdicts), "; ".join(ours.reasons)
+    said = {"verdict": verdict, "reasons": reasons, "run_ids": " ".join(ours.run_ids), "synthetic": ours.synthetic}
     return {**known, "published": False, **said, "seeds": " ".join(map(repr, ours.values))}
 
 
 def _published(ours: Cell) -> list[dict[str, Any]]:
     """A row each published value, whatever number of places in the papers, or of pooled variants, it is given for."""
-    placed: dict[float, list[Placed]] = {}
-    for target in ours.placed:
-        placed.setdefault(target.value, []).append(target)
+    placed: dict[float, list[tuple[Placed, Answer[str]]]] = {}
+    for target, answer in ours.answers:
+        placed.setdefault(target.value, []).append((target, answer))
     return [
         {
             "value": value,
-            "low": value - max(target.margin for target in same),
-            "high": value + max(target.margin for target in same),
+            "low": value - max(target.margin or 0.0 for target, _ in same),
+            "high": value + max(target.margin or 0.0 for target, _ in same),
             "published": True,
-            "source": _each(target.target.cited for target in same),
-            "verdict": _each(target.verdict(ours.values, ours.spread, ours.lost) for target in same),
-            "reasons": _each(reason for target in same for reason in [*target.reasons, target.assumed] if reason),
+            "source": _each(target.target.cited for target, _ in same),
+            "verdict": _each(answer.verdict for _, answer in same),
+            "reasons": _each(reason for target, _ in same for reason in [*target.reasons, target.assumed] if reason),
             "synthetic": False,
             "seeds": "",
         }
@@ -151,7 +152,7 @@ def _x(records: StudyRecords, index: int, name: str) -> Any:
     if not registered(name) or name in records.variants[index].levels:
         return records.level(index, name)
     known = [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]
-    return mean_interval(known).mean
+    return mean_of(known) if known else None
 
 
 def _rank(value: Any) -> tuple[int, float]:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from recstudy.analysis.caveats import caption, text_notes, warnings
 from recstudy.analysis.cells import Cell, TableData, TableRow, cell_of
+from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spreads import spread_notes
 from recstudy.analysis.trials import ranked, search_of, trial_table
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report import Best

@@ -3,8 +3,8 @@
 from recstudy.analysis.budgets import Budget, budgets
 from recstudy.analysis.caveats import caption, leaky_notes, warnings
 from recstudy.analysis.cells import TableData, TableRow, cell, cell_of_values
+from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.spreads import spread_notes
 from recstudy.analysis.targets import Placement, deviation_notes, place
 from recstudy.report import Budgets
 from recstudy.report.names import metric

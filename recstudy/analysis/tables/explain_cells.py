@@ -1,20 +1,22 @@
-"""What is behind a mean over runs, or over the relative improvements of pairs of them."""
+"""What is behind a number: a mean over runs, a relative improvement, or the answer to a question."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from scipy.special import stdtrit
-
 from recstudy.analysis.cells import Cell, gap
+from recstudy.analysis.fits import fits_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.items import with_images_of
+from recstudy.analysis.items import with_items_of
+from recstudy.analysis.questions import Asked, Family
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import LEVEL, Spread, interval, prediction_interval
+from recstudy.analysis.tables.entries import Range
 from recstudy.analysis.tables.labels import settings_text
-from recstudy.analysis.tables.render import cell_text
-from recstudy.analysis.targets import Placed, deviation_text, why_open
-from recstudy.report.names import improved, metric, number, plain
+from recstudy.analysis.tables.question_table import interval_words, p_words, signed, verdict_words
+from recstudy.analysis.tables.render import cell_text, outcome_words
+from recstudy.analysis.targets import Placed, deviation_text
+from recstudy.evidence import ALPHA, POWER, Answer, Verdict
+from recstudy.report.names import improved, metric, number, plain, plural
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,11 @@ def cell_behind(records: StudyRecords, cell: Cell) -> Behind:
     """The mean of a cell, what is not in it, and what is published."""
     lines = [
         *_pairs(records, cell),
-        *_arithmetic(cell),
-        *_images(with_images_of(records, cell)),
+        *_arithmetic(records, cell),
+        *_items(with_items_of(records, cell)),
         *(f"Not in it: run {run.id}, seed {run.seed}, {run.label}: {why}" for run, why in _others(records, cell)),
         *(f"Not available: {why}" for why in cell.unavailable),
-        *(line for placed in cell.placed for line in _published(placed, cell)),
+        *(line for placed, answer in cell.answers for line in _published(placed, answer)),
         *([] if cell.placed else ["Published: no value belongs here."]),
     ]
     return Behind(f"{metric(cell.metric).heading} {cell_text(cell)}", _runs(records, cell), tuple(lines))
@@ -51,21 +53,20 @@ def mean_line(values: Sequence[float]) -> str:
     return f"Mean: ({' + '.join(f'{value:.10g}' for value in values)}) / {len(values)} = {mean(values):.10g}"
 
 
-def interval_lines(values: Sequence[float], spread: Spread | None) -> Iterator[str]:
-    """How mean and 95 % interval follow from at least one value and the spread of its seeds."""
-    yield mean_line(values)
-    found = interval(values, spread)
-    if spread is None or found.low is None:
-        yield f"95 % interval: none, {'of one run' if len(values) == 1 else 'because all runs agree'}, and no spread is known."
-        return
-    n, logits = len(values), spread.scale.items > 0
-    alone = f"of these values{f', because {spread.why}' if spread.why else ''}"
-    whose = f"pooled over {spread.variants} variants" if spread.variants > 1 else alone
-    unit = f" on the scale ln(share / (1 - share)), with half an answer of {spread.scale.items:,} added to both" if logits else ""
-    yield f"Standard deviation s over seeds, {whose}, {spread.df:g} degrees of freedom: {spread.sd:.4g}{unit}"
-    factor = float(stdtrit(spread.df, 0.5 + LEVEL / 2))
-    half = f"{factor:.4g} * {spread.sd:.4g} / sqrt({n}) = {factor * spread.sd / n**0.5:.4g}{' on that scale' if logits else ''}"
-    yield f"95 % interval: {found.low:.6g} to {found.high:.6g}, the mean ± t(0.975; {spread.df:g}) * s / sqrt(n) = {half}"
+def spread_line(records: StudyRecords, variant: int, name: str) -> str:
+    """How the spread of a variant's seeds is judged; empty where none is known."""
+    fit, key = fits_of(records, name).get(variant, (None, variant))
+    found = fit.variance(key) if fit else None
+    if fit is None or found is None:
+        return ""
+    own, prior = fit.own.get(key), fit.prior
+    units = {"share": " on the angular scale arcsin(sqrt(share))", "log": " of logarithms", "linear": ""}
+    parts = [f"own {own.value**0.5:.4g} with {own.df:g} degrees of freedom"] if own else []
+    parts += [f"{prior.value**0.5:.4g} from all variants with {found.df - (own.df if own else 0):.3g}"] if prior else []
+    parts += [f"at least {fit.scale.floor**0.5:.4g}, of {fit.scale.items:,} items alone"] if fit.scale.floor else []
+    return (
+        f"Standard deviation s over seeds{units[fit.scale.kind]}: {found.value**0.5:.4g}, df {found.df:.3g} ({'; '.join(parts)})"
+    )
 
 
 def _runs(records: StudyRecords, cell: Cell) -> tuple[tuple[str, float], ...]:
@@ -86,20 +87,35 @@ def _pairs(records: StudyRecords, cell: Cell) -> Iterator[str]:
             yield f"Seed {seed}: 100 * ({gain[0]:.10g} - {gain[1]:.10g}) / {row:.10g} = {value:.10g}"
 
 
-def _arithmetic(cell: Cell) -> Iterator[str]:
+def _arithmetic(records: StudyRecords, cell: Cell) -> Iterator[str]:
+    found = cell.estimate
     if not cell.values:
         yield f"No number: {cell_text(cell)}"
-    elif metric(cell.metric).computed:
-        yield mean_line(cell.values)
+        return
+    yield mean_line(cell.values)
+    if metric(cell.metric).computed:
         yield "It follows from the config, so that seeds do not matter and it has no interval."
+    elif found.split:
+        share = f"{100 * found.split.low:.0f} to {100 * found.split.high:.0f} %"
+        yield f"{found.split.learned} of {found.split.of} seeds learned (exact interval {share}): no interval over both kinds"
+    elif found.interval is None:
+        yield "95 % interval: none, no spread over seeds is known."
     else:
-        yield from interval_lines(cell.values, cell.spread)
+        variants = dict.fromkeys(row.variant for row in records.rows if row.id in cell.run_ids)
+        lines = [spread_line(records, variant, cell.metric) for variant in variants]
+        yield from filter(None, dict.fromkeys(lines))
+        exact = (
+            ", exact (Clopper-Pearson) over the distinct test items"
+            if found.why
+            else ", mean \N{PLUS-MINUS SIGN} t s / sqrt(n) there and back"
+        )
+        yield f"95 % interval: {Range(*found.interval, '.6g')}{exact}"
 
 
-def _images(cell: Cell) -> Iterator[str]:
-    if cell.items is not None:
-        ends = f"{cell.items.low:.6g} to {cell.items.high:.6g}"
-        yield f"95 % interval over seeds and test images: {ends}, by the variance over seeds plus that over images"
+def _items(cell: Cell) -> Iterator[str]:
+    if cell.items is not None and cell.items.interval:
+        ends = Range(*cell.items.interval, ".6g")
+        yield f"95 % interval over seeds and test items: {ends}, by the variance over seeds plus that over items"
 
 
 def _others(records: StudyRecords, cell: Cell) -> Iterator[tuple[Row, str]]:
@@ -112,35 +128,53 @@ def _others(records: StudyRecords, cell: Cell) -> Iterator[tuple[Row, str]]:
             yield row, gap(row, name) or spare
 
 
-def _published(placed: Placed, cell: Cell) -> Iterator[str]:
+def _published(placed: Placed, answer: Answer[str]) -> Iterator[str]:
     """The published value, its source and settings, and how the verdict follows."""
-    target = placed.target
+    target, found = placed.target, answer.estimate
     note = f" Note: {target.note}." if target.note else ""
     yield f"Published: {number(target.metric, placed.value)} {metric(target.metric).unit} ({target.kind}), {target.cited}.{note}"
     yield f"    of {', '.join(f'{path} {plain(value)}' for path, value in target.where.items())}"
-    verdict = placed.verdict(cell.values, cell.spread, cell.lost)
-    yield f"Verdict: {verdict}{_why(verdict, placed, cell)}"
-    yield from [f"    {placed.assumed}"] if placed.assumed else []
+    yield f"Verdict: {outcome_words(placed, answer)}"
+    if answer.verdict is Verdict.NOT_COMPARABLE:
+        yield f"    {'; '.join(answer.reasons)}"
+    elif answer.prediction and answer.prediction.interval and found.interval:
+        margin = f"margin {answer.question.within:.4g} ({target.margin_reason or 'no reason stated'})"
+        ends = Range(*answer.prediction.interval, ".6g")
+        yield f"    95 % interval {Range(*found.interval, '.6g')}, {margin}; one more run would lie in {ends}"
     yield from (f"    although {deviation_text(one)}" for one in placed.deviations)
 
 
-def _why(verdict: str, placed: Placed, cell: Cell) -> str:
-    margin = f"{placed.margin:.4g} {metric(cell.metric).unit}".strip()
-    match verdict:
-        case "not comparable":
-            return f": {'; '.join(placed.reasons)}"
-        case "not run":
-            return ""
-        case "reproduced" if metric(cell.metric).computed:
-            return f": the count rounds to the published digits (within {margin})"
-        case "differs" if metric(cell.metric).computed:
-            return f": the count is more than {margin} off"
-        case "reproduced":
-            return f": both one-sided t tests at 0.05 place the mean within {margin} of it (equivalence)"
-        case "undecided":
-            return f": {why_open(cell.values, cell.lost)}{', so that the rest may be the lucky ones' if cell.lost else ''}"
-        case _:
-            _, low, high, _ = prediction_interval(cell.values, cell.spread)
-            side = "within" if verdict == "consistent" else "outside"
-            where = f"it lies {side} the 95 % prediction interval of one more run, {low:.6g} to {high:.6g}"
-            return f": {where}, and the mean was not shown to be within the margin of {margin}"
+def question_behind(records: StudyRecords, row: Asked, family: Family) -> Behind:
+    """What each variant adds, how estimate, interval and p follow, Holm's step, and what is published."""
+    answer, found = row.answer, row.estimate
+    runs = [pair for term in row.terms for pair in zip((run.id for run in term.runs), term.values, strict=True)]
+    lines = [f"Asked: {row.contrast or row.label}"]
+    for term in row.terms:
+        if term.values:
+            lines.append(f"{term.weight:+.4g} * {term.label}: {mean_line(term.values)}")
+            lines += filter(None, [spread_line(records, term.variant, term.of[0][0])])
+    if found.value is not None and found.error is not None and found.df is not None:
+        terms = "the root of the sum of (weight * slope * s)^2 / n"
+        lines.append(f"Estimate {found.value:.6g}, standard error {found.error:.4g} ({terms}), df {found.df:.4g} (Satterthwaite)")
+        lines.append(
+            f"{interval_words(row)}: its Holm step over {plural(len(family.rows), 'question')}, at this look of the seeds"
+        )
+    if answer.p is not None and answer.room is not None:
+        step = f"{p_words(answer.adjusted)} by Holm, to be held against {ALPHA:g}"
+        lines.append(
+            f"p: {answer.p:.4g}, two-sided, of t = {answer.room:.6g} / {found.error:.4g}, from the edge of what is asked; {step}"
+        )
+    if row.detectable:
+        lines.append(
+            f"Detectable: {signed(row.metric, row.detectable)}, a true difference of so much in {POWER:.0%} of repetitions"
+        )
+    lines.append(f"Verdict: {verdict_words(row)}")
+    lines += [f"    {reason}" for reason in answer.reasons]
+    lines += [f"Not in it: {why}" for why in row.lost]
+    lines += [f"Cannot be told from: {row.aliases}"] if row.aliases else []
+    for one in row.published:
+        two = f"{number(row.metric, one.ours.value)} - {number(row.metric, one.theirs.value)} = {one.value:+.6g}"
+        lines.append(f"Published: {two}, of two numbers without seeds: {one.ours.target.cited} minus {one.theirs.target.cited}")
+        lines += [f"    not comparable: {'; '.join(one.reasons)}"] if one.reasons else []
+    heading = f"{metric(row.metric).heading} {signed(row.metric, found.value)}: {verdict_words(row)}"
+    return Behind(heading, tuple(runs), tuple(lines))

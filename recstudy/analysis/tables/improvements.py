@@ -9,9 +9,11 @@ from dataclasses import replace
 
 from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.cells import Cell, cell_of, commit, gap, nearest_placed
+from recstudy.analysis.fits import weighted
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.targets import Placement, place
+from recstudy.evidence import ratio
 from recstudy.report import Table
 from recstudy.report.names import improved, metric, plain
 
@@ -23,6 +25,10 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
     """The cell of a relative improvement, on pairs of runs. What speaks against either published number does against theirs."""
     ours = improving(records, spec, index)
     made = cell_of(records, [index], name, improvements(records, index, ours, name))
+    if ours is not None and made.values:
+        of = improved(name)
+        sign = -1.0 if metric(of).better == "lower" else 1.0
+        made = replace(made, estimate=ratio(weighted(records, ours, of), weighted(records, index, of), sign))
     against = {run.seed: run for run in records.by_variant[ours] if run.seed in made.seeds} if ours is not None else {}
     placed = nearest_placed(placement.placed.get((index, name), ()))
     doubts = _doubts(records, spec, ours, improved(name)) if placed else ()

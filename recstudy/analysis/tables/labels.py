@@ -7,7 +7,7 @@ papers' tables do.
 from collections.abc import Sequence
 
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import mean_interval
+from recstudy.evidence import mean_of
 from recstudy.report import Table
 from recstudy.report.levels import same
 from recstudy.report.names import DASH, axis_title, metric, number, plain, registered
@@ -108,7 +108,7 @@ def _heading(name: str, costs: Sequence[float]) -> str:
 
 def _cost(records: StudyRecords, index: int, name: str) -> float | None:
     runs = [run for run in records.by_variant[index] if run.done and run.value(name) is not None]
-    return mean_interval([run.number(name) for run in runs]).mean
+    return mean_of([run.number(name) for run in runs]) if runs else None
 
 
 def _word(records: StudyRecords, index: int, path: str) -> str:

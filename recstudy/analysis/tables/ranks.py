@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from recstudy.analysis.cells import Cell, TableRow
-from recstudy.analysis.contrasts import contrast, holm
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import ALPHA
+from recstudy.evidence import ALPHA, Question, asked, contrast, holm
 from recstudy.report import Table
 from recstudy.report.names import metric, number, plain
 
@@ -43,12 +42,12 @@ def ranked(cells: Sequence[Cell]) -> tuple[Cell, ...]:
 
 
 def tied_notes(rows: Sequence[TableRow]) -> tuple[str, ...]:
-    """Names the metrics by which no variant is distinguishable, everywhere or in a part of the table."""
+    """Names the metrics by which no difference is significant, everywhere or in a part of the table."""
     cells = [cell for row in rows for cell in row.cells if cell.value is not None]
     tied = dict.fromkeys(cell.metric for cell in cells if cell.tied)
     some = {name for name in tied if any(cell.best for cell in cells if cell.metric == name)}
     said = [f"{metric(name).title}{' (in a part)' if name in some else ''}" for name in tied]
-    return (f"no variant is distinguishable by {'; '.join(said)}",) if said else ()
+    return (f"no significant difference between variants by {'; '.join(said)}",) if said else ()
 
 
 def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -> bool:
@@ -66,6 +65,7 @@ def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
     best = max(cells, key=lambda cell: metric(name).sign * (cell.value or 0.0))
     if metric(name).computed:
         return [number(name, cell.value or 0.0) == number(name, best.value or 0.0) for cell in cells]
-    tests = [contrast([best.values, cell.values], [1, -1], [best.spread, cell.spread]).p for cell in cells if cell is not best]
-    apart = iter([p is not None and p * len(cells) / 2 < ALPHA for p in holm(tests)])
+    against = Question({0: 1.0, 1: -1.0}, other_than=0.0)
+    found = [asked(against, contrast([(1.0, best.mean), (-1.0, cell.mean)])).p for cell in cells if cell is not best]
+    apart = iter([p * len(cells) / 2 < ALPHA for p in holm([1.0 if p is None else p for p in found])])
     return [cell is best or not next(apart) for cell in cells]

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from recstudy.analysis import caveats
 from recstudy.analysis.cells import Cell, TableData
-from recstudy.analysis.stats import LINEAR
+from recstudy.analysis.tables.entries import Entry, Number, Piece, Range
 from recstudy.analysis.tables.labels import settings_text, settings_title
-from recstudy.analysis.tables.markup import PUBLISHED, Entry, Printed, csv_lines
-from recstudy.report.names import DASH, metric, number, spread
+from recstudy.analysis.tables.markup import PUBLISHED, Printed, csv_lines
+from recstudy.analysis.targets import Placed
+from recstudy.evidence import Answer, Reason, Verdict, Why
+from recstudy.report.names import DASH, metric, number, plural
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
@@ -16,22 +17,43 @@ CSV_HEADS += ["low_items", "high_items"]
 WIDEST = 9  # columns that a page has room for: where published ones would make them more, those values stand beneath ours
 
 
+Content = tuple[Piece, ...]
+
+
 def cell_text(cell: Cell) -> str:
-    """`94.2 ±0.8 (n=3)`; what is missing or failed is said in the same breath."""
+    """`94.2 [93.4, 95.0] (n=3)`; what is missing or failed is said in the same breath."""
+    return "".join(map(str, cell_content(cell)))
+
+
+def cell_content(cell: Cell) -> Content:
+    """A cell with the number of its seeds."""
     said = "" if cell.value is None or metric(cell.metric).computed else f" (n={seeds_counted(cell)})"
-    return number_text(cell) + said
+    return (*number_content(cell), *([said] if said else []))
 
 
-def number_text(cell: Cell) -> str:
-    """`94.2 ±0.8`, or why there is no number."""
+def number_content(cell: Cell) -> Content:
+    """`94.2 [93.4, 95.0]`, `2 of 3 learned (9 to 99 %): 93.5`, the mean of those, or why there is no number."""
+    known, form = metric(cell.metric), metric(cell.metric).form
     why = "; ".join(cell.unavailable)
     if cell.value is None and why:
-        return f"not available ({'; '.join([why, *_lost(cell)])})"
+        return (f"not available ({'; '.join([why, *_lost(cell)])})",)
     if cell.value is None:
-        return f"{DASH} {'; '.join(_lost(cell)) or ('' if cell.lacking else 'not run')}".strip()
-    if metric(cell.metric).computed:
-        return _computed(cell)
-    return f"{number(cell.metric, cell.value)}{interval_text(cell)}"
+        return (f"{DASH} {'; '.join(_lost(cell)) or ('' if cell.lacking else 'not run')}".strip(),)
+    if known.computed:  # a count that follows from the config needs no interval; over several configs, its range
+        least, most = min(cell.values), max(cell.values)
+        same = number(cell.metric, least) == number(cell.metric, most)
+        return (Number(least, form),) if same else (Number(least, form), DASH, Number(most, form))
+    found = cell.estimate
+    if found.split:
+        share = f"({100 * found.split.low:.0f} to {100 * found.split.high:.0f} %)"
+        return f"{found.split.learned} of {found.split.of} learned {share}: ", Number(found.split.given, form)
+    if found.why in (Why.CEILING, Why.FLOOR) and found.interval:
+        sign, end = (
+            ("\N{GREATER-THAN OR EQUAL TO}", found.low) if found.why is Why.CEILING else ("\N{LESS-THAN OR EQUAL TO}", found.high)
+        )
+        bound = format(end or 0.0, form)
+        return Number(cell.value, form), f" ({sign} {bound})"
+    return (Number(cell.value, form), " ", Range(*found.interval, form)) if found.interval else (Number(cell.value, form),)
 
 
 def seeds_counted(cell: Cell) -> str:
@@ -46,39 +68,24 @@ def _lost(cell: Cell) -> list[str]:
     return lost + [f"{count} {state}" for count, state in ((cell.diverged, "diverged"), (cell.stopped, "stopped early")) if count]
 
 
-def interval_text(cell: Cell) -> str:
-    """` ±0.8`, by the wider side; `, 99.1 to 100.0` where that would leave the metric's bounds."""
-    if cell.value is None or cell.low is None or cell.high is None:
-        return ""
-    half, scale = max(cell.high - cell.value, cell.value - cell.low), cell.spread.scale if cell.spread else LINEAR
-    if scale.low <= cell.value - half and cell.value + half <= scale.high:
-        return f" ±{spread(cell.metric, half)}"
-    return f", {number(cell.metric, cell.low)} to {number(cell.metric, cell.high)}"
-
-
 def printed(table: TableData) -> Printed:
-    """The table as lines of words, the same for every format."""
-    return _printed(table, cell_text)
-
-
-def on_paper(table: TableData) -> Printed:
-    """The table in the words of a paper: how many seeds is said once, or in a column or a line where rows or columns differ."""
+    """The table as lines of entries, the same for every format: how many seeds is said once, or in a column or a line where rows
+    or columns differ."""
     rows = [_counts(row.cells) for row in table.rows]
     across = [_counts(cells) for cells in zip(*(row.cells for row in table.rows if row.cells), strict=True)]
     every = list(dict.fromkeys(count for row in rows for count in row))
     if len(every) <= 1:
-        page = _printed(table, number_text)
-        return replace(page, caption=caveats.on_paper(page.caption) + "".join(f" (n={count})" for count in every))
+        page = _printed(table, number_content)
+        return replace(page, caption=page.caption + "".join(f", n={count}" for count in every))
     if all(len(row) <= 1 for row in rows):
-        return _printed(table, number_text, [next(iter(row), DASH) for row in rows])
+        return _printed(table, number_content, [next(iter(row), DASH) for row in rows])
     if all(len(column) <= 1 for column in across):
-        page = _printed(table, number_text)
+        page = _printed(table, number_content)
         blank = [Entry("")] * len(table.settings)
         if len(page.heads) == 1 + len(blank) + len(across):
-            return replace(
-                page, lines=[*page.lines, [Entry("n"), *blank, *(Entry(next(iter(column), DASH)) for column in across)]]
-            )
-    return _printed(table, cell_text)
+            counts = [Entry("n"), *blank, *(Entry(next(iter(column), DASH)) for column in across)]
+            return replace(page, lines=[*page.lines, counts])
+    return _printed(table, cell_content)
 
 
 def _counts(cells: Iterable[Cell]) -> list[str]:
@@ -87,7 +94,7 @@ def _counts(cells: Iterable[Cell]) -> list[str]:
     return list(dict.fromkeys(map(seeds_counted, measured)))
 
 
-def _printed(table: TableData, words: Callable[[Cell], str], seeds: Sequence[str] = ()) -> Printed:
+def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence[str] = ()) -> Printed:
     reasons = _reasons(table)
     rows = [row.cells for row in table.rows if row.cells]
     published = [any(cells[column].placed for cells in rows) for column in range(len(table.columns))]
@@ -113,7 +120,11 @@ def _printed(table: TableData, words: Callable[[Cell], str], seeds: Sequence[str
         lines=lines,
         caption=table.caption,
         warnings=table.warnings,
-        notes=[*table.notes, *(f"[{at}] not comparable: {reason}" for at, reason in enumerate(reasons, 1))],
+        notes=[
+            *table.notes,
+            *margin_notes(table),
+            *(f"[{at}] not comparable: {'; '.join(reason)}" for at, reason in enumerate(reasons, 1)),
+        ],
         homeless=homeless(table),
         settings=len(table.settings),
     )
@@ -126,11 +137,12 @@ def csv_text(table: TableData) -> str:
         for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
             numbers = [cell.value, cell.low, cell.high, cell.n, cell.expected, len(cell.failed), cell.diverged]
             published = " ".join(dict.fromkeys(f"{target.value!r}" for target in cell.placed))
-            words = [published, _sources(cell), cell.verdict, cell.reasons, " ".join([*cell.run_ids, *cell.against])]
+            verdicts, reasons = ", ".join(cell.verdicts), "; ".join(cell.reasons)
+            words = [published, _sources(cell), verdicts, reasons, " ".join([*cell.run_ids, *cell.against])]
             named = [row.label, column, cell.metric, metric(cell.metric).unit]
             settings = [word for words in row.settings for word in words]
             behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, cell.assumed]
-            items = cell.items[1:3] if cell.items else (None, None)
+            items = (cell.items.low, cell.items.high) if cell.items else (None, None)
             lines.append([*named, *numbers, *words, *behind, *items, *settings])
     return csv_lines([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)
 
@@ -143,21 +155,17 @@ def narrow(table: TableData, most: int | None = None) -> Printed:
     return replace(page, homeless=told)
 
 
-def _reasons(table: TableData) -> list[str]:
-    """Why published values are not comparable: each reason once, numbered in the notes."""
+def _reasons(table: TableData) -> list[tuple[str, ...]]:
+    """Why published values are not comparable: each set of reasons once, numbered in the notes."""
     return list(dict.fromkeys(cell.reasons for row in table.rows for cell in row.cells if cell.reasons))
 
 
-def _computed(cell: Cell) -> str:
-    """A count that follows from the config needs no interval; over several configs, its range."""
-    low, high = number(cell.metric, min(cell.values)), number(cell.metric, max(cell.values))
-    return low if low == high else f"{low}{DASH}{high}"
-
-
-def entry(cell: Cell, words: Callable[[Cell], str] = cell_text) -> Entry:
+def entry(cell: Cell, words: Callable[[Cell], Content] = cell_content) -> Entry:
     """The number as it stands in a table, with its interval and its runs."""
-    interval = f"95 % interval {cell.low:.6g} to {cell.high:.6g}; " if cell.low is not None else ""
-    interval += f"over seeds and images {cell.items.low:.6g} to {cell.items.high:.6g}; " if cell.items else ""
+    interval = f"95 % interval {Range(*cell.estimate.interval, '.6g')}; " if cell.estimate.interval else ""
+    interval += f"over seeds and items {Range(*cell.items.interval, '.6g')}; " if cell.items and cell.items.interval else ""
+    seeds = ", ".join(number(cell.metric, value) for value in cell.values[:5])
+    interval += f"seeds {seeds}; " if 1 < cell.n <= 5 and not metric(cell.metric).computed else ""
     behind = origin(cell)
     hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
     return Entry(words(cell), cell.best, hint, f"runs {behind}" if behind else "", (*cell.planned, *cell.against))
@@ -175,12 +183,47 @@ def seeds_text(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-def _published(cell: Cell, reasons: Sequence[str]) -> Entry:
+def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> Entry:
     """`92.6, differs`; where it is not comparable, `94.0 [1]` with the number of the note that says why."""
     if not cell.placed:
         return Entry(DASH)
-    verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {cell.outcome}"
-    return Entry(f"{cell.published}{verdict}", hint="; ".join(filter(None, [_sources(cell), cell.reasons, cell.deviations])))
+    published = ", ".join(dict.fromkeys(placed.text for placed in cell.placed))
+    outcomes = ", ".join(dict.fromkeys(outcome_words(*one) for one in cell.answers))
+    said = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {outcomes}"
+    hint = "; ".join(filter(None, [_sources(cell), *cell.reasons, cell.deviations]))
+    return Entry(f"{published}{said}", hint=hint)
+
+
+def outcome_words(placed: Placed, answer: Answer[str]) -> str:
+    """The verdict on a published value: its margin, what it takes for granted, and what it lacks."""
+    name, found = placed.target.metric, answer.estimate
+    computed, margin = metric(name).computed, answer.question.within or 0.0
+    said: str = answer.verdict
+    if answer.verdict is Verdict.REPRODUCED and not computed:
+        said = f"reproduced within {margin:.3g}"
+    elif answer.verdict is Verdict.WITHIN_MARGIN and found.value is not None:
+        off = found.value - placed.value
+        side = "above" if off > 0 else "below"
+        said = f"within {margin:.3g}, and {abs(off):.3g} {side}: outside of the prediction interval"
+    elif answer.verdict is Verdict.CONSISTENT and Reason.NO_MARGIN in answer.reasons:
+        said = "consistent (no margin stated)"
+    elif answer.verdict is Verdict.CONSISTENT and answer.seeds_needed:
+        said = f"consistent: about {plural(answer.seeds_needed, 'more seed')} to reproduce within {margin:.3g}"
+    elif answer.verdict is Verdict.UNDECIDED and answer.reasons:
+        said = f"undecided: {answer.reasons[-1]}"
+    return f"{said} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else said
+
+
+def margin_notes(table: TableData) -> list[str]:
+    """The reason of each margin that a verdict goes by."""
+    cells = [cell for row in table.rows for cell in row.cells]
+    found = [(placed, answer) for cell in cells for placed, answer in cell.answers if answer.verdict.tested]
+    reasons = dict.fromkeys(
+        f"margin of {answer.question.within:.3g} {metric(placed.target.metric).unit}: {placed.target.margin_reason}"
+        for placed, answer in found
+        if answer.question.within and placed.target.margin_reason and not metric(placed.target.metric).computed
+    )
+    return list(reasons)
 
 
 def _sources(cell: Cell) -> str:

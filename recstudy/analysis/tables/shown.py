@@ -11,23 +11,20 @@ import pandas as pd
 
 from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
-from recstudy.analysis.figures import claim_forest, forest
+from recstudy.analysis.figures import forest
 from recstudy.analysis.figures.export import FigureShown, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.headlines import of_claims, of_differences, of_effects, of_table
+from recstudy.analysis.headlines import of_family, of_table
 from recstudy.analysis.page import links
+from recstudy.analysis.questions import Part, family
 from recstudy.analysis.shown import Explained, Places, Shown, check_made
-from recstudy.analysis.tables import arithmetic, claim_table, difference_table, effect_table, markup, render
-from recstudy.analysis.tables.claims import claims_data
-from recstudy.analysis.tables.differences import differences_data
-from recstudy.analysis.tables.effects import effects_data
-from recstudy.analysis.tables.explain_cells import cell_behind, setting_behind
-from recstudy.analysis.tables.explain_tests import claim_behind, difference_behind, effect_behind
+from recstudy.analysis.tables import arithmetic, markup, question_table, render
+from recstudy.analysis.tables.explain_cells import cell_behind, question_behind, setting_behind
 from recstudy.analysis.tables.labels import settings_title
 from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.markup import Printed
 from recstudy.records import write_whole
-from recstudy.report import Arithmetic, Claims, Differences, Effects
+from recstudy.report import Arithmetic
 from recstudy.report.venues import ARTICLE, Paper
 
 FILES = ("md", "tex", "csv")
@@ -121,53 +118,22 @@ def with_facts(records: StudyRecords, table: TableData) -> TableShown:
 
 def of_cells(table: TableData) -> TableShown:
     """A table whose every number carries the runs behind it."""
-    narrow, paper = partial(render.narrow, table, MOST_ROWS), partial(render.on_paper, table)
-    return TableShown(render.printed(table), render.csv_text(table), of_table(table), narrow, paper, partial(_places, table))
+    narrow = partial(render.narrow, table, MOST_ROWS)
+    return TableShown(render.printed(table), render.csv_text(table), of_table(table), narrow, behind=partial(_places, table))
 
 
-def differences(records: StudyRecords, part: Differences) -> TableShown:
-    """A base's own line stands above the variants that are compared with it."""
-    data = differences_data(records, part)
-
-    def places() -> Places:
-        heads = difference_table.columns(part, data)
-        rows: dict[str, Sequence[Explained]] = {
-            row.base: [partial(cell_behind, cell=row.theirs)] * len(heads) for row in data.rows
-        }
-        for row in data.rows:
-            behind = partial(difference_behind, row=row, data=data)
-            rows[row.label] = [partial(cell_behind, cell=row.ours), *[behind] * (len(heads) - 1)]
-        return Places(heads, list(rows.items()))
-
-    page, csv = difference_table.printed(records, part, data), difference_table.csv_text(data)
-    paper = partial(difference_table.printed, records, part, data, paper=True)
-    plot = shown(records, part.name, forest.drawn(records, part, data))
-    return ForestShown(page, csv, of_differences(data.rows), on_paper=paper, behind=places, forest=plot)
-
-
-def effects(records: StudyRecords, part: Effects) -> TableShown:
-    """A row an effect."""
-    data = effects_data(records, part)
+def asked(records: StudyRecords, part: Part) -> TableShown:
+    """A row a question of claims, differences or effects, under their forest plot."""
+    found = family(records, part)
 
     def places() -> Places:
-        heads = effect_table.HEADS[1:]
-        return Places(heads, [(one.title, [partial(effect_behind, effect=one, data=data)] * len(heads)) for one in data.effects])
+        heads = question_table.columns(part)
+        return Places(heads, [(row.label, [partial(question_behind, row=row, family=found)] * len(heads)) for row in found.rows])
 
-    page, csv = effect_table.printed(records, part, data), effect_table.csv_text(data, part.metric)
-    return TableShown(page, csv, of_effects(data), behind=places)
-
-
-def claims(records: StudyRecords, part: Claims) -> TableShown:
-    """A row a claim."""
-    judged = claims_data(records, part)
-
-    def places() -> Places:
-        heads = claim_table.HEADS[2:]
-        return Places(heads, [(one.claim.text, [partial(claim_behind, one=one, judged=judged)] * len(heads)) for one in judged])
-
-    plot = shown(records, part.name, claim_forest.drawn(records, part, judged))
-    page, csv = claim_table.printed(records, part, judged), claim_table.csv_text(judged)
-    return ForestShown(page, csv, of_claims(judged), behind=places, forest=None if plot.drawn.data.empty else plot)
+    page, csv = question_table.printed(records, part, found), question_table.csv_text(found)
+    drawn = forest.drawn(records, part, found)
+    plot = None if drawn.data.empty else shown(records, part.name, drawn)
+    return ForestShown(page, csv, of_family(found), behind=places, forest=plot)
 
 
 def counted(_: StudyRecords, part: Arithmetic) -> TableShown:

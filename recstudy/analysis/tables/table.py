@@ -7,15 +7,15 @@ from fnmatch import fnmatchcase
 
 from recstudy.analysis.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
 from recstudy.analysis.cells import TableData, TableRow, cell
+from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.items import items_note, with_items
-from recstudy.analysis.spreads import spread_notes
-from recstudy.analysis.stats import ALPHA
 from recstudy.analysis.tables.improvements import improvement_cell, improvement_notes
 from recstudy.analysis.tables.labels import BAND, corner, fields_of, groups, label_within, only_axis, settings_of
 from recstudy.analysis.tables.ranks import marked, tied_notes
 from recstudy.analysis.targets import Placement, deviation_notes, place
 from recstudy.errors import NotYetError
+from recstudy.evidence import ALPHA
 from recstudy.report import Table
 from recstudy.report.names import axis_title, improved, metric, plain, plural, registered
 
@@ -112,7 +112,7 @@ def _how_grouped(spec: Table) -> tuple[str, ...]:
 def chance_notes(rows: Sequence[TableRow]) -> tuple[str, ...]:
     """How many values would differ from the published ones if every training were the paper's."""
     cells = [cell for row in rows for cell in row.cells]
-    judged = [one for cell in cells for one in cell.placed if one.judged(cell.values, cell.spread, cell.lost)]
+    judged = [one for cell in cells for one, answer in cell.answers if answer.verdict.tested and not metric(cell.metric).computed]
     expected = f"{len(judged) * ALPHA:.2g} of {plural(len(judged), 'comparable value')}"
     return (f"differs: outside the 95 % prediction interval, as chance alone puts {expected}",) if judged else ()
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from recstudy.analysis.cells import TableData
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.stats import mean_interval
 from recstudy.analysis.tables.table import table_data
+from recstudy.evidence import mean_of
 from recstudy.report import Table, Tuned
 from recstudy.report.names import axis_title, metric, plain
 
@@ -52,7 +52,8 @@ def _best(records: StudyRecords, spec: Tuned, variants: Sequence[int]) -> int | 
 
 def _score(records: StudyRecords, spec: Tuned, index: int) -> float | None:
     values = [run.objective(spec.by) for run in records.by_variant[index] if run.done]
-    return mean_interval([value for value in values if value is not None]).mean
+    known = [value for value in values if value is not None]
+    return mean_of(known) if known else None
 
 
 def _level(records: StudyRecords, spec: Tuned, index: int) -> str:
