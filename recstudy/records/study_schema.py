@@ -151,6 +151,7 @@ class PlanRecord:
     report: tuple[Json, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
     code: dict[str, CodeRecord] = Field(default_factory=dict)  # what computes the runs now
+    stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
     looks: tuple[int, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside
     others: dict[str, str] = Field(default_factory=dict, exclude=True)  # other definitions of this name -> what they hold
 
