@@ -22,6 +22,7 @@ from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import Confirm, PlannedRun, PlanRecord, Range, Reference, SearchRecord, VariantRecord
 from recstudy.report import dump_report
 from recstudy.study.design import Variant
+from recstudy.study.register import registered
 from recstudy.study.repository import INSIDE
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
@@ -203,7 +204,8 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     before = [one for _, one in kept_plans(files[1].parent) if one]
     if not before and (first := _readable(files[1])):  # of before there were copies
         before = [first]
-    record = replace(record, stated=first_dates(record, before))
+    known = registered(record) or next((one.registered for one in before if one.registered), None)
+    record = replace(record, stated=first_dates(record, before), registered=known)
     for one in (one for one in before if same_cells(one, record)):
         record = _with_begun(replace(record, created=one.created or record.created), one, results)
     with results.changing(*files):

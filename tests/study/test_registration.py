@@ -1,24 +1,33 @@
-"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after."""
+"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after; and registered."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tiny
+import yaml
 
+from recstudy.analysis.audit.rules import audit
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.registration import digest_of, first_stated, post_hoc
+from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.claims import claims_data
+from recstudy.errors import ConfigError
 from recstudy.evidence.looks import Looks
 from recstudy.papers import published
+from recstudy.plugins.bundle import StudyFile
 from recstudy.records import Results, read_record, write_json
 from recstudy.records.plans import read_plan
 from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
-from recstudy.study.plan import earlier, record_plan, recorded
+from recstudy.study.plan import earlier, plan_record, record_plan, recorded
+from recstudy.study.register import register
 from recstudy.study.study import Plan, Study, make_plan
 
 BEFORE, AFTER = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
@@ -173,3 +182,99 @@ def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
 
     assert digest_of(one) == digest_of(same)
     assert len({digest_of(claim) for claim in (one, *others)}) == 5
+
+
+# ------------------------------------------------------------------------------------------------------------ registered
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch) -> Path:
+    """Where the study that runs is registered."""
+    monkeypatch.setattr("recstudy.study.register.study_file", lambda: StudyFile("tiny", tmp_path, tmp_path / "tiny.py"))
+    return tmp_path / "tiny.quick.registered.yaml"
+
+
+def told(records: StudyRecords) -> str:
+    return dict(summary(records)).get("Registered", "")
+
+
+def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_stays_in_its_plan(results, file):
+    target = published("002_ablation_fig2_fig3", margin=0.3)[0]
+    table = Table("depths", targets=[target])
+    study = replace(STUDY, report=[table], seeds_at_most=5)
+    register(plan_record(make_plan(study)))
+    finish(results, make_plan(study), AFTER)
+    assert told(stated(results, study, seeds=2)).endswith(", unchanged")  # fewer seeds are its begin
+
+    file.unlink()
+    wider = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
+    deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
+    records = stated(results, replace(study, claims=[STRICTER, HURTS], report=[wider], deviations=[deviation]), seeds_at_most=6)
+
+    assert told(records).partition(", ")[2].split("; ") == [
+        "seeds_at_most 6, not 5",
+        "the claim 'more steps help' is top1_accuracy: latent steps=3 minus latent steps=1: at least 5, "
+        "not top1_accuracy: latent steps=3 minus latent steps=1: at least 2",
+        "the claim 'supervision hurts' is new",
+        f"the margin '{target.source}: {target.metric}' is within 0.5 of {target.value:g} percent, not within 0.3 of {target.value:g} percent",
+        "the deviation 'data' is new",
+    ]
+    assert any(one.what.startswith("Not as it was registered on") for _, one in audit(records).findings)
+    assert "the claim 'more steps help' is gone" in told(stated(results, replace(study, claims=[])))
+    assert "other settings are compared" in told(stated(results, study, changes={"train.epochs": 9}))
+
+
+def test_what_was_registered_after_the_first_run_is_post_hoc_too(results, file):
+    finish(results, make_plan(STUDY), BEFORE)
+    register(plan_record(make_plan(STUDY)))
+    records = stated(results)
+
+    assert told(records).partition(", ")[2] == "after the first run had finished (post hoc), unchanged"
+    assert [one.what for rule, one in audit(records).findings if rule == "claims stated before the runs"] == [
+        "Stated after the first run that is judged by it had finished: the claim 'more steps help'"
+    ]
+
+
+def test_what_is_registered_stays_and_says_the_same_each_time(file):
+    plan = plan_record(make_plan(STUDY))
+    assert register(plan) == f"{file}: 1 claim, 11 margins, 0 deviations"
+    before = file.read_text()
+    assert register(plan).endswith(", unchanged")
+
+    with pytest.raises(
+        ConfigError, match=r"quick\.registered\.yaml was registered on .* and stays: 4 seeds, not 3 at most\. Run the"
+    ):
+        register(plan_record(make_plan(STUDY, seeds=4)))
+
+    assert file.read_text() == before
+    file.unlink()
+    register(plan)
+    assert file.read_text().partition("digest: ")[2] == before.partition("digest: ")[2]  # after the date
+
+
+@pytest.mark.parametrize("content", ["{", "study: tiny", "[]", ""])
+def test_a_damaged_one_is_refused_and_not_passed_over(results, file, content):
+    file.write_text(content)
+
+    with pytest.raises(ConfigError, match=r"tiny\.quick\.registered\.yaml is damaged: .*Take it from where it was committed"):
+        record_plan(make_plan(STUDY), results)
+
+
+def test_the_command_registers_a_file_s_study(tmp_path):
+    source = Path(tiny.__file__).read_text().replace("    seeds={", "    claims=[CLAIM],\n    seeds={")
+    claim = "from recstudy import Claim\nCLAIM = Claim('more steps help', less={'latent_steps': 1}, than={'latent_steps': 3})\n"
+    (tmp_path / "mine.py").write_text(source.replace("\nFIGURES", f"\n{claim}\nFIGURES"))
+    command = "from recstudy.command import main; main()"
+
+    for words in (["--seeds", "2"], ["--seeds", "2", "--seeds-at-most", "4"]):
+        done = subprocess.run(
+            [sys.executable, "-c", command, "register", "mine.py", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 2
+    assert "seeds_at_most 4, not 0" in done.stderr
+    assert yaml.safe_load((tmp_path / "mine.quick.registered.yaml").read_text())["claims"][0]["what"] == "more steps help"
