@@ -136,6 +136,12 @@ def _study(study: Study, options: StudyOptions) -> int:
     bundle()  # refuses what no worker could load
     study = varied(study, preset_of(study, options.preset), axes(options.vary))
     plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke, options.seeds_at_most)
+    if options.register:
+        from recstudy.study.plan import plan_record
+        from recstudy.study.register import register
+
+        print(register(plan_record(plan)))
+        return 0
     runs = select(plan, options.only)
     results = Results(options.results).pull()
     if options.dry_run or options.json:

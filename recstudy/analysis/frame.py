@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import pandas as pd
 
 from recstudy.analysis.design import Design, varied_fields
+from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import ENDED, Row, outcome_of
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.looks import Looks
@@ -96,9 +97,11 @@ class StudyRecords:
 
     @cached_property
     def looks(self) -> Looks:
-        """At how many seeds its answers were read, the present look included, of how many at most."""
+        """At how many seeds its answers were read, this one included, of how many; 0 where that was stated post hoc."""
         now = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
-        return Looks(tuple(sorted({*self.plan.looks, *([now] if now else [])})), self.plan.seeds_at_most)
+        most = self.plan.seeds_at_most
+        taken = sorted({*self.plan.looks, *([now] if now else [])})
+        return Looks(tuple(taken), 0 if post_hoc(self, most) else most)
 
     @property
     def parts(self) -> list[Part]:

@@ -14,6 +14,7 @@ from recstudy.analysis.cells import Cell, cell, gap
 from recstudy.analysis.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.items import MOST_RUNS, each_score
+from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import Row
 from recstudy.analysis.targets import Placed, Placement, place
 from recstudy.errors import ConfigError, choices, nearest
@@ -217,7 +218,8 @@ def _claim(records: StudyRecords, claim: Claim) -> Asked:
     question = Question(by, above=claim.by) if claim.within is None else Question(by, within=claim.within)
     apart = isinstance(claim.less, Gain) or isinstance(claim.than, Gain)
     row = _asked(records, by_name(claim.text), claim.contrast, name, question, terms)
-    return replace(row, margin=claim.margin, apart=apart)
+    marks = (str(Reason.POST_HOC),) if post_hoc(records, claim, by) else ()
+    return replace(row, margin=claim.margin, apart=apart, marks=marks)
 
 
 # ---------------------------------------------------------------------------------------------------------- differences

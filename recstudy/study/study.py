@@ -13,7 +13,7 @@ from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
-from recstudy.report import Claim, Claims, Part, check_report, dump_report
+from recstudy.report import Claim, Claims, Part, check_report
 from recstudy.report.claims import weights
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.stated import check_at_most, check_by_preset, check_list, check_presets, check_seeds, preset_of
@@ -110,9 +110,8 @@ class Plan:
 
     @cached_property
     def definition(self) -> str:
-        """A digest of what is compared and claimed, whatever the number of seeds; another one of the same name is kept apart."""
-        cells = [[variant.label, config.deciding] for variant, config in zip(self.variants, self.configs, strict=True)]
-        return digest([*cells, *dump_report(self.claims)], 12)
+        """A digest of what is compared, whatever is claimed of it and the number of seeds; another one is kept apart."""
+        return digest([[variant.label, one.deciding] for variant, one in zip(self.variants, self.configs, strict=True)], 12)
 
     @cached_property
     def report(self) -> list[Part]:
