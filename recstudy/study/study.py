@@ -164,6 +164,7 @@ def described(variant: Variant, config: RunConfig) -> VariantRecord:
         data=config.data.title,
         synthetic=config.data.synthetic,
         leaks=config.model.leaks,
+        batch_norm=config.model.batch_norm,
     )
 
 
