@@ -10,8 +10,8 @@ from test_targets import placed, target
 
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, Variant
 from recstudy.analysis.frame import StudyRecords, load_study, records_of
-from recstudy.analysis.targets import NOTHING, SHARDS, Placed, place
 from recstudy.analysis.stats import Spread
+from recstudy.analysis.targets import NOTHING, SHARDS, Placed, place
 from recstudy.config import DATASETS, FAMILIES, flatten
 from recstudy.data import Cifar10
 from recstudy.models import CNN, ImageTRM, MicarVLMoE, ResNet, ViTRM
@@ -29,9 +29,9 @@ PAPER = TrainConfig(
 )  # fmt: skip
 
 
-def beside(tmp_path, train, model=ViTRM(), preset="own", deviations=()) -> Placed:
+def beside(tmp_path, train, preset="own", deviations=(), **model) -> Placed:
     """What stands beside a study of one variant whose only preset is of this name."""
-    config = RunConfig(data=Cifar10(), model=model, train=train, place=Place(gpus_per_run=0))
+    config = RunConfig(data=Cifar10(), model=ViTRM(**model), train=train, place=Place(gpus_per_run=0))
     study = Study(name="one", presets={preset: config}, variants=[Variant("ViTRM", {})], deviations=deviations)
     records = records_of(Results(tmp_path), plan_record(make_plan(study, preset)))
     (found,) = place(records, [one for one in TABLE if one.value == 93.1], [0], ["top1_accuracy"]).placed.values()
@@ -41,10 +41,10 @@ def beside(tmp_path, train, model=ViTRM(), preset="own", deviations=()) -> Place
 def test_a_study_without_a_paper_preset_is_held_against_the_tables_own_settings(tmp_path):
     other = TrainConfig(epochs=1000, selection="test", learning_rate=0.05, warmup=0.03)
 
-    reasons = beside(tmp_path, other, ViTRM(width=60)).reasons
+    reasons = beside(tmp_path, other, width=60).reasons
 
     assert {"learning_rate 0.05, not 0.0003", "crop 0, not 4", "mixup 0, not 0.2"} <= {*reasons}
-    assert reasons[-1] == "2 more settings (cutmix, width)"
+    assert reasons[-1] == "1 more setting (width)"
     assert beside(tmp_path, PAPER).reasons == ()
 
 
@@ -58,7 +58,7 @@ def test_a_wrong_preset_does_not_certify_itself(tmp_path, preset):
 
 
 def test_where_text_and_code_differ_either_agrees(tmp_path):
-    assert beside(tmp_path, PAPER, ViTRM(ffn="gelu")).reasons == ()
+    assert beside(tmp_path, PAPER, ffn="gelu").reasons == ()
     assert beside(tmp_path, PAPER.model_copy(update={"patience": 10})).reasons == ()
     assert beside(tmp_path, PAPER.model_copy(update={"patience": 5})).reasons == ("patience 5, not 10 (text) or 0 (code)",)
 
@@ -77,33 +77,29 @@ def test_without_reference_settings_nothing_says_that_the_settings_are_the_paper
 def test_settings_are_fields_that_there_are():
     """One that is misspelt would be held against nothing, in silence."""
     train = {f"train.{name}" for name in flatten(TrainConfig().model_dump())}
-    for table in {target.row.partition("#")[0] for target in every_target()}:
-        for target in published(table):
-            told = settings(target)
-            known = set(train)
-            for part, key, registry in (("model", "family", FAMILIES), ("data", "name", DATASETS)):
-                kind = (target.where | told).get(f"{part}.{key}")
-                known |= {f"{part}.{name}" for name in registry[kind].model_fields} if kind in registry else set()
-            assert {path for path in told if "model.family" in target.where | told or path.startswith("train")} <= known, (
-                target.row
-            )
+    for one in every_target():
+        told, known = settings(one), set(train)
+        for part, key, registry in (("model", "family", FAMILIES), ("data", "name", DATASETS)):
+            kind = (one.where | told).get(f"{part}.{key}")
+            known |= {f"{part}.{name}" for name in registry[kind].model_fields} if kind in registry else set()
+        assert {path for path in told if "model.family" in one.where | told or path.startswith("train")} <= known, one.row
 
 
 def every_target():
     tables = ("000_table1_imagehrm", "000_table2_imagetrm", "002_table1_cifar10", "002_table2_cifar100", "002_ablation_fig2_fig3")
     tables += ("003_table1_sota", "003_table3_ablation", "004_author_repo_curves", "004_abstract_accuracies")
     tables += ("trm_table1_sudoku_ablation", "trm_table3_recursions", "trm_table4_puzzles", "trm_table5_arc")
-    return [target for table in tables for target in published(table)]
+    return [one for table in tables for one in published(table)]
 
 
 def test_every_rule_is_of_some_row():
-    used = [rule for target in every_target() for rule in _rules(row_of(target))]
+    used = [rule for one in every_target() for rule in _rules(row_of(one))]
     idle = [rule for paper, own in how_read()["rules"].items() if paper != "ptrm" for rule in own if rule not in used]
     assert [rule for rule in idle if rule.get("of", {}).get("dataset") != "mmr"] == []
 
 
-def row_of(target):
-    return next(row for row in rows(target.row.partition("#")[0]) if row["id"] == target.row)
+def row_of(one):
+    return next(row for row in rows(one.row.partition("#")[0]) if row["id"] == one.row)
 
 
 def test_the_paper_presets_here_contradict_their_papers_in_nothing_that_they_do_not_state():
@@ -115,8 +111,8 @@ def test_the_paper_presets_here_contradict_their_papers_in_nothing_that_they_do_
             continue
         plan = make_plan(study, "paper")
         records = records_of(Results(path.parent / "none"), plan_record(plan))
-        targets = [target for part in plan.report for target in getattr(part, "targets", ())]
-        placement = place(records, targets, range(len(records.variants)), [target.metric for target in targets])
+        targets = [one for part in plan.report for one in getattr(part, "targets", ())]
+        placement = place(records, targets, range(len(records.variants)), [one.metric for one in targets])
         for (_, _), ones in placement.placed.items():
             for one in ones:
                 told = {path.rpartition(".")[2] for path in settings(one.target)}
