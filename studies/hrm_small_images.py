@@ -19,9 +19,12 @@ from recstudy.models import CNN, HRMImage
 from recstudy.report import Curve, LearningCurves, LossTrace, Mistakes, Table
 
 PUBLISHED = (
-    *published("004_author_repo_curves", only=("test_accuracy_final", "params", "seconds_per_epoch")),
-    *published("004_abstract_accuracies", only=("train_accuracy",)),
-)
+    *published("004_author_repo_curves", margin=0.3, only=("test_accuracy_final",),
+               why="a sixth of MNIST's 2.0 points of error; HRM and CNN are 12.2 and 15.6 apart on CIFAR"),
+    *published("004_author_repo_curves", only=("params", "seconds_per_epoch")),
+    *published("004_abstract_accuracies", margin=2.0, only=("train_accuracy",),
+               why="a twentieth of the 41 points between HRM and CNN in training on CIFAR-100"),
+)  # fmt: skip
 
 CIFAR = TrainConfig(
     epochs=25,

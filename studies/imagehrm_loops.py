@@ -55,6 +55,12 @@ ASSUMED = (  # what the paper leaves blank
     ("model.decode", "beam", "of 3"),
     ("data.tokenizer", "byte", "ASCII or BPE, of which only bytes leave the size that the paper prints"),
 )
+TABLE_I = (
+    *published(
+        "000_table1_imagehrm", margin=0.6, why="a third of the 1.9 points of ROUGE-L from LSTM to dual", only=("rouge_l",)
+    ),
+    *published("000_table1_imagehrm", only=("cider", "act_loss")),
+)
 ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1, "train.halting": "batch"}  # no states to refine
 
 TRAINED = {"backbone": "small", "weights": "random", "tuned": True}
@@ -141,7 +147,7 @@ study = Study(
             "table1",
             settings=("model.backbone", ("model.high_cycles", "model.middle_cycles", "model.low_cycles")),
             metrics=("rouge_l", "cider", "bleu_1", "bleu_4", "meteor", "token_accuracy", "trained_params", "train_gflops"),
-            targets=published("000_table1_imagehrm"),
+            targets=TABLE_I,
             title="Table I: loops and backbones",
         ),
         Captions("captions"),

@@ -52,6 +52,12 @@ ASSUMED = (  # what the paper leaves blank
     ("model.decode", "beam", "of 3"),
     ("data.tokenizer", "byte", "ASCII or BPE, of which only bytes leave the size that the paper prints"),
 )
+TABLE_II = (
+    *published(
+        "000_table2_imagetrm", margin=0.25, why="a third of the 0.8 points of ROUGE-L between ResNet and Swin", only=("rouge_l",)
+    ),
+    *published("000_table2_imagetrm", only=("cider",)),
+)
 ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1, "train.halting": "batch"}  # no states to refine
 
 TRAINED = {"backbone": "small", "weights": "random", "tuned": True}
@@ -113,7 +119,7 @@ def report(*halting: str) -> list:
             "table2",
             settings=("model.family", "model.backbone", ("model.cycles", "model.latent_steps"), "model.gradient"),
             metrics=("rouge_l", "cider", "bleu_1", "bleu_4", "meteor", "token_accuracy", "trained_params", "train_gflops"),
-            targets=published("000_table2_imagetrm"),
+            targets=TABLE_II,
             title="Table II: backbones, gradients and depth",
         ),
         Captions("captions"),

@@ -29,6 +29,9 @@ SMALL = MicarVLMoE(
     backbone="small", weights="random", pyramid_width=16, width=64, heads=4, latent=96, rope_dims=6, encoder_layers=1,
     decoder_layers=1, ffn_width=128, experts=4,
 )  # fmt: skip
+TABLE_III = published(
+    "003_table3_ablation", margin=0.3, why="a third of the 1.0 points of Avg-BLEU that the mixture brings on COVCTR"
+)
 REPORTS = {"tokenizer": "word", "clean": "report"}
 
 
@@ -104,10 +107,10 @@ study = Study(
             "table3",
             metrics=("bleu_1", "bleu_2", "bleu_3", "bleu_4", "avg_bleu", "token_accuracy", "params", "gflops"),
             group="data",
-            targets=published("003_table3_ablation"),
+            targets=TABLE_III,
             title="Table III: one part away at a time",
         ),
-        Differences("differences", metric="avg_bleu", targets=published("003_table3_ablation")),
+        Differences("differences", metric="avg_bleu", targets=TABLE_III),
         Differences("differences_in_tokens", metric="token_accuracy"),
         LearningCurves(metrics=("train_loss", "extra_loss", "selection_loss", "selection_token_accuracy")),
     ],

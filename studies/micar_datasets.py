@@ -24,6 +24,14 @@ SELECTED = TRAIN.model_copy(update={"score": "report_score"})  # its code; it wr
 QUICK = TRAIN.model_copy(update={"epochs": 6, "learning_rate": 1e-3, "backbone_learning_rate": 1e-3, "patience": 0})
 SET = {"tokenizer": "word", "clean": "report"}
 LARGE = {**SET, "vocabulary": 20_000}  # room for all words that occur 3 times (IV.C); ROCO has 16,736
+TABLE_I = (
+    *published("003_table1_sota", margin=0.1, why="a third of the 0.3 points of Avg-BLEU between R2Gen and MicarVLMoE on PGROSS",
+               only=("bleu_1", "bleu_2", "bleu_3", "bleu_4", "avg_bleu")),
+    *published("003_table1_sota", only=("avg_bleu_delta", "meteor", "rouge_l")),
+)  # fmt: skip
+TABLE_II = published(
+    "003_table2_ratescore", margin=0.06, why="a third of the 0.2 points between Transformer and MicarVLMoE on PGROSS"
+)
 BLEU = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
 ATTEND = {"train.learning_rate": 4e-4, "train.backbone_learning_rate": 1e-4, "train.gradient_clip": 5.0, "train.batch_size": 32}
 MODELS = {
@@ -61,8 +69,8 @@ def on(data: dict, layers: int, **micar: str) -> list[Variant]:
 def report(*sets: str) -> list:
     """Against what the paper gives of these data sets."""
 
-    def on_them(table: str) -> tuple:
-        return tuple(target for target in published(table) if target.where["data.name"] in sets)
+    def on_them(table: tuple) -> tuple:
+        return tuple(target for target in table if target.where["data.name"] in sets)
 
     return [
         Table(
@@ -70,7 +78,7 @@ def report(*sets: str) -> list:
             metrics=(*BLEU, "avg_bleu", "avg_bleu_delta", "meteor", "rouge_l", "cider", "params", "gflops"),
             group="data",
             improvement={"model": "MicarVLMoE"},
-            targets=on_them("003_table1_sota"),
+            targets=on_them(TABLE_I),
             title="Table I: models on data sets",
         ),
         Table(
@@ -78,7 +86,7 @@ def report(*sets: str) -> list:
             metrics=("rate_score",),
             rows="data",
             columns="model",
-            targets=on_them("003_table2_ratescore"),
+            targets=on_them(TABLE_II),
             title="Table II: RaTEScore",
         ),
         Captions("captions"),

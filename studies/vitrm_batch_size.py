@@ -17,7 +17,12 @@ from recstudy.data import Cifar10, Cifar100, Digits
 from recstudy.models import ResNet, ViT, ViTRM
 from recstudy.report import Arithmetic, Curve, LearningCurves, Table
 
-TABLE1, TABLE2 = published("002_table1_cifar10"), published("002_table2_cifar100")
+TABLE1 = published(
+    "002_table1_cifar10",
+    margin=0.2,
+    why="a third of the 0.6 points between ViTRM and ResNet-50 at batch 64, the least that 4.3.2 draws on",
+)
+TABLE2 = published("002_table2_cifar100", margin=0.2, why="a third of the 0.6 points between ViTRM and ViT-Base at batch 64")
 
 BASELINE = {"train.epochs": 300, "train.warmup": 1 / 30, "train.ema_decay": 0.0}  # section 4.2; 10 epochs of warm-up
 MODELS = {

@@ -103,6 +103,23 @@ class StudyRecords:
         taken = sorted({*self.plan.looks, *([now] if now else [])})
         return Looks(tuple(taken), 0 if post_hoc(self, most) else most)
 
+    def data_checksums(self, variant: int) -> list[str]:
+        """Of the images that this variant's data stand for, in its runs, in others of the same data, and as they are now: one,
+        if all is well.
+        """
+        return sorted(self._checksums[self._data(variant)])
+
+    def _data(self, variant: int) -> str:
+        return repr(sorted((path, value) for path, value in self.configs[variant].items() if path.startswith("data.")))
+
+    @cached_property
+    def _checksums(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for index, planned in enumerate(self.variants):
+            sums = {planned.data_checksum, *(run.provenance.data_checksum for run in self.by_variant[index])}
+            found.setdefault(self._data(index), set()).update(sums - {""})
+        return found
+
     @property
     def parts(self) -> list[Part]:
         """The parts of the report, by the study's own modules as they are now; one that cannot be read here says why."""

@@ -4,17 +4,20 @@ A target belongs to a variant when every setting that the study varies is as the
 are left, they are told apart by what the target leaves unsaid: that counts as the preset's own, because there the paper's
 defaults are written down. Where none is left, as in a preset of smaller models, it stands beside the variants that are named
 as its own in the `paper` preset, and is not comparable. It is comparable when everything else that it states (data set,
-protocol, epochs, ...) agrees too, and all else that decides numbers is as the study's `paper` preset has it for the same target.
+protocol, epochs, ...) agrees too, so does what its paper or the authors' code states besides (`papers/settings.yaml`), or the
+study says why not (`deviations`), and all else that decides numbers is as the study's `paper` preset has it for the same target.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isclose
+from typing import Any
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.design import parted
+from recstudy.analysis.design import OTHERS, parted
 from recstudy.analysis.frame import StudyRecords
-from recstudy.papers import Target, by_name
+from recstudy.papers import Target, by_name, settings
 from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
@@ -23,6 +26,12 @@ from recstudy.report.names import in_own_unit, metric, number, plain, plural
 
 FEW = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"
+NOTHING = "nothing here says that the settings are the paper's"
+TRAINING = ("train.optimizer", "train.learning_rate", "train.batch_size", "train.epochs")  # without which no training is said
+PAPER = "paper"  # the preset that is as a paper has it
+OPEN = ("not run", "unfinished")  # planned, or begun and not finished, a killed run too
+SHARDS = "batch norm by the statistics of each worker's share of a batch"
+SHORT = 12  # characters of a checksum that tell it apart
 MOST = 6  # settings that a reason gives with their values
 APART = ("data.limit", "train.evaluation_depths")  # one has words of its own, the other scores the test set at more depths
 
@@ -36,6 +45,17 @@ class Placed:
     target: Target
     reasons: tuple[str, ...]
     deviations: tuple[Deviation, ...] = ()  # of ours from the paper's settings
+    waiting: int = 0  # runs of the variant that are planned or begun: a verdict before they are in is interim
+
+    @property
+    def of_another(self) -> bool:
+        """Whether it counts another network than ours, beside whose count it says nothing."""
+        return bool(self.reasons) and metric(self.target.metric).computed
+
+    @property
+    def interim(self) -> bool:
+        """Whether a verdict is one before the last look that is planned."""
+        return self.waiting > 0
 
     @property
     def assumed(self) -> str:
@@ -52,8 +72,10 @@ class Placed:
 
     @property
     def margin(self) -> float:
-        """In the unit of our own records. A computed count must round to the published digits, whatever margin is asked."""
-        margin = self.target.margin
+        """In the unit of our own records; 0 where the study gives no reason for one. A computed count must round to the published
+        digits, whatever margin is asked.
+        """
+        margin = self.target.margin if self.target.margin_reason else 0.0
         if metric(self.target.metric).computed:
             margin = 0.5 * 10**-self.decimals
         return in_own_unit(self.target.metric, margin, self.target.unit)
@@ -112,15 +134,22 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
             homeless.append((target, _no_place(target, blank, metrics)))
             continue
         theirs = _references(records, target.metric, stated)
+        told = {path: value for path, value in settings(target).items() if _compared(target.metric, path)}
         for index in homes:
-            reasons = (*map(by_name, target.against), *_reasons(records, index, stated, target.metric, theirs))
+            reasons = (*map(by_name, target.against), *_reasons(records, index, stated, told, target.metric, theirs))
             known = () if reasons else records.plan.deviations
             apart = tuple(one for one in known if _holds(one, records.configs[index], target.metric))
-            placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, apart))
+            waiting = sum(run.status in OPEN for run in records.by_variant[index])
+            placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, apart, waiting))
     kept = {place: _of_one_data_set(records, place[0], beside) for place, beside in placed.items()}
     there = {id(one.target) for beside in kept.values() for one in beside}
     lost = {id(one.target): one.target for beside in placed.values() for one in beside if id(one.target) not in there}
-    return Placement(kept, (*homeless, *((target, "its data set is not run here") for target in lost.values())))
+    homeless += [(target, "its data set is not run here") for target in lost.values()]
+    shown = {place: tuple(one for one in beside if not one.of_another) for place, beside in kept.items()}
+    there = {id(one.target) for beside in shown.values() for one in beside}
+    other = {id(one.target): one for beside in kept.values() for one in beside if id(one.target) not in there}
+    homeless += [(one.target, f"a count of other settings: {'; '.join(one.reasons)}") for one in other.values()]
+    return Placement({place: beside for place, beside in shown.items() if beside}, tuple(homeless))
 
 
 def _of_one_data_set(records: StudyRecords, index: int, beside: tuple[Placed, ...]) -> tuple[Placed, ...]:
@@ -164,23 +193,58 @@ def _references(records: StudyRecords, name: str, stated: Json) -> list[Json] | 
     return list({repr(fields): fields for fields in settings}.values())
 
 
-def _reasons(records: StudyRecords, index: int, stated: Json, name: str, theirs: Sequence[Json] | None) -> tuple[str, ...]:
-    """Why the two cannot be compared: each setting that is not as the target states it, or else as the paper's preset has it."""
-    design = records.design
+def _reasons(
+    records: StudyRecords, index: int, stated: Json, told: Json, name: str, theirs: Sequence[Json] | None
+) -> tuple[str, ...]:
+    """Why the two cannot be compared: each setting that is not as the target states it, as its paper or code has it (`told`), or
+    else as the paper's preset has it.
+    """
+    design, kept = records.design, records.plan.reference
+    config = design.configs[index]
     reasons = [LEAK] if records.leaks(index) else []
     reasons += [
         f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}"
         for path, value in stated.items()
         if not design.agrees(index, path, value)
     ]
-    reasons += _unlike(_settings(records, design.configs[index], name), stated, theirs) if theirs is not None else []
-    reasons += [UNKNOWN] if records.reference is None else []
+    ours = _settings(records, config, name)
+    meant = {one.field for one in records.plan.deviations if one.field in config and same(config[one.field], one.ours)}
+    unlike = {
+        path: f"{plain(config[path])}, not {_said(value)}"
+        for path, value in told.items()
+        if path in config and path not in meant and not _as_told(config[path], value)
+    }
+    reasons += _unlike(ours, {*stated, *told}, theirs, unlike)
+    reasons += [UNKNOWN] if kept is None else []
     if metric(name).computed:
         return tuple(reasons)
+    if kept is not None and kept.preset != PAPER and not {*stated, *told} >= {*TRAINING}:
+        reasons.append(NOTHING)
     reasons += ["another machine"] if metric(name).timed else []
-    limit = design.configs[index].get("data.limit")
+    limit = config.get("data.limit")
     reasons += [f"only {limit} images of each split"] if limit is not None else []
-    return tuple(reasons + (["smoke run"] if records.plan.smoke else []))
+    return tuple(reasons + _made_otherwise(records, index) + (["smoke run"] if records.plan.smoke else []))
+
+
+def _as_told(value: Any, told: Any) -> bool:
+    """Whether a setting is as the paper's text or its code has it."""
+    if isinstance(told, dict):
+        return any(_as_told(value, one) for one in told.values())
+    return same(value, told) or (isinstance(value, float) and isinstance(told, float) and isclose(value, told))
+
+
+def _said(told: Any) -> str:
+    """`adamw (text) or adam_atan2 (code)`."""
+    return " or ".join(f"{plain(value)} ({where})" for where, value in told.items()) if isinstance(told, dict) else plain(told)
+
+
+def _made_otherwise(records: StudyRecords, index: int) -> list[str]:
+    """What the runs themselves tell: batch norm over shares of a batch; images that are not those of the same data elsewhere."""
+    done = [run.provenance for run in records.by_variant[index] if run.done]
+    shards = max((one.workers for one in done), default=1) > 1 and records.variants[index].batch_norm
+    sums = records.data_checksums(index)
+    other = ["data of several checksums: " + " and ".join(one[:SHORT] for one in sums)] if len(sums) > 1 else []
+    return [SHARDS] * shards + other
 
 
 def _settings(records: StudyRecords, config: Json, name: str) -> Json:
@@ -197,17 +261,20 @@ def _holds(stated: Deviation, config: Json, name: str) -> bool:
     return stated.field in config and same(config[stated.field], stated.ours) and _compared(name, stated.field)
 
 
-def _unlike(ours: Json, stated: Json, references: Sequence[Json]) -> list[str]:
-    """The settings that differ from those of the nearest reference and of which the target says nothing; many at their end in
-    short.
+def _unlike(ours: Json, said: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]) -> list[str]:
+    """The settings that are `unlike` what the paper or its code states, and those of which neither says anything and that differ
+    from the nearest reference; of a part of another kind its kind alone, and many at their end in short.
     """
-    if not references:
-        return ["the paper preset has no such variant"]
-    theirs = min(references, key=lambda fields: len(parted(ours, fields)))
-    names = short_names(path for path in parted(ours, theirs) if path not in stated)
-    words = [f"{short} {plain(ours.get(path))}, not {plain(theirs.get(path))}" for path, short in names.items()]
-    more = ", ".join([*names.values()][MOST:])
-    return [*words[:MOST], *([f"{plural(len(words) - MOST, 'more setting')} ({more})"] if more else [])]
+    if references:
+        theirs = min(references, key=lambda fields: len(parted(ours, fields)))
+        paths = [path for path in parted(ours, theirs) if path not in said]
+        unlike = unlike | {path: f"{plain(ours.get(path))}, not {plain(theirs.get(path))}" for path in paths}
+    other = tuple(OTHERS[path] for path in unlike if path in OTHERS)
+    unlike = {path: words for path, words in unlike.items() if path in OTHERS or not path.startswith(other)}
+    words = [f"{short} {unlike[path]}" for path, short in short_names(unlike).items()]
+    more = ", ".join([*short_names(unlike).values()][MOST:])
+    missing = ["the paper preset has no such variant"] if references == [] else []
+    return [*missing, *words[:MOST], *([f"{plural(len(words) - MOST, 'more setting')} ({more})"] if more else [])]
 
 
 def _no_place(target: Target, blank: Sequence[str], metrics: Sequence[str]) -> str:

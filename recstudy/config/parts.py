@@ -51,6 +51,11 @@ class ModelConfig(Config):
         return False
 
     @property
+    def batch_norm(self) -> bool:
+        """Whether it is trained with batch norm: on several workers each normalises by its own share of a batch."""
+        return False
+
+    @property
     def reads_pixels(self) -> bool:
         """Whether the network wants the pixels' 256 grey levels as they are, and not standardised values."""
         return False

@@ -91,6 +91,10 @@ class CaptionModel(ModelConfig):
         return self.fuselip is not None and self.fuselip.mode == "leaky"
 
     @property
+    def batch_norm(self) -> bool:
+        return self.tuned and self.backbone.startswith("resnet")  # Swin has layer norm, the small net group norm
+
+    @property
     def grid(self) -> int | None:
         """Places a side at which the image's features stand, (B, grid x grid, F); None: the whole image's, (B, F)."""
         return None

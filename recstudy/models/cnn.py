@@ -18,6 +18,10 @@ class CNN(ModelConfig):
     width: int = Field(64, ge=1, description="channels of the first stage; the second has twice as many")
 
     @property
+    def batch_norm(self) -> bool:
+        return True
+
+    @property
     def title(self) -> str:
         return "CNN two-stage"
 

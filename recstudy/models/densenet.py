@@ -19,6 +19,10 @@ class DenseNet(ModelConfig):
     growth: int = Field(32, ge=2, description="channels that a layer adds; 32 is DenseNet-121 as published")
 
     @property
+    def batch_norm(self) -> bool:
+        return True
+
+    @property
     def title(self) -> str:
         return "DenseNet-121" + ("" if self.growth == 32 else f" (growth {self.growth})")
 

@@ -87,6 +87,10 @@ class MicarVLMoE(ReportModel):
         return self.features if self.msve == "off" else self.pyramid_width
 
     @property
+    def batch_norm(self) -> bool:
+        return super().batch_norm or self.msve != "off"  # of the pyramid's convolutions
+
+    @property
     def scales(self) -> tuple[int, ...]:
         """Channels of the stages that the pyramid reads."""
         stages = STAGES[self.backbone]

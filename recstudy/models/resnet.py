@@ -21,5 +21,9 @@ class ResNet(ModelConfig):
     )
 
     @property
+    def batch_norm(self) -> bool:
+        return True
+
+    @property
     def title(self) -> str:
         return f"ResNet-{self.depth}" + ("" if self.stem == "imagenet" else " (CIFAR stem)")

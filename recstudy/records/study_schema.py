@@ -25,6 +25,7 @@ class VariantRecord:
     data: str = ""
     synthetic: bool = False
     leaks: bool = False
+    batch_norm: bool = False  # trains with it
     base: int | None = None  # the variant that it is compared with
     code: dict[str, str] = Field(default_factory=dict)  # part of a run -> what computes it, as `PlanRecord.code` calls it
     data_checksum: str = ""  # of the images as they are now, where that was known

@@ -186,6 +186,7 @@ def described(variant: Variant, config: RunConfig) -> VariantRecord:
         data=config.data.title,
         synthetic=config.data.synthetic,
         leaks=config.model.leaks,
+        batch_norm=config.model.batch_norm,
     )
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from math import ceil, hypot, sqrt
 
-from recstudy.papers import EPOCHS, rows
+from recstudy.papers import published, rows
 
 Numbers = Mapping[str, float]
 TRAINED = 50_000  # images of CIFAR-10
@@ -19,7 +19,7 @@ def updates() -> Numbers:
     """Of a run of 002 without and with the most supervision (batch 128), and what the accuracy loses."""
     once, most = (_row("002_ablation_fig2_fig3", id=f"002_ablation_fig2_fig3#{row}") for row in (1, 3))
     steps, batch = (json.loads(most["config"])[letter] for letter in ("n_sup", "batch_size"))
-    made = EPOCHS["002", "ViTRM"] * ceil(TRAINED / batch)
+    made = published("002_table1_cifar10")[0].where["train.epochs"] * ceil(TRAINED / batch)
     return {"once": made, "most": steps * made, "steps": steps, "loss": float(once["value"]) - float(most["value"])}
 
 

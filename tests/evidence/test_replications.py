@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
+
+from recstudy.evidence.replications import agreement, combine
+
+# Exact accuracy of TRM-MLP on Sudoku-Extreme as seven groups retrained it, with the standard errors of 422,786 puzzles.
+RETRAINED = [84.80, 79.37, 75.57, 86.03, 86.65, 87.0, 84.0]
+ERRORS = [0.055, 0.062, 0.066, 0.053, 0.052, 0.6, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("values", "errors"),
+    [(RETRAINED, ERRORS), ([1.0, 2.0, 4.0], [0.1, 0.5, 0.2]), ([5.0, 5.5, 5.1, 4.8, 5.2], [0.1, 0.2, 0.1, 0.1, 0.3])],
+)
+def test_random_effects_are_those_of_statsmodels(values, errors):
+    referee = combine_effects(np.array(values), np.square(errors), method_re="iterated", use_t=True, atol=1e-12)
+    found = combine(values, errors)
+
+    assert found.tau**2 == pytest.approx(referee.tau2, rel=1e-6)
+    assert found.mean == pytest.approx(referee.mean_effect_re)
+    assert found.error == pytest.approx(referee.sd_eff_w_re_hksj, rel=1e-6)
+    assert (found.low, found.high) == pytest.approx(referee.conf_int()[3], rel=1e-6)  # Hartung-Knapp
+
+
+def test_random_effects_by_hand():
+    """Without errors of their own tau is the values' standard deviation: 2 of 1, 3, 5, so that SE is 2/sqrt(3)."""
+    found = combine([1.0, 3.0, 5.0], [0.0, 0.0, 0.0])
+
+    assert (found.mean, found.tau, found.k) == (3.0, pytest.approx(2.0), 3)
+    assert found.high - 3 == pytest.approx(4.302653 * 2 / 3**0.5, rel=1e-6)  # t(2)
+    assert found.predicted[1] - 3 == pytest.approx(12.706205 * (4 + 4 / 3) ** 0.5, rel=1e-6)  # t(1)
+
+
+def test_values_that_agree_have_no_spread_between_them():
+    found = combine([80.0, 80.1, 79.9, 80.0], [0.5, 0.5, 0.5, 0.5])
+
+    assert (found.tau, found.error) == (0.0, pytest.approx(0.25))
+    assert combine([80.0, 80.0, 80.0], [0.0, 0.0, 0.0]).predicted == (80.0, 80.0)
+
+
+def test_few_values_have_no_prediction():
+    one, two = combine([80.0], [0.5]), combine([80.0, 82.0], [0.1, 0.1])
+
+    assert (one.mean, one.low, one.predicted, one.error) == (80.0, None, None, 0.5)
+    assert two.low < 81.0 < two.high
+    assert two.predicted is None
+
+
+def test_agreement_by_hand():
+    """With s = 1 and n = 3 a difference of sqrt(4/3) is z = 1."""
+    step = (4 / 3) ** 0.5
+    found = agreement([90 + step, 80 - 2 * step], [1.0, 1.0], [3, 3], [90.0, 80.0])
+
+    assert (found.q, found.df, found.mean_z) == (pytest.approx(5.0), 2, pytest.approx(-0.5))
+    assert found.p == pytest.approx(stats.chi2.sf(5.0, 2))
+
+
+def test_a_table_that_agrees_is_refused_one_time_in_twenty():
+    """Ten cells of three seeds each, with two degrees of freedom a cell: by t(2) squared it were 9 times in ten."""
+    drawn = np.random.default_rng(0)
+    refused = 0
+    for _ in range(2000):
+        runs, published = drawn.normal(90, 2, (10, 3)), drawn.normal(90, 2, 10)
+        found = agreement(runs.mean(1), runs.std(1, ddof=1), [3] * 10, published, dfs=[2] * 10)
+        refused += found.p < 0.05
+
+    assert 0.035 < refused / 2000 < 0.065
