@@ -23,6 +23,7 @@ from recstudy.papers import by_name
 from recstudy.plugins import bundle, refuse_while_loading, study_file
 from recstudy.records import Results
 from recstudy.records.locks import Held
+from recstudy.records.plans import record_look
 from recstudy.report.names import plural
 from recstudy.study.advice import hints
 from recstudy.study.repository import PACKAGE, code_version, package_state
@@ -79,6 +80,7 @@ def run(
     set: Mapping[str, Any] | None = None,
     vary: Mapping[str, Sequence[Any]] | None = None,
     seeds: int | None = None,
+    seeds_at_most: int | None = None,
     only: Sequence[str] = (),
     smoke: bool = False,
     results: str | Path = "results",
@@ -95,6 +97,7 @@ def run(
         set: field -> value, for every variant.
         vary: field -> levels, in place of those that the study gives it.
         seeds: 0 to seeds - 1 of every variant.
+        seeds_at_most: how many seeds it may come to have.
         only: labels, or globs of them.
         smoke: the whole path in seconds; the numbers mean nothing.
         results: a folder, or the URI of one.
@@ -108,6 +111,7 @@ def run(
     options = StudyOptions(
         preset=preset,
         seeds=seeds,
+        seeds_at_most=seeds_at_most,
         only=tuple(only),
         smoke=smoke,
         results=str(results),
@@ -115,7 +119,7 @@ def run(
         data=Path(data) if data else None,
     )
     study = varied(study, preset_of(study, preset), vary or {})
-    plan = make_plan(study, preset, set, seeds, smoke)
+    plan = make_plan(study, preset, set, seeds, smoke, seeds_at_most)
     place = Results(options.results).pull()
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -124,13 +128,20 @@ def run(
         signal.signal(signal.SIGTERM, before)  # what ours and Ray's do suits a command
     from recstudy.analysis.loaded import load
 
+    record_look(place, study.name, plan.folder)
     return load(place.study(study.name, plan.folder))
 
 
 def _study(study: Study, options: StudyOptions) -> int:
     bundle()  # refuses what no worker could load
     study = varied(study, preset_of(study, options.preset), axes(options.vary))
-    plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke)
+    plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke, options.seeds_at_most)
+    if options.register:
+        from recstudy.study.plan import plan_record
+        from recstudy.study.register import register
+
+        print(register(plan_record(plan)))
+        return 0
     runs = select(plan, options.only)
     results = Results(options.results).pull()
     if options.dry_run or options.json:
@@ -316,6 +327,7 @@ def _report(results: Results, study: str, preset: str, options: Options) -> bool
 
     try:
         folder, out = results.pull().study(study, preset), console(record=True)
+        record_look(results, study, preset)
         source = "" if options.report.words else report_kept.made_of(results, folder, out.width, out.color_system)
         if said := report_kept.kept(folder, source):
             print(said, end="")

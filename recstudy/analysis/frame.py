@@ -12,11 +12,13 @@ from typing import Any, TypeVar, cast
 import pandas as pd
 
 from recstudy.analysis.design import Design, varied_fields
-from recstudy.analysis.rows import Row, outcome_of
+from recstudy.analysis.registration import post_hoc
+from recstudy.analysis.rows import ENDED, Row, outcome_of
 from recstudy.errors import ConfigError, StorageError, choices, nearest
+from recstudy.evidence.looks import Looks
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import read_plan
+from recstudy.records.plans import read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Part, read_report
 from recstudy.report.levels import fits, level_of
@@ -92,6 +94,14 @@ class StudyRecords:
         for row in self.rows:
             groups[row.variant].append(row)
         return groups
+
+    @cached_property
+    def looks(self) -> Looks:
+        """At how many seeds its answers were read, this one included, of how many; 0 where that was stated post hoc."""
+        now = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
+        most = self.plan.seeds_at_most
+        taken = sorted({*self.plan.looks, *([now] if now else [])})
+        return Looks(tuple(taken), 0 if post_hoc(self, most) else most)
 
     @property
     def parts(self) -> list[Part]:

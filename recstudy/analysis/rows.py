@@ -11,6 +11,7 @@ from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth
 
 STATUSES = ("done", "diverged", "stopped", "failed", "unfinished", "not run")
+ENDED = ("done", "diverged", "stopped", "failed")
 NOTHING = Result(status="done", metrics={})
 
 

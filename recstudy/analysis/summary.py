@@ -9,6 +9,7 @@ from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.findings import HOW, findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
+from recstudy.analysis.registration import registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.trials import ranked, scored, trial_table
 from recstudy.config import flatten
@@ -92,11 +93,15 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
     paid = f"{duration(sum(row.paid for row in runs))} of runs, {flops(pflop)}{uncounted}"
     others = ", ".join(f"{definition} ({holds})" for definition, holds in records.plan.others.items())
+    looks = ", ".join(map(str, records.looks.taken)) if records.looks.at_most or len(records.looks.taken) > 1 else ""
+    looks += f" of at most {records.looks.at_most} seeds" if records.looks.at_most else " seeds" * bool(looks)
     found = [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", plan)] if records.plan.search is None else searched(records, records.plan.search)),
         ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in records.plan.changes.items())),
         ("Definition", f"{records.plan.definition}; kept and not shown: {others}" if others else ""),
+        ("Registered", registration_words(records)),
+        ("Looks", looks),
         ("Data", ", ".join(data)),
         ("Answers kept", "; ".join(dict.fromkeys(_answers_note(row) for row in records.rows if _answers_note(row)))),
         ("Computed later", _later_words(records)),

@@ -2,23 +2,28 @@
 
     plan.json                     of a search, "search": objectives, sampler, stopping, budget, space by family, what is confirmed
     trials-DEFINITION.jsonl       a line a trial (settings, variant, run id), and one a fresh seed of one of the best
+    looks-DEFINITION.jsonl        a line a look: at how many whole seeds a report was made
     importance-DEFINITION.json    how much each field matters, once enough trials have finished
 
 Trials with the same settings are the same run, so they share a variant; its first run is the search's own.
 """
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from recstudy.errors import StorageError
 from recstudy.records.files import Json
-from recstudy.records.reading import read_record, read_trials
+from recstudy.records.reading import append_record, read_log, read_record, read_trials
+from recstudy.records.results import Results
 from recstudy.records.study_schema import (
     ConfirmLine,
     Importance,
+    Look,
     PlannedRun,
     PlanRecord,
     Range,
@@ -40,8 +45,35 @@ def read_plan(folder: Path) -> PlanRecord | None:
     if plan is None:
         return None
     found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
-    others = {definition: _held(folder, path, plan) for definition, path in _others(folder, plan).items()}
-    return replace(found, others=others)
+    others = {definition: _held(folder, other, plan) for definition, other in other_plans(folder, plan)}
+    return replace(found, others=others, looks=_looks(folder, plan))
+
+
+def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
+    """Of how many seeds every planned run has ended; `ended`: the ids of runs that have."""
+    return len({run.seed for run in plan.runs} - {run.seed for run in plan.runs if run.id not in ended})
+
+
+def record_look(results: Results, name: str, preset: str) -> None:
+    """Note that a report of the study is made, at so many seeds, unless that was noted before or the folder cannot be written.
+
+    It stands in a log of its own, so that a look while a driver holds the study is noted too. A search has none: its verdicts
+    are of seeds that are fixed beforehand.
+    """
+    folder = results.study(name, preset)
+    with suppress(StorageError, OSError):  # a damaged plan is told of by who reads it next
+        plan = read_record(folder / "plan.json", PlanRecord)
+        if plan is None or plan.search is not None or not os.access(folder, os.W_OK):
+            return
+        seeds = whole_seeds(plan, {run.id for run in plan.runs if results.state(run.id)})
+        if seeds and seeds not in _looks(folder, plan):
+            log = folder / f"looks-{plan.definition}.jsonl"
+            with results.changing(log):
+                append_record(log, Look(seeds=seeds, date=datetime.now(UTC).isoformat(timespec="seconds")))
+
+
+def _looks(folder: Path, plan: PlanRecord) -> tuple[int, ...]:
+    return tuple(sorted({look.seeds for look in read_log(folder / f"looks-{plan.definition}.jsonl", Look)}))
 
 
 def ranges_of(space: Mapping[str, Mapping[str, Range]]) -> dict[str, list[Range]]:
@@ -61,27 +93,48 @@ def short_names(fields: Iterable[str]) -> dict[str, str]:
 
 def earlier_runs(folder: Path, shown: PlanRecord) -> set[str]:
     """Runs of these settings by code of an earlier revision, which other definitions of this name and not `shown` name."""
-    found: set[str] = set()
-    for path in _others(folder, shown).values():
-        with suppress(StorageError):
+    found = [plan for _, plan in other_plans(folder, shown) if plan and _alike(plan, shown)]
+    return {run_id for plan in found for run_id in _left(plan, shown)}
+
+
+def kept_plans(folder: Path) -> Iterator[tuple[str, PlanRecord | None]]:
+    """Each definition of a study's name with its plan; None for a damaged one."""
+    for path in sorted(folder.glob("plan-*.json")):
+        try:
             plan = read_record(path, PlanRecord)
-            found |= _left(plan, shown) if plan and _alike(plan, shown) else set()
-    return found
+            if plan is not None:
+                yield path.stem.removeprefix("plan-"), plan
+        except StorageError:
+            yield path.stem.removeprefix("plan-"), None
 
 
-def _others(folder: Path, shown: PlanRecord) -> dict[str, Path]:
-    named = {path.stem.removeprefix("plan-"): path for path in sorted(folder.glob("plan-*.json"))}
-    return {definition: path for definition, path in named.items() if definition != shown.definition}
+def other_plans(folder: Path, shown: PlanRecord) -> Iterator[tuple[str, PlanRecord | None]]:
+    """The definitions that compare something else than the plan that is shown."""
+    if all(path.stem == f"plan-{shown.definition}" for path in folder.glob("plan-*.json")):
+        return
+    for definition, plan in kept_plans(folder):
+        if definition != shown.definition and not (plan and same_cells(plan, shown)):
+            yield definition, plan
 
 
-def _held(folder: Path, path: Path, shown: PlanRecord) -> str:
+def same_cells(one: PlanRecord, other: PlanRecord) -> bool:
+    """Whether two plans compare the same, whatever they claim: definitions of before were digests of the claims too."""
+    if one.definition == other.definition:
+        return True
+    if [variant.label for variant in one.variants] != [variant.label for variant in other.variants]:
+        return False
+    ids, others = ({(run.variant, run.seed): run.id for run in plan.runs} for plan in (one, other))
+    shared = ids.keys() & others.keys()
+    return bool(shared) and all(ids[at] == others[at] for at in shared)
+
+
+def _held(folder: Path, plan: PlanRecord | None, shown: PlanRecord) -> str:
     try:
-        plan = read_record(path, PlanRecord)
         lines = read_trials(_trial_log(folder, plan)) if plan and plan.search else []
     except StorageError:
-        return "damaged"  # and not what is shown
+        plan = None
     if plan is None:
-        return "0 runs"
+        return "damaged"  # and not what is shown
     trials = sum(isinstance(line, TrialLine) for line in lines)
     count, word = (trials, "trial") if plan.search else (len(_left(plan, shown)), "run")
     return f"{count} {word}" + "s" * (count != 1) + " of an earlier revision" * _alike(plan, shown)

@@ -126,6 +126,34 @@ def folder_of(preset: str, smoke: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Stated:
+    """A claim, a margin or a deviation in words, and the digest of what decides its verdict."""
+
+    digest: str
+    what: str
+    says: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Registered:
+    """`STUDY.PRESET.registered.yaml` beside a study's file: what it had stated before it ran."""
+
+    study: str
+    preset: str
+    date: str
+    recstudy: str
+    digest: str  # of all below
+    definition: str
+    seeds: int
+    seeds_at_most: int
+    claims: tuple[Stated, ...]
+    margins: tuple[Stated, ...]
+    deviations: tuple[Stated, ...]
+    code: dict[str, str]  # what computes the runs -> its digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class PlanRecord:
     """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials so far."""
 
@@ -146,10 +174,14 @@ class PlanRecord:
     axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets
     variants: tuple[VariantRecord, ...]
     seeds: tuple[int, ...]
+    seeds_at_most: int = 0  # how many it may come to have, as stated; 0 where it states none
     runs: tuple[PlannedRun, ...]
     report: tuple[Json, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
     code: dict[str, CodeRecord] = Field(default_factory=dict)  # what computes the runs now
+    stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
+    registered: Registered | None = None
+    looks: tuple[int, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside
     others: dict[str, str] = Field(default_factory=dict, exclude=True)  # other definitions of this name -> what they hold
 
     @property
@@ -175,6 +207,14 @@ class PlanRecord:
                 raise ValueError(f"run {run.id!r} names variant {run.variant} of {len(self.variants)}")
             if "/" in run.id or run.id in ("", ".", ".."):
                 raise ValueError(f"a run's id must be a name, but it is {run.id!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Look:
+    """A line of `looks-DEFINITION.jsonl`: a report was made when all planned runs of so many seeds had ended."""
+
+    seeds: int
+    date: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

@@ -65,6 +65,12 @@ def check_seeds(study: str, given: Any, least: int) -> None:
         raise ConfigError(f"the seeds of {study} must be a whole number of at least {least}, but got {given!r}")
 
 
+def check_at_most(study: str, seeds: int, most: Any) -> None:
+    """Refuse (ConfigError) what is no number of seeds that a study may come to have; 0 states none."""
+    if not isinstance(most, int) or isinstance(most, bool) or most < 0 or 0 < most < seeds:
+        raise ConfigError(f"the seeds_at_most of {study} must be a whole number of at least its {seeds} seeds, but got {most!r}")
+
+
 def preset_of(study: Any, preset: str) -> str:
     """The preset of that name; the first one where none is named.
 

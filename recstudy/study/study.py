@@ -13,10 +13,10 @@ from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
-from recstudy.report import Claim, Claims, Part, check_report, dump_report
+from recstudy.report import Claim, Claims, Part, check_report
 from recstudy.report.claims import weights
 from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.stated import check_by_preset, check_list, check_presets, check_seeds, preset_of
+from recstudy.study.stated import check_at_most, check_by_preset, check_list, check_presets, check_seeds, preset_of
 
 PAPER = "paper"  # the preset with the settings of the paper
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
@@ -31,6 +31,8 @@ class Study(metaclass=Explained):
         presets: name -> run config that the variants change; the first one is the default.
         variants: the cells, for every preset or by preset.
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
+        seeds_at_most: how many it may come to have, for every preset or by preset; 0 where that is not stated. Whoever looks at
+            3 seeds and then at 5 has had two chances to be wrong: levels of tests go by the looks that were taken, out of these.
         report: the tables and figures in their order, for every preset or by preset.
         claims: the sentences that it tests, for every preset or by preset; they stand before the report.
         question: what the study asks and what an answer costs; by default the docstring of the file that is run.
@@ -41,6 +43,7 @@ class Study(metaclass=Explained):
     presets: Mapping[str, RunConfig]
     variants: Sequence[Variant] | Mapping[str, Sequence[Variant]]
     seeds: int | Mapping[str, int] = 1
+    seeds_at_most: int | Mapping[str, int] = 0
     report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
     claims: Sequence[Claim] | Mapping[str, Sequence[Claim]] = ()
     question: str = ""
@@ -50,10 +53,18 @@ class Study(metaclass=Explained):
         check_presets(self.name, self.presets)
         for seeds in check_by_preset(self.name, "seeds", self.seeds, self.presets):
             check_seeds(self.name, seeds, least=1)
+        check_by_preset(self.name, "seeds_at_most", self.seeds_at_most, self.presets, whole=False)
+        for preset in self.presets:
+            check_at_most(self.name, self.by_preset(self.seeds, preset), self.most(preset))
         for part, kind in (("variants", Variant), ("report", Part), ("claims", Claim)):
             for one in check_by_preset(self.name, part, getattr(self, part), self.presets, whole=part != "claims"):
                 check_list(f"the {part} of {self.name}", one, kind)
         check_list(f"the deviations of {self.name}", self.deviations, Deviation)
+
+    def most(self, preset: str) -> int:
+        """How many seeds this preset may come to have; 0 where that is not stated."""
+        stated = self.seeds_at_most
+        return stated.get(preset, 0) if isinstance(stated, Mapping) else stated
 
     def by_preset(self, part: Any, preset: str) -> Any:
         """Variants, seeds or report: one for all presets, or this preset's own."""
@@ -86,6 +97,7 @@ class Plan:
     seeds: int
     changes: Mapping[str, Any]  # what the command line changed
     smoke: bool = False
+    seeds_at_most: int = 0
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -98,9 +110,8 @@ class Plan:
 
     @cached_property
     def definition(self) -> str:
-        """A digest of what is compared and claimed, whatever the number of seeds; another one of the same name is kept apart."""
-        cells = [[variant.label, config.deciding] for variant, config in zip(self.variants, self.configs, strict=True)]
-        return digest([*cells, *dump_report(self.claims)], 12)
+        """A digest of what is compared, whatever is claimed of it and the number of seeds; another one is kept apart."""
+        return digest([[variant.label, one.deciding] for variant, one in zip(self.variants, self.configs, strict=True)], 12)
 
     @cached_property
     def report(self) -> list[Part]:
@@ -120,7 +131,12 @@ class Plan:
 
 
 def make_plan(
-    study: Study, preset: str = "", changes: Mapping[str, Any] | None = None, seeds: int | None = None, smoke: bool = False
+    study: Study,
+    preset: str = "",
+    changes: Mapping[str, Any] | None = None,
+    seeds: int | None = None,
+    smoke: bool = False,
+    seeds_at_most: int | None = None,
 ) -> Plan:
     """Lay out a study's runs.
 
@@ -142,12 +158,18 @@ def make_plan(
     if count < 1:
         raise ConfigError(f"--seeds must be at least 1, but got {count}")
     count = 1 if smoke and not seeds else count
+    most = study.most(preset) if seeds_at_most is None else seeds_at_most
+    if most and count > most:
+        raise ConfigError(
+            f"{study.name} is to have {count} seeds, but it states {most} as its most: raise seeds_at_most, or "
+            f"--seeds-at-most {count}. Verdicts are stricter where that is stated after the first runs have finished"
+        )
     if len(variants) * count > MOST_RUNS:
         raise ConfigError(
             f"{study.name} would have {len(variants)} variants x {count:,} seeds, but a study plans {MOST_RUNS:,} runs at most: "
             "lower --seeds, or split the study"
         )
-    plan = Plan(study, preset, base.with_changes(changes), variants, configs, count, changes, smoke)
+    plan = Plan(study, preset, base.with_changes(changes), variants, configs, count, changes, smoke, most)
     check_report(plan.report, named_by_reports(variants, configs))
     _check_claims(plan)
     return plan

@@ -1,0 +1,91 @@
+"""How often a study was looked at, of how many seeds at most: stated by the study, and kept in its folder."""
+
+import os
+from dataclasses import replace
+
+import pytest
+import tiny
+
+from recstudy.analysis.frame import load_study
+from recstudy.command import main
+from recstudy.errors import ConfigError
+from recstudy.evidence.looks import Looks
+from recstudy.records import Result, Results
+from recstudy.records.plans import read_plan, record_look
+from recstudy.study.plan import record_plan
+from recstudy.study.study import Study, make_plan
+
+STUDY = replace(tiny.study, seeds={"quick": 3, "long": 1}, seeds_at_most={"quick": 10})
+
+
+def finish(results: Results, seeds: range, study: Study = STUDY) -> None:
+    for run in (run for run in make_plan(study, seeds=seeds.stop).runs if run.seed in seeds):
+        results.run(run.id).path.mkdir()
+        results.run(run.id).finish(Result(status="done", metrics={"top1_accuracy": 90.0 + run.seed}))
+
+
+@pytest.fixture
+def results(tmp_path) -> Results:
+    """Three seeds are planned, and finished."""
+    results = Results(tmp_path / "results").create()
+    record_plan(make_plan(STUDY), results)
+    finish(results, range(3))
+    return results
+
+
+def test_a_study_states_its_most_seeds_by_preset_and_the_command_line_another():
+    assert [make_plan(STUDY, preset).seeds_at_most for preset in ("quick", "long")] == [10, 0]
+    assert make_plan(STUDY, seeds=9, seeds_at_most=12).seeds_at_most == 12
+
+
+def test_fewer_seeds_at_most_than_seeds_are_refused():
+    with pytest.raises(ConfigError, match=r"the seeds_at_most of tiny must be a whole number of at least its 3 seeds, but got 2"):
+        replace(STUDY, seeds_at_most=2)
+    with pytest.raises(
+        ConfigError, match=r"tiny is to have 11 seeds, but it states 10 as its most: raise seeds_at_most, or --seeds"
+    ):
+        make_plan(STUDY, seeds=11)
+    with pytest.raises(ConfigError, match=r"tiny has seeds_at_most for 'quik': its presets are .* Did you mean 'quick'"):
+        replace(STUDY, seeds_at_most={"quik": 5})
+
+
+def test_each_report_is_a_look_that_later_plans_keep(results):
+    folder = results.study("tiny", "quick")
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="0"):
+            main(["report", str(folder)])
+    assert read_plan(folder).looks == (3,)
+
+    record_plan(make_plan(STUDY, seeds=5), results)
+    record_look(results, "tiny", "quick")  # with the fourth seed under way
+    finish(results, range(3, 5))
+    assert load_study(results, "tiny", "quick").looks == Looks((3, 5), 10)  # of which the second is the present one
+    assert read_plan(folder).looks == (3,)
+
+    record_look(results, "tiny", "quick")
+    record_plan(make_plan(STUDY, seeds=5), results)
+    assert read_plan(folder).looks == (3, 5)
+
+
+def test_a_report_while_a_driver_holds_the_study_is_a_look_too(results):
+    with results.holding("tiny", "quick"):
+        record_look(results, "tiny", "quick")
+
+    assert read_plan(results.study("tiny", "quick")).looks == (3,)
+
+
+def test_a_study_without_a_whole_seed_was_not_looked_at(tmp_path):
+    results = Results(tmp_path / "results").create()
+    record_plan(make_plan(STUDY), results)
+
+    record_look(results, "tiny", "quick")
+
+    assert read_plan(results.study("tiny", "quick")).looks == load_study(results, "tiny", "quick").looks.taken == ()
+
+
+def test_a_folder_that_cannot_be_written_can_be_looked_at(results, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+
+    record_look(results, "tiny", "quick")
+
+    assert read_plan(results.study("tiny", "quick")).looks == ()
