@@ -25,6 +25,13 @@ TEXT = {
     "rate": "RaTEScore by the models",
     "image": "image tokenizer",
 }
+KINDS = {"data.rounds": "puzzles", "data.tokenizer": "images and captions"}  # by a field that only such data have
+REDRAWN = {  # of sets that no program makes, what their `drawing_seed` draws
+    "arc_agi": "augmentations",
+    "digits": "split into training and test images",
+    "maze_hard": "choice of training puzzles",
+    "sudoku_extreme": "choice of training puzzles",
+}
 CIDER_SCALE = "CIDEr as pycocoevalcap gives it: ten times the mean similarity"
 LEAK = "is told the caption it is to write"
 STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP"
@@ -45,6 +52,23 @@ def caption(records: StudyRecords, variants: Sequence[int]) -> str:
     settled = counts["done"] + counts["diverged"] + (counts["stopped"] if records.plan.search is not None else 0)
     finish = f". Finish with: {records.plan.command}" if settled < len(runs) else ""
     return f"{'; '.join(filter(None, [data + synthetic, protocol, progress]))}. Mean ± 95 % interval over seeds{finish}"
+
+
+def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:
+    """What is drawn anew for each seed, so that intervals over seeds hold for it, and what is not."""
+    having: dict[str, list[str]] = {}
+    for index in variants:
+        config = records.configs[index]
+        kind = next((kind for field, kind in KINDS.items() if field in config), "images")
+        drawn = {REDRAWN.get(str(config.get("data.name")), kind): "data.drawing_seed" in config}
+        drawn |= {"subset of a limit": True} if config.get("data.limit") else {}
+        drawn |= {"validation split": True} if config.get("train.selection") == "validation" else {}
+        own = [what for what, follows in drawn.items() if follows and config.get("data.drawing") == "per seed"]
+        same = [what for what in drawn if what not in own]
+        told = ", ".join(["initial weights", "order of training", *own])
+        told += f"; the same for all seeds: {', '.join(same)}" if same else ""
+        having.setdefault(told, []).append(records.variants[index].label)
+    return "; ".join(told if len(having) == 1 else f"{told} ({some(labels)})" for told, labels in having.items())
 
 
 def on_paper(said: str) -> str:

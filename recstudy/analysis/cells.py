@@ -126,7 +126,7 @@ class Cell:
         if metric(placed.target.metric).computed:
             off = max(abs(value - placed.value) for value in self.values)
             return replace(known, verdict=Verdict.REPRODUCED if off <= (placed.margin or 0.0) else Verdict.DIFFERS)
-        found = published(placed.value, placed.margin, self.estimate, self.prediction, self.left, self.lost, self.pooled)
+        found = published(placed.value, placed.margin or None, self.estimate, self.prediction, self.left, self.lost, self.pooled)
         return replace(found, runs=self.run_ids)
 
 

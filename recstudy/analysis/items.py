@@ -24,8 +24,11 @@ MOST_RUNS = 100  # whose answers a table reads: 2 s
 
 def each_score(records: StudyRecords, run_ids: Sequence[str], name: str) -> Scores | None:
     """(n, M): what every run scores on every test item; None where the metric is no mean over items, or where runs have not
-    kept the answers to all of them, or to others."""
+    kept the answers to all of them, or to others, such as items that each seed drew for itself."""
     if not _of_items(name) or not run_ids:
+        return None
+    made = records.once("checksums", lambda: {row.id: row.provenance.data_checksum for row in records.rows})
+    if len({made[run_id] for run_id in run_ids if made.get(run_id)}) > 1:
         return None
     files = [records.results.run(run_id).answers for run_id in run_ids]
     found = [_scores(file, file.stat().st_mtime_ns, name) if file.exists() else None for file in files]

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from recstudy.analysis.caveats import SELECTIONS, is_synthetic, to_evaluate, warnings
+from recstudy.analysis.caveats import SELECTIONS, drawn_anew, is_synthetic, to_evaluate, warnings
 from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.findings import HOW, findings
 from recstudy.analysis.frame import StudyRecords
@@ -107,6 +107,7 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
         ("Computed later", _later_words(records)),
         ("Run again", _again_words(records)),
         ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
+        ("Drawn anew for each seed", drawn_anew(records, range(len(records.variants)))),
         ("Paid so far", paid),
     ]
     return [(name, value) for name, value in found if value]

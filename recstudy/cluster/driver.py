@@ -77,8 +77,8 @@ def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
 
         check_loggers(where.log)
     check_address(where.address, view.silent)
-    for data in {config.data for config in configs}:
-        known = load(data, where.data, download=where.download)
+    for data, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
+        known = load(drawn, where.data, download=where.download)
         for model in {config.model for config in configs if config.data == data}:
             model.check_groups(known.group_count, data.title)
 

@@ -97,7 +97,11 @@ FIELDS: dict[str, str] = {
     "VQ": "name size patch codes width layers heads codebook token_size normalised legacy commitment gradient_weight usage_decay",
 }
 
+_DRAWN_FROM_0 = ("digits", "dominoes", "phantom_captions", "phantom_xray")  # they had no `drawing_seed` once
+
 YOUNGER: dict[str, dict[str, Any]] = {
+    **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
+    **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _DRAWN_FROM_0},
     "Augment": {"more": []},
     "TrainConfig": {
         "amsgrad": False,

@@ -1,11 +1,11 @@
 """What a model family and a data set can be asked; each of them is a class of its own, known by its name."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from recstudy.config.base import Config
+from recstudy.config.base import Config, digest
 from recstudy.errors import ConfigError
 from recstudy.metrics import Task
 from recstudy.plugins import Registry, named
@@ -105,7 +105,29 @@ class DataConfig(Config):
     name: str
     limit: int | None = Field(None, ge=16, description="at most this many images of each split, classes in proportion")
     validation: float = Field(0.1, gt=0, lt=1, description="share of the training images held out for selection")
-    split_seed: int = Field(0, ge=0, description="draws the validation split; the same for every seed of a study")
+    split_seed: int = Field(0, ge=0, description="draws the validation split and the subset of a limit")
+    drawing: Literal["fixed", "per seed"] = Field(
+        "fixed",
+        description="what is generated, the subset of a limit and the validation split: the same for every seed of a study, or "
+        "drawn anew by each",
+    )
+
+    @property
+    def redrawn(self) -> bool:
+        """Whether each seed of a study has images of its own, and not only a subset or a split of its own."""
+        return self.drawing == "per seed" and "drawing_seed" in type(self).model_fields
+
+    def drawn_by(self, seed: int) -> Self:
+        """Return the data set as the run of this seed draws it: with its own `split_seed`, and `drawing_seed` where it has one.
+
+        They follow from the run's seed and from what is stated for all of them.
+        """
+        if self.drawing == "fixed":
+            return self
+        drawn: dict[str, Any] = {"drawing": "fixed"}
+        for name in ("split_seed", "drawing_seed") if self.redrawn else ("split_seed",):
+            drawn[name] = int(digest([name, getattr(self, name), seed], 8), 16)
+        return self.model_copy(update=drawn)
 
     @property
     def title(self) -> str:

@@ -128,6 +128,11 @@ class RunConfig(Config):
         return self.train.score or self.model.score or selecting(self.data.task)
 
     @property
+    def drawn(self) -> "RunConfig":
+        """This config with its data set as its seed draws it, for what loads and trains; the run id is of the one as stated."""
+        return self.model_copy(update={"data": self.data.drawn_by(self.seed)})
+
+    @property
     def updates_a_batch(self) -> int:
         """Optimiser updates on one batch, where nothing halts early."""
         one = not self.train.detach_carry or self.train.halting == "sample"

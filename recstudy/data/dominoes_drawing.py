@@ -35,7 +35,8 @@ class Boards(NamedTuple):
 
 def draw_set(config: Dominoes) -> Decoded:
     """No two images are the same."""
-    random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps])
+    own = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
+    random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *own])
     steps = config.levels(np.concatenate([np.arange(TRAIN_IMAGES), np.arange(TEST_IMAGES)]))
     images, labels = draw(2 * config.columns, steps, random)
     while len(again := repeated(images)):

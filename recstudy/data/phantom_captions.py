@@ -29,6 +29,7 @@ class PhantomCaptions(Captioned):
     vocabulary: int = Field(64, ge=16, le=100_000)
     length: int = Field(32, ge=4, le=4096)
     size: int = Field(64, ge=16, le=256)
+    drawing_seed: int = Field(0, ge=0, description="draws the images and their captions")
 
     def reader(self) -> "PhantomCaptionsReader":
         return PhantomCaptionsReader(self)

@@ -38,11 +38,12 @@ class Cases(NamedTuple):
 
 def draw_set(config: PhantomXray) -> Decoded:
     """All images, or those with exactly one finding."""
-    cases = draw_cases()
+    cases = draw_cases(config.drawing_seed)
     labels = label(cases.present)
     single = config.findings == "single"
     kept = np.flatnonzero(cases.present.sum(1) == 1) if single else np.arange(len(labels))
-    images, labels = draw_images(cases, config.size)[kept], labels.argmax(1)[kept] if single else labels[kept]
+    images = draw_images(cases, config.size, config.drawing_seed)[kept]
+    labels = labels.argmax(1)[kept] if single else labels[kept]
     groups = np.unique(cases.groups[kept], return_inverse=True)[1].astype(np.int64)
     cut = int(np.searchsorted(kept, TRAIN_IMAGES))
     return Decoded(images[:cut], labels[:cut], images[cut:], labels[cut:], groups[:cut], groups[cut:])
@@ -55,9 +56,9 @@ def label(present: Mask) -> Labels:
     return labels
 
 
-def draw_cases() -> Cases:
+def draw_cases(seed: int) -> Cases:
     """One to three images a patient; the first test image begins a new one."""
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
     count = TRAIN_IMAGES + TEST_IMAGES
     train, test = (np.repeat(np.arange(n), random.integers(1, 4, n))[:n] for n in (TRAIN_IMAGES, TEST_IMAGES))
     groups = np.concatenate([train, test + train[-1] + 1])
@@ -71,9 +72,9 @@ def draw_cases() -> Cases:
     )
 
 
-def draw_images(cases: Cases, size: int) -> Pixels:
+def draw_images(cases: Cases, size: int, seed: int) -> Pixels:
     """(N, 1, S, S), a piece at a time."""
-    random = np.random.default_rng([SEED, size])
+    random = np.random.default_rng([SEED, size, *filter(None, [seed])])
     images = np.empty((len(cases.groups), 1, size, size), np.uint8)
     step = max(1, PIECE // size**2)
     for start in range(0, len(images), step):

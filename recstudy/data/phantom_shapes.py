@@ -60,15 +60,15 @@ class Cases(NamedTuple):
 
 def draw_set(config: PhantomCaptions, folder: Path) -> Decoded:
     """All images with their captions. Reads nothing from `folder` but CLIP's files."""
-    cases = draw_cases()
+    cases = draw_cases(config.drawing_seed)
     clean = CLEANERS[config.clean]
     captions = [[clean(caption) for caption in describe(cases, row)] for row in range(len(cases.groups))]
-    return with_tokens(config, folder, draw_images(cases, config.size), captions, TRAIN_IMAGES, cases.groups)
+    return with_tokens(config, folder, draw_images(cases, config.size, config.drawing_seed), captions, TRAIN_IMAGES, cases.groups)
 
 
-def draw_cases() -> Cases:
+def draw_cases(seed: int) -> Cases:
     """One to three images a case; the first test image begins a new one. One image in ten shows nothing."""
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
     count = TRAIN_IMAGES + TEST_IMAGES
     train, test = (np.repeat(np.arange(n), random.integers(1, 4, n))[:n] for n in (TRAIN_IMAGES, TEST_IMAGES))
     groups = np.concatenate([train, test + train[-1] + 1])
@@ -102,9 +102,9 @@ def _say(cases: Cases, row: int, way: int) -> str:
     return sentences.format(shapes=SHAPES[shape] + s, are=are, what=what, **of)
 
 
-def draw_images(cases: Cases, size: int) -> Pixels:
+def draw_images(cases: Cases, size: int, seed: int) -> Pixels:
     """(N, 3, S, S), a piece at a time."""
-    random = np.random.default_rng([SEED, size])
+    random = np.random.default_rng([SEED, size, *filter(None, [seed])])
     images = np.empty((len(cases.groups), 3, size, size), np.uint8)
     for start in range(0, len(images), PIECE):
         part = Cases._make(numbers[start : start + PIECE] for numbers in cases)

@@ -25,14 +25,17 @@ class PhantomXray(Findings):
 
     name: Literal["phantom_xray"] = "phantom_xray"
     size: int = Field(32, ge=16, le=256, description="pixels a side")
+    drawing_seed: int = Field(0, ge=0, description="draws the patients and their images")
 
     @property
     def shape(self) -> Shape:
         return (1, self.size, self.size)
 
     @property
-    def train_size(self) -> int:
-        return 1200 if self.findings == "multilabel" else 437
+    def train_size(self) -> int | None:
+        if self.findings == "multilabel":
+            return 1200
+        return None if self.drawing_seed or self.redrawn else 437
 
     def reader(self) -> "PhantomXrayReader":
         return PhantomXrayReader(self)

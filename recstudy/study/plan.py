@@ -131,14 +131,14 @@ def code_records(configs: Iterable[RunConfig]) -> dict[str, CodeRecord]:
 
 
 def checksums(configs: Iterable[RunConfig], folder: Path | None) -> dict[DataConfig, str]:
-    """Of the data sets that this machine has decoded before."""
-    sets = {config.data for config in configs} if folder is not None else set()
+    """Of the data sets that this machine has decoded before; of images that each seed draws there is no one checksum."""
+    sets = {config.data for config in configs if not config.data.redrawn} if folder is not None else set()
     return {data: known for data in sets if folder and (known := known_checksum(data, folder))}
 
 
 def decode_present(configs: Iterable[RunConfig], folder: Path) -> None:
     """Decode the data sets that lie below `folder` as they are now, so that their checksums are known."""
-    for data in {config.data for config in configs}:
+    for data in {config.data for config in configs if not config.data.redrawn}:
         with suppress(DataError):  # one that is not here: nothing can be said of it
             load(data, folder)
 

@@ -72,7 +72,8 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     }
     planned = {run_id: variants[variant] for run_id, variant in finished.items()}
     found = changed(planned, code_records(configs.values()), made, results)
-    unseen = sorted({one.data.title for one in configs.values() if one.data not in known and unread(one.data, data)})
+    sets = {one.data for one in configs.values() if not one.data.redrawn} - known.keys()
+    unseen = sorted({one.title for one in sets if unread(one, data)})
     again = _again(rerun, runs, found) & finished.keys()
     return Outdated(frozenset(finished), found, again, unseen, len(made.keys() & set(earlier)))
 

@@ -28,6 +28,7 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
         DataError: the data, or what reads them, are not those of the run.
         NotAvailable: the run answers nothing.
     """
+    config = config.drawn
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(config.place.cpus_per_run)  # sums in another order differ in their last bits
     torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")

@@ -120,7 +120,7 @@ def _hung(trial: Trial, folder: RunFolder, stack: str) -> Json:
 def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], write: bool) -> Json:
     started = now()
     use(Bundle(**trial.plugins))
-    config = RunConfig.model_validate(trial.config)
+    config = RunConfig.model_validate(trial.config).drawn
     device = reset_process(config)
     data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
     training = Training(config, data, device, compile=config.place.compiles)  # may compute features of every image

@@ -151,6 +151,22 @@ def test_plans_that_leave_nothing_to_ask(tmp_path, changes):
     assert found(read(study(tmp_path, **changes))) == {}
 
 
+@pytest.mark.parametrize(("drawing", "asked"), [("fixed", True), ("per seed", False)])
+def test_seeds_may_draw_data_of_their_own_where_the_study_says_so(tmp_path, drawing, asked):
+    """The same in all variants of a seed; those of one seed with other images are asked about all the same."""
+    made = base(selection="validation")
+    made["data"]["drawing"] = drawing
+    by_seed = found(read(study(tmp_path / "a", lambda index, seed: checksum(f"{seed}"), base=made)))
+    mixed = found(read(study(tmp_path / "b", lambda index, seed: checksum(f"{seed} {index * (seed == 0)}"), base=made)))
+
+    assert ("data checksums" in by_seed) is asked
+    assert "data checksums" in mixed
+
+
+def checksum(told: str) -> dict[str, Any]:
+    return {"provenance": {"data_checksum": told}}
+
+
 def of(index: int, **parts: Any) -> Any:
     """Changes of the results of one variant."""
     return lambda variant, seed: parts if variant == index else {}

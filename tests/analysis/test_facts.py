@@ -1,5 +1,7 @@
-from made_up import as_result, result, run_id, write_study
+import pytest
+from made_up import as_result, base, result, run_id, variants, write_study
 
+from recstudy.analysis.caveats import drawn_anew
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.analysis.summary import flowing, header
@@ -38,6 +40,50 @@ def test_data_notes_are_provenance_and_no_tile(results):
 
 def test_without_data_notes_there_is_no_such_fact(results):
     assert "ata note" not in write_report(results, "made_up", "paper").read_text()
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"name": "cifar10"}, "initial weights, order of training; the same for all seeds: images, validation split"),
+        (
+            {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "drawing": "fixed"},
+            "initial weights, order of training; the same for all seeds: puzzles, validation split",
+        ),
+        (
+            {"name": "sudoku", "rounds": 1, "drawing_seed": 0, "drawing": "per seed"},
+            "initial weights, order of training, puzzles, validation split",
+        ),
+        (
+            {"name": "cifar10", "limit": 500, "drawing": "per seed"},
+            "initial weights, order of training, subset of a limit, validation split; the same for all seeds: images",
+        ),
+        (
+            {"name": "digits", "drawing_seed": 0, "drawing": "per seed"},
+            "initial weights, order of training, split into training and test images, validation split",
+        ),
+    ],
+)
+def test_a_page_says_what_each_seed_draws_anew(tmp_path, data, told):
+    records = load_study(write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}), "made_up", "paper")
+
+    assert drawn_anew(records, range(4)) == told
+    assert f"<dt>Drawn anew for each seed</dt><dd>{told}</dd>" in "".join(header(records))
+
+
+def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):
+    made = variants()
+    made[1]["changes"] = made[1]["changes"] | {"data.drawing": "per seed", "data.limit": 500}
+    records = load_study(write_study(tmp_path / "r", variants=made), "made_up", "paper")
+
+    first, second, *others = drawn_anew(records, range(4)).split("); ")
+
+    assert first.startswith("initial weights, order of training; the same for all seeds: images (")
+    assert (
+        second
+        == "initial weights, order of training, subset of a limit; the same for all seeds: images (" + made[1]["label"] + ")"
+    )
+    assert not others
 
 
 def test_sentences_flow_and_commands_keep_their_lines():

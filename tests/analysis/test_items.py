@@ -116,3 +116,17 @@ def test_cut_answers_and_those_to_other_images_are_left_out(kept):
     table = table_data(kept, Table("t"))
 
     assert [row.cells[0].items for row in table.rows] == [None] * 4
+
+
+def test_images_that_each_seed_drew_for_itself_are_not_the_same_images(kept):
+    """Row 3 of one run's test split is another image than row 3 of the next."""
+    for seed in (0, 1, 2):
+        made = result(5.0 * (18, 19, 18)[seed])
+        kept.results.run(run_id(0, seed)).finish(
+            as_result(made | {"provenance": made["provenance"] | {"data_checksum": f"{seed}"}})
+        )
+
+    table = table_data(load_study(kept.results, "made_up", "paper"), Table("t"))
+
+    assert table.rows[0].cells[0].items is None
+    assert table.rows[1].cells[0].items is not None

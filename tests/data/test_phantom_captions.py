@@ -9,7 +9,7 @@ from recstudy.data import PhantomCaptions, text
 from recstudy.data import phantom_shapes as phantom
 from recstudy.data.cache import load
 
-CASES = phantom.draw_cases()
+CASES = phantom.draw_cases(0)
 
 
 @pytest.fixture(scope="module")

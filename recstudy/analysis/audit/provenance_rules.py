@@ -22,7 +22,9 @@ def checksums(records: StudyRecords) -> Iterator[Finding]:
     groups: dict[tuple[object, ...], list[Row]] = {}
     for run in done(records):
         config = records.configs[run.variant]
-        groups.setdefault(tuple(f"{path}={config[path]}" for path in sorted(config) if path.startswith("data.")), []).append(run)
+        settings = [f"{path}={config[path]}" for path in sorted(config) if path.startswith("data.")]
+        own = run.seed if config.get("data.drawing") == "per seed" else None
+        groups.setdefault((own, *settings), []).append(run)
     for runs in groups.values():
         found = [run.provenance.data_checksum[:SHORT] for run in runs if run.provenance.data_checksum]
         if len(set(found)) > 1:

@@ -1,0 +1,119 @@
+"""`data.drawing`: what is the same for every seed of a study, and what each seed draws for itself."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recstudy.config import DataConfig, RunConfig, TrainConfig
+from recstudy.data import Digits, Dominoes, Maze, Mnist, PhantomCaptions, PhantomXray, Sudoku
+from recstudy.data.cache import load
+from recstudy.models import ResNet
+from recstudy.records import Result, Results, RunFolder, read_record
+from recstudy.study.design import grid
+from recstudy.study.plan import record_plan
+from recstudy.study.study import Study, make_plan
+from recstudy.train.rebuilt import answers_again
+from recstudy.train.trial import Trial, run_trial
+
+DRAWN = [
+    Digits(),
+    Dominoes(),
+    Maze(side=7, least_steps=4, puzzles=20, test_puzzles=16),
+    PhantomCaptions(size=16),
+    PhantomXray(size=16),
+    PhantomXray(size=16, findings="single"),
+    Sudoku(puzzles=20, test_puzzles=16),
+]
+RUN = RunConfig(data=Digits(limit=64), model=ResNet(), train=TrainConfig(epochs=2, batch_size=32, ema_decay=0.0))
+
+
+def per_seed(config: DataConfig) -> DataConfig:
+    return config.model_copy(update={"drawing": "per seed"})
+
+
+def trial(root: Path, seed: int, drawing: str) -> Trial:
+    config = RUN.with_changes({"place.gpus_per_run": 0, "data.drawing": drawing, "seed": seed})
+    folder = root / "runs" / config.run_id
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {**config.values, "place": config.place.model_dump()}
+    return Trial("s", "v", values, config.run_id, str(folder), str(root), False, str(root), "abc", False)
+
+
+def result_of(work: Trial) -> Result:
+    run_trial(work, lambda line: None)
+    found = read_record(RunFolder(Path(work.folder)).result, Result)
+    assert found is not None
+    return found
+
+
+def test_fixed_is_the_run_that_there_was_and_per_seed_another():
+    fixed, anew = (RUN.with_changes({"data.drawing": drawing}) for drawing in ("fixed", "per seed"))
+
+    assert fixed.run_id == RUN.run_id
+    assert "drawing" not in json.dumps(fixed.deciding)
+    assert anew.run_id != RUN.run_id
+    assert fixed.drawn == fixed
+
+
+@pytest.mark.parametrize("config", DRAWN, ids=lambda config: config.title)
+def test_each_seed_draws_its_own_training_and_test_data_and_the_same_ones_again(config, tmp_path):
+    anew = per_seed(config)
+    first, same, other = (load(anew.drawn_by(seed), tmp_path) for seed in (0, 0, 1))
+
+    assert first.checksum == same.checksum
+    assert len({load(config, tmp_path).checksum, first.checksum, other.checksum}) == 3
+    for split in ("train", "test"):
+        mine, theirs = (np.asarray(getattr(data, split).images) for data in (first, other))
+        assert mine.shape != theirs.shape or (mine != theirs).any()
+    assert np.array_equal(first.validation.rows, same.validation.rows)
+
+
+def test_of_a_real_set_each_seed_draws_the_subset_and_the_split():
+    anew = per_seed(Mnist(limit=100))
+
+    assert anew.drawn_by(0).split_seed != anew.drawn_by(1).split_seed
+    assert not anew.redrawn  # its images are what they are
+    assert per_seed(Mnist(split_seed=1)).drawn_by(0).split_seed != anew.drawn_by(0).split_seed
+    assert anew.drawn_by(0).drawn_by(1) == anew.drawn_by(0)
+
+
+def test_seeds_of_a_study_train_on_data_of_their_own(tmp_path):
+    fixed = [result_of(trial(tmp_path, seed, "fixed")).provenance.data_checksum for seed in (0, 1)]
+    anew = [result_of(trial(tmp_path, seed, "per seed")).provenance.data_checksum for seed in (0, 1)]
+
+    assert fixed[0] == fixed[1]
+    assert len({*fixed, *anew}) == 3
+
+
+def test_a_run_that_is_left_goes_on_with_the_data_that_it_drew(tmp_path):
+    whole, left = trial(tmp_path / "a", 1, "per seed"), trial(tmp_path / "b", 1, "per seed")
+
+    assert run_trial(left, lambda line: None, leave=lambda: True)["status"] == "drained"
+
+    first, second = result_of(whole), result_of(left)
+    assert first.metrics == second.metrics
+    assert first.provenance.data_checksum == second.provenance.data_checksum
+
+
+def test_its_weights_answer_the_test_set_that_it_drew(tmp_path):
+    work = trial(tmp_path, 1, "per seed")
+    made = result_of(work)
+
+    answers = answers_again(RunConfig.model_validate(work.config), made, RunFolder(Path(work.folder)).weights, tmp_path)
+
+    assert len(answers) == made.answers.of
+
+
+def test_a_plan_asks_no_one_checksum_of_them(tmp_path):
+    """Else every finished run would be one of other data than now."""
+    study = Study(name="s", presets={"quick": RUN}, variants=grid({"data.drawing": ["fixed", "per seed"]}), seeds=1)
+    plan, results = make_plan(study), Results(tmp_path / "r").create()
+    load(RUN.data, tmp_path)
+    load(plan.configs[1].data, tmp_path)
+    record_plan(plan, results, tmp_path)
+
+    kept = json.loads((results.study("s", "quick") / "plan.json").read_text())["variants"]
+
+    assert [bool(variant.get("data_checksum")) for variant in kept] == [True, False]
