@@ -162,9 +162,11 @@ def _blurred(records: StudyRecords, group: Sequence[int], name: str) -> tuple[st
     words = f"{metric(name).title} ±{number(name, width / 2)} (n={n}), all means within {number(name, apart)}"
     several = [np.array(cell.values) for cell in cells if cell.n > 1]
     df = sum(len(values) - 1 for values in several)
-    sd = sqrt(sum(((values - values.mean()) ** 2).sum() for values in several) / df) if df else np.inf
+    if not df:
+        return words, None
+    sd = sqrt(sum(((values - values.mean()) ** 2).sum() for values in several) / df)
     count = np.arange(2, MOST_SEEDS + 1)
-    enough = count[2 * stdtrit(len(several) * (count - 1), (1 + LEVEL) / 2) * sd / np.sqrt(count) <= apart] if df else []
+    enough = count[2 * stdtrit(len(several) * (count - 1), (1 + LEVEL) / 2) * sd / np.sqrt(count) <= apart]
     return words, int(enough[0]) if len(enough) else None
 
 
