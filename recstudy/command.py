@@ -302,7 +302,7 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
         return 0
     found = studies_at(_folder(command.path))
     if isinstance(command, Audit):
-        from recstudy.analysis.audit.printed import show_audits
+        from recstudy.analysis.audit import show_audits
 
         show_audits(found, command.json, out)
         return 0

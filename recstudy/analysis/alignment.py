@@ -1,4 +1,5 @@
-"""How well an encoder's image and caption fall together: cosines before and after training (000, section III.D), as data.
+"""How well an encoder's image and caption fall together: cosines before and after training (000, section III.D), as data; and
+the tables under their figure: mean differences, and the first pairs of each variant with their image.
 
     alignment.json    {"pairs": [{"row": 3, "caption": "...", "before": -0.02, "after": 0.45}, ...]}; images in captions.npz
 
@@ -13,14 +14,15 @@ from pathlib import Path
 import pandas as pd
 
 from recstudy.analysis.caveats import made_notes
-from recstudy.analysis.examples import Images, damaged, kept_entries, read_kept
+from recstudy.analysis.examples import Images, damaged, folded, kept_entries, picture, read_kept
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import Html, escape, fold, table, words_table
 from recstudy.evidence import Fit
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.report import Alignment
-from recstudy.report.names import DASH
+from recstudy.report.names import DASH, plural
 
 MOST = 6  # variants: more violins do not fit side by side
 PAIRS = "alignment.json"
@@ -30,6 +32,9 @@ RATIO = (
     'The paper\'s "over a 1900% increase" divides the difference 0.4813 by 0.0253, the size of a negative cosine: next to '
     "zero such a ratio can be any number, and it is shown nowhere here (contradiction ImageHRM/ImageTRM-10)"
 )
+MEANS = ("variant", "pairs that rose", "mean before", "mean after", "mean difference (95 % interval)")
+INTERVALS = "Intervals are over the pairs of one seed: they say nothing of other seeds"
+PAIR_HEADS = ("test image", "caption", "before", "after", "difference")
 
 
 @dataclass(frozen=True)
@@ -125,3 +130,21 @@ def alignment_caption(data: Aligned) -> str:
     pairs = " to ".join(dict.fromkeys((counts[0][0], counts[-1][0])))
     marks = " Diamonds: the pairs that the paper prints." * (not data.published.empty)
     return f"Each shape is the distribution over {pairs} test pairs of one seed, its box the quartiles, its line the mean.{marks}"
+
+
+def alignment_html(data: Aligned, spec: Alignment) -> str:
+    """Show the means, and each variant's first pairs in a box that opens; nothing where there are no pairs."""
+    if data.ours.empty:
+        return ""
+    html: str = words_table("Mean differences, after less before", MEANS, summary(data))
+    html += "".join(f'<p class="caption">{escape(line)}.</p>' for line in (INTERVALS, *data.told))
+    for _, part in data.ours.groupby("variant", sort=False):
+        rows = []
+        for pair in part.head(spec.most).to_dict("records"):
+            row = int(pair["row"])
+            image = picture(data.images.get((pair["data"], row)), f"test image {row}")
+            numbers = [f"{pair['before']:.4f}", f"{pair['after']:.4f}", f"{pair['difference']:+.4f}"]
+            rows.append([Html(words) for words in (f"{image}<small>{row}</small>", folded(pair["caption"]), *numbers)])
+        label = f"{part['label'].iloc[0]}: the first {plural(len(rows), 'test pair')}"
+        html += fold(label, table(label, PAIR_HEADS, rows, {1: "prose"}, "pairs"))
+    return html

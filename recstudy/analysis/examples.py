@@ -1,7 +1,9 @@
-"""Captions that a run kept: the first test images, their references and what the model wrote, read with every check.
+"""What runs kept of single test images, read with every check: answers, captions, pictures; and captions as cards of a page.
 
 captions.json    {"examples": [{"row": 12, "references": ["...", "..."], "hypothesis": "..."}, ...]}
 captions.npz     `images` (n, C, H, W) of 0-255 and their `rows` in the test set
+
+A word of a hypothesis that a reference has too is underlined and stands on a tint, so that it shows without colours.
 """
 
 import io
@@ -19,20 +21,53 @@ import pandas as pd
 
 from recstudy.analysis.caveats import made_notes, warnings
 from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
-from recstudy.analysis.figures.mosaic import Pixels
+from recstudy.analysis.figures.mosaic import SMALL, Pixels, picture_uri
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import escape, links, warning_lines
 from recstudy.analysis.rows import Row
+from recstudy.analysis.shown import Shown
 from recstudy.errors import StorageError
-from recstudy.records import Json, read_json
+from recstudy.metrics import Answers, kept
+from recstudy.records import Json, Results, read_json, write_whole
 from recstudy.report import Captions
+from recstudy.report.names import plural
+from recstudy.report.venues import Paper
 
 MOST = 6  # variants: more do not fit on a page
+SIDE = 256  # pixels of an image in the page, at most
+FOLD = 240  # characters of a caption that are shown; the rest opens on a click or a key
 TEXTS, IMAGES = "captions.json", "captions.npz"
 COLUMNS = ["data", "row", "variant", "label", "seed", "references", "hypothesis", "words", "shared", "bleu_1", "synthetic"]
 WORD = re.compile(r"\w+")
+MARKED = (
+    "Underlined: words of a hypothesis that a reference has too, whatever their order, and at most as often as it has them. "
+    "BLEU-1: of the one image, by these words. The first finished seed of each variant, test images in the order of their rows"
+)
+NOTHING = '<p class="note">No finished run has kept captions yet.</p>'
 
 Images = dict[tuple[str, int], Pixels]  # by the data set's title and the row in its test split
 T = TypeVar("T")
+
+
+def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
+    """Return what a run (a row of `records`) answered on the test split, and of how many images where not of all; None, and why,
+    where it has none."""
+    found, why = kept_answers(records.results, run.id)
+    if found is None:
+        return None, why
+    return found.answers, f"of the first {len(found.answers):,} of {found.whole:,} test images" if found.cut else ""
+
+
+def kept_answers(results: Results, run_id: str) -> tuple[kept.Kept | None, str]:
+    """Return what a run's folder has; None, and why, where there is nothing to read."""
+    path = results.fetched(results.run(run_id).answers)
+    if not path.exists():
+        since = "it kept no answers, which runs do since they can be evaluated later"
+        return None, since if results.run(run_id).finished else "it has not finished"
+    try:
+        return kept.unpacked(path), ""
+    except StorageError as damage:
+        return None, str(damage)
 
 
 class Kept(NamedTuple):
@@ -60,9 +95,9 @@ class Examples:
 
 def captions_data(records: StudyRecords, spec: Captions, most: int = MOST) -> Examples:
     """The first `spec.most` images of each data set, by the first finished seed of each of the `most` best variants."""
-    kept = kept_entries(records, spec.where, TEXTS, most, lambda path: list(map(_counted, read_captions(path)[: spec.most])))
-    frame = labelled(records, pd.DataFrame(kept.rows))[COLUMNS] if kept.rows else pd.DataFrame(columns=COLUMNS)
-    return Examples(frame, kept.images, kept.notes, made_notes(records, kept.variants, ("decode", "text", "image")))
+    found = kept_entries(records, spec.where, TEXTS, most, lambda path: list(map(_counted, read_captions(path)[: spec.most])))
+    frame = labelled(records, pd.DataFrame(found.rows))[COLUMNS] if found.rows else pd.DataFrame(columns=COLUMNS)
+    return Examples(frame, found.images, found.notes, made_notes(records, found.variants, ("decode", "text", "image")))
 
 
 def kept_entries(records: StudyRecords, where: Json, file: str, most: int, read: Callable[[Path], Sequence[Json]]) -> Kept:
@@ -77,7 +112,10 @@ def kept_entries(records: StudyRecords, where: Json, file: str, most: int, read:
         except StorageError as damage:
             notes.append(f"{run.label}: {damage}")
             continue
-        notes += _gather(images, data, folder / IMAGES, run.label)
+        try:
+            images |= {(data, row): image for row, image in read_images(folder / IMAGES).items() if (data, row) not in images}
+        except StorageError as damage:
+            notes.append(f"{run.label}: {damage}")
     return Kept(rows, images, tuple(notes), list(found))
 
 
@@ -87,15 +125,6 @@ def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[
     found = {index: run for index, run in runs.items() if run is not None}
     chosen = {index: found[index] for index in shown_variants(records, most, found)}
     return chosen, [*warnings(records), *cut_note(records, len(found), most)]
-
-
-def _gather(images: Images, data: str, path: Path, label: str) -> list[str]:
-    """Add a run's images; a note where they cannot be read."""
-    try:
-        images |= {(data, row): image for row, image in read_images(path).items() if (data, row) not in images}
-    except StorageError as damage:
-        return [f"{label}: {damage}"]
-    return []
 
 
 def read_captions(path: Path) -> list[Json]:
@@ -118,7 +147,9 @@ def read_kept(path: Path, key: str, kinds: Mapping[str, Any]) -> list[Json]:
     if not isinstance(entries, list):
         raise damaged(path, f"it has no list of {key}")
     for at, entry in enumerate(entries):
-        if not isinstance(entry, dict) or not all(_is(entry.get(name), kind) for name, kind in kinds.items()):
+        if not isinstance(entry, dict) or any(
+            isinstance(entry.get(name), bool) or not isinstance(entry.get(name), kind) for name, kind in kinds.items()
+        ):
             raise damaged(path, f"{key}[{at}] lacks one of {', '.join(kinds)}")
     return entries
 
@@ -171,10 +202,6 @@ def known_words(references: Iterable[str]) -> Counter[str]:
     return known
 
 
-def _is(value: Any, kind: Any) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
 def _counted(example: Json) -> Json:
     """The example with its counts and score, the references in one column."""
     said = words_of(example["hypothesis"])
@@ -185,3 +212,92 @@ def _counted(example: Json) -> Json:
     counts = {"words": len(said), "shared": shared, "bleu_1": score}
     references = json.dumps(example["references"], ensure_ascii=False)
     return {"row": example["row"], "references": references, "hypothesis": example["hypothesis"], **counts}
+
+
+@dataclass(frozen=True, repr=False)
+class CardsShown(Shown):
+    """Kept captions, a card an image."""
+
+    data: Examples
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        return self.data.frame
+
+    @property
+    def html(self) -> str:
+        return captions_html(self.data)
+
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
+        write_whole(folder / "tables" / f"{file}.csv", self.frame.to_csv(index=False))
+        return links("tables", file, ("csv",))
+
+    def __repr__(self) -> str:
+        return repr(self.frame)
+
+
+def shown(records: StudyRecords, part: Captions) -> CardsShown:
+    return CardsShown(captions_data(records, part))
+
+
+def captions_html(data: Examples) -> str:
+    """All cards, what must be said before them, and how they were made."""
+    if data.frame.empty:
+        return warning_lines(data.notes) + NOTHING
+    images: Any = data.frame.groupby(["data", "row"], sort=False)
+    cards = "\n".join(_card(data, str(name[0]), int(name[1]), part) for name, part in images)
+    told = "".join(f'<p class="caption">{escape(line)}.</p>' for line in (MARKED, *data.told))
+    return f'{warning_lines(data.notes)}<div class="cards">\n{cards}\n</div>\n{told}\n'
+
+
+def picture(image: Pixels | None, words: str) -> str:
+    """The image in its own box, or a line that says there is none."""
+    if image is None:
+        return '<p class="note">no image kept</p>'
+    sharp = ' class="sharp"' if max(image.shape[:2]) <= SMALL else ""
+    height, width = image.shape[:2]
+    return f'<img{sharp} src="{picture_uri(image, SIDE)}" width="{width}" height="{height}" alt="{escape(words)}" loading="lazy">'
+
+
+def folded(text: str, known: Iterable[str] | Mapping[str, int] = ()) -> str:
+    """A caption, escaped; words are marked as often as they are `known`, and what is longer than `FOLD` is folded after its
+    beginning."""
+    left = Counter(known)
+    if not text.strip():
+        return "<em>(empty)</em>"
+    if len(text) <= FOLD:
+        return _marked(text, left)
+    cut = text.rfind(" ", FOLD // 2, FOLD)
+    cut = cut if cut > 0 else FOLD
+    head, rest = _marked(text[:cut], left), _marked(text[cut:], left)
+    return (
+        f'<details class="long"><summary>{head}<span class="more">\N{HORIZONTAL ELLIPSIS} more</span></summary>{rest}</details>'
+    )
+
+
+def _card(data: Examples, title: str, row: int, part: Any) -> str:
+    name = f"{title}, test image {row}"
+    references = json.loads(part["references"].iloc[0])
+    known = known_words(references)
+    lines = "".join(f"<li>{folded(text)}</li>" for text in references)
+    answers = ""
+    for one in part.to_dict("records"):
+        share = f"{one['shared']} of {plural(one['words'], 'word')} in a reference, BLEU-1 {one['bleu_1']:.2f}"
+        answers += f"<div><dt>{escape(one['label'])} <small>seed {one['seed']}, {share}</small></dt>"
+        answers += f"<dd>{folded(one['hypothesis'], known)}</dd></div>"
+    return (
+        f'<article class="card" aria-label="{escape(name)}">{picture(data.images.get((title, row)), name)}\n'
+        f"<div><h3>{escape(name)}</h3><p>{'References' if references[1:] else 'Reference'}</p><ul>{lines}</ul>\n"
+        f'<dl class="answers">{answers}</dl></div></article>'
+    )
+
+
+def _marked(text: str, left: Counter[str]) -> str:
+    """The text with its words marked of which some are `left`, and these taken from it."""
+    parts, end = [], 0
+    for word in WORD.finditer(text):
+        if left[word.group().lower()] > 0:
+            left[word.group().lower()] -= 1
+            parts += [escape(text[end : word.start()]), f"<mark>{escape(word.group())}</mark>"]
+            end = word.end()
+    return "".join([*parts, escape(text[end:])])

@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from recstudy.analysis.audit.printed import TITLE, audit_html
-from recstudy.analysis.audit.rules import audit
+from recstudy.analysis.audit import TITLE, audit, audit_html
 from recstudy.analysis.figures.export import check_export
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies

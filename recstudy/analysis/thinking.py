@@ -1,11 +1,13 @@
-"""What networks thought of test puzzles, segment by segment (`thinking.npz`, `train/grids.py`), read with every check.
+"""What networks thought of test puzzles, segment by segment (`thinking.npz`, `train/grids.py`): read with every check, then shown
+in a page to step through (`figures/viewer.py`), as a GIF and as a strip of stills.
 
 Shapes: n puzzles, R rows, C columns, S = R C cells, T segments, V tokens.
 """
 
+import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,20 +15,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from plotly.io.json import to_json_plotly
 
 from recstudy.analysis.examples import finished, read_archive
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import escape, links, warning_lines
+from recstudy.analysis.shown import Shown
 from recstudy.errors import StorageError
-from recstudy.records import Json
+from recstudy.records import Json, write_whole
 from recstudy.report import Thinking
 from recstudy.report.names import plural
+from recstudy.report.venues import Paper
 
 THINKING = "thinking.npz"
 MOST = 6  # variants: more do not fit on a page
 GIVEN, WRONG, CHANGED = 1, 2, 4  # what is said of a cell, as bits
 COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 COLUMNS = ["data", "row", "variant", "label", "seed", "segment", "wrong", "changed", "halt", "halts", "cells", "synthetic"]
+NOTHING = '<p class="note">No finished run has kept what it thought of puzzles yet.</p>'
+WORDS = '<noscript><p class="note">Stepping through puzzles needs JavaScript; the GIF and the CSV file do without.</p></noscript>'
+HOW = "The first finished seed of each variant. The arrow keys, Home and End step through the segments."
+log = logging.getLogger(__name__)
 
 Tokens = npt.NDArray[np.int64]
 
@@ -60,21 +70,29 @@ class Thought:
         return rows, columns
 
     def marked(self, segment: int, mark: int) -> int:
-        """How many cells have this mark."""
+        """Count the cells with this mark."""
         return int((self.marks[segment] & mark > 0).sum())
 
     def words(self, segment: int) -> list[str]:
-        """How it stands, and whether the network would halt here."""
+        """Say how it stands, and whether the network would halt here."""
         if segment == 0:
             return ["as given"]
         wrong = self.marked(segment, WRONG)
-        stands = f"{wrong} wrong" if wrong else "solved"
-        return [stands, *([f"halting {self.halt[segment - 1]:.2f}", *self._halts(segment)] if self.halt else [])]
+        said = [f"{wrong} wrong" if wrong else "solved", *([f"halting {self.halt[segment - 1]:.2f}"] if self.halt else [])]
+        if self.halt and self.halts is not None and segment >= self.halts:
+            said.append("halts here" if segment == self.halts else f"halts at {self.halts}")
+        return said
 
-    def _halts(self, segment: int) -> list[str]:
-        if self.halts is None or segment < self.halts:
-            return []
-        return ["halts here" if segment == self.halts else f"halts at {self.halts}"]
+    def told(self, segments: int) -> Json:
+        """Give the page the puzzle, with marks as one digit a cell and the words of a run of so many segments."""
+        return {
+            "row": self.row,
+            "rows": self.shape[0],
+            "columns": self.shape[1],
+            "cells": [cells.ravel().tolist() for cells in self.cells],
+            "marks": ["".join(map(str, marks.ravel())) for marks in self.marks],
+            "words": [self.words(segment) for segment in range(segments + 1)],
+        }
 
 
 @dataclass(frozen=True)
@@ -95,6 +113,12 @@ class Thinker:
     def title(self) -> str:
         return f"{self.label}, seed {self.seed}"
 
+    @property
+    def told(self) -> Json:
+        """Give the page the run."""
+        looks = {"symbols": self.look.symbols, "colours": self.look.colours, "box": list(self.look.boxes)}
+        return {"title": self.title, **looks, "puzzles": [thought.told(self.segments) for thought in self.thoughts]}
+
 
 @dataclass(frozen=True)
 class Thoughts:
@@ -109,8 +133,52 @@ class Thoughts:
         return max((run.segments for run in self.runs), default=0)
 
 
+@dataclass(frozen=True, repr=False)
+class ThinkingShown(Shown):
+    """Puzzles after every segment."""
+
+    data: Thoughts
+    spec: Thinking
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        return self.data.frame
+
+    @property
+    def html(self) -> str:
+        from recstudy.analysis.figures.grids import how_to_read  # here, because it draws what is read here
+
+        if not self.data.runs:
+            return warning_lines(self.data.notes) + NOTHING
+        told = {"segments": self.data.segments, "runs": [run.told for run in self.data.runs]}
+        box = f'<div class="thinking" role="group" aria-label="{escape(self.spec.heading)}"></div>'
+        data = f'<script type="application/json">{to_json_plotly(told)}</script>'
+        caption = escape(f"{how_to_read(self.data)} {HOW}")
+        return f'{warning_lines(self.data.notes)}{box}{data}\n{WORDS}<p class="caption">{caption}</p>\n'
+
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
+        from recstudy.analysis.figures.animation import animation
+        from recstudy.analysis.figures.export import write_figure
+        from recstudy.analysis.figures.grids import strip
+
+        if not self.data.runs:
+            return ""
+        problem = write_figure(strip(self.data, self.spec), folder / "figures", file, export, paper)
+        if problem:
+            log.warning("%s: %s", self.spec.name, problem)
+        write_whole(folder / "figures" / f"{file}.gif", animation(self.data))
+        return links("figures", file, ("gif", "html", "csv", *(() if problem else export)))
+
+    def __repr__(self) -> str:
+        return repr(self.frame)
+
+
+def shown(records: StudyRecords, part: Thinking) -> ThinkingShown:
+    return ThinkingShown(thinking_data(records, part), part)
+
+
 def thinking_data(records: StudyRecords, spec: Thinking, most: int = MOST) -> Thoughts:
-    """The first `spec.most` test puzzles of the first finished seed of each of the `most` best variants."""
+    """Read the first `spec.most` test puzzles of the first finished seed of each of the `most` best variants."""
     found, notes = finished(records, spec.where, THINKING, most)
     runs: list[Thinker] = []
     rows: list[Json] = []
@@ -123,13 +191,26 @@ def thinking_data(records: StudyRecords, spec: Thinking, most: int = MOST) -> Th
             continue
         runs.append(Thinker(variant.label, run.seed, look, thoughts))
         own = {"data": variant.data, "variant": index, "seed": run.seed}
-        rows += [own | entry for thought in thoughts for entry in _entries(look, thought)]
+        rows += [
+            {
+                **own,
+                "row": thought.row,
+                "segment": segment,
+                "wrong": thought.marked(segment, WRONG),
+                "changed": thought.marked(segment, CHANGED),
+                "halt": thought.halt[segment - 1] if thought.halt else None,
+                "halts": thought.halts == segment,
+                "cells": " ".join(look.symbols[token] for token in cells.ravel()),
+            }
+            for thought in thoughts
+            for segment, cells in enumerate(thought.cells[1:], 1)
+        ]
     frame = labelled(records, pd.DataFrame(rows))[COLUMNS] if rows else pd.DataFrame(columns=COLUMNS)
     return Thoughts(frame, runs, tuple(notes))
 
 
 def read_thinking(path: Path, most: int) -> tuple[Look, list[Thought]]:
-    """How a run's puzzles look, and the first of them.
+    """Read how a run's puzzles look, and the first of them.
 
     Raises:
         StorageError: the file is damaged. The message names it.
@@ -183,18 +264,3 @@ def _thought(kept: Mapping[str, Any], look: Look, at: int) -> Thought:
     halts = next((segment for segment, logit in enumerate(sure, 1) if logit > 0), None)
     probabilities = tuple(0.5 * (1 + math.tanh(logit / 2)) for logit in sure)  # the logistic function, which cannot overflow
     return Thought(int(kept["rows"][at]), cells, marks, probabilities, halts)
-
-
-def _entries(look: Look, thought: Thought) -> list[Json]:
-    return [
-        {
-            "row": thought.row,
-            "segment": segment,
-            "wrong": thought.marked(segment, WRONG),
-            "changed": thought.marked(segment, CHANGED),
-            "halt": thought.halt[segment - 1] if thought.halt else None,
-            "halts": thought.halts == segment,
-            "cells": " ".join(look.symbols[token] for token in cells.ravel()),
-        }
-        for segment, cells in enumerate(thought.cells[1:], 1)
-    ]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from recstudy.analysis.audit.printed import TITLE, audit_html
-from recstudy.analysis.audit.rules import audit
+from recstudy.analysis.audit import TITLE, audit, audit_html
 from recstudy.analysis.figures.learning import learning_figure
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines

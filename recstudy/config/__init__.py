@@ -10,7 +10,7 @@ from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Opti
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
 from recstudy.config.place import Place
 from recstudy.config.run import RunConfig
-from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, doubled
+from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, averaged_steps, doubled
 from recstudy.metrics import UNKNOWN, Task
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Shape",
     "Task",
     "TrainConfig",
+    "averaged_steps",
     "canonical",
     "configure",
     "digest",

@@ -187,7 +187,7 @@ class Thinking(OfVariants):
 
     name: str = "thinking"
     most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
-    shown_by: ClassVar[str] = "recstudy.analysis.thinking_box:shown"
+    shown_by: ClassVar[str] = "recstudy.analysis.thinking:shown"
     default_title: ClassVar[str] = "Thinking: test puzzles, segment by segment"
 
 

@@ -174,5 +174,5 @@ class Captions(OfVariants):
 
     name: str = "captions"
     most: int = Field(default=12, ge=1)  # images; a run keeps 36
-    shown_by: ClassVar[str] = "recstudy.analysis.caption_cards:shown"
+    shown_by: ClassVar[str] = "recstudy.analysis.examples:shown"
     default_title: ClassVar[str] = "Captions: references and what each model writes"

@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Iterator
 from math import ceil
 
-from recstudy.analysis.averaging import averaged_steps, outlasts
-from recstudy.config import RunConfig
+from recstudy.config import RunConfig, averaged_steps
 
 
 def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
     """One line each, said once a plan."""
     for config in configs:
-        steps, decay = optimiser_steps(config), config.train.ema_decay
-        if steps is not None and outlasts(decay, steps):
+        steps, span = optimiser_steps(config), averaged_steps(config.train.ema_decay)
+        if steps is not None and steps < span:
             yield (
-                f"Note: the moving average of the weights spans {averaged_steps(decay):,.0f} steps, but a run makes {steps:,}. "
+                f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. "
                 "It will be evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
             )
             return

@@ -13,7 +13,7 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.analysis.answers import kept_answers
+from recstudy.analysis.examples import kept_answers
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.rows import Row
 from recstudy.config import RunConfig, Task

@@ -12,8 +12,16 @@ from made_up import as_result, captioned, run_id, write_caption_study, write_cap
 from pycocoevalcap.bleu.bleu import Bleu
 
 from recstudy.analysis import Captions
-from recstudy.analysis.caption_cards import FOLD, captions_html, folded, picture
-from recstudy.analysis.examples import captions_data, known_words, read_captions, read_images
+from recstudy.analysis.examples import (
+    FOLD,
+    captions_data,
+    captions_html,
+    folded,
+    known_words,
+    picture,
+    read_captions,
+    read_images,
+)
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.errors import StorageError

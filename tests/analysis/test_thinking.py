@@ -16,8 +16,7 @@ from recstudy.analysis.figures.animation import animation
 from recstudy.analysis.figures.grids import Piece, how_to_read, pieces, placed, stills, strip
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, Look, read_thinking, thinking_data
-from recstudy.analysis.thinking_box import ThinkingShown
+from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, Look, ThinkingShown, read_thinking, thinking_data
 from recstudy.errors import StorageError
 from recstudy.report import dump_report
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from shell import Shell
 
-from recstudy.analysis.audit.rules import audit
+from recstudy.analysis.audit import audit
 from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.frame import load_study
 from recstudy.cluster.driver import set_aside

@@ -1,1 +1,198 @@
-"""What a careful reviewer would ask of a study: rules over its records."""
+"""What a careful reviewer would ask of a study, from its records and from what is known of the papers beside it.
+
+Rules are pure functions of the records; those of `design_rules` hold before the first run. None of them refuses anything: a study
+may have its reasons, and then its text should give them.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from recstudy.analysis.audit import design_rules, run_rules
+from recstudy.analysis.audit.design_rules import Finding
+from recstudy.analysis.frame import StudyRecords, load_studies
+from recstudy.analysis.page import code, escape, fold, words_table
+from recstudy.errors import StorageError
+from recstudy.papers import by_name, papers
+from recstudy.plugins import reading
+from recstudy.records import Json, Results
+from recstudy.report import BesidePublished
+from recstudy.report.names import plural
+
+TITLE = "What a careful reviewer would ask"
+RULES: dict[str, Callable[[StudyRecords], Iterator[Finding]]] = {  # what is checked, in the words of the report
+    "selection on the test set": design_rules.selection,
+    "a search's objective": design_rules.objectives,
+    "the number of seeds": design_rules.seeds,
+    "fresh seeds after a search": design_rules.curse,
+    "equal epochs": design_rules.epochs,
+    "equal training FLOPs": run_rules.training_cost,
+    "learning rates by batch size": design_rules.rates,
+    "handicapped baselines": design_rules.stems,
+    "leaking captions": design_rules.leaks,
+    "one implementation of each metric": run_rules.scoring,
+    "synthetic data": design_rules.synthetic,
+    "whole data sets": design_rules.limits,
+    "data checksums": run_rules.checksums,
+    "claims stated before the runs": run_rules.registered,
+    "commits and versions": run_rules.code,
+    "code and data since": run_rules.outdated,
+    "uncommitted changes": run_rules.dirty,
+    "machines": run_rules.machines,
+    "the span of the moving average": run_rules.averages,
+    "failed runs left out": run_rules.failed,
+    "unfinished runs": run_rules.unfinished,
+    "verdicts from one run": run_rules.verdicts,
+    "intervals against differences": run_rules.resolution,
+}
+CHECKED = f"Checked: {', '.join(RULES)}."
+
+
+class Contradiction(NamedTuple):
+    """A statement of a paper, what stands against it, and what this project does about it.
+
+    `place`: the paper's section or table. `quoted`: the statement is the paper's own words, letter by letter; else it is ours.
+    """
+
+    id: str
+    paper: str
+    place: str
+    statement: str
+    quoted: bool
+    conflict: str
+    handling: str
+
+    @property
+    def said(self) -> str:
+        """Name the contradiction (`ViTRM-8`) and give the statement, in quotation marks where it is one, with its place."""
+        return f"""{by_name(self.id)}: {f'"{self.statement}"' if self.quoted else self.statement} ({self.place})"""
+
+    @property
+    def words(self) -> str:
+        called, _, statement = self.said.partition(": ")
+        return f"{called}: the paper says {statement}; but: {self.conflict}. Here: {self.handling}."
+
+
+@cache
+def contradictions() -> dict[str, Contradiction]:
+    """Read `recstudy/papers/contradictions.yaml`, by id."""
+    import yaml
+
+    found = {}
+    for line in yaml.safe_load(files("recstudy").joinpath("papers/contradictions.yaml").read_text(encoding="utf-8")):
+        statement, quoted = line.get("quote", line.get("says")), "quote" in line
+        handling = "noted" if line["handling"] == "note" else line["handling"]
+        found[line["id"]] = Contradiction(line["id"], line["seed"], line["where"], statement, quoted, line["conflict"], handling)
+    return found
+
+
+@dataclass(frozen=True)
+class Audit:
+    """`findings`, the questions before the notes, each with its `rule`; and what else the study's `papers` contradict.
+
+    A contradiction that a finding is about stands with that finding (`about`, by its id), and not in `contradictions`.
+    """
+
+    findings: tuple[tuple[str, Finding], ...]
+    about: dict[str, Contradiction]
+    papers: tuple[str, ...]
+    contradictions: tuple[Contradiction, ...]
+
+    @property
+    def questions(self) -> int:
+        return sum(finding.severity == "question" for _, finding in self.findings)
+
+    @property
+    def by_paper(self) -> Iterator[tuple[str, list[Contradiction]]]:
+        """Return the other contradictions of each paper, under a title that names it."""
+        for paper in self.papers:
+            if others := [one for one in self.contradictions if one.paper == paper]:
+                yield f"Known inconsistencies in the {papers()[paper]['name']} paper", others
+
+
+def audit(records: StudyRecords) -> Audit:
+    """Ask everything there is to ask of a study; a contradiction of its papers stands with the first finding that is about it."""
+    targets = [target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets]
+    beside = tuple(sorted({target.source[:3] for target in targets}))
+    about: dict[str, Contradiction] = {}
+    found = []
+    for name, rule in RULES.items():
+        for finding in rule(records):
+            known = tuple(one for one in finding.known if one[:3] in beside and one not in about)
+            about |= {one: contradictions()[one] for one in known}
+            found.append((name, replace(finding, known=known)))
+    found.sort(key=lambda named: named[1].severity != "question")
+    rest = tuple(one for one in contradictions().values() if one.paper in beside and one.id not in about)
+    return Audit(tuple(found), about, beside, rest)
+
+
+def audit_html(found: Audit) -> str:
+    """Show questions in full, notes and contradictions folded; one line that opens where there is nothing."""
+    questions = "".join(_finding_html(found, one) for _, one in found.findings if one.severity == "question")
+    notes = "".join(_finding_html(found, one) for _, one in found.findings if one.severity == "note")
+    none = "" if questions else fold("Nothing to ask", f"<p>{escape(CHECKED)}</p>")
+    told = fold(plural(len(found.findings) - found.questions, "note"), notes) if notes else ""
+    known = ""
+    for title, others in found.by_paper:
+        rows = [(one.said, one.conflict, one.handling) for one in others]
+        known += fold(f"{title} ({len(others)})", words_table(title, ("the paper says", "but", "here"), rows))
+    return f"{none}{questions}{told}{known}"
+
+
+def audit_lines(found: Audit) -> Iterator[Text]:
+    """Print for a terminal: a paragraph a finding, a line a contradiction."""
+    if not found.questions:
+        yield Text(f"Nothing to ask. {CHECKED}")
+    for _, one in found.findings:
+        yield Text(f"{one.severity.capitalize()}: {one.what}", style="bold" if one.severity == "question" else "")
+        lines = [f"Where: {one.place}", f"Why it matters: {one.why}", f"What would settle it: {one.settle}"]
+        lines += [*([one.command] if one.command else []), *(found.about[known].words for known in one.known)]
+        yield from (Text(f"    {line}") for line in lines)
+    for title, others in found.by_paper:
+        yield Text(f"{title}:")
+        yield from (Text(f"    {one.words}") for one in others)
+
+
+def audit_record(found: Audit) -> Json:
+    """Return `findings`, `contradictions` and what was `checked`, as plain JSON values."""
+    findings = [
+        {"rule": rule, **asdict(finding), "known": [found.about[known]._asdict() for known in finding.known]}
+        for rule, finding in found.findings
+    ]
+    return {"findings": findings, "contradictions": [one._asdict() for one in found.contradictions], "checked": [*RULES]}
+
+
+def show_audits(studies: Sequence[tuple[Results, str, str]], as_json: bool, out: Console) -> None:
+    """Print the audit of each study (results folder, name, preset).
+
+    Raises:
+        StorageError: some are damaged; the others were printed.
+    """
+    readable, damaged = load_studies(studies)
+    found = []
+    for (name, preset), records in readable.items():
+        with reading(records.plugins):
+            found.append((name, preset, audit(records)))
+    if as_json:
+        print(json.dumps([{"study": name, "preset": preset, **audit_record(one)} for name, preset, one in found], indent=1))
+    for name, preset, one in () if as_json else found:
+        out.print(Text(f"{name} ({preset}): {plural(one.questions, 'question')}", style="bold underline"), soft_wrap=True)
+        for line in audit_lines(one):
+            out.print(line, soft_wrap=True)
+    if damaged:
+        raise StorageError(" ".join(map(str, damaged)))
+
+
+def _finding_html(found: Audit, finding: Finding) -> str:
+    known = "".join(f'<p class="note">{escape(found.about[one].words)}</p>' for one in finding.known)
+    command = code(finding.command) if finding.command else ""
+    return (
+        f"<h3>{escape(finding.what)}</h3><p>{escape(finding.why)}</p>"
+        f'<p class="note">Where: {escape(finding.place)}</p><p>What would settle it: {escape(finding.settle)}</p>{command}{known}'
+    )

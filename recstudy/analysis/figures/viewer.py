@@ -1,4 +1,4 @@
-"""Puzzles to step through in a page: the style sheet and the script of a box, whose data follow it as JSON (thinking_box.py).
+"""Puzzles to step through in a page: the style sheet and the script of a box, whose data follow it as JSON (thinking.py).
 
 The script draws every box that is there when it runs, and those that come later when `lookForThinking` is called.
 """

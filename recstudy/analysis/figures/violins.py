@@ -6,8 +6,7 @@ from textwrap import wrap
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.alignment import Aligned, alignment_caption, alignment_data
-from recstudy.analysis.caption_cards import alignment_html
+from recstudy.analysis.alignment import Aligned, alignment_caption, alignment_data, alignment_html
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, shown, tint
 from recstudy.analysis.frame import StudyRecords
