@@ -1,0 +1,172 @@
+"""One fit for everything that is shown of a metric: by hand, by the cases that the rule before it failed, and by its properties."""
+
+from math import asin, exp, log, pi, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import digamma, stdtrit
+from statsmodels.stats.proportion import proportion_confint
+
+from recstudy.evidence import LINEAR, Fit, Scale, Why
+
+SHARE = Scale(0.0, 100.0, "share", 2000)
+NEW_STUDY = [82.1, 76.8, 79.3]  # what `recstudy new` gave beside saturated variants, and was printed as 79.4, 9.5 to 99.3
+
+
+def test_scales_go_there_and_back():
+    """An angle by hand: 25 % is arcsin(1/2) = pi/6; one item weighs 1/(4N) wherever the share is."""
+    assert SHARE.transform(25.0) == pytest.approx(pi / 6)
+    assert SHARE.inverse(pi / 6) == pytest.approx(25.0)
+    assert SHARE.floor == 1 / 8000
+    assert (SHARE.inverse(-1.0), SHARE.inverse(9.0)) == (0.0, 100.0)
+    assert Scale(kind="log").transform(exp(2.0)) == pytest.approx(2.0)
+    assert Scale(0.0, 1.0).transform(1.5) == 1.0
+
+
+@given(st.floats(0.0, 100.0), st.floats(0.1, 50.0))
+def test_slope_is_the_derivative_away_from_the_bounds(value: float, width: float):
+    value = min(max(value, 1.0), 99.0)
+    step = 1e-6
+    numeric = (SHARE.inverse(SHARE.transform(value) + step) - SHARE.inverse(SHARE.transform(value) - step)) / (2 * step)
+    assert SHARE.slope(value) == pytest.approx(numeric, rel=1e-4)
+
+
+def test_two_variants_by_hand():
+    """Equations (1) to (4) of `fits.py` on a linear scale: variances 1 and 4, d = 2 each.
+
+    e = log s^2 - digamma(1) + log(1): the logs are 0 and log 4 apart from the bias 0.5772. Their variance, 0.961, is below
+    trigamma(1) = 1.645, so d0 is the most, 2; s0^2 = exp(mean e + digamma(1) - log 1) = exp(log 2) = 2, the geometric mean.
+    """
+    fit = Fit({"a": [9.0, 10.0, 11.0], "b": [8.0, 10.0, 12.0]})
+
+    assert fit.prior is not None
+    assert fit.prior == pytest.approx((exp(log(4) / 2), 2.0))
+    assert fit.variance("a") == pytest.approx(((2 * 2 + 2 * 1) / 4, 4.0))
+    assert fit.variance("b") == pytest.approx(((2 * 2 + 2 * 4) / 4, 4.0))
+    found = fit.estimate("a")
+    half = stdtrit(4, 0.975) * sqrt(1.5 / 3)
+    assert (found.value, found.low, found.high) == pytest.approx((10.0, 10 - half, 10 + half))
+
+
+def test_a_variant_alone_has_its_own_t_interval():
+    fit = Fit({"a": [9.0, 10.0, 11.0]})
+
+    assert fit.variance("a") == (1.0, 2.0)
+    assert fit.estimate("a").high == pytest.approx(10 + stdtrit(2, 0.975) / sqrt(3))
+
+
+def test_saturated_variants_say_nothing_of_the_others():
+    """The front page's case: 79.4 was printed as 9.5 to 99.3 because another variant was near 100 %."""
+    alone = Fit({"a": NEW_STUDY}, SHARE).estimate("a")
+    beside = Fit({"a": NEW_STUDY, "b": [100.0, 100.0, 99.95], "c": [100.0] * 3}, SHARE).estimate("a")
+
+    assert beside.interval == pytest.approx(alone.interval)
+    assert 71 < beside.low < 74
+    assert 84 < beside.high < 87
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_one_item_moves_no_other_interval_by_a_tenth(at: int):
+    """From the bound to 30 items away from it, item by item."""
+    width = None
+    for items in range(31):
+        near = [100.0 - items / 20, 100.0 - items / 20, 100.0]
+        near = [*near[at:], *near[:at]]
+        fit = Fit({"a": NEW_STUDY, "b": near, "c": [90.1, 91.0, 90.6]}, SHARE)
+        now = fit.estimate("a").high - fit.estimate("a").low
+        assert width is None or abs(now - width) <= 0.1 * width
+        width = now
+
+
+def test_bands_of_neighbouring_depths_are_of_one_fit():
+    """The README's hero figure had bands that jump from 87-93 to 0-100 between neighbouring depths."""
+    depths = {1: [1.1, 0.8, 1.2], 2: [16.0, 15.1, 17.0], 4: [76.2, 77.5, 77.0], 8: [92.0, 92.3, 92.1], 16: [93.9, 93.6, 93.7]}
+    fit = Fit(depths, SHARE)
+    widths = [fit.estimate(depth).high - fit.estimate(depth).low for depth in depths]
+
+    assert max(widths) < 10
+    places = [(SHARE.transform(one.high) - SHARE.transform(one.low)) for one in map(fit.estimate, depths)]
+    assert max(places) / min(places) < 2  # on the scale of the fit they differ by the seeds alone
+
+
+def test_a_ceiling_is_exact_over_the_items():
+    """All three seeds without an error on 2,000 items: Clopper and Pearson's lower end, as statsmodels has it."""
+    found = Fit({"a": [100.0] * 3}, SHARE).estimate("a")
+
+    assert found.why is Why.CEILING
+    assert found.low == pytest.approx(100 * proportion_confint(2000, 2000, method="beta")[0])
+    assert found.high == 100.0
+    assert Fit({"a": [0.0] * 3}, SHARE).estimate("a").high == pytest.approx(100 * proportion_confint(0, 2000, method="beta")[1])
+
+
+def test_seeds_of_two_kinds_have_no_interval_over_both():
+    found = Fit({"a": [51.0, 92.0, 95.0]}, SHARE).estimate("a")
+
+    assert found.why is Why.SPLIT
+    assert found.interval is None
+    assert found.split is not None
+    assert (found.split.learned, found.split.of, found.split.given) == (2, 3, 93.5)
+    assert (found.split.low, found.split.high) == pytest.approx(proportion_confint(2, 3, method="beta"))
+
+
+@pytest.mark.parametrize(
+    ("values", "split"),
+    [
+        ([51.0, 92.0, 95.0], True),
+        ([51.0, 70.0, 72.0], False),  # a gap of 19 points
+        ([40.0, 62.0, 72.0], False),  # 22 points, but not three times the range above it
+        ([40.0, 92.0], False),  # of two nothing is known
+    ],
+)
+def test_a_gap_splits_seeds_where_it_is_wide_and_alone(values: list[float], split: bool):
+    assert bool(Fit({"a": values}, SHARE).splits) is split
+
+
+def test_a_stated_threshold_splits_by_itself():
+    assert Fit({"a": [60.0, 66.0, 72.0]}, SHARE, learned=65.0).splits["a"].learned == 2
+    assert not Fit({"a": [66.0, 72.0]}, SHARE, learned=65.0).splits
+
+
+def test_what_has_no_spread_has_no_interval():
+    assert Fit({"a": [5.0]}).estimate("a").why is Why.NO_SPREAD
+    assert Fit({"a": [5.0, 5.0]}).estimate("a").interval is None  # that two runs agree shows no spread of 0
+    assert Fit({"a": []}).estimate("a").why is Why.NO_RUN
+    one = Fit({"a": [90.0], "b": [91.0, 92.0, 90.0], "c": [80.0, 81.5, 82.0]}, SHARE)
+    assert one.estimate("a").df == one.prior.df  # a single run borrows all that it has
+
+
+def test_a_spread_that_stands_apart_is_marked():
+    scores = {at: [90.0 + 0.3 * at, 90.5, 91.0] for at in range(4)} | {"wide": [70.0, 75.0, 82.0]}
+    fit = Fit(scores, SHARE)
+
+    assert [key for key in scores if fit.stands_apart(key)] == ["wide"]
+
+
+@given(st.lists(st.lists(st.floats(0, 100), min_size=1, max_size=5), min_size=1, max_size=5), st.booleans())
+def test_intervals_hold_their_estimate_and_stay_within_the_bounds(groups: list[list[float]], share: bool):
+    scale = SHARE if share else Scale(0.0, 100.0)
+    fit = Fit(dict(enumerate(groups)), scale)
+    for key in fit.scores:
+        for found in (fit.estimate(key), fit.prediction(key)):
+            if found.interval:
+                assert 0.0 <= found.low <= found.value <= found.high <= 100.0
+
+
+@given(st.permutations(range(4)))
+def test_the_order_of_variants_and_seeds_does_not_matter(order: list[int]):
+    scores = {0: [90.0, 91.0, 92.5], 1: [80.0, 80.5, 79.0], 2: [99.0, 99.2, 99.1], 3: [50.0, 55.0, 51.0]}
+    fit, other = Fit(scores, SHARE), Fit({key: scores[key][::-1] for key in order}, SHARE)
+    for key in scores:
+        assert other.estimate(key).low == pytest.approx(fit.estimate(key).low)
+
+
+def test_trigamma_is_inverted():
+    """Very unequal variances give few borrowed degrees of freedom: d0 solves var(e) = trigamma(d/2) + trigamma(d0/2)."""
+    fit = Fit({0: [0.0, 1.0, 2.0], 1: [0.0, 100.0, 200.0], 2: [0.0, 0.01, 0.02]})
+
+    assert fit.prior is not None
+    assert 0 < fit.prior.df < 0.7
+    assert float(digamma(1.0)) == pytest.approx(-0.5772, abs=1e-4)
+    assert LINEAR.floor == 0.0
+    assert asin(0.0) == 0.0
