@@ -200,7 +200,7 @@ def test_over_items_is_wider_and_clusters_wider_still():
     right = np.tile((rng.random(300) < 0.8).astype(float) * 100, (3, 1))
     right[0, :3], right[1, :2] = 100.0, 0.0  # seeds that agree but for a few: the items weigh more
     doubled = np.repeat(right, 4, axis=1)
-    found = Fit({"a": right.mean(1).tolist()}, Scale(0.0, 100.0, "share", 300)).estimate("a")
+    found = Fit({"a": right.mean(1).tolist()}, Scale(0.0, 100.0)).estimate("a")
     items = over_items(found, [doubled], [1.0])
     clustered = over_items(found, [doubled], [1.0], np.repeat(np.arange(300), 4))
 
