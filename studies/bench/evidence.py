@@ -1,156 +1,138 @@
-"""Do the rules hold? Studies are drawn whose truth is known, and judged by `recstudy.analysis`.
+"""Do the rules hold? Studies are drawn whose truth is known, and judged by `recstudy.evidence`.
 
-Every study has 12 variants between 60 and 99.5 % on 10,000 test images (360 where it says so); their seeds spread by
-0.25 to 0.8 points at 93 %, alike in logits. Printed are, for n seeds a variant:
+coverage     of 95 % intervals over the variants that vary, the least and the mean, and their median width in points;
+             of the difference between the first and the last; beside each variant's own t interval
+looks        how often a claim exactly on its margin is decided at some look, by the levels of `Looks` and at 5 % each
+differs      how often an exact replication of one run is said to differ, and to be consistent or reproduced
+power        how often the seeds that are said to be needed decide, of studies that were undecided at three
 
-    coverage     of 95 % intervals: by each variant's own values, pooled in points, pooled in logits, over seeds and
-                 images (of the accuracy on all images of the kind), and of the prediction interval (of one more run)
-    replication  how often a published value that is one more run of the same training differs, and how often it is
-                 reproduced or consistent, with a margin of 0.5 points
-    power        of `Differences` (11 rows against a base) at the difference that it calls detectable, by the true spread
-                 and pooled; how often the range of what is detectable holds the true one
-    best         how often a table of equal variants marks some as the best, and how often the best of unequal ones is left out
-
-    python studies/bench/evidence.py            # about 2 minutes
-    python studies/bench/evidence.py --studies 50
+python studies/bench/evidence.py            # about 2 minutes
+python studies/bench/evidence.py --studies 4000
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from recstudy.analysis.cells import Cell
-from recstudy.analysis.contrasts import contrast, detectable, factors, holm
-from recstudy.analysis.items import over_images
-from recstudy.analysis.stats import ALPHA, Interval, Scale, interval, own, pool, prediction_interval, verdict
-from recstudy.analysis.tables.ranks import ranked
+from recstudy.evidence import LINEAR, Answer, Fit, Looks, Question, Scale, Verdict, asked, contrast, judged, published
 
 Array = npt.NDArray[np.float64]
-Measure = Callable[[Array, float, Any], Iterator[Sequence[float]]]
-TRUTHS = np.array([60.0, 75.0, 85.0, 90.0, 92.0, 93.0, 94.0, 95.0, 97.0, 98.0, 99.0, 99.5])
-POINTS, MARGIN, IMAGES = Scale(0.0, 100.0), 0.5, 10_000
-LOGITS = Scale(0.0, 100.0, IMAGES)
+ITEMS = 2000
+SHARE = Scale(0.0, 100.0, "share", ITEMS)
+WORLDS: dict[str, tuple[Sequence[float], Sequence[float], Sequence[int]]] = {  # means, standard deviations, seeds
+    "SD 0.8, 4 variants, 90-93 %": ([90, 91, 92, 93], [0.8] * 4, (2, 3)),
+    "SDs 0.5, 1, 2": ([90, 91, 92], [0.5, 1, 2], (3,)),
+    "one of 8 variants 8 times wider": ([90] * 8, [0.5] * 7 + [4], (3,)),
+    "84 % SD 2, beside three at 100 %": ([84, 100, 100, 100], [2, 0, 0, 0], (3,)),
+    "84 % SD 2, beside two at 99.97 %": ([84, 99.97, 99.97], [2, 0.03, 0.03], (3,)),
+    "SD 0.25 near 99.5 %": ([99.5] * 4, [0.25] * 4, (2,)),
+    "84 and 90 %, beside two at 100 %": ([84, 90, 100, 100], [2, 2, 0, 0], (5,)),
+    "three at 92 % SD 0.5, one at 60 % SD 20": ([92, 92, 92, 60], [0.5, 0.5, 0.5, 20], (3,)),
+}
+LOOKS: tuple[tuple[Sequence[int], int], ...] = (((3, 5), 5), ((3, 5, 10), 10), ((3, 5, 8, 10, 15, 20), 20), (range(3, 11), 10))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--studies", type=int, default=200, help="drawn for each row (default: 200)")
+    parser.add_argument("--studies", type=int, default=1500, help="drawn for each row (default: 1500)")
     studies = parser.parse_args().studies
-    table("coverage", ("own", "pooled", "in logits", "one more run"), coverage, studies)
-    table("images", ("seeds alone", "seeds and images", "bootstrap"), images, studies)
-    table("replication", ("differs", "by the interval", "reproduced", "either"), replication, studies)
-    table("power", ("at detectable", "at that of 0.05", "range holds it"), power, 2 * studies)
-    table("best", ("some of equals", "the best left out"), best, 2 * studies)
+    table("coverage", ("n", "own t: least / mean, width", "moderated: least / mean, width", "difference"), coverage(studies))
+    table("looks", ("by Looks, %", "at 5 % each, %"), looks(studies))
+    table("published value that is one more run", ("n", "differs, %", "consistent or reproduced, %"), replication(studies))
+    table("power said 80 %", ("decided, %", "median of more seeds", "none said, %"), power(studies // 2))
 
 
-def table(
-    name: str, heads: Sequence[str], measure: Callable[[Array, float, Any], Iterator[Sequence[float]]], studies: int
-) -> None:
-    """A row a spread and number of seeds: the mean of what `measure` yields."""
-    print(f"\n| {name}: SD, n | " + " | ".join(heads) + " |\n| --- |" + " ---: |" * len(heads))
-    for sd in (0.25, 0.5, 0.8):
-        for n in (2, 3, 5, 10):
-            rng = np.random.default_rng([int(100 * sd), n])
-            found = [row for _ in range(studies) for row in measure(drawn(rng, sd, n + 1), sd, rng)]
-            print(
-                f"| {sd}, {n} | " + " | ".join(f"{value:.3f}" for value in np.nanmean(np.array(found), axis=0)) + " |", flush=True
-            )
+def table(name: str, heads: Sequence[str], rows: Iterator[Sequence[object]]) -> None:
+    """As Markdown, line by line."""
+    print(f"\n| {name} | {' | '.join(heads)} |\n| --- |{' ---: |' * len(heads)}")
+    for row in rows:
+        print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
-def drawn(rng: np.random.Generator, sd: float, n: int, truths: Array = TRUTHS) -> Array:
-    """(variants, n) scores that spread alike in logits, by `sd` points at 93 %."""
-    spread = sd / LOGITS.slope(93.0)
-    places = np.array([LOGITS.there(float(truth)) for truth in truths])[:, None] + rng.normal(0, spread, (len(truths), n))
-    return 100 / (1 + np.exp(-places))
+def drawn(rng: np.random.Generator, means: Sequence[float], sds: Sequence[float], n: int) -> Array:
+    """(variants, n) shares of the items: training varies by `sds`, and each run answers its items by chance."""
+    truth = np.array(means)[:, None] + np.array(sds)[:, None] * rng.standard_normal((len(means), n))
+    return 100 * rng.binomial(ITEMS, np.clip(truth, 0, 100) / 100) / ITEMS
 
 
-def coverage(scores: Array, sd: float, rng: Any) -> Iterator[Sequence[float]]:
-    """The last run of each variant is the one more that is predicted."""
-    values = dict(enumerate(scores[:, :-1].tolist()))
-    points, logits = pool(values, POINTS), pool(values, LOGITS)
-    for at, own_values in values.items():
-        means = [interval(own_values, spread) for spread in (own(own_values, POINTS), points[at], logits[at])]
-        yield *(holds(one, TRUTHS[at]) for one in means), holds(prediction_interval(own_values, logits[at]), scores[at, -1])
+def coverage(studies: int) -> Iterator[Sequence[object]]:
+    for name, (means, sds, seeds) in WORLDS.items():
+        for n in seeds:
+            rng = np.random.default_rng(n)
+            varied = [at for at, sd in enumerate(sds) if sd]
+            held = {way: np.zeros(len(varied)) for way in ("own", "moderated")}
+            widths: dict[str, list[float]] = {"own": [], "moderated": []}
+            apart = 0
+            for _ in range(studies):
+                scores = drawn(rng, means, sds, n)
+                fit = Fit(dict(enumerate(scores.tolist())), SHARE)
+                for place, at in enumerate(varied):
+                    for way, found in (("own", Fit({0: scores[at].tolist()}).estimate(0)), ("moderated", fit.estimate(at))):
+                        low, high = found.interval or (-np.inf, np.inf)
+                        held[way][place] += low <= means[at] <= high
+                        widths[way].append(high - low)
+                difference = contrast([(1.0, fit.weighted(0)), (-1.0, fit.weighted(len(means) - 1))])
+                low, high = difference.interval or (-np.inf, np.inf)
+                apart += low <= means[0] - means[-1] <= high
+            shares = {way: 100 * count / studies for way, count in held.items()}
+            said = [f"{shares[way].min():.0f} / {shares[way].mean():.0f}, {np.median(widths[way]):.1f}" for way in held]
+            yield name, n, *said, f"{100 * apart / studies:.0f}"
 
 
-def images(scores: Array, sd: float, rng: np.random.Generator, count: int = 360) -> Iterator[Sequence[float]]:
-    """One variant at 93 % on 360 images, some of which are easy; the spread is pooled over twelve."""
-    scale, n = Scale(0.0, 100.0, count), scores.shape[1] - 1
-    study = 100.0 * np.stack([answers(rng, sd, n, count) for _ in range(12)])
-    means = {at: own_scores.mean(1).tolist() for at, own_scores in enumerate(study)}
-    spread = pool(means, scale).get(0)
-    both = over_images(means[0], study[0], spread)
-    yield (
-        holds(interval(means[0], spread), 93.0),
-        holds(both, 93.0) if both else np.nan,
-        holds(bootstrap(study[0], rng), 93.0),
-    )
+def looks(studies: int) -> Iterator[Sequence[object]]:
+    for taken, most in LOOKS:
+        rng, counts = np.random.default_rng(7), np.zeros(2)
+        for values in rng.standard_normal((studies, 4, most)):
+            decided = np.zeros(2, dtype=bool)
+            for n in taken:
+                one = difference(values[:, :n])
+                assert one.p is not None
+                decided |= [one.p < Looks(tuple(taken), most).level(n), one.p < 0.05]
+            counts += decided
+        yield f"{', '.join(map(str, taken))} of {most}", *(f"{100 * count / studies:.1f}" for count in counts)
 
 
-def answers(rng: np.random.Generator, sd: float, n: int, count: int) -> npt.NDArray[np.bool_]:
-    """(n, count) right or wrong: how easy an image is spreads three times as much as what a run makes of it."""
-    seed = sd / 100 / 0.1345 * 10**0.5  # the density of the normal at its 93 % quantile
-    return (
-        rng.normal(0, seed, (n, 1)) + rng.normal(0, 3, (1, count)) + rng.normal(0, 1, (n, count)) < 1.4758 * (10 + seed**2) ** 0.5
-    )
+def difference(values: Array) -> Answer[int]:
+    """The first variant against the second, among all."""
+    fit = Fit(dict(enumerate(values.tolist())), LINEAR)
+    question = Question({0: 1.0, 1: -1.0}, other_than=0.0)
+    return asked(question, contrast([(1.0, fit.weighted(0)), (-1.0, fit.weighted(1))]))
 
 
-def bootstrap(scores: Array, rng: np.random.Generator, draws: int = 400) -> Interval:
-    """Seeds and images drawn with replacement: what the analytic interval stands in for."""
-    n, count = scores.shape
-    means = [scores[rng.integers(n, size=n)].mean(0)[rng.integers(count, size=count)].mean() for _ in range(draws)]
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Interval(float(scores.mean()), float(low), float(high), n)
+def replication(studies: int) -> Iterator[Sequence[object]]:
+    means, sds = [88, 90, 92, 94], [0.8] * 4
+    for n in (2, 3, 5, 10):
+        rng, verdicts = np.random.default_rng(n), []
+        for _ in range(studies):
+            scores = drawn(rng, means, sds, n + 1)
+            fit = Fit(dict(enumerate(scores[:, :-1].tolist())), SHARE)
+            verdicts.append(published(float(scores[0, -1]), 2.0, fit.estimate(0), fit.prediction(0)).verdict)
+        good = sum(one in (Verdict.CONSISTENT, Verdict.REPRODUCED) for one in verdicts)
+        yield "SD 0.8, margin 2", n, f"{100 * verdicts.count(Verdict.DIFFERS) / studies:.1f}", f"{100 * good / studies:.1f}"
 
 
-def replication(scores: Array, sd: float, rng: Any) -> Iterator[Sequence[float]]:
-    """The last run of each variant is what is published."""
-    values = dict(enumerate(scores[:, :-1].tolist()))
-    spreads = pool(values, LOGITS)
-    for at, own_values in values.items():
-        found = verdict(own_values, float(scores[at, -1]), MARGIN, spreads[at])
-        old = not holds(interval(own_values, own(own_values, POINTS)), scores[at, -1])
-        yield found == "differs", old, found == "reproduced", found in ("reproduced", "consistent")
-
-
-def power(_: Array, sd: float, rng: np.random.Generator) -> Iterator[Sequence[float]]:
-    """Twelve variants at 93 %, of which one is better by what is detectable at Holm's first step, or at 0.05."""
-    n, rows = _.shape[1] - 1, 11
-    df, error = 12 * (n - 1), sd * (2 / n) ** 0.5
-    least = [detectable(error, df, alpha) for alpha in (ALPHA / rows, ALPHA)]
-    shown = []
-    for gain in least:
-        values = 93.0 + rng.normal(0, sd, (12, n))
-        values[1] += gain
-        spreads = pool(dict(enumerate(values.tolist())), POINTS)
-        found = [contrast([values[at], values[0]], (1, -1), (spreads[at], spreads[0])) for at in range(1, 12)]
-        shown.append((holm([one.p for one in found])[0] or 0.0) < ALPHA)
-    last = found[-1]
-    assert last.error is not None and last.df is not None  # noqa: PT018
-    ends = [detectable(last.error, last.df, ALPHA / rows) * factor for factor in factors(last.df)]
-    yield *shown, ends[0] <= least[0] <= ends[1]
-
-
-def best(_: Array, sd: float, rng: np.random.Generator) -> Iterator[Sequence[float]]:
-    n = _.shape[1] - 1
-    equal, unequal = 93.0 + rng.normal(0, sd, (12, n)), np.linspace(92.0, 93.0, 12)[:, None] + rng.normal(0, sd, (12, n))
-    marks = [[cell.best for cell in ranked(cells(one))] for one in (equal, unequal)]
-    yield any(marks[0]), any(marks[1]) and not marks[1][-1]
-
-
-def cells(scores: Array) -> list[Cell]:
-    spreads = pool(dict(enumerate(scores.tolist())), POINTS)
-    return [
-        Cell("top1_accuracy", float(own_scores.mean()), None, None, len(own_scores), len(own_scores), tuple(own_scores), spread)
-        for own_scores, spread in zip(scores, spreads.values(), strict=True)
-    ]
-
-
-def holds(found: Interval, value: float) -> bool:
-    return found.low is not None and found.high is not None and found.low <= value <= found.high
+def power(studies: int) -> Iterator[Sequence[object]]:
+    for effect in (0.5, 1.0, 1.5, 2.5):
+        rng, decided, more, none = np.random.default_rng(int(10 * effect)), 0, [], 0
+        for _ in range(studies):
+            values = rng.standard_normal((4, 3))
+            values[0] += effect
+            (first,) = judged([difference(values)], pooled=4)
+            if first.verdict is not Verdict.NO_DIFFERENCE:
+                continue
+            if first.seeds_needed is None:
+                none += 1
+                continue
+            further = rng.standard_normal((4, first.seeds_needed))
+            further[0] += effect
+            (last,) = judged([difference(np.concatenate([values, further], axis=1))], pooled=4)
+            decided += last.verdict is not Verdict.NO_DIFFERENCE
+            more.append(first.seeds_needed)
+        asked_for = max(1, len(more))
+        share = f"{100 * none / (none + asked_for):.0f}"
+        yield f"effect of {effect} SD", f"{100 * decided / asked_for:.0f}", int(np.median(more)), share
 
 
 if __name__ == "__main__":
