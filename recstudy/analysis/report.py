@@ -20,7 +20,7 @@ from recstudy.analysis.frame import StudyRecords, load_study, records_of, status
 from recstudy.analysis.page import Section, page, safe_names
 from recstudy.analysis.paper import document, unknown_columns
 from recstudy.analysis.shown import in_terminal, section
-from recstudy.analysis.summary import again, failures, header, lacking, provenance, settings
+from recstudy.analysis.summary import again, failed_metrics, failures, header, lacking, provenance, settings
 from recstudy.analysis.tables.markup import md
 from recstudy.errors import ConfigError, NotYetError
 from recstudy.papers import by_name
@@ -65,7 +65,7 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
             table = in_terminal(records, part)
             if table is not None:
                 out.print(table)
-        for line in lacking(records):
+        for line in (*failed_metrics(records), *lacking(records)):
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
     out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
     return page

@@ -56,7 +56,11 @@ def ran(records: StudyRecords) -> str:
     """Other warnings, the facts, and the author's own words."""
     about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
-    return warning_lines([*gone(records), *lacking(records), *lines(changes(records))]) + facts(summary(records)) + words
+    return (
+        warning_lines([*failed_metrics(records), *gone(records), *lacking(records), *lines(changes(records))])
+        + facts(summary(records))
+        + words
+    )
 
 
 def gone(records: StudyRecords) -> tuple[str, ...]:
@@ -69,6 +73,16 @@ def lacking(records: StudyRecords) -> tuple[str, ...]:
     named = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
     shown = [*(name for part in records.parts for name in part.shows), *(name for name in named if isinstance(name, str))]
     return to_evaluate(records, range(len(records.variants)), shown)
+
+
+def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
+    """Metrics whose own code raised something, in how many runs, and what then computes them without training."""
+    found = Counter((name, why) for row in distinct(records.rows) for name, why in row.raised.items())
+    fix = f"Fix it, then compute it without training: recstudy evaluate {records.place} --metric"
+    return tuple(
+        f"the metric {metric(name).title} failed in {plural(count, 'run')}: {why}. {fix} {name}"
+        for (name, why), count in found.items()
+    )
 
 
 def flowing(text: str) -> str:
