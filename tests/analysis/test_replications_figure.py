@@ -30,7 +30,7 @@ def test_one_retraining_has_no_interval():
 @pytest.mark.parametrize(("train_puzzles", "shown"), [(1000, 6), (500, 0)])
 def test_our_runs_stand_there_where_they_compare(tmp_path, train_puzzles, shown):
     model = {"family": "trm", "mixing": "mlp", "layers": 2, "cycles": 3, "latent_steps": 6, "networks": 1, "act": "halt only"}
-    own = base(ema_decay=0.999)
+    own = base(ema_decay=0.999, epochs=10, batch_size=768, supervision_steps=16)
     own["data"] = {"name": "sudoku_extreme", "train_puzzles": train_puzzles, "limit": None}
     own["model"] = model | {"gradient": "last_cycle"}
     variants = [{"label": f"TRM {at}", "levels": {}, "changes": {}, "model": "TRM", "data": "Sudoku-Extreme"} for at in range(4)]

@@ -120,8 +120,9 @@ def forest_figure(data: pd.DataFrame, title: str, notes: Sequence[str] = (), wor
         alpha = 0.22 if kind == "mean" else 0.10
         figure.add_vrect(x0=low, x1=high, fillcolor=tint(PALETTE[0], alpha), line_width=0, layer="below")
     dress(figure, title, notes, max(LEAST, LINE * len(rows)) / size.panel, f"{words}. {HOW}", size)
-    most = letters(round(0.42 * size.inner), 11)
-    labels = [clipped(f"{one['who']}: {one['apart'] or one['setting']}", most, 1) for one in rows]
+    most = letters((size.width - 80) / 4, 11) - 2 if size.printed else letters(0.42 * size.inner, 11)  # `fitted` folds
+    names = [one["who"] if size.printed else f"{one['who']}: {one['apart'] or one['setting']}" for one in rows]
+    labels = [clipped(name, most, 1) for name in names]
     values = [value for one in rows for value in (one["low"], one["value"], one["high"]) if pd.notna(value)]
     room = 0.05 * (max(values) - min(values)) or 1.0
     figure.update_xaxes(title="%", range=[min(values) - room, max(values) + room])
