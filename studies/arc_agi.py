@@ -16,7 +16,7 @@ Cost: quick (the subset, real), 10 minutes on 2 cores; standard (the subset), an
 from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import ArcAgi
 from recstudy.models import HRM, TRM, Transformer
-from recstudy.report import Curve, LearningCurves, Pareto, Table, Thinking
+from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table, Thinking
 
 TARGETS = published("trm_table5_arc", margin=0.8, why="a third of the 2.6 points between TRM-MLP and HRM, one task of ARC-AGI-2")
 SLOTS = TrainConfig(
@@ -85,6 +85,7 @@ REPORT = [
         title="Table 5 of the TRM paper: tasks solved with two attempts",
     ),
     Curve("segments", x="eval.depth", y="exact_accuracy", by="variant", title="Answers that are right after so many segments"),
+    *(Replications(f"others_{cell}", cell=f"trm_att_{cell}") for cell in ("arc_agi_1", "arc_agi_2")),
     Pareto("cost", x="train_pflop", y="pass_at_2", title="Tasks solved against FLOPs of training"),
     Thinking(),
     LearningCurves(metrics=("train_loss", "supervision_steps_used")),

@@ -21,6 +21,7 @@ import tyro
 import yaml
 
 from recstudy import Search, Study
+from recstudy.analysis.figures.replications import combined, forest_data, percent, said
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables import markup
@@ -28,7 +29,8 @@ from recstudy.analysis.tables.arithmetic import arithmetic_data
 from recstudy.analysis.tables.claims import claims_data
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.described import described
-from recstudy.papers import by_name, named
+from recstudy.papers import Target, by_name, named
+from recstudy.papers.replications import CELLS
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
 from recstudy.report.names import DASH
@@ -44,9 +46,15 @@ NOT_JUDGED = "not judged"
 LATER = f"{NOT_JUDGED.capitalize()}: the claim was stated, or given another margin, after the results here were taken."
 OLDER = "Taken by older rules: each interval is by its own seeds alone, and best and second are marked whatever they are apart."
 COUNTED = """\
-[What a verdict means](../how-to/verdicts.md). *Values* counts what the paper prints there. Verdicts are counted over all tables
-of a preset, by cells that have a published value beside them: a cell may have two, of two figures, and then the sentences on
-the study's page count both."""
+[What a verdict means](../how-to/verdicts.md). *Values* counts what the paper prints there. Verdicts are of these values alone:
+each counts once beside every variant that it stands beside."""
+OTHERS = """\
+A published number is mostly of one run. Here is what others measured of the same cell, each as its source prints it
+(`recstudy/papers/replications.csv`). Into the mean go the independent retrainings, one row a run, without the published run and
+without ours; weights that were re-evaluated or fine-tuned are no new draw of a training, and a row in another paper's table may
+be copied. Random effects by Paule and Mandel: *tau* is the spread between retrainings beside what test items and printed digits
+explain, and *one more would find* the 95 % prediction interval. Some picked their best epoch on the test set: that is in tau too.
+In a study, `Replications(cell="trm_mlp_sudoku_extreme")` draws them with its own comparable runs."""
 SHOWN = "vitrm_depth_sweep.quick"  # the results that README.md and docs/tour.md show
 PAGES = HERE.parent / "docs" / "studies"
 PAPERS = yaml.safe_load((HERE.parent / "recstudy" / "papers" / "index.yaml").read_text())["papers"]
@@ -74,6 +82,7 @@ def main(options: Options) -> int:
     for path, table in ((HERE.parent / "README.md", True), (PAGES.parent / "tour.md", False)):
         pages[path] = quick(path.read_text(), taken[SHOWN], table)
     pages[PAGES.parent / "api" / "fields.md"] = fields()
+    pages[PAGES.parent / "replications.md"] = others()
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
     gone = [path for path in PAGES.glob("*.md") if path not in pages]
     if options.check:
@@ -108,10 +117,15 @@ def take(results: Results, name: str, preset: str) -> None:
     done = [row for row in records.rows if row.done]
     measured = {part.name: part.cells(records) for part in records.parts if isinstance(part, Table | Best)}
     counted = {part.name: arithmetic_data(part) for part in records.parts if isinstance(part, Arithmetic)}
-    verdicts = Counter(cell.verdict for table in measured.values() for row in table.rows for cell in row.cells if cell.placed)
-    verdicts += Counter(claim.verdict for data in counted.values() for claim in data.claims)
-    alike = [part for part in records.parts if isinstance(part, Alignment)]  # whose published pairs are of other images
-    verdicts += Counter("not comparable" for part in alike for _ in part.targets)
+    verdicts = by_source(
+        [
+            *((one.target, row.label, one.verdict(cell.values, cell.spread, cell.lost))
+              for table in measured.values() for row in table.rows for cell in row.cells for one in cell.placed),
+            *((claim.target, "", claim.verdict) for data in counted.values() for claim in data.claims),
+            # whose published pairs are of other images
+            *((target, "", "not comparable") for part in records.parts if isinstance(part, Alignment) for target in part.targets),
+        ]
+    )  # fmt: skip
     judged = [one for part in records.parts if isinstance(part, Claims) for one in claims_data(records, part)]
     shown = {part.name: part.shown(records).printed for part in records.parts if not isinstance(part, FigurePart)}
     texts = {name: markup.markdown(page) for name, page in shown.items() if page}
@@ -128,12 +142,26 @@ def take(results: Results, name: str, preset: str) -> None:
         "changes": dict(records.plan.changes),
         "ids": {} if records.plan.search else ids(done),
         "intervals": POOLED,
-        "verdicts": dict(sorted(verdicts.items())),
+        "verdicts": verdicts,
         "claims": {one.claim.text: {"contrast": one.claim.contrast, "verdict": one.outcome} for one in judged},
         "findings": list(map(str, findings(records))),
         "tables": texts,
     }
     write_whole(TABLES / f"{name}.{preset}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def by_source(judged: list[tuple[Target, str, str]]) -> dict[str, dict[str, int]]:
+    """Published table or figure -> verdict -> how many of its own values have it, each once beside a variant."""
+    once = {(target.source, label): (source_of(target), verdict) for target, label, verdict in judged}
+    counted: dict[str, Counter[str]] = {}
+    for source, verdict in once.values():
+        counted.setdefault(source, Counter())[verdict] += 1
+    return {source: dict(sorted(counts.items())) for source, counts in sorted(counted.items())}
+
+
+def source_of(target: Target) -> str:
+    """The paper and its table or figure, without the row."""
+    return target.source.split(" (")[0]
 
 
 def wall_seconds(spans: list[tuple[str, str]]) -> int | None:
@@ -240,6 +268,30 @@ def deviations(study: Study | Search) -> list[str]:
     return lines + [f"| {' | '.join(by_name(markup.md(word)) for word in row)} |" for row in rows]
 
 
+def others() -> str:
+    """docs/replications.md: what others got for published cells, and what one more would find."""
+    lines = ["# What others got", "", OTHERS, "", "| cell | published | retrained | mean | tau | one more would find |"]
+    lines.append("| --- | ---: | ---: | --- | ---: | --- |")
+    shown = {name: (forest_data(name), combined(name)) for name in CELLS}
+    for name, (data, found) in shown.items():
+        low, high = percent(found.low, found.high) if found and found.low is not None and found.high is not None else ("", "")
+        mean = f"{found.mean:.1f}" + (f" [{low:.1f}, {high:.1f}]" if low != "" else "") if found else DASH
+        more = "{:.1f} to {:.1f}".format(*percent(*found.predicted)) if found and found.predicted else DASH
+        tau = f"{found.tau:.1f}" if found and found.k > 1 else DASH
+        k = found.k if found else 0
+        lines.append(f"| [{CELLS[name].title}](#{name}) | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {more} |")
+    for name, (data, found) in shown.items():
+        lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", f"{said(found)}."]
+        lines += ["", "| who | % | what | in the mean | source |", "| --- | ---: | --- | --- | --- |"]
+        for one in data[data["kind"].isin(["published", "retrained", "apart"])].to_dict("records"):
+            value = DASH if one["value"] != one["value"] else f"{one['value']:g}"
+            counts = {"published": "no: the published run", "retrained": "yes"}.get(one["kind"], f"no: {one['apart']}")
+            lines.append(
+                f"| {' | '.join(markup.md(word) for word in (one['who'], value, one['setting'], counts, one['source']))} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
 def fields() -> str:
     """docs/api/fields.md: what can be set, part by part."""
     groups = {
@@ -321,7 +373,7 @@ def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str
     for study in studies:
         for item, count in items(study, "paper").items():
             states = [
-                state(study, preset, taken.get(f"{study.name}.{preset}")) if item in items(study, preset) else "not in it"
+                state(study, preset, taken.get(f"{study.name}.{preset}"), item) if item in items(study, preset) else "not in it"
                 for preset in ("quick", "standard", "paper")
             ]
             lines.append(f"| {named(item)} | {count} | [{study.name}]({study.name}.md) | {' | '.join(states)} |")
@@ -331,14 +383,14 @@ def reproduced(studies: list[Study | Search], taken: dict[str, Any]) -> list[str
 def items(study: Study | Search, preset: str) -> dict[str, int]:
     """Published table or figure -> how many of its values a preset's tables and figures stand beside."""
     parts = [part for part in study.by_preset(study.report, preset) if isinstance(part, Table | Arithmetic | Alignment)]
-    sources = [target.source.split(" (")[0] for part in parts for target in part.targets]
-    return dict(sorted(Counter(sources).items()))
+    named_once = {target.source: source_of(target) for part in parts for target in part.targets}
+    return dict(sorted(Counter(named_once.values()).items()))
 
 
-def state(study: Study | Search, preset: str, content: dict[str, Any] | None) -> str:
+def state(study: Study | Search, preset: str, content: dict[str, Any] | None, item: str) -> str:
     if content is None:
         return "not run"
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in content["verdicts"].items())
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in content["verdicts"].get(item, {}).items())
     before = ", of an earlier revision" * bool(changed(study, preset, content))
     return f"{content['runs']} runs ({content['date']}{before}): {verdicts or 'no published value beside it'}"
 

@@ -14,7 +14,7 @@ Cost: quick (drawn 6x6 Sudokus), 6 minutes on 2 cores; standard (drawn 9x9), an 
 from recstudy import Claim, Gain, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import TRM
-from recstudy.report import Curve, LearningCurves, Pareto, Residuals, Table, Thinking
+from recstudy.report import Curve, LearningCurves, Pareto, Replications, Residuals, Table, Thinking
 
 DEEPER = {"margin": 1.0, "why": "a thirteenth of the 13.7 points between T=3, n=6 and T=n=2, the least that is drawn on here"}
 TARGETS = (
@@ -66,6 +66,7 @@ REPORT = [
                  "lawful_answers", "params", "train_pflop"),
         targets=TARGETS,
     ),
+    Replications(cell="trm_mlp_sudoku_extreme"),
     Pareto("cost", x="train_pflop", y="exact_accuracy", title="Accuracy against FLOPs of training"),
     Residuals(),
     LearningCurves(metrics=("train_loss", "supervision_steps_used")),

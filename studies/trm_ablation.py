@@ -16,7 +16,7 @@ Cost: quick (drawn 6x6 Sudokus), 10 minutes on 2 cores; standard (drawn 9x9), a 
 from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, Variant, deviations, leave_one_out, main, published
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import HRM, TRM
-from recstudy.report import Curve, Differences, LearningCurves, Pareto, Residuals, Table, Thinking
+from recstudy.report import Curve, Differences, LearningCurves, Pareto, Replications, Residuals, Table, Thinking
 
 TARGETS = published(
     "trm_table1_sudoku_ablation", margin=0.4, why="a third of the 1.3 points that q_continue costs, the least difference to TRM",
@@ -89,6 +89,7 @@ REPORT = [
     ),
     Differences("differences", metric="exact_accuracy", targets=TARGETS),
     Curve("segments", x="eval.depth", y="exact_accuracy", by="variant", title="Solved after so many segments, same weights"),
+    *(Replications(f"others_{cell}", cell=f"{cell}_sudoku_extreme") for cell in ("trm_mlp", "trm_att", "hrm")),
     Pareto("cost", x="train_pflop", y="exact_accuracy", title="Accuracy against FLOPs of training"),
     Residuals(),
     Thinking(),

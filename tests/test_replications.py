@@ -18,7 +18,7 @@ def test_only_independent_retrainings_enter_a_mean_one_row_a_run():
 
     assert counting == {"r001": 84.8, "r005": 79.37, "r006": 75.57, "r025": 86.03, "r030": 86.65, "r035": 87.0, "r096": 84.0}
     why = {one.id: one.why_not for one in replications("trm_mlp_sudoku_extreme")}
-    assert why["r002"] == "re-evaluation of released weights"
+    assert why["r002"] == "weights re-evaluated"
     assert why["r028"] == "trained without halting"
 
 

@@ -1,6 +1,6 @@
 """What others got for the cells of published tables: `replications.csv`, a row a number as its source prints it.
 
-The columns `cell`, `role`, `apart` and `items` are ours, and say how a row counts. Into a cell's mean go the independent
+The columns `who`, `cell`, `role`, `apart` and `items` are ours, and say how a row counts. Into a cell's mean go the independent
 retrainings of what its paper describes, one row a run, at the paper's number of segments; a retraining that is something else
 says what in `apart`. Re-evaluated and fine-tuned weights are no new draw of a training, and a row in another paper's table may
 be copied: these are shown and not averaged.
@@ -43,12 +43,13 @@ CELLS = {
 
 @dataclass(frozen=True)
 class Replication:
-    """A row: a number in percent, None where its source prints none, with what its source says of it.
+    """A row: a number in percent, None where its source prints none, with `who` measured it and what its source says of it.
 
     `primary`: whether the measuring source itself was read.
     """
 
     id: str
+    who: str
     cell: str
     model: str
     task: str
@@ -92,7 +93,7 @@ def replications(cell: str = "") -> tuple[Replication, ...]:
 
 
 def _typed(row: dict[str, str]) -> Replication:
-    kept = ("id", "cell", "model", "task", "setting", "metric", "role", "apart", "source", "note")
+    kept = ("id", "who", "cell", "model", "task", "setting", "metric", "role", "apart", "source", "note")
     whole = CELLS[row["cell"]].items if row["cell"] else 0
     return Replication(
         **{name: row[name] for name in kept},

@@ -63,7 +63,7 @@ from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
 from recstudy.records import Results, write_json
 from recstudy.report import PARTS as KINDS
-from recstudy.report import FigurePart, dump_report
+from recstudy.report import FigurePart, Replications, dump_report
 from recstudy.report.venues import VENUES, Paper
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -344,6 +344,7 @@ OF_SWEEP = [
     Mistakes(),
     Alignment(),
     Pareto(x="gflops", y="top1_accuracy"),
+    Replications(cell="trm_mlp_sudoku_extreme"),
 ]
 PARTS = [
     *((swept, spec) for spec in OF_SWEEP),

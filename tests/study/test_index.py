@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from recstudy import Deviation
+from recstudy.papers import published
 from recstudy.report.names import DASH
 from recstudy.study.study import make_plan
 
@@ -126,7 +127,15 @@ def test_results_say_that_they_are_of_an_earlier_revision():
     first = next(iter(now))
 
     def shown(ids, **changes):
-        taken = {"sudoku_depth.quick": {**TAKEN, "verdicts": {"differs": 2}, "ids": ids, "changes": changes, "tables": {}}}
+        taken = {
+            "sudoku_depth.quick": {
+                **TAKEN,
+                "verdicts": {"trm Table 1": {"differs": 2}},
+                "ids": ids,
+                "changes": changes,
+                "tables": {},
+            }
+        }
         return index.page(study, taken), "\n".join(index.reproduced([study], taken))
 
     changed = shown({**now, first: ["0123456789abcdef0123"]})
@@ -209,3 +218,25 @@ def test_the_house_is_drawn_with_its_layers_and_imports():
     assert all(heights[above] <= heights[below] for above, below in pairs if {above, below} <= heights.keys())
     assert all(f">{name}</text>" in drawn for name in heights)
     assert "Data sets by name</text>" in drawn
+
+
+def test_each_published_table_counts_its_own_values_alone():
+    """MicarVLMoE's Table II, which prints 12 values, stood beside "33 not comparable", those of both its tables."""
+    index = load("index")
+    first, second = published("003_table1_sota")[0], published("003_table2_ratescore")[0]
+    judged = [(first, "MicarVLMoE", "differs"), (first, "MicarVLMoE", "differs"), (first, "R2Gen", "reproduced")]
+
+    found = index.by_source([*judged, (second, "MicarVLMoE", "not comparable")])
+
+    assert found == {"003 TABLE I": {"differs": 1, "reproduced": 1}, "003 TABLE II": {"not comparable": 1}}
+    content = {**TAKEN, "verdicts": found}
+    said = index.state(load("micar_datasets").study, "quick", content, "003 TABLE II")
+    assert said == "12 of 12 runs (2026-11-23): 1 not comparable"
+
+
+def test_what_others_got_has_every_cell_and_its_mean():
+    page = load("index").others()
+
+    assert "| [TRM-MLP on Sudoku-Extreme](#trm_mlp_sudoku_extreme) | 87.4 | 7 | 83.3 [79.4, 87.3] | 4.3 | 71.6 to 95.1 |" in page
+    assert page.count("\n## ") == 7
+    assert "| nano-trm | 87 |" in page
