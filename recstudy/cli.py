@@ -151,23 +151,24 @@ def _study(study: Study, options: StudyOptions) -> int:
         _check_report(plan)
         print_plan(plan, runs, known, results, as_json=options.json)
         return 0
-    _carry_out(plan, runs, results, options)
-    drawn = _report(results, study.name, plan.folder, options)
-    return exit_code(runs, results) if drawn else GONE
+    why = _carry_out(plan, runs, results, options)
+    return exit_code(why) if _report(results, study.name, plan.folder, options) else GONE
 
 
-def _carry_out(plan: Plan, runs: Sequence[Run], results: Results, options: StudyOptions) -> None:
-    """Run what of the plan is not finished."""
+def _carry_out(plan: Plan, runs: Sequence[Run], results: Results, options: StudyOptions) -> set[str]:
+    """Run what of the plan is not finished, and tell why runs have no numbers."""
     known = _outdated(runs, results, options, plan)
     _tell(known.notices)
-    if not _all_finished(plan, runs, results, known, data_folder(options.data)):
-        _check_report(plan)
-        _hint([run.config for run in runs], plan.smoke)
-        where = _where(options)
-        from recstudy.cluster.driver import run_study
+    if _all_finished(plan, runs, results, known, data_folder(options.data)):
+        return {known.finished[run.id] for run in runs} - {"done"}
+    _check_report(plan)
+    _hint([run.config for run in runs], plan.smoke)
+    where = _where(options)
+    from recstudy.cluster.driver import run_study
 
-        with _watched(plan, options) as view:
-            run_study(plan, runs, results, where, view, again=known.again)
+    with _watched(plan, options) as view:
+        run_study(plan, runs, results, where, view, again=known.again)
+    return reasons(runs, results)
 
 
 def _search(study: Search, options: SearchOptions) -> int:
@@ -207,15 +208,19 @@ def _search(study: Search, options: SearchOptions) -> int:
     if not _report(results, study.name, plan.folder, options):
         return GONE
     found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
-    return 0 if found else exit_code(runs, results) or 1
+    return 0 if found else exit_code(reasons(runs, results)) or 1
 
 
-def exit_code(runs: Iterable[Run], results: Results) -> int:
+def reasons(runs: Iterable[Run], results: Results) -> set[str]:
+    """Why runs have no numbers, each reason once."""
+    return {reason for run in runs if (reason := results.run(run.id).reason)}
+
+
+def exit_code(why: set[str]) -> int:
     """0 where every run has its numbers; the code of the one reason why some have none; 1 where the reasons differ.
 
     Runs that were not tried, as a sweep stopped at the failures of others, are no reason of their own.
     """
-    why = {reason for run in runs if (reason := results.run(run.id).reason)}
     tried = why - {"not run"}
     return 0 if not why else failure_code(tried.pop()) if len(tried) == 1 and tried <= FAILURES.keys() else 1
 

@@ -1,5 +1,6 @@
 """How the commands speak: to a terminal in its width, to a pipe in one wide enough for a table; and how they end."""
 
+import gc
 import os
 import re
 import signal
@@ -60,6 +61,7 @@ def _interrupt(*_: object) -> NoReturn:
 def finish(work: Callable[[], int]) -> NoReturn:
     """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped."""
     stop_on_sigterm()
+    gc.set_threshold(50_000)  # from 700: records are many and stay, and to look through them for cycles took a tenth of the time
     try:
         code = work()
         sys.stdout.flush()

@@ -157,7 +157,7 @@ def test_stray_files_are_no_records_and_of_no_other_program(tmp_path):
         (tmp_path / folder / ".DS_Store").touch()
     (tmp_path / "runs/notes.txt").touch()
 
-    assert (results.states(), list(results.finished())) == ({"a": "done"}, ["a"])
+    assert (results.states(), [run_id for run_id, _ in results.finished()]) == ({"a": "done"}, ["a"])
     assert [folder.name for folder in results.run_folders()] == ["a"]
 
 

@@ -53,14 +53,17 @@ def lines(found: Sequence[Change]) -> list[str]:
 def _of_run(
     run_id: str, variant: VariantRecord, made: Provenance, code: Mapping[str, CodeRecord], results: Results
 ) -> Iterator[Change]:
-    commits = made.commits or ((made.commit,) if made.commit else ())
-    since = ", ".join(commit[:SHORT] for commit in commits) or made.finished[:10]
     present = {part: code[name] for part, name in variant.code.items() if name in code}
     differ = {part: now for part, now in present.items() if made.code.get(part) and now.digest and made.code[part] != now.digest}
     if differ:
-        yield Change(run_id, "code", tuple(_files(run_id, differ, results)), since)
+        yield Change(run_id, "code", tuple(_files(run_id, differ, results)), _since(made))
     if variant.data_checksum and made.data_checksum and variant.data_checksum != made.data_checksum:
-        yield Change(run_id, "data", (variant.data,), since)
+        yield Change(run_id, "data", (variant.data,), _since(made))
+
+
+def _since(made: Provenance) -> str:
+    commits = made.commits or ((made.commit,) if made.commit else ())
+    return ", ".join(commit[:SHORT] for commit in commits) or made.finished[:10]
 
 
 def _files(run_id: str, differ: Mapping[str, CodeRecord], results: Results) -> Iterator[str]:

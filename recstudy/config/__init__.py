@@ -9,7 +9,7 @@ from recstudy.config.base import Config, canonical, configure, digest, flatten
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
 from recstudy.config.place import Place
-from recstudy.config.run import RunConfig
+from recstudy.config.run import RunConfig, run_ids
 from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, averaged_steps, doubled
 from recstudy.metrics import UNKNOWN, Task
 
@@ -42,4 +42,5 @@ __all__ = [
     "digest",
     "doubled",
     "flatten",
+    "run_ids",
 ]

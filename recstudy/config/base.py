@@ -39,7 +39,11 @@ def canonical(values: Any) -> str:
 
 def digest(values: Any, digits: int) -> str:
     """Hex digits of a sha256 over canonical JSON."""
-    return hashlib.sha256(canonical(values).encode()).hexdigest()[:digits]
+    return hashed(canonical(values), digits)
+
+
+def hashed(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

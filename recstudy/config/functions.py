@@ -50,7 +50,8 @@ class Options(Config):
 
     def check(self, registry: Registry[Any], name: str) -> None:
         """Refuse (ValueError) what the registered function of this name does not take."""
-        taken = signature(registry[name]).parameters.values()
+        function = registry[name]
+        taken = signature(function).parameters.values() if self.__pydantic_extra__ else ()  # of 10,000 configs few have options
         known = [one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY]
         for option in self.__pydantic_extra__:
             if option not in known and not any(one.kind is Parameter.VAR_KEYWORD for one in taken):

@@ -1,11 +1,11 @@
 """One run: its parts, whether they fit together, and its id."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from recstudy.config.base import Config, configure, digest
+from recstudy.config.base import Config, canonical, configure, hashed
 from recstudy.config.ids import deciding
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, DataConfig, ModelConfig
 from recstudy.config.place import Place
@@ -151,14 +151,29 @@ class RunConfig(Config):
     @property
     def run_id(self) -> str:
         """20 hex digits (80 bits: a clash among a billion runs is a one in a million event) over canonical JSON."""
-        return digest(self.deciding, 20)
+        return run_ids(self.deciding, [self.seed])[0]
 
     def with_changes(self, changes: Mapping[str, Any]) -> "RunConfig":
         """This config with fields replaced, addressed as `model.latent_steps`; a whole part may be replaced too."""
-        values: dict[str, Any] = {**self.values, "place": self.place.model_dump()}
-        for path, value in changes.items():
-            _replace(values, path, value)
-        return configure(RunConfig, values)
+        return self.with_each([changes])[0]
+
+    def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["RunConfig"]:
+        """`with_changes` of each of several changes."""
+        own = {**self.values, "place": self.place.model_dump()}
+        configs = []
+        for changes in several:
+            values = dict(own)
+            for path, value in changes.items():
+                _replace(values, path, value)
+            configs.append(configure(RunConfig, values))
+        return configs
+
+
+def run_ids(deciding: Mapping[str, Any], seeds: Iterable[int]) -> list[str]:
+    """The ids of the runs of one config with these seeds, of which all else is written once."""
+    written = {name: f"{canonical(name)}:{canonical(value)}" for name, value in sorted(deciding.items())}
+    seeded = (written | {"seed": f'"seed":{seed}'} for seed in seeds)
+    return [hashed("{" + ",".join(parts.values()) + "}", 20) for parts in seeded]
 
 
 def _replace(values: dict[str, Any], path: str, value: Any) -> None:

@@ -15,9 +15,7 @@ image.
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,36 +23,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pydantic.dataclasses
 
-from recstudy.config import DataConfig, canonical, digest
-from recstudy.data.cache_folder import alone, cached, making, unharmed
+from recstudy.config import DataConfig, canonical
+from recstudy.data.cache_folder import alone, cached, making
 from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Pixels, Tokens
+from recstudy.data.known import Meta, entry_of, listing, meta_of
 from recstudy.data.reader import Reader
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
 from recstudy.data.text import Tokenizer, restore
 from recstudy.errors import DataError, RecstudyError, raised_at
-from recstudy.files import cache_folder
-from recstudy.records import read_record
 from recstudy.records.reading import dumped
-from recstudy.records.schema import STRICT
-from recstudy.source import code_of
 
 T = TypeVar("T")
-FORMAT = 1  # of an entry; raise it when the same sources decode to other bytes
-
-
-@pydantic.dataclasses.dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class Meta:
-    """`meta.json`: what is told of the images beside themselves."""
-
-    checksum: str  # sha256 of all decoded images and labels
-    counts: dict[str, int]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    notes: tuple[str, ...] = ()
 
 
 class Texts(Sequence[T]):
@@ -122,7 +104,7 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
         DataError: sources missing or damaged, or a cache folder that cannot be written.
     """
     entry = _entry(config, folder, download)
-    meta = _meta(entry)
+    meta = meta_of(entry)
     train, test = (_split(entry, part, meta.checksum) for part in ("train", "test"))
     held, kept = held_out(train.labels, train.groups, _optional(entry, "train_held"), config, hold_out)
     mean, std = config.moments or (meta.mean, meta.std)
@@ -143,27 +125,15 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
 
 def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
     """The folder of this set's entry, built first where it is missing or not whole."""
-    reader, root = config.reader(), cache_folder()
+    reader = config.reader()
     if download and reader.missing(folder):
         with alone(config.name):
             if reader.missing(folder):  # another process may have fetched it while this one waited
                 reader.fetch(folder)
-    with _listing(config):
+    with listing(config):
         reader.check(folder)
-        entry = root / f"{config.name}-{_digest(reader, folder)}"
+        entry = entry_of(reader, folder)
     return cached(entry, lambda path: _build(path, _read(reader, folder)), config.name)
-
-
-@contextmanager
-def _listing(config: DataConfig) -> Iterator[None]:
-    """What the file system refuses is a DataError: a loop of links, a name that is no text, one that is too long."""
-    try:
-        yield
-    except UnicodeEncodeError as error:
-        name = next(word for word in error.object.split('"') if not word.isprintable())
-        raise DataError(f"{config.title} has a file whose name is no text in UTF-8: {name!a}. Rename it.") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"the files of {config.title!r} cannot be listed: {error}") from None
 
 
 def _read(reader: Reader, folder: Path) -> Decoded:
@@ -173,44 +143,6 @@ def _read(reader: Reader, folder: Path) -> Decoded:
         raise
     except Exception as error:  # of whatever kind: it may be a user's code, and a user's file
         raise DataError(f"the reader of {reader.config.title} failed: {raised_at(error)}") from error
-
-
-def known_checksum(config: DataConfig, folder: Path) -> str:
-    """That of the set as it lies below `folder` now, if it was decoded before; nothing is read but the cache."""
-    with suppress(DataError, OSError), _listing(config):
-        entry = cache_folder() / f"{config.name}-{_digest(config.reader(), folder)}"
-        if unharmed(entry):
-            return _meta(entry).checksum
-    return ""
-
-
-def unread(config: DataConfig, folder: Path) -> bool:
-    """Whether the set's files lie below `folder` and have not been decoded here as they are now; nothing is decoded."""
-    reader = config.reader()
-    with suppress(DataError, OSError), _listing(config):
-        return not reader.missing(folder) and bool(reader.sources(folder)) and not known_checksum(config, folder)
-    return False
-
-
-def _digest(reader: Reader, folder: Path) -> str:
-    config, files, program = reader.config, reader.sources(folder), reader.program()
-    if not files and not program:
-        raise DataError(
-            f"the reader of {config.title} names no source file. Name them in `sources`, or in `program` what draws the images "
-            "and its version."
-        )
-    fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
-    stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
-    place = [str(folder.resolve()), stats] if files else []
-    decides = [FORMAT, config.name, config.revised, fields, place, program, _code(reader)]
-    return digest(decides, 16)
-
-
-def _code(reader: Reader) -> str:
-    """Digest of the code that reads; of what is defined at a prompt, nobody knows it, so another process reads anew."""
-    kinds = type(reader.config), type(reader)
-    code = code_of(*kinds, within=("recstudy.data",), without=("recstudy.data.checking",))
-    return code.digest or f"process {os.getpid()}, class {id(kinds[1])}"
 
 
 def _build(entry: Path, decoded: Decoded) -> None:
@@ -257,13 +189,6 @@ def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]
     mean = shares @ values
     variance = (shares * (values - mean[:, None]) ** 2).sum(1)
     return tuple(mean.tolist()), tuple(np.sqrt(variance).tolist())
-
-
-def _meta(entry: Path) -> Meta:
-    meta = read_record(entry / "meta.json", Meta)
-    if meta is None:
-        raise DataError(f"{entry} was removed while it was opened. Give the same command again.")
-    return meta
 
 
 def _split(entry: Path, part: str, checksum: str) -> Split:

@@ -22,7 +22,8 @@ START_S = 20.0  # from the command to the first update: a cluster of one's own, 
 
 def print_plan(plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Results, as_json: bool) -> None:
     """Every run with its parameters, GFLOPs an image (forward; forward and backward), GB a worker and whether it is finished."""
-    rows = [_row(run, run.id in outdated.finished - outdated.again, outdated.kinds(run.id)) for run in runs]
+    kept = outdated.finished.keys() - outdated.again
+    rows = [_row(run, run.id in kept, outdated.kinds(run.id)) for run in runs]
     if as_json:
         print(json.dumps(rows, indent=1))
         return

@@ -12,7 +12,7 @@ from typing import Any
 from recstudy.analysis.registration import first_dates
 from recstudy.config import Config, DataConfig, RunConfig
 from recstudy.config.tunable import Tunable
-from recstudy.data.cache import known_checksum, load
+from recstudy.data.known import known_checksum
 from recstudy.errors import DataError, StorageError
 from recstudy.plugins import bundle
 from recstudy.records import Json, Results, read_record, write_record
@@ -34,14 +34,16 @@ LEAKY = "LEAKY"
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
     """What `plan.json` holds; the reading half needs nothing else of the study file. `folder`: where the data sets lie."""
     known = checksums(plan.configs, folder)
+    places = {variant.label: place for place, variant in enumerate(plan.variants)}
     return PlanRecord(
         **_head(plan.study, plan),
         axes=dict(plan.variants[0].axes),
         deviations=tuple(plan.study.deviations),
         variants=tuple(
-            replace(
-                variant_record(replace(variant, changes=effective(variant.changes, plan.changes)), config),
-                base=_base(variant, plan.variants),
+            variant_record(
+                replace(variant, changes=effective(variant.changes, plan.changes)),
+                config,
+                base=places[variant.base] if variant.base else None,
                 data_checksum=known.get(config.data, ""),
             )
             for variant, config in zip(plan.variants, plan.configs, strict=True)
@@ -67,7 +69,8 @@ def reference(plan: Plan | SearchPlan) -> Reference:
 
 
 def _reference(preset: str, base: RunConfig, variants: Sequence[Variant]) -> Reference:
-    kept = [replace(variant_record(one, base.with_changes(one.changes)), code={}) for one in variants]
+    configs = base.with_each(one.changes for one in variants)
+    kept = [replace(variant_record(one, config), code={}) for one, config in zip(variants, configs, strict=True)]
     return Reference(preset=preset, base=in_parts(base), axes=dict(variants[0].axes), variants=tuple(kept))
 
 
@@ -138,25 +141,17 @@ def checksums(configs: Iterable[RunConfig], folder: Path | None) -> dict[DataCon
 
 def decode_present(configs: Iterable[RunConfig], folder: Path) -> None:
     """Decode the data sets that lie below `folder` as they are now, so that their checksums are known."""
+    from recstudy.data.cache import load  # brings NumPy
+
     for data in {config.data for config in configs if not config.data.redrawn}:
         with suppress(DataError):  # one that is not here: nothing can be said of it
             load(data, folder)
 
 
-def variant_record(variant: Variant, config: RunConfig) -> VariantRecord:
-    """A variant as the plan keeps it; the label of one that leaks says so."""
-    found = described(variant, config)
-    return replace(
-        found,
-        label=found.label + f", {LEAKY}" * (found.leaks and LEAKY not in found.label),
-        changes=_plain(variant.changes),
-        code=part_names(config),
-    )
-
-
-def _base(variant: Variant, variants: Sequence[Variant]) -> int | None:
-    """Where the variant that it is compared with stands among all, if it is compared with one."""
-    return [other.label for other in variants].index(variant.base) if variant.base else None
+def variant_record(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
+    """A variant as the plan keeps it, with what else is known of it; the label of one that leaks says so."""
+    label = variant.label + f", {LEAKY}" * (config.model.leaks and LEAKY not in variant.label)
+    return described(replace(variant, label=label), config, changes=_plain(variant.changes), code=part_names(config), **known)
 
 
 def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:

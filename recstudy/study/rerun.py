@@ -1,12 +1,12 @@
 """Finished runs of other code, or on other data, than the present ones; and which finished runs are run again."""
 
 import fnmatch
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recstudy.analysis.changes import Change, changed, lines
-from recstudy.data.cache import unread
+from recstudy.data.known import unread
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Results
 from recstudy.records.study_schema import VariantRecord
@@ -18,9 +18,9 @@ from recstudy.train.code import part_names
 
 @dataclass(frozen=True)
 class Outdated:
-    """The ids of the runs that are finished, what has changed since they were, and the ids of those that are run again."""
+    """The runs that are finished, what has changed since they were, and the ids of those that are run again."""
 
-    finished: frozenset[str]
+    finished: Mapping[str, str]  # id -> `done` or `diverged`
     found: Sequence[Change]
     again: frozenset[str]
     unread: Sequence[str] = ()  # data sets whose files have not been decoded as they are now
@@ -60,7 +60,7 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
     Raises:
         ConfigError: no label matches.
     """
-    made = results.finished()
+    made = {run_id: (result.status, result.provenance) for run_id, result in results.finished()}
     finished = {run.id: run.variant for run in runs if run.id in made}
     configs = {run.variant: run.config for run in runs if run.id in finished}  # seeds of a variant share all that computes
     if rerun == "changed":
@@ -71,11 +71,13 @@ def outdated(runs: Sequence[Run], results: Results, data: Path, rerun: str = "",
         for variant, one in configs.items()
     }
     planned = {run_id: variants[variant] for run_id, variant in finished.items()}
-    found = changed(planned, code_records(configs.values()), made, results)
+    code, by = code_records(configs.values()), {run_id: made[run_id][1] for run_id in finished}
+    found = changed(planned, code, by, results)
     sets = {one.data for one in configs.values() if not one.data.redrawn} - known.keys()
     unseen = sorted({one.title for one in sets if unread(one, data)})
     again = _again(rerun, runs, found) & finished.keys()
-    return Outdated(frozenset(finished), found, again, unseen, len(made.keys() & set(earlier)))
+    status = {run_id: made[run_id][0] for run_id in finished}
+    return Outdated(status, found, again, unseen, len(made.keys() & set(earlier)))
 
 
 def _again(rerun: str, runs: Sequence[Run], found: Sequence[Change]) -> frozenset[str]:

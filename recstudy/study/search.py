@@ -169,7 +169,8 @@ class SearchPlan:
         return comparable(self.bases[self._family(params)].with_changes(changes))
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
-        return Run(number, label(params), seed, self.config(params).model_copy(update={"seed": seed}))
+        config = self.config(params).model_copy(update={"seed": seed})
+        return Run(number, label(params), seed, config, config.run_id)
 
     def variant(self, params: Params) -> Variant:
         """Label, levels and what is changed in `base`."""

@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from recstudy.config import KINDS, RunConfig, digest, flatten
+from recstudy.config import KINDS, RunConfig, digest, flatten, run_ids
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
+from recstudy.records.files import Json
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report
 from recstudy.report.claims import weights
@@ -79,10 +80,7 @@ class Run:
     label: str
     seed: int
     config: RunConfig
-
-    @cached_property
-    def id(self) -> str:
-        return self.config.run_id
+    id: str  # the config's `run_id`
 
 
 @dataclass(frozen=True)
@@ -102,16 +100,23 @@ class Plan:
     @cached_property
     def runs(self) -> list[Run]:
         """In seed blocks: seed 0 of every variant before seed 1, so that a half-finished table is a whole one of fewer seeds."""
+        ids = [run_ids(deciding, range(self.seeds)) for deciding in self._deciding]
         return [
-            Run(number, variant.label, seed, config.model_copy(update={"seed": seed}))
+            Run(number, variant.label, seed, config.model_copy(update={"seed": seed}), ids[number][seed])
             for seed in range(self.seeds)
             for number, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
         ]
 
     @cached_property
+    def _deciding(self) -> list[Json]:
+        """Of each variant, what digests are made of; but for the seed, it is that of all its runs."""
+        return [config.deciding for config in self.configs]
+
+    @cached_property
     def definition(self) -> str:
         """A digest of what is compared, whatever is claimed of it and the number of seeds; another one is kept apart."""
-        return digest([[variant.label, one.deciding] for variant, one in zip(self.variants, self.configs, strict=True)], 12)
+        cells = [[variant.label, deciding] for variant, deciding in zip(self.variants, self._deciding, strict=True)]
+        return digest(cells, 12)
 
     @cached_property
     def report(self) -> list[Part]:
@@ -151,7 +156,7 @@ def make_plan(
     _check_swept(changes, variants)
     base = study.presets[preset].with_changes(changes)
     changes |= smaller(changes, base) if smoke else {}
-    configs = [base.with_changes({**variant.changes, **changes}) for variant in variants]
+    configs = base.with_each({**variant.changes, **changes} for variant in variants)
     if preset == PAPER and not changes:
         _check_deviations(study, configs)
     count = study.by_preset(study.seeds, preset) if seeds is None else seeds
@@ -175,9 +180,9 @@ def make_plan(
     return plan
 
 
-def described(variant: Variant, config: RunConfig) -> VariantRecord:
-    """What a selector may ask of a variant; where it leaves an axis alone, its level is the preset's own."""
-    fields = flatten(config.values)
+def described(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
+    """What a selector may ask of a variant, and what else is known; an axis that it leaves alone has the preset's own level."""
+    fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
     own = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
     return VariantRecord(
         label=variant.label,
@@ -187,13 +192,16 @@ def described(variant: Variant, config: RunConfig) -> VariantRecord:
         synthetic=config.data.synthetic,
         leaks=config.model.leaks,
         batch_norm=config.model.batch_norm,
+        **known,
     )
 
 
 def _check_claims(plan: Plan) -> None:
-    known = [described(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
-    for claim in (claim for part in plan.claims for claim in part.claims):
-        weights(claim, known, [flatten(config.values) for config in plan.configs])
+    if claims := [claim for part in plan.claims for claim in part.claims]:
+        known = [described(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
+        fields = [flatten(config.values) for config in plan.configs]
+        for claim in claims:
+            weights(claim, known, fields)
 
 
 def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:

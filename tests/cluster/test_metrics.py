@@ -182,7 +182,7 @@ def test_a_study_runs_where_metrics_are_off(shell):
 def test_a_label_in_any_script_is_recorded():
     """Ray's metrics raise at what is not ASCII, which would end the sweep."""
     metrics, (run, *_) = Metrics("größe"), make_plan(tiny.study).runs
-    labelled = Run(0, 'τ=½ "two"\n', 0, run.config)
+    labelled = Run(0, 'τ=½ "two"\n', 0, run.config, run.id)
 
     metrics.started(labelled)
     metrics.show()
@@ -194,7 +194,7 @@ def test_a_label_in_any_script_is_recorded():
 
 def test_the_series_of_a_long_search_are_few():
     metrics, (run, *_) = Metrics("search"), make_plan(tiny.study).runs
-    runs = [Run(number, f"learning_rate={number}", 0, run.config) for number in range(MOST + 20)]
+    runs = [Run(number, f"learning_rate={number}", 0, run.config, run.id) for number in range(MOST + 20)]
 
     series = [metrics.series(run) for run in runs]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import tiny
 
-from recstudy import Place, RunConfig, Study, TrainConfig, grid
+from recstudy import Place, RunConfig, Study, TrainConfig, cli, grid
 from recstudy.cli import exit_code, main
 from recstudy.cluster import address as addresses
 from recstudy.data import Cifar10, Digits, Mnist
@@ -356,4 +356,4 @@ def test_runs_that_were_not_tried_are_no_reason_of_their_own(reasons, code, tmp_
     runs = make_plan(tiny.study).runs[:3]
     for run, reason in zip(runs, reasons, strict=False):
         write_json(results.run(run.id).failure, {"class": reason})
-    assert exit_code(runs, results) == code
+    assert exit_code(cli.reasons(runs, results)) == code

@@ -63,7 +63,8 @@ study = Study(name="tiny", presets={"quick": preset}, variants=[Variant("plain",
 if __name__ == "__main__":
     main(study)
 '''
-RUN = Run(0, "tiny", 0, RunConfig(data=Digits(limit=32), model=ViTRM(patch=4, width=8, heads=2), train=TrainConfig(epochs=1)))
+TINY = RunConfig(data=Digits(limit=32), model=ViTRM(patch=4, width=8, heads=2), train=TrainConfig(epochs=1))
+RUN = Run(0, "tiny", 0, TINY, TINY.run_id)
 
 
 @pytest.mark.whole
@@ -164,7 +165,7 @@ def test_files_that_were_edited_since_they_were_read_are_told_even_where_all_is_
         file = tmp_path / f"own/{part}/{kind}/{number}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (8, 8), number).save(file)
-    run = Run(0, "own", 0, config)
+    run = Run(0, "own", 0, config, config.run_id)
     finish(results, {}, load(config.data, tmp_path).checksum, run)
     assert outdated([run], results, tmp_path).notices == []
 
@@ -236,7 +237,8 @@ def test_data_that_changed_since_is_read_where_changed_runs_are_asked_for(tmp_pa
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (8, 8), at).save(file)
     data = ImageFolder(path="pictures", size=8, channels=1, class_count=2)
-    run = Run(0, "tiny", 0, RUN.config.model_copy(update={"data": data}))
+    config = RUN.config.model_copy(update={"data": data})
+    run = Run(0, "tiny", 0, config, config.run_id)
     results = Results(tmp_path / "results").create()
     finish(results, {}, load(data, tmp_path).checksum, run)
     assert not outdated([run], results, tmp_path, "changed").again
