@@ -32,13 +32,14 @@ from recstudy.study.search_making import make_search
 from recstudy.study.stated import preset_of
 from recstudy.study.study import Plan, Run, Study, make_plan, select
 from recstudy.study.vary import axes, varied
-from recstudy.terminal import console, finish, parsed
+from recstudy.terminal import console, finish, parsed, say
 
 if TYPE_CHECKING:
     from recstudy.analysis.loaded import Loaded
     from recstudy.cluster.sources import Where
     from recstudy.cluster.view import View
     from recstudy.study.rerun import Outdated
+    from recstudy.study.until import Until
 
 S = TypeVar("S", bound=Study | Search)
 Given = TypeVar("Given", bound=Options)
@@ -136,32 +137,50 @@ def _study(study: Study, options: StudyOptions) -> int:
     bundle()  # refuses what no worker could load
     study = varied(study, preset_of(study, options.preset), axes(options.vary))
     plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke, options.seeds_at_most)
-    runs = select(plan, options.only)
     results = Results(options.results).pull()
+    plan, until = _until(plan, results, options)
+    runs = select(plan, options.only)
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
         known = _outdated(runs, results, options, plan)
         _check_report(plan)
-        print_plan(plan, runs, known, results, as_json=options.json)
+        print_plan(plan, runs, known, results, as_json=options.json, until=until)
         return 0
-    _carry_out(plan, runs, results, options)
+    plan = _carry_out(plan, runs, results, options, until)
+    for line in until.told(plan, results) if until else ():
+        say(line)
     drawn = _report(results, study.name, plan.folder, options)
-    return exit_code(runs, results) if drawn else GONE
+    return exit_code(plan.runs if until else runs, results) if drawn else GONE
 
 
-def _carry_out(plan: Plan, runs: Sequence[Run], results: Results, options: StudyOptions) -> None:
-    """Run what of the plan is not finished."""
+def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":
+    """How far `--until` goes, and the plan with what it has begun before."""
+    if options.until is None:
+        if options.budget:
+            raise ConfigError("--budget goes with --until decided: without it a study makes all runs that --dry-run names")
+        return plan, None
+    if options.only:
+        raise ConfigError("--until decided chooses the variants itself, by what is open: leave --only out")
+    from recstudy.study.plan import resumed
+    from recstudy.study.until import Until
+
+    return resumed(plan, results), Until.of(plan, results, options.budget)
+
+
+def _carry_out(plan: Plan, runs: Sequence[Run], results: Results, options: StudyOptions, until: "Until | None" = None) -> Plan:
+    """Run what of the plan is not finished, and with `until` what it lacks; give the plan with that."""
     known = _outdated(runs, results, options, plan)
     _tell(known.notices)
-    if not _all_finished(plan, runs, results, known, data_folder(options.data)):
-        _check_report(plan)
-        _hint([run.config for run in runs], plan.smoke)
-        where = _where(options)
-        from recstudy.cluster.driver import run_study
+    if _all_finished(plan, runs, results, known, data_folder(options.data)) and not (until and until.further(plan, results)):
+        return plan
+    _check_report(plan)
+    _hint([run.config for run in runs], plan.smoke)
+    where = _where(options)
+    from recstudy.cluster.driver import run_study
 
-        with _watched(plan, options) as view:
-            run_study(plan, runs, results, where, view, again=known.again)
+    with _watched(plan, options) as view:
+        return run_study(plan, runs, results, where, view, again=known.again, until=until)
 
 
 def _search(study: Search, options: SearchOptions) -> int:
