@@ -32,13 +32,14 @@ from recstudy.study.search_making import make_search
 from recstudy.study.stated import preset_of
 from recstudy.study.study import Plan, Run, Study, make_plan, select
 from recstudy.study.vary import axes, varied
-from recstudy.terminal import console, finish, parsed
+from recstudy.terminal import console, finish, parsed, say
 
 if TYPE_CHECKING:
     from recstudy.analysis.loaded import Loaded
     from recstudy.cluster.sources import Where
     from recstudy.cluster.view import View
     from recstudy.study.rerun import Outdated
+    from recstudy.study.until import Until
 
 S = TypeVar("S", bound=Study | Search)
 Given = TypeVar("Given", bound=Options)
@@ -142,33 +143,53 @@ def _study(study: Study, options: StudyOptions) -> int:
 
         print(register(plan_record(plan)))
         return 0
-    runs = select(plan, options.only)
     results = Results(options.results).pull()
+    plan, until = _until(plan, results, options)
+    runs = select(plan, options.only)
     if options.dry_run or options.json:
         from recstudy.study.dry_run import print_plan
 
         known = _outdated(runs, results, options, plan)
         _check_report(plan)
-        print_plan(plan, runs, known, results, as_json=options.json)
+        print_plan(plan, runs, known, results, as_json=options.json, until=until)
         return 0
-    why = _carry_out(plan, runs, results, options)
+    plan, why = _carry_out(plan, runs, results, options, until)
+    for line in until.told(plan, results) if until else ():
+        say(line)
     return exit_code(why) if _report(results, study.name, plan.folder, options) else GONE
 
 
-def _carry_out(plan: Plan, runs: Sequence[Run], results: Results, options: StudyOptions) -> set[str]:
-    """Run what of the plan is not finished, and tell why runs have no numbers."""
+def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":
+    """How far `--until` goes, and the plan with what it has begun before."""
+    if options.until is None:
+        if options.budget:
+            raise ConfigError("--budget goes with --until decided: without it a study makes all runs that --dry-run names")
+        return plan, None
+    if options.only:
+        raise ConfigError("--until decided chooses the variants itself, by what is open: leave --only out")
+    from recstudy.study.plan import resumed
+    from recstudy.study.until import Until
+
+    return resumed(plan, results), Until.of(plan, results, options.budget)
+
+
+def _carry_out(
+    plan: Plan, runs: Sequence[Run], results: Results, options: StudyOptions, until: "Until | None" = None
+) -> tuple[Plan, set[str]]:
+    """Run what of the plan is not finished, and with `until` what it lacks; give the plan with that, and why runs have no
+    numbers."""
     known = _outdated(runs, results, options, plan)
     _tell(known.notices)
-    if _all_finished(plan, runs, results, known, data_folder(options.data)):
-        return {known.finished[run.id] for run in runs} - {"done"}
+    if _all_finished(plan, runs, results, known, data_folder(options.data)) and not (until and until.further(plan, results)):
+        return plan, {known.finished[run.id] for run in runs} - {"done"}
     _check_report(plan)
     _hint([run.config for run in runs], plan.smoke)
     where = _where(options)
     from recstudy.cluster.driver import run_study
 
     with _watched(plan, options) as view:
-        run_study(plan, runs, results, where, view, again=known.again)
-    return reasons(runs, results)
+        plan = run_study(plan, runs, results, where, view, again=known.again, until=until)
+    return plan, reasons(plan.runs if until else runs, results)
 
 
 def _search(study: Search, options: SearchOptions) -> int:

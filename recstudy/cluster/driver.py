@@ -5,21 +5,27 @@ records; the driver writes the plan and names the runs that never came back.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from recstudy.cluster.address import check_address
 from recstudy.cluster.connection import cluster, fitting
 from recstudy.cluster.nodes import check_nodes
-from recstudy.cluster.sources import Listed, Where
+from recstudy.cluster.sources import Listed, Paid, Source, Where
 from recstudy.cluster.view import View
 from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
+from recstudy.errors import ClusterError
 from recstudy.records import Results
-from recstudy.study.plan import record_plan
+from recstudy.study.plan import record_plan, resumed
 from recstudy.study.study import Plan, Run
 from recstudy.train.run_folder import workplace
 from recstudy.train.work import Work, train
+
+if TYPE_CHECKING:
+    from recstudy.study.until import Until
 
 
 def run_study(
@@ -30,29 +36,61 @@ def run_study(
     view: View,
     work: Work = train,
     again: Collection[str] = (),
-) -> None:
+    until: "Until | None" = None,
+) -> Plan:
     """Run those of `runs` that have no result yet, and record the plan; those with the ids `again` are run anew.
+
+    With `until` it is all runs of the plan, and then block after block of further ones.
+
+    Returns:
+        The plan with the blocks.
 
     Raises:
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
-    check([run.config for run in missing(runs, results, again)], where, view)
-    with results.holding(plan.study.name, plan.folder, on_wait=view.waits):
+    check(plan.configs if until else [run.config for run in missing(runs, results, again)], where, view)
+    with results.holding(plan.study.name, plan.folder, on_wait=view.waits), ExitStack() as opened:
+        if until:
+            plan = resumed(plan, results)  # a driver for which this one has waited may have gone on with it
+            runs = plan.runs
+            opened.callback(until.write, results)
         todo = missing(runs, results, again)
         view.planned(runs, todo)
-        if not todo:
-            record_plan(plan, results, where.data)
-            return
-        with ready(plan.study.name, [run.config for run in todo], results, where, view) as places:
-            from recstudy.cluster.sweep import Sweep  # not before: see MEANWHILE
+        sweep = None
+        while True:
+            if todo and not (until and until.spent):
+                if sweep is None:
+                    configs = plan.configs if until else [run.config for run in todo]
+                    places = opened.enter_context(ready(plan.study.name, configs, results, where, view))
+                    sources = {place: _source(fit, until) for place, fit in places.items()}
+                    from recstudy.cluster.sweep import Sweep  # not before: see MEANWHILE
 
-            record_plan(plan, results, where.data)  # from here on nothing is refused
-            set_aside(again, results)
-            sweep = Sweep(plan.study.name, results, where, view, work)
-            for place, fit in places.items():  # a warm process serves runs of one size
-                sweep.run(fit, Listed(deque(run for run in todo if run.config.place == place)))
-                if sweep.hopeless:
-                    return
+                    sweep = Sweep(plan.study.name, results, where, view, work)
+                record_plan(plan, results, where.data)  # from here on nothing is refused
+                set_aside(again, results)
+                again = ()
+                for place in dict.fromkeys(run.config.place for run in todo):  # a warm process serves runs of one size
+                    sweep.run(places[place], sources[place](deque(run for run in todo if run.config.place == place)))
+                    if sweep.hopeless:
+                        return plan
+            else:
+                record_plan(plan, results, where.data)
+            further = until.further(plan, results) if until else None
+            if further is None:
+                return plan
+            known = {run.id for run in plan.runs}
+            plan, todo = further, missing([run for run in further.runs if run.id not in known], results)
+            view.extended(todo)
+
+
+def _source(place: Place, until: "Until | None") -> Callable[[deque[Run]], Source]:
+    """How the runs of a place are handed out: where hours are counted, by the meter."""
+    if until is None or until.budget is None or until.meter is None:
+        return Listed
+    gpus = (place.gpus_per_run or 0) * place.workers_per_run
+    if until.budget.unit == "gpuh" and not gpus:
+        raise ClusterError(f"--budget {until.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
+    return partial(Paid, budget=until.budget, meter=until.meter, gpus=gpus)
 
 
 def missing(runs: Sequence[Run], results: Results, again: Collection[str] = ()) -> list[Run]:

@@ -12,12 +12,12 @@ from typing import Any
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
 from recstudy.cluster.driver import check, missing, ready, set_aside
-from recstudy.cluster.sources import Outcome, Where
+from recstudy.cluster.sources import Outcome, Paid, Where
 from recstudy.cluster.sweep import Sweep
 from recstudy.cluster.view import View
 from recstudy.errors import ClusterError, ConfigError
 from recstudy.records import EpochLine, Results, read_log, score_name, write_record
-from recstudy.study.budget import Budget, Meter
+from recstudy.study.budget import Meter
 from recstudy.study.plan import record_plan
 from recstudy.study.search import Params, SearchPlan
 from recstudy.study.space import Optimizer
@@ -79,7 +79,7 @@ def run_search(
                     fresh = log.confirm()
                     todo = missing(fresh, results)
                     view.confirming(fresh, todo)
-                    sweep.run(place, Confirmations(deque(todo), plan.budget, proposals.meter))
+                    sweep.run(place, Paid(deque(todo), plan.budget, proposals.meter))
             finally:
                 with results.changing(log.path):
                     proposals.meter.write()
@@ -189,32 +189,6 @@ class Proposals:
         values = objective_values(self.plan.objectives, result_of(self.results, run.id))
         state: State = outcome["status"] if outcome["status"] in ("done", "stopped") else "failed"
         self.optimizer.ended(run.id, state, values)
-
-
-@dataclass
-class Confirmations:
-    """Runs with fresh seeds, which are paid for by the same budget."""
-
-    waiting: deque[Run]
-    budget: Budget
-    meter: Meter
-
-    @property
-    def over(self) -> bool:
-        """Of a budget in runs, those that it pays for were chosen beforehand."""
-        return self.budget.unit != "runs" and self.meter.spent(self.budget.unit) >= self.budget.amount
-
-    def next(self) -> None: ...
-    def epoch(self, run: Run, line: Outcome) -> None: ...
-
-    def started(self, run: Run) -> None:
-        self.meter.started(run.id)
-
-    def left(self, run: Run) -> None:
-        self.meter.ended(run.id)
-
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        self.meter.ended(run.id)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from recstudy.study.budget import Budget, Meter
 from recstudy.study.study import Run
 
 Outcome = dict[str, Any]
@@ -61,3 +62,34 @@ class Listed:
     def epoch(self, run: Run, line: Outcome) -> None: ...
     def left(self, run: Run) -> None: ...
     def ended(self, run: Run, outcome: Outcome) -> None: ...
+
+
+@dataclass
+class Paid:
+    """A list of runs that a budget pays for: one in hours ends everything once it is spent."""
+
+    waiting: deque[Run]
+    budget: Budget
+    meter: Meter
+    gpus: float | None = None  # of each run, where not all that the meter counts hold as many
+
+    def __post_init__(self) -> None:
+        if self.gpus is not None:
+            self.meter.gpus = self.gpus
+
+    @property
+    def over(self) -> bool:
+        """Of a budget in runs, those that it pays for were chosen beforehand."""
+        return self.budget.unit != "runs" and self.meter.spent(self.budget.unit) >= self.budget.amount
+
+    def next(self) -> None: ...
+    def epoch(self, run: Run, line: Outcome) -> None: ...
+
+    def started(self, run: Run) -> None:
+        self.meter.started(run.id)
+
+    def left(self, run: Run) -> None:
+        self.meter.ended(run.id)
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        self.meter.ended(run.id)

@@ -99,6 +99,13 @@ class View:
             self._todo -= 1
             self._say(f"{label}: known from another study, not run again")
 
+    def extended(self, missing: Sequence[Run]) -> None:
+        """One more block of a study that runs until its questions are decided."""
+        self._runs, self._todo = self._runs + len(missing), self._todo + len(missing)
+        named = ", ".join(f"{run.label}, seed {run.seed}" for run in missing[:SHOWN])
+        more = f", and {len(missing) - SHOWN} more" if missing[SHOWN:] else ""
+        self._say(f"Not decided yet: {plural(len(missing), 'further run')} ({named}{more})")
+
     def exhausted(self, why: str) -> None:
         """The search ends before its budget."""
         self._say(why)

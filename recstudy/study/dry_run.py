@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -10,17 +10,23 @@ from rich.text import Text
 from recstudy.models.cost import cost, total_pflop
 from recstudy.models.memory import training_memory
 from recstudy.records import Results
+from recstudy.report.names import plural
 from recstudy.study.plan import plan_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.study import Plan, Run
 from recstudy.terminal import console, duration
+
+if TYPE_CHECKING:
+    from recstudy.study.until import Until
 
 # Rates for a first estimate of the time, both well below peak: dense float32 on a core of 2024, bfloat16 on an H200.
 CORE_FLOPS, GPU_FLOPS = 50e9, 250e12
 START_S = 20.0  # from the command to the first update: a cluster of one's own, torch
 
 
-def print_plan(plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Results, as_json: bool) -> None:
+def print_plan(
+    plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Results, as_json: bool, until: "Until | None" = None
+) -> None:
     """Every run with its parameters, GFLOPs an image (forward; forward and backward), GB a worker and whether it is finished."""
     kept = outdated.finished.keys() - outdated.again
     rows = [_row(run, run.id in kept, outdated.kinds(run.id)) for run in runs]
@@ -28,7 +34,8 @@ def print_plan(plan: Plan, runs: Sequence[Run], outdated: Outdated, results: Res
         print(json.dumps(rows, indent=1))
         return
     _print_table(plan, runs, rows, outdated.again)
-    for line in [*outdated.notices, *_margins(plan, results)]:
+    further = _further(plan, results, until) if until else ()
+    for line in [*outdated.notices, *further, *_margins(plan, results)]:
         console().print(line, soft_wrap=True)
 
 
@@ -65,15 +72,32 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
         return
     waiting = [spend * 1e15 for row, spend in zip(rows, pflop, strict=True) if spend and not row["cached"]]
     left = sum(waiting)
-    cores, gpus = left / CORE_FLOPS / 3600, left / GPU_FLOPS / 3600
     out.print(f"To run: {left / 1e15:.3g} PFLOP of training at most; halting saves some.")
-    out.print(
-        f"A rough guess of the time: {_few(cores)} core hours at {CORE_FLOPS / 1e9:.0f} GFLOP/s, "
-        f"or {_few(gpus)} GPU hours at {GPU_FLOPS / 1e12:.0f} TFLOP/s."
-    )
+    out.print(f"A rough guess of the time: {_time(left)}.")
     if waiting:
         core, gpu = (duration(START_S + waiting[0] / rate) for rate in (CORE_FLOPS, GPU_FLOPS))
         out.print(f"The first result, as roughly: after {core} where a run has a core, {gpu} where it has a GPU.")
+
+
+def _further(plan: Plan, results: Results, until: "Until") -> Iterator[str]:
+    """What `--until decided` may cost beyond these runs: all seeds for every variant that a question is about."""
+    from recstudy.analysis.frame import records_of
+    from recstudy.analysis.wanted import wanted
+
+    asked = wanted(records_of(results, plan_record(plan)))
+    variants = sorted({variant for one in asked for variant in one.variants})
+    seeds = [max(0, until.at_most - plan.seeds_of(variant)) for variant in variants]
+    runs = f"{plural(len(asked), 'question')}: at most {plural(sum(seeds), 'further run')}, up to {until.at_most} seeds of"
+    pflop = [total_pflop(plan.configs[variant]) for variant in variants]
+    time = "" if None in pflop else f", {_time(sum(n * 1e15 * (spend or 0) for n, spend in zip(seeds, pflop, strict=True)))}"
+    within = f"; the budget for all runs is {until.budget}" if until.budget else ""
+    yield f"--until decided, {runs} {plural(len(variants), 'variant')}{time}{within}."
+
+
+def _time(flop: float) -> str:
+    cores, gpus = flop / CORE_FLOPS / 3600, flop / GPU_FLOPS / 3600
+    at_core, at_gpu = f"{CORE_FLOPS / 1e9:.0f} GFLOP/s", f"{GPU_FLOPS / 1e12:.0f} TFLOP/s"
+    return f"{_few(cores)} core hours at {at_core}, or {_few(gpus)} GPU hours at {at_gpu}"
 
 
 def _margins(plan: Plan, results: Results) -> Iterator[str]:

@@ -48,7 +48,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             )
             for variant, config in zip(plan.variants, plan.configs, strict=True)
         ),
-        seeds=tuple(range(plan.seeds)),
+        seeds=tuple(range(max([plan.seeds, *plan.extended.values()]))),
         seeds_at_most=plan.seeds_at_most,
         runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
         report=tuple(dump_report(plan.report)),
@@ -217,6 +217,15 @@ def recorded(plan: Plan | SearchPlan, results: Results) -> bool:
         return True
     claims = [one for one in before.report if one.get("kind") == "claims"]
     return claims == dump_report(plan.claims) and {run.id for run in before.runs} >= {run.id for run in plan.runs}
+
+
+def resumed(plan: Plan, results: Results) -> Plan:
+    """The plan with the seeds beyond its own of which a run has begun, for the variants that they were planned for."""
+    before = _readable(_files(plan, results)[0])
+    further = [run for run in before.runs if run.seed >= plan.seeds] if before else []
+    begun = {run.seed for run in further if results.run(run.id).begun}
+    seeds = {run.variant: run.seed + 1 for run in sorted(further, key=lambda run: run.seed) if run.seed in begun}
+    return replace(plan, extended=seeds)
 
 
 def earlier(plan: Plan, results: Results) -> set[str]:

@@ -4,7 +4,7 @@ import fnmatch
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -96,15 +96,22 @@ class Plan:
     changes: Mapping[str, Any]  # what the command line changed
     smoke: bool = False
     seeds_at_most: int = 0
+    extended: Mapping[int, int] = field(default_factory=dict)  # the seeds of variants, by their place, that have more
+
+    def seeds_of(self, variant: int) -> int:
+        """How many seeds the variant at this place has."""
+        return max(self.seeds, self.extended.get(variant, 0))
 
     @cached_property
     def runs(self) -> list[Run]:
         """In seed blocks: seed 0 of every variant before seed 1, so that a half-finished table is a whole one of fewer seeds."""
-        ids = [run_ids(deciding, range(self.seeds)) for deciding in self._deciding]
+        most = max([self.seeds, *self.extended.values()])
+        ids = [run_ids(deciding, range(most)) for deciding in self._deciding]
         return [
             Run(number, variant.label, seed, config.model_copy(update={"seed": seed}), ids[number][seed])
-            for seed in range(self.seeds)
+            for seed in range(most)
             for number, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
+            if seed < self.seeds_of(number)
         ]
 
     @cached_property
@@ -247,18 +254,20 @@ def _check_swept(changes: Mapping[str, Any], variants: Sequence[Variant]) -> Non
         raise ConfigError("seed is not a field to set: --seeds N runs seeds 0 to N-1")
     axes = {path: variant.label for variant in reversed(variants) for path in variant.axes.values()}
     apart = {path: label for path, label in _apart(variants).items() if path not in axes}
-    for field in changes:
-        if field in axes:
-            raise ConfigError(f"{field!r} is swept by this study. Choose its levels with --only, such as --only '{axes[field]}'")
-        if field in apart:
+    for changed in changes:
+        if changed in axes:
             raise ConfigError(
-                f"{field!r} is what sets {apart[field]!r} apart in this study, whose label would not be true any more. "
+                f"{changed!r} is swept by this study. Choose its levels with --only, such as --only '{axes[changed]}'"
+            )
+        if changed in apart:
+            raise ConfigError(
+                f"{changed!r} is what sets {apart[changed]!r} apart in this study, whose label would not be true any more. "
                 "Choose variants with --only, or change its value in the study"
             )
         for path in (*axes, *apart):
-            if path.startswith(f"{field}.") or field in (f"{path}.{kind}" for kind in KINDS):
+            if path.startswith(f"{changed}.") or changed in (f"{path}.{kind}" for kind in KINDS):
                 raise ConfigError(
-                    f"{field!r} would replace {path!r}, which is swept by this study. "
+                    f"{changed!r} would replace {path!r}, which is swept by this study. "
                     "Set other fields one by one, such as train.epochs=5"
                 )
 

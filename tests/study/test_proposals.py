@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from recstudy import RunConfig, Search, Tunable
-from recstudy.cluster.searching import Confirmations, Proposals
+from recstudy.cluster.searching import Proposals
+from recstudy.cluster.sources import Paid
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
@@ -145,7 +146,7 @@ def test_hours_are_kept_for_fresh_seeds_by_what_a_run_takes(results):
     while run := search.proposals.next():
         now[0] += 900
         search.end(run, now[0])
-    source = Confirmations(search.proposals.waiting, search.plan.budget, search.proposals.meter)
+    source = Paid(search.proposals.waiting, search.plan.budget, search.proposals.meter)
 
     assert (len(search.log.params), search.proposals.over, source.over) == (8, True, False)
     now[0] += 7200

@@ -1,0 +1,196 @@
+"""`--until decided`: seeds for the questions that are open, block by block, until none is left that seeds could settle.
+
+A block is one more seed for some variants. Which these are follows from the records, so that a study that was stopped goes on
+as it would have gone on.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import accumulate
+from math import inf
+from typing import Self
+
+from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.rows import Row, distinct
+from recstudy.analysis.wanted import Wanted, wanted
+from recstudy.errors import ConfigError
+from recstudy.records import Results
+from recstudy.records.plans import record_look
+from recstudy.report.names import plural
+from recstudy.study.budget import Budget, Meter
+from recstudy.study.study import Plan
+from recstudy.terminal import duration
+
+
+class Ending(StrEnum):
+    """How a question stands once no more runs are made."""
+
+    DECIDED = "decided"
+    OUT_OF_REACH = "out of reach"
+    BUDGET_SPENT = "budget spent"
+    OPEN = "open"
+
+
+def ending(one: Wanted, seeds: Sequence[int], at_most: int, spent: bool = False) -> Ending:
+    """Tell how a question stands where its variants have so many seeds of `at_most`, and where the budget is `spent`."""
+    if one.decided:
+        return Ending.DECIDED
+    if one.more is None or one.more > seeds_left(one, seeds, at_most):
+        return Ending.OUT_OF_REACH
+    return Ending.BUDGET_SPENT if spent else Ending.OPEN
+
+
+def seeds_left(one: Wanted, seeds: Sequence[int], at_most: int) -> int:
+    """Count the seeds that each of its variants may still get."""
+    return max(0, at_most - min(seeds[at] for at in one.variants))
+
+
+def next_block(
+    asked: Sequence[Wanted], seeds: Sequence[int], at_most: int, prices: Sequence[float], budget: float = inf
+) -> list[int]:
+    """Choose the variants that get one more seed, in the order in which they start; none where nothing is open.
+
+    The question that costs least to settle goes first. One that the budget does not pay for beside those before it waits, so
+    that what is left settles something. Of a question's variants, those with the fewest seeds get one.
+
+    Args:
+        asked: the questions.
+        seeds: of each variant, so far.
+        at_most: seeds of a variant.
+        prices: of one run of each variant.
+        budget: what is left, in the unit of the prices.
+    """
+    costs = {at: (one.more or 0) * sum(prices[variant] for variant in one.variants) for at, one in enumerate(asked)}
+    still = [at for at, one in enumerate(asked) if one.more and ending(one, seeds, at_most) is Ending.OPEN]
+    found: dict[int, None] = {}
+    rest = budget
+    for at in sorted(still, key=costs.__getitem__):
+        if not found or costs[at] <= rest:
+            rest -= costs[at]
+            variants = asked[at].variants
+            fewest = min(seeds[variant] for variant in variants)
+            found |= dict.fromkeys(variant for variant in variants if seeds[variant] == fewest)
+    paid = accumulate(prices[variant] for variant in found)
+    return [variant for variant, sum_so_far in zip(found, paid, strict=True) if sum_so_far <= budget] or [*found][:1]
+
+
+@dataclass
+class Until:
+    """How far a study that runs until its questions are decided may go, and how far it is.
+
+    Args:
+        at_most: seeds of a variant.
+        budget: what all its runs may cost, those of its first seeds included; None for no limit.
+        meter: of a budget in hours, what has been spent.
+    """
+
+    at_most: int
+    budget: Budget | None = None
+    meter: Meter | None = None
+
+    @classmethod
+    def of(cls, plan: Plan, results: Results, budget: str = "") -> Self:
+        """Check what was asked for.
+
+        Raises:
+            ConfigError: it is not said how many seeds there may be at most, or the budget does not pay for the first ones.
+        """
+        name, at_most = plan.study.name, plan.seeds_at_most
+        if not at_most:
+            raise ConfigError(
+                f"--until decided asks how many seeds a variant of {name} may get at most: add --seeds-at-most N, such as 10, or "
+                "state seeds_at_most in the study"
+            )
+        if not budget:
+            return cls(at_most)
+        found = Budget.parse(budget)
+        if found.unit != "runs":
+            log = results.study(name, plan.folder) / f"until-{plan.definition}.jsonl"
+            return cls(at_most, found, Meter(log, gpus=0))
+        if (first := len({run.id for run in plan.runs})) > found.amount:
+            raise ConfigError(
+                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {first:,} runs, but the budget is {found}"
+            )
+        return cls(at_most, found)
+
+    @property
+    def spent(self) -> bool:
+        """Whether a budget in hours is, so that nothing is begun; one in runs pays for all that are planned."""
+        return self.budget is not None and self.meter is not None and self.meter.spent(self.budget.unit) >= self.budget.amount
+
+    def write(self, results: Results) -> None:
+        """Keep the hours that were spent."""
+        if self.meter is not None:
+            with results.changing(self.meter.path):
+                self.meter.write()
+
+    def budget_left(self, plan: Plan) -> float:
+        """Tell what may still be spent, in the budget's unit: of one in runs, all that are planned count."""
+        if self.budget is None:
+            return inf
+        spent = self.meter.spent(self.budget.unit) if self.meter else len({run.id for run in plan.runs})
+        return self.budget.amount - spent
+
+    def further(self, plan: Plan, results: Results) -> Plan | None:
+        """Read the study as it is recorded and give its plan with the next block; None where it ends here."""
+        left = self.budget_left(plan)
+        if left <= 0:
+            return None
+        record_look(results, plan.study.name, plan.folder)
+        records = load_study(results, plan.study.name, plan.folder)
+        seeds = [plan.seeds_of(at) for at in range(len(plan.variants))]
+        prices = self._prices(records) if self.meter else [1.0] * len(seeds)
+        block = next_block(wanted(records), seeds, self.at_most, prices, left)
+        return replace(plan, extended={**plan.extended, **{at: seeds[at] + 1 for at in block}}) if block else None
+
+    def _prices(self, records: StudyRecords) -> list[float]:
+        """Hours of a run of each variant, of a device where GPU hours are counted; where none has finished, as of the others."""
+        known = [_hours(rows, wall=self.budget is not None and self.budget.unit == "h") for rows in records.by_variant]
+        told = [hours for hours in known if hours is not None]
+        return [sum(told) / len(told) if hours is None and told else hours or 0.0 for hours in known]
+
+    def told(self, plan: Plan, results: Results) -> Iterator[str]:
+        """Say how each question stands, and what the runs cost against as many seeds for every variant."""
+        records = load_study(results, plan.study.name, plan.folder)
+        asked, spent = wanted(records), self.budget_left(plan) <= 0
+        if not asked:
+            yield f"Nothing to decide: {plan.study.name} states no claim here, and no published value is comparable."
+            return
+        seeds = [plan.seeds_of(at) for at in range(len(plan.variants))]
+        endings = [ending(one, seeds, self.at_most, spent) for one in asked]
+        counts = Counter(endings)
+        yield f"{plural(len(asked), 'question')}: {', '.join(f'{counts[end]} {end}' for end in Ending if counts[end])}."
+        for one, end in zip(asked, endings, strict=True):
+            yield f"- {end}: {one.text}: {_standing(one, seeds, self.at_most)}"
+        yield self._cost(records)
+
+    def _cost(self, records: StudyRecords) -> str:
+        """Compare the runs that were made with the most seeds for every variant, at the mean device time of its runs."""
+        made = distinct(row for row in records.rows if row.status != "not run")
+        first = distinct(row for rows in records.by_variant for row in rows[:1])  # each variant once, whatever its labels
+        hours = [_hours(records.by_variant[row.variant], wall=False) for row in first]
+        fixed = f"{plural(self.at_most, 'seed')} of every variant would be {plural(self.at_most * len(first), 'run')}"
+        if None not in hours:
+            fixed += f", about {duration(3600 * self.at_most * sum(filter(None, hours)))}"
+        used = duration(sum(float(row.value("device_seconds") or 0.0) for row in made))
+        return f"Used: {plural(len(made), 'run')}, {used} of device time; {fixed}."
+
+
+def _hours(rows: Sequence[Row], wall: bool) -> float | None:
+    """Average the hours of a variant's finished runs, on the wall with their evaluation, or of their devices in training."""
+    seconds = [row.paid if wall else float(row.value("device_seconds") or 0.0) for row in rows if row.result]
+    return sum(seconds) / len(seconds) / 3600 if seconds else None
+
+
+def _standing(one: Wanted, seeds: Sequence[int], at_most: int) -> str:
+    """`undecided at 3 seeds, would take 36 more, at most 7 are left`."""
+    own = sorted({seeds[at] for at in one.variants})
+    said = f"{one.verdict} at {own[0]}{f' to {own[-1]}' if own[1:] else ''} seeds"
+    if one.decided:
+        return said
+    if one.more is None:
+        return f"{said}, {one.why}"
+    lacks = f"would take {one.more:,} more, at most {seeds_left(one, seeds, at_most)} are left"
+    return f"{said}, {lacks if one.more else 'and runs of it have not ended'}"
