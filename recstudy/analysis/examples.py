@@ -10,11 +10,11 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -219,6 +219,9 @@ class CardsShown(Shown):
     """Kept captions, a card an image."""
 
     data: Examples
+
+    def without(self, said: Collection[str]) -> Self:
+        return replace(self, data=replace(self.data, notes=tuple(note for note in self.data.notes if note not in said)))
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -13,12 +13,12 @@ from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.page import facts, words_table
 from recstudy.analysis.report import studies_at
 from recstudy.analysis.rows import distinct
-from recstudy.analysis.shown import heading
+from recstudy.analysis.shown import Shown, heading
 from recstudy.analysis.summary import found, summary
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.plugins import reading
 from recstudy.report import Part
-from recstudy.report.parts import FigurePart, TablePart, Undrawable
+from recstudy.report.parts import Undrawable
 
 OURS = ("undefined", "measured", "unavailable", "tokenizers", "answers", "later", "variant")  # of reading, not of the run
 
@@ -56,23 +56,28 @@ class Loaded:
         return {part.name: part for part in self.records.parts}
 
     def table(self, name: str) -> Any:
-        """A table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
-        return self._of(name, TablePart, "table")
+        """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
+        found = self._made(name).table
+        if found is None:
+            raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
+        return found
 
     def figure(self, name: str) -> Any:
-        """A figure of the report, as Plotly's own."""
-        return self._of(name, FigurePart, "figure")
+        """Return a figure of the report, or the one over a table, as Plotly's own."""
+        found = self._made(name).figure
+        if found is None:
+            raise ConfigError(f"{name!r} is a table without a figure: use table({name!r})")
+        return found
 
-    def _of(self, name: str, kind: type[Part], what: str) -> Any:
-        known = [part.name for part in self.records.parts if isinstance(part, kind)]
-        if name not in known:
-            raise ConfigError(f"no {what} {name!r}: the report has {choices(known) or 'none'}.{nearest(name, known)}")
-        return self[name]
-
-    def __getitem__(self, name: str) -> Any:
+    def _made(self, name: str) -> Shown:
         if name not in self.parts:
             raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
-        return self.show(self.parts[name])
+        with reading(self.records.plugins):
+            return self.parts[name].shown(self.records)
+
+    def __getitem__(self, name: str) -> Any:
+        made = self._made(name)
+        return made.figure if made.table is None else made.table
 
     def show(self, part: Part) -> Any:
         """Any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
@@ -84,7 +89,8 @@ class Loaded:
             ConfigError: it names what the study does not have, or cannot be drawn here.
         """
         with reading(self.records.plugins):
-            return part.shown(self.records).in_notebook
+            made = part.shown(self.records)
+            return made.figure if made.table is None else made.table
 
     def _repr_html_(self) -> str:
         rows = [(name, *_described(part)) for name, part in self.parts.items()]

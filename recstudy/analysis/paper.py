@@ -5,7 +5,7 @@ from pathlib import Path
 
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.shown import printed
+from recstudy.analysis.shown import no_figure
 from recstudy.analysis.tables.fitting import named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
 from recstudy.papers import by_name
@@ -37,7 +37,7 @@ def document(records: StudyRecords, folder: Path, files: Sequence[str], paper: P
 
 def unknown_columns(records: StudyRecords, without: Sequence[str]) -> list[str]:
     """Those that no table has, such as a misspelt one."""
-    pages = [page for part in records.parts if (page := printed(records, part))]
+    pages = [one.printed for part in records.parts if (one := no_figure(records, part)) and one.printed]
     return [one for one in without if not any(named(head, [one]) for page in pages for head in page.heads[1:])]
 
 

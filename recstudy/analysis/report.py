@@ -19,7 +19,7 @@ from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies
 from recstudy.analysis.page import Section, page, safe_names
 from recstudy.analysis.paper import document, unknown_columns
-from recstudy.analysis.shown import in_terminal, section
+from recstudy.analysis.shown import no_figure, section
 from recstudy.analysis.summary import again, failed_metrics, failures, header, lacking, provenance, settings
 from recstudy.analysis.tables.markup import md
 from recstudy.errors import ConfigError, NotYetError
@@ -62,8 +62,8 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
         for one in findings(records):
             out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
         for part in records.parts:
-            table = in_terminal(records, part)
-            if table is not None:
+            shown = no_figure(records, part)
+            if shown and (table := shown.in_terminal()):
                 out.print(table)
         for line in (*failed_metrics(records), *lacking(records)):
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)

@@ -2,12 +2,13 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rich.console import RenderableType
 
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Section, warning_lines
 from recstudy.errors import ConfigError, RecstudyError, StorageError
@@ -31,7 +32,7 @@ class Places(NamedTuple):
 
 
 class Shown(ABC):
-    """A part that was made, whatever its kind."""
+    """A part that was made: a table, a figure, a table under its figure, or what a page alone shows."""
 
     @property
     @abstractmethod
@@ -43,31 +44,39 @@ class Shown(ABC):
         """What it shows in a few words, which its heading says; empty where nothing can be told."""
         return ""
 
-    @abstractmethod
-    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        """Write its files below the report's folder; HTML that links to them."""
-
     @property
-    def in_notebook(self) -> Any:
-        """What a notebook shows."""
+    def table(self) -> Any:
+        """What a notebook shows of it; None of a figure."""
         return self
 
     @property
+    def figure(self) -> Any:
+        """Its figure, as Plotly's own; None where it has none."""
+        return None
+
+    @property
     def printed(self) -> "Printed | None":
-        """Of a table, its words, which a long one shows a page at a time."""
+        """The words of a table, which a long one shows a page at a time under what stands `above` it."""
         return None
 
     @property
     def above(self) -> str:
-        """Of a table, the figure that stands over it."""
         return ""
 
+    @abstractmethod
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
+        """Write its files below the report's folder; return HTML that links to them."""
+
+    def without(self, said: Collection[str]) -> Self:
+        """Leave out warnings that the page has said at its head."""
+        return self
+
     def in_terminal(self) -> RenderableType | None:
-        """Of a table, what `rich.print` takes; None of all else."""
+        """Return what `rich.print` takes of a table."""
         return None
 
     def places(self) -> Places:
-        """Of a table, where each number stands."""
+        """Return where each number of a table stands."""
         return Places((), ())
 
     def _repr_html_(self) -> str:
@@ -75,14 +84,14 @@ class Shown(ABC):
 
 
 def section(records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], paper: Paper = ARTICLE) -> Section:
-    """One part with its files written. Where it cannot be made it says why, and the other parts are drawn.
+    """Make one part of a page and write its files. Where it cannot be made it says why, and the other parts are drawn.
 
     Raises:
         StorageError: the report's folder cannot be written, which is no part's own fault.
     """
     try:
         shown = part.shown(records)
-        content, finding = shown.html, shown.finding
+        content, finding = shown.without(warnings(records)).html, shown.finding
     except Exception as error:
         return Section(heading(part), warning_lines([problem(part, error)]))
     try:
@@ -94,7 +103,7 @@ def section(records: StudyRecords, part: Part, folder: Path, file: str, export: 
 
 
 def heading(part: Part) -> str:
-    """Its title, whatever a user's own class makes of it."""
+    """Return its title, whatever a user's own class makes of it."""
     try:
         return str(part.heading)
     except Exception as error:
@@ -102,22 +111,10 @@ def heading(part: Part) -> str:
         return part.title or part.name
 
 
-def in_terminal(records: StudyRecords, part: Part) -> RenderableType | None:
-    """The part as a table for `rich.print`; None for a figure, and for a table that cannot be made."""
-    if isinstance(part, FigurePart):
-        return None
+def no_figure(records: StudyRecords, part: Part) -> Shown | None:
+    """Make a part that is no figure; None where it is one or cannot be made, which the page and the log say."""
     try:
-        return part.shown(records).in_terminal()
-    except Exception:
-        return None  # said in the page and in the log
-
-
-def printed(records: StudyRecords, part: Part) -> "Printed | None":
-    """The words of a table; None of a figure, and of a table that cannot be made."""
-    if isinstance(part, FigurePart):
-        return None
-    try:
-        return part.shown(records).printed
+        return None if isinstance(part, FigurePart) else part.shown(records)
     except Exception:
         return None
 
@@ -129,7 +126,7 @@ def check_made(made: object, kind: type, method: str) -> None:
 
 
 def problem(part: Part, error: Exception) -> str:
-    """Why a part cannot be drawn, in one line; what is no clear line by itself is in the log with its traceback."""
+    """Say in one line why a part cannot be drawn; what is no clear line by itself is in the log with its traceback."""
     if isinstance(error, RecstudyError):
         log.warning("%s: %s", part.name, error)
         return str(error)

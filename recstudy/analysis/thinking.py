@@ -7,10 +7,10 @@ Shapes: n puzzles, R rows, C columns, S = R C cells, T segments, V tokens.
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -140,6 +140,9 @@ class ThinkingShown(Shown):
     data: Thoughts
     spec: Thinking
 
+    def without(self, said: Collection[str]) -> Self:
+        return replace(self, data=replace(self.data, notes=tuple(note for note in self.data.notes if note not in said)))
+
     @property
     def frame(self) -> pd.DataFrame:
         return self.data.frame
@@ -155,6 +158,12 @@ class ThinkingShown(Shown):
         data = f'<script type="application/json">{to_json_plotly(told)}</script>'
         caption = escape(f"{how_to_read(self.data)} {HOW}")
         return f'{warning_lines(self.data.notes)}{box}{data}\n{WORDS}<p class="caption">{caption}</p>\n'
+
+    @property
+    def figure(self) -> Any:
+        from recstudy.analysis.figures.grids import strip
+
+        return strip(self.data, self.spec).figure if self.data.runs else None
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         from recstudy.analysis.figures.animation import animation

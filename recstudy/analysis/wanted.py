@@ -51,15 +51,14 @@ def wanted(records: StudyRecords) -> list[Wanted]:
     Raises:
         ConfigError: a claim names what the study has not, or what cannot be compared.
     """
-    claims = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
-    asked = [_of_claim(row) for row in claims]
+    asked = [_of_claim(row) for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
     of_run = {row.id: row.variant for row in reversed(records.rows)}  # of runs under two labels, the first
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         with suppress(ConfigError):  # a table that no run has given anything for so far
-            for row, cell in ((row, cell) for row in part.cells_once(records).rows for cell in row.cells):
+            for label, cell in ((line.label, cell) for line in part.cells_once(records).rows for cell in line.cells):
                 variants = tuple(sorted({of_run[run] for run in cell.planned}))
                 asked += [
-                    _of_published(row.label, variants, cell, placed, answer)
+                    _of_published(label, variants, cell, placed, answer)
                     for placed, answer in cell.answers
                     if not placed.reasons and not metric(cell.metric).computed
                 ]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.learning import learning_data, learning_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, code, facts, fold, warning_lines, words_table
@@ -151,11 +152,10 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
         ("Attempts", plain(row.attempts) if row.attempts else ""),
         ("Selected epoch", f"{selected.number} by the {selected.split} split" if selected.number else ""),
     ]
-    synthetic = ["synthetic data: drawn by a program, no measure of the real task"] if row.provenance.synthetic else []
     of = f" of {', '.join(named)}" if named else ""
     where = f"<p>{status} run <code>{text(row.id)}</code>{of}</p>"
     shown = facts([(name, value) for name, value in pairs if value])
-    return f"<h1>{text(row.label)}, seed {text(row.seed)}</h1>{where}{warning_lines(synthetic)}{shown}"
+    return f"<h1>{text(row.label)}, seed {text(row.seed)}</h1>{where}{warning_lines(warnings(records))}{shown}"
 
 
 def _numbers(row: Row) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from recstudy.analysis.audit import TITLE, audit, audit_html
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.learning import learning_figure
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines
@@ -71,7 +72,7 @@ def part_html(records: StudyRecords, part: Part) -> str:
 def _made(records: StudyRecords, part: Part, key: str = "", address: Address | None = None, to: Runs | None = None) -> Section:
     """Of a long table, the page that the address asks for; `to` gives the address of the runs of an entry."""
     try:
-        shown = part.shown(records)
+        shown = part.shown(records).without(warnings(records))
         content = shown.above + table_html(shown.printed, address, key, to) if address and shown.printed else shown.html
         return Section(heading(part), content, shown.finding)
     except Exception as error:

@@ -12,7 +12,8 @@ from made_up import run_id, variants, write_captions, write_study
 from notebooks import executed
 
 import recstudy
-from recstudy.analysis import Captions, Curve, Table
+from recstudy import Claim
+from recstudy.analysis import Captions, Claims, Curve, Differences, Table
 from recstudy.errors import ConfigError
 from recstudy.records import write_json
 from recstudy.report import dump_report
@@ -62,6 +63,27 @@ def test_a_part_that_the_report_does_not_have(loaded):
     assert len(loaded.show(Curve("c", x="gflops", y="top1_accuracy")).data) > 0
     with pytest.raises(ConfigError, match=r"the report has no 'score': it has scores, .* Did you mean 'scores'\?"):
         loaded["score"]
+
+
+def test_every_part_of_the_page_gives_its_table_and_its_figure(tmp_path):
+    large, small = ({"model": "ViTRM", "batch_size": size} for size in (128, 64))
+    claim = Claim("smaller batches do better", less=large, than=small, metric="top1_accuracy")
+    parts = [Claims(claims=(claim,)), Differences(base="ViTRM, batch_size=64"), Table("scores")]
+    loaded = recstudy.load(write_study(tmp_path / "r", report=dump_report(parts)).root)
+
+    for name in ("claims", "differences"):
+        assert len(loaded.table(name).frame) >= 1
+        assert isinstance(loaded.figure(name), go.Figure)
+    assert loaded.table("scores").frame["mean"].iloc[0] == pytest.approx(93.1)
+    with pytest.raises(ConfigError, match=r"'scores' is a table without a figure: use table\('scores'\)"):
+        loaded.figure("scores")
+
+
+def test_a_figure_is_no_table(loaded):
+    with pytest.raises(ConfigError, match=r"'by_batch' is a figure without a table: use figure\('by_batch'\)"):
+        loaded.table("by_batch")
+    with pytest.raises(ConfigError, match=r"the report has no 'score': it has scores, .* Did you mean 'scores'\?"):
+        loaded.table("score")
 
 
 def test_captions_are_a_page(tmp_path):

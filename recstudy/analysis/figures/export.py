@@ -2,9 +2,10 @@
 
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import plotly.graph_objects as go
 from PIL import Image
@@ -63,8 +64,15 @@ class FigureShown(Shown):
             log.warning("%s: %s", self.name, problem)
         return "" if self.drawn.data.empty else links("figures", file, ("html", "csv", *(() if problem else export)))
 
+    def without(self, said: Collection[str]) -> Self:
+        return replace(self, drawn=replace(self.drawn, notes=[note for note in self.drawn.notes if note not in said]))
+
     @property
-    def in_notebook(self) -> go.Figure:
+    def table(self) -> None:
+        return None
+
+    @property
+    def figure(self) -> go.Figure:
         return self.drawn.figure
 
 

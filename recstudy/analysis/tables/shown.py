@@ -1,11 +1,12 @@
 """Every kind of table made from the records: its words, its numbers, and what is behind each of them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from typing import Any, Self
 
 import pandas as pd
 
@@ -71,6 +72,9 @@ class TableShown(Shown):
     def printed(self) -> Printed:
         return self.page
 
+    def without(self, said: Collection[str]) -> Self:
+        return replace(self, page=replace(self.page, warnings=[note for note in self.page.warnings if note not in said]))
+
     def in_terminal(self) -> markup.Terminal:
         return markup.terminal(self.narrow() if self.narrow else self.page)
 
@@ -103,6 +107,13 @@ class ForestShown(TableShown):
     @property
     def above(self) -> str:
         return self.forest.html if self.forest else ""
+
+    @property
+    def figure(self) -> Any:
+        return self.forest.figure if self.forest else None
+
+    def without(self, said: Collection[str]) -> Self:
+        return replace(super().without(said), forest=self.forest.without(said) if self.forest else None)
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         files = super().write(folder, file, export, paper)
