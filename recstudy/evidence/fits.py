@@ -152,8 +152,10 @@ class Fit(Generic[Key]):
             return None
         mean = mean_of(values)
         variance = self.scale.slope(mean) ** 2 * spread.value / len(values) if spread else None
-        df = spread.df if spread else 0.0
-        return Weighted(mean, variance, df, len(values), self.scale.low, self.scale.high, self.why(key))
+        df, why = spread.df if spread else 0.0, self.why(key)
+        if why is None and max(map(self.scale.items_from_bound, values)) <= NEAR_BOUND:
+            why = Why.CEILING if self.scale.share(mean) > 0.5 else Why.FLOOR
+        return Weighted(mean, variance, df, len(values), self.scale.low, self.scale.high, why)
 
     def why(self, key: Key) -> Why | None:
         """What a reader must know of this variant's interval."""

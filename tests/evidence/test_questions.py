@@ -103,7 +103,7 @@ def test_open_answers_say_why():
 
 def test_no_difference_between_two_ceilings_is_undecided():
     """ "Moderate depth yields the best" was supported by 100.0 against 100.0."""
-    fit = Fit({"a": [100.0] * 3, "b": [100.0] * 3}, SHARE)
+    fit = Fit({"a": [100.0] * 3, "b": [100.0, 99.95, 99.9]}, SHARE)
     answer = judged([asked(Question({"a": 1.0, "b": -1.0}, within=0.5), estimate(fit, a=1.0, b=-1.0))])[0]
 
     assert (answer.verdict, answer.reasons) == (Verdict.UNDECIDED, (Reason.CEILING,))
