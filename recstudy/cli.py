@@ -254,11 +254,11 @@ def _outdated(runs: Sequence[Run], results: Results, options: Options, plan: Pla
 
 
 def _check_report(plan: Plan | SearchPlan) -> None:
-    """Refuse a report that could not be drawn after the training."""
+    """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not be."""
     from recstudy.analysis.report import check_drawable
     from recstudy.study.plan import plan_record, search_record
 
-    check_drawable(search_record(plan) if isinstance(plan, SearchPlan) else plan_record(replace(plan, seeds=1)))
+    _tell(check_drawable(search_record(plan) if isinstance(plan, SearchPlan) else plan_record(replace(plan, seeds=1))))
 
 
 def _hint(configs: Iterable[RunConfig], smoke: bool) -> None:

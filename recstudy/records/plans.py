@@ -49,6 +49,12 @@ def read_plan(folder: Path) -> PlanRecord | None:
     return replace(found, others=others, looks=_looks(folder, plan))
 
 
+def kept_beside(folder: Path, shown: PlanRecord) -> list[PlanRecord]:
+    """The plans of this name with other settings, which readers of `plan.json` do not see: such as those of a notebook."""
+    others = [plan for _, plan in other_plans(folder, shown) if plan and not _alike(plan, shown)]
+    return [plan if plan.search is None else _with_trials(folder, plan, plan.search) for plan in others]
+
+
 def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
     """Of how many seeds every planned run has ended; `ended`: the ids of runs that have."""
     return len({run.seed for run in plan.runs} - {run.seed for run in plan.runs if run.id not in ended})

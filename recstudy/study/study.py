@@ -173,8 +173,8 @@ def make_plan(
     most = study.most(preset) if seeds_at_most is None else seeds_at_most
     if most and count > most:
         raise ConfigError(
-            f"{study.name} is to have {count} seeds, but it states {most} as its most: raise seeds_at_most, or "
-            f"--seeds-at-most {count}. Verdicts are stricter where that is stated after the first runs have finished"
+            f"{count} seeds are more than the {most} that {study.name} may have: raise its seeds_at_most, or "
+            f"--seeds-at-most {count}. Tests are stricter where that is stated after the first run has finished"
         )
     if len(variants) * count > MOST_RUNS:
         raise ConfigError(

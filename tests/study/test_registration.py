@@ -1,19 +1,23 @@
 """When claims, margins and deviations were stated: kept with their first date, whatever plan comes after; and registered."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import tiny
 import yaml
+from rich.console import Console
 
 from recstudy.analysis.audit.rules import audit
 from recstudy.analysis.findings import findings
-from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.frame import StudyRecords, load_study, status
 from recstudy.analysis.registration import digest_of, first_stated, post_hoc
+from recstudy.analysis.report import show_status
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.claims import claims_data
 from recstudy.errors import ConfigError
@@ -26,7 +30,7 @@ from recstudy.records.reading import dumped, record_of
 from recstudy.records.schema import Result
 from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
-from recstudy.study.plan import earlier, plan_record, record_plan, recorded
+from recstudy.study.plan import command, earlier, plan_record, record_plan, recorded
 from recstudy.study.register import register
 from recstudy.study.study import Plan, Study, make_plan
 
@@ -149,6 +153,19 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
     assert records.plan.created == BEFORE
     assert records.plan.others == {}
     assert records.plan.seeds == (0, 1, 2, 3)  # the fourth had begun
+
+
+def test_status_shows_every_definition_and_no_changed_claim_as_one(results):
+    """A second one, as from a notebook, hid the first."""
+    first, second = make_plan(STUDY), make_plan(STUDY, changes={"train.epochs": 9})
+    for plan in (first, replace(first, study=replace(STUDY, claims=[STRICTER])), second):
+        record_plan(plan, results)
+    finish(results, first, BEFORE)
+
+    assert [(one.done, one.planned, one.definition) for one in status(results)] == [(0, 18, ""), (18, 18, first.definition)]
+    show_status(results, Console(file=(said := StringIO()), width=120))
+    assert re.search(rf"tiny +│ quick +│ 0 .*\n.*tiny +│ quick, definition {first.definition} +│ 18 ", said.getvalue())
+    assert f"Finish tiny (quick) with: {command()}" in said.getvalue()
 
 
 def test_a_changed_claim_is_no_other_definition(results):
