@@ -13,7 +13,7 @@ Cost: quick (the subset, real), 10 minutes on 2 cores; standard (the subset), an
     python studies/arc_agi.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
 from recstudy.data import ArcAgi
 from recstudy.models import HRM, TRM, Transformer
 from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table, Thinking
@@ -107,6 +107,7 @@ study = Study(
     report=REPORT,
     claims={preset: claims(next(iter(data))) for preset, data in DATA.items()},
     deviations=(
+        *deviations("direct_prediction"),
         Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
         Deviation(
             field="training of HRM and of direct prediction",

@@ -16,7 +16,7 @@ Cost: quick (drawn 6x6 Sudokus), 10 minutes on 2 cores; standard (drawn 9x9), ho
     python studies/hrm_outer_loop.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, Variant, main, published
+from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, Variant, deviations, main, published
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import HRM, Transformer
 from recstudy.report import Curve, LearningCurves, Pareto, Residuals, Table, Thinking
@@ -135,6 +135,7 @@ study = Study(
     report=REPORT,
     claims={"quick": claims(4, 100), "standard": claims(16, 300), "paper": claims(16, 300)},
     deviations=(  # TRM's paper does not say how the HRM of its Table 4 was trained, nor direct prediction
+        *deviations("direct_prediction"),
         Deviation(field="train.epochs", ours=4, why="a guess by HRM's code, 20,000 over the puzzles; TRM has 50,000"),
         Deviation(field="train.ema_decay", ours=0.0, why="a guess by HRM's code; TRM has an average of the weights"),
     ),

@@ -132,6 +132,7 @@ study = Study(
     report={"quick": report("sudoku"), "standard": report("sudoku"), "paper": report("sudoku_extreme", (*SUDOKUS, *MAZES))},
     claims={"quick": claims(1, 3, 1), "standard": claims(1, 3, 2), "paper": claims(1, 3, 2)},
     deviations=(
+        *deviations("direct_prediction"),
         *deviations("trm_code"),
         Deviation(
             field="training of HRM and of direct prediction",

@@ -17,6 +17,7 @@ def test_a_list_is_of_deviations_in_the_order_of_the_file():
 
 def test_a_list_that_is_not_there():
     with pytest.raises(
-        ConfigError, match=r"no list of deviations '003_cod': there are 003_code, trm_code\. Did you mean '003_code'"
+        ConfigError,
+        match=r"no list of deviations '003_cod': there are 003_code, trm_code, direct_prediction\. Did you mean '003_code'",
     ):
         deviations("003_cod")

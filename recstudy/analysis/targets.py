@@ -138,7 +138,7 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
         for index in homes:
             reasons = (*map(by_name, target.against), *_reasons(records, index, stated, told, target.metric, theirs))
             known = () if reasons else records.plan.deviations
-            apart = tuple(one for one in known if _holds(one, records.configs[index], target.metric))
+            apart = tuple(one for one in known if _holds(one, records.configs[index], target.metric, told))
             waiting = sum(run.status in OPEN for run in records.by_variant[index])
             placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, apart, waiting))
     kept = {place: _of_one_data_set(records, place[0], beside) for place, beside in placed.items()}
@@ -209,10 +209,11 @@ def _reasons(
     ]
     ours = _settings(records, config, name)
     meant = {one.field for one in records.plan.deviations if one.field in config and same(config[one.field], one.ours)}
+    others = tuple(part for kind, part in OTHERS.items() if kind in stated and not design.agrees(index, kind, stated[kind]))
     unlike = {
         path: f"{plain(config[path])}, not {_said(value)}"
         for path, value in told.items()
-        if path in config and path not in meant and not _as_told(config[path], value)
+        if path in config and path not in meant and not path.startswith(others) and not _as_told(config[path], value)
     }
     reasons += _unlike(ours, {*stated, *told}, theirs, unlike)
     reasons += [UNKNOWN] if kept is None else []
@@ -254,11 +255,15 @@ def _settings(records: StudyRecords, config: Json, name: str) -> Json:
     return kept | {one.field: one.ours for one in stated if same(kept[one.field], one.paper)}
 
 
-def _holds(stated: Deviation, config: Json, name: str) -> bool:
-    """Whether a deviation is one of this config, and bears on this metric."""
+def _holds(stated: Deviation, config: Json, name: str, told: Json) -> bool:
+    """Whether a deviation is one of this config, and bears on this metric; where the paper has our value for this very number
+    there is none.
+    """
     if not stated.of_config:
         return not metric(name).computed
-    return stated.field in config and same(config[stated.field], stated.ours) and _compared(name, stated.field)
+    if stated.field not in config or (stated.field in told and same(config[stated.field], told[stated.field])):
+        return False
+    return same(config[stated.field], stated.ours) and _compared(name, stated.field)
 
 
 def _unlike(ours: Json, said: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]) -> list[str]:

@@ -23,7 +23,16 @@ def chest(path, spec=ACROSS, **changes):
 
 def published_auroc(model, value, metric="auroc"):
     where = {"model": model, "train.selection": "test"}
-    return Target(source="003 x", metric=metric, value=value, unit="percent", kind="reported", where=where, margin=0.5)
+    return Target(
+        source="003 x",
+        metric=metric,
+        value=value,
+        unit="percent",
+        kind="reported",
+        where=where,
+        margin=0.5,
+        margin_reason="stated",
+    )
 
 
 def test_across_has_a_row_a_metric_and_a_column_a_variant(tmp_path):
