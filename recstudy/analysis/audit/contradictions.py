@@ -1,6 +1,6 @@
 """Where a paper contradicts itself or its code, or claims more than its numbers bear, for the studies beside them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -45,7 +45,8 @@ def contradictions() -> dict[str, Contradiction]:
     """Those of `recstudy/papers/contradictions.yaml`, by id."""
     import yaml
 
-    lines = yaml.safe_load(files("recstudy").joinpath("papers/contradictions.yaml").read_text(encoding="utf-8"))
+    text = files("recstudy").joinpath("papers/contradictions.yaml").read_text(encoding="utf-8")
+    lines = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # in C, where it is built: in a tenth of 50 ms
     return {line["id"]: _read(line) for line in lines}
 
 
@@ -55,8 +56,8 @@ def papers(records: StudyRecords) -> list[str]:
     return sorted({target.source[:3] for target in targets})
 
 
-def of_papers(names: Iterable[str]) -> list[Contradiction]:
-    return [one for one in contradictions().values() if one.paper in names]
+def of_papers(names: Collection[str]) -> list[Contradiction]:
+    return [one for one in contradictions().values() if one.paper in names] if names else []
 
 
 def _read(line: dict[str, str]) -> Contradiction:

@@ -16,10 +16,10 @@ WORDS = {"metrics": "cut into words", "rate": "judged", "text": "cut into the mo
 
 def checksums(records: StudyRecords) -> Iterator[Finding]:
     """One data set with the same settings, and not the same images."""
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for run in done(records):
-        config = records.configs[run.variant]
-        groups.setdefault(tuple(f"{path}={config[path]}" for path in sorted(config) if path.startswith("data.")), []).append(run)
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for index, config in enumerate(records.configs):
+        alike = tuple(f"{path}={config[path]}" for path in sorted(config) if path.startswith("data."))
+        groups.setdefault(alike, []).extend(done(records, [index]))
     for runs in groups.values():
         found = [run.provenance.data_checksum[:SHORT] for run in runs if run.provenance.data_checksum]
         if len(set(found)) > 1:

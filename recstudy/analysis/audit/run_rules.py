@@ -9,7 +9,7 @@ from recstudy.analysis.caveats import LEAK, is_synthetic
 from recstudy.analysis.cells import Cell, TableData
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.analysis.stats import mean_interval
+from recstudy.analysis.stats import mean_of
 from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
 from recstudy.report import Table
@@ -120,7 +120,8 @@ def verdicts(records: StudyRecords) -> Iterator[Finding]:
 
 
 def _mean(records: StudyRecords, index: int, name: str) -> float | None:
-    return mean_interval([run.number(name) for run in done(records, [index]) if run.value(name) is not None]).mean
+    known = [float(value) for run in done(records, [index]) if (value := run.value(name)) is not None]
+    return mean_of(known) if known else None
 
 
 def _shows_cost(records: StudyRecords) -> bool:
