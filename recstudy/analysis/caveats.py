@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
-from recstudy.metrics import METRICS
+from recstudy.metrics import METRICS, Metric
 from recstudy.report.names import metric, plain, plural
 
 COMMAND = re.compile(r"\. (Finish with|Compute without training): .*")  # which a page gives its reader
@@ -94,8 +94,9 @@ def warnings(records: StudyRecords) -> tuple[str, ...]:
 def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]) -> tuple[str, ...]:
     """Metrics that follow from answers and that finished runs lack, such as one that was defined since; and how to get them."""
     done = [run for index in variants for run in records.by_variant[index] if run.done]
-    counts = {name: sum(_lacks(run, name) for run in done) for name in dict.fromkeys(name.partition(".")[0] for name in metrics)}
-    lacking = {name: count for name, count in counts.items() if count}
+    names = dict.fromkeys(name.partition(".")[0] for name in metrics)
+    following = {name: known for name in names if (known := METRICS.get(name)) is not None and known.of is not None}
+    lacking = {name: count for name, known in following.items() if (count := sum(_lacks(run, name, known) for run in done))}
     if not lacking:
         return ()
     command = f"recstudy evaluate {records.place} " + " ".join(f"--metric {name}" for name in lacking)
@@ -103,10 +104,9 @@ def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterabl
     return (f"not computed yet: {words}. Compute without training: {command}",)
 
 
-def _lacks(run: Row, name: str) -> bool:
+def _lacks(run: Row, name: str, known: Metric) -> bool:
     """Whether the run could have this metric and nobody has tried: others of its task are there."""
-    known = METRICS.get(name)
-    if known is None or known.of is None or run.value(name) is not None or name in run.unavailable:
+    if run.value(name) is not None or name in run.unavailable:
         return False
     others = [METRICS[other] for other in run.measured if other in METRICS]
     tasks = {task for other in others if other.of is not None and len(other.tasks) == 1 for task in other.tasks}
@@ -115,10 +115,7 @@ def _lacks(run: Row, name: str) -> bool:
 
 def is_synthetic(records: StudyRecords, variants: Iterable[int]) -> bool:
     """Whether any of these variants is planned on synthetic data, or has a run that says it was."""
-    return any(
-        records.variants[index].synthetic or any(run.provenance.synthetic for run in records.by_variant[index])
-        for index in variants
-    )
+    return not records.synthetic.isdisjoint(variants)
 
 
 def leaky_notes(records: StudyRecords, variants: Iterable[int], shown: bool = True) -> tuple[str, ...]:

@@ -32,8 +32,12 @@ class Change:
 
 def changes(records: "StudyRecords") -> list[Change]:
     """Of a study's runs, against what its plan knows."""
+    return records.once("changes", lambda: _changes(records))
+
+
+def _changes(records: "StudyRecords") -> list[Change]:
     planned = {row.id: records.variants[row.variant] for row in records.rows}
-    made = {row.id: row.provenance for row in records.rows if row.result is not None}
+    made = {row.id: row.result.provenance for row in records.rows if row.result is not None}
     return changed(planned, records.plan.code, made, records.results)
 
 

@@ -120,6 +120,12 @@ class StudyRecords:
             found.setdefault(self._data(index), set()).update(sums - {""})
         return found
 
+    @cached_property
+    def synthetic(self) -> frozenset[int]:
+        """The variants that are planned on synthetic data, or have a run that says it was."""
+        planned = (index for index, variant in enumerate(self.variants) if variant.synthetic)
+        return frozenset({*planned, *(row.variant for row in self.rows if row.found.provenance.synthetic)})
+
     @property
     def parts(self) -> list[Part]:
         """The parts of the report, by the study's own modules as they are now; one that cannot be read here says why."""

@@ -199,10 +199,12 @@ def settings(records: StudyRecords) -> str:
 def provenance(records: StudyRecords) -> str:
     """Which commits, versions, machines and data the numbers come from, with the count of runs of each."""
     rows = []
-    origins = [origin(row.provenance) for row in records.rows if row.result]
-    for key, title in PROVENANCE.items():
-        found = Counter(plain(made[key]) for made in origins if made[key] != "")
-        rows += [(title, value, plural(count, "run")) for value, count in sorted(found.items())]
+    origins = Counter(tuple(map(origin(row.provenance).__getitem__, PROVENANCE)) for row in records.rows if row.result)
+    for title, known in zip(PROVENANCE.values(), zip(*origins, strict=True), strict=False):
+        found = Counter[str]()
+        for value, count in zip(known, origins.values(), strict=True):
+            found[plain(value)] += count * (value != "")
+        rows += [(title, value, plural(count, "run")) for value, count in sorted((+found).items())]
     unknown = sum(row.result is not None and not row.provenance.code for row in records.rows)
     rows += [("code", "of unknown code", plural(unknown, "run"))] if unknown else []
     noted = Counter(note for row in records.rows for note in _data_notes(row))

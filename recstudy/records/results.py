@@ -204,7 +204,11 @@ class Results:
             ) from None
 
     def run(self, run_id: str) -> RunFolder:
-        return RunFolder(self.root / "runs" / run_id)
+        return RunFolder(self._runs / run_id)
+
+    @cached_property
+    def _runs(self) -> Path:
+        return self.root / "runs"
 
     def run_folders(self) -> list[os.DirEntry[str]]:
         """Of every run; neither a stray file, such as a file manager leaves, nor what a killed cleaning left.

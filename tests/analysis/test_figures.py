@@ -423,9 +423,9 @@ def test_an_axis_stays_within_the_metric(records):
 
     assert ends(0.0, 0.0) == pytest.approx([-0.04, 1.0])
     assert ends(100.0, 99.0)[1] < 100.2
-    shares = learning_figure(learning_data(records, LearningCurves()), LearningCurves()).layout.yaxis2
-    assert (shares.autorangeoptions.clipmin, shares.autorangeoptions.clipmax) == (0, 100)
-    assert shares.exponentformat == "e"  # no 2µ
+    layout = learning_figure(learning_data(records, LearningCurves()), LearningCurves()).layout
+    assert (layout.yaxis2.autorangeoptions.clipmin, layout.yaxis2.autorangeoptions.clipmax) == (0, 100)
+    assert layout.template.layout.yaxis.exponentformat == "e"  # no 2µ
 
 
 def many(records, count):

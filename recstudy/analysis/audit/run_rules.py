@@ -178,9 +178,8 @@ def checksums(records: StudyRecords) -> Iterator[Finding]:
     for run in done(records):
         config = records.configs[run.variant]
         own = run.seed if config.get("data.drawing") == "per seed" else None
-        groups.setdefault((own, *(f"{path}={config[path]}" for path in sorted(config) if path.startswith("data."))), []).append(
-            run
-        )
+        settings = [f"{path}={config[path]}" for path in sorted(config) if path.startswith("data.")]
+        groups.setdefault((own, *settings), []).append(run)
     for runs in groups.values():
         found = [run.provenance.data_checksum[:SHORT] for run in runs if run.provenance.data_checksum]
         if len(set(found)) > 1:

@@ -75,7 +75,7 @@ def _arranged(figure: go.Figure, names: Sequence[str], size: Size) -> go.Figure:
     """Each line's name under its panel; the caption says what stands upwards and across."""
     for panel, name in enumerate(names, 1):
         figure.update_layout(panels.layout(panel, panels.named(name)))
-    figure.update_xaxes(automargin=False).update_yaxes(automargin=False, title=None)
+    figure.update_yaxes(title=None)
     figure.update_layout(meta={**figure.layout.meta, "slices": True})
     return panels.arrange(figure, size)
 
@@ -189,8 +189,8 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
     heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
     ends = None if spec.drop else metric(spec.y).bounds
-    figure.update_yaxes(title=shown(heading), **({"type": "log"} if spec.log else {"range": y_range(data, ends)}))
     figure.update_xaxes(title=shown(_across(spec)))
+    figure.update_yaxes(title=shown(heading), **({"type": "log"} if spec.log else {"range": y_range(data, ends)}))
     levels = sorted({value for value in data["x"] if is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
         figure.update_xaxes(type="category")

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Self
 
 import plotly.graph_objects as go
-from PIL import Image
-from plotly.offline import get_plotlyjs
 
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.library import LIBRARY
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import escape, figure_box, links, warning_lines
 from recstudy.analysis.shown import NOTHING, Shown, check_made
@@ -88,9 +87,9 @@ def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] =
         ConfigError: an unknown format.
     """
     check_export(formats)
-    library = folder / "plotly.min.js"
-    if not library.exists() or library.stat().st_size != len(get_plotlyjs().encode()):
-        write_whole(library, get_plotlyjs())
+    library = folder / LIBRARY.name
+    if not library.exists() or library.stat().st_size != LIBRARY.stat().st_size:
+        write_whole(library, LIBRARY.read_bytes())
     page = drawn.figure.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
     write_whole(folder / f"{name}.html", page)
     write_whole(folder / f"{name}.csv", drawn.data.to_csv(index=False))
@@ -136,7 +135,8 @@ def _float(drawn: Drawn, name: str, wide: bool) -> str:
 
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:
     """At the size that it has on paper; a PNG says how dense it is, a PDF what its title is."""
-    from kaleido import PageGenerator, calc_fig_sync  # here, because it takes a while to load
+    from kaleido import PageGenerator, calc_fig_sync  # here, because they take a while to load
+    from PIL import Image
 
     page = PageGenerator(mathjax=False)  # which it would fetch from a network
     page.header = page.header.replace("Kaleido-fier", escape(title)) + FLUSH

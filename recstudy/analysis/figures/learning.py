@@ -123,8 +123,9 @@ def _apart(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collect
             own = traces(by_variant[variant], window) if variant in by_variant else []
             found += [{**trace, **panels.axes(panel), "showlegend": False} for trace in [gray, *own]]
             alike = {"matches": f"y{first}"} if panel > first else {}  # of two that match, one decides
-            layout |= panels.layout(panel, panels.named(words), {**_axis(name, log), **alike})
-    return go.Figure(found, layout).update_xaxes(matches="x")  # at once: one by one, Plotly takes a second for hundreds
+            across = panels.named(words) | ({"matches": "x"} if panel > 1 else {})
+            layout |= panels.layout(panel, across, {**_axis(name, log), **alike})
+    return go.Figure(found, layout)  # at once: one by one, Plotly takes a second for hundreds
 
 
 def _axis(name: str, log: Collection[str]) -> dict[str, Any]:
@@ -132,7 +133,6 @@ def _axis(name: str, log: Collection[str]) -> dict[str, Any]:
 
 
 def _arranged(figure: go.Figure, metrics: Sequence[str], size: Size) -> go.Figure:
-    figure.update_xaxes(automargin=False).update_yaxes(automargin=False)
     gray = f'<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
     return panels.arrange(panels.head(figure, [f"<b>{shown(metric(name).heading)}</b> by epoch{gray}" for name in metrics]), size)
 

@@ -7,10 +7,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import warnings
+from recstudy.analysis.figures import panels
 from recstudy.analysis.figures.axes import y_range
 from recstudy.analysis.figures.drawn import Drawn
 from recstudy.analysis.figures.heat import CELL
-from recstudy.analysis.figures.panels import arrange
 from recstudy.analysis.figures.parallel import count_words, settings_data
 from recstudy.analysis.figures.scales import scale
 from recstudy.analysis.figures.theme import SCREEN, SMALL, SPECTRUM, SYMBOLS, Size, dress, shown
@@ -44,19 +44,10 @@ def slices_figure(
         for family, points in trials.groupby(FAMILY, sort=False):
             places = [axis.at(value) for value in points[path]]
             _draw(figure, points, places, (path, name), _symbol(search, str(family)), number)
-        figure.update_layout(
-            {
-                f"xaxis{number}": {
-                    **axis.axis,
-                    "title": {"text": shown(words[path].replace("_", " ")), "standoff": 6, "font": {"size": 13}},
-                }
-            }
-        )
-        figure.update_layout({f"xaxis{number}": {"anchor": f"y{number}"}, f"yaxis{number}": {"anchor": f"x{number}"}})
+        figure.update_layout(panels.layout(panel, {**axis.axis, **panels.named(words[path].replace("_", " "))}))
     dress(figure, spec.heading, notes, max(1, len(ranges)), slices_caption(data, search), size)
     low_high = y_range(pd.DataFrame({"value": data[name], "low": data[name], "high": data[name]}))
-    figure.update_yaxes(range=low_high, automargin=False)
-    figure.update_xaxes(automargin=False)
+    figure.update_yaxes(range=low_high)
     bar = {
         "orientation": "h",
         "thickness": 10,
@@ -74,7 +65,7 @@ def slices_figure(
         figure.add_annotation(text=upwards, font={"size": SMALL}, showarrow=False, **top_left)
         figure.update_xaxes(tickfont={"size": CELL})
         figure.update_yaxes(tickfont={"size": CELL})
-    return arrange(figure, size)
+    return panels.arrange(figure, size)
 
 
 def slices_caption(data: pd.DataFrame, search: SearchRecord) -> str:
