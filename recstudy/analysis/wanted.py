@@ -1,6 +1,7 @@
 """Which questions of a study are open, and about how many more seeds would settle each: what `--until decided` goes by.
 
-A question is a claim, or a published value that is comparable and stands in a table of cells. What its verdicts are called is
+A question is a claim, or a published value that is comparable and stands in a table of cells; a count of parameters, which
+follows from the config, is none. What its verdicts are called is
 known in this file, and by nobody who asks it.
 """
 
@@ -82,7 +83,8 @@ def _of_claim(one: Judged, claims: int) -> Wanted:
 def _of_cell(records: StudyRecords, cell: Cell, label: str, of_run: dict[str, int]) -> Iterator[Wanted]:
     variants = tuple(sorted({of_run[run] for run in cell.planned}))
     left = any(row.status not in SETTLED for at in variants for row in records.by_variant[at] if row.id in cell.planned)
-    for one in (one for one in cell.placed if not one.reasons):
+    label = records.variants[variants[0]].label if len(variants) == 1 else label  # as in any other table
+    for one in (one for one in cell.placed if not one.reasons and not metric(cell.metric).computed):
         found = one.verdict(cell.values, cell.spread, cell.lost)
         decided = found in ("reproduced", "differs") and not left
         seeds: int | None = None
