@@ -101,7 +101,9 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     )
     chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
     shared = len(records.rows) - len(runs)
-    plan = f"{plural(len(records.variants), 'variant')}, {plural(len(records.plan.seeds), 'seed')}"
+    seeds = sorted(set(Counter(run.variant for run in records.plan.runs).values()))  # of a variant; not of all the same
+    several = f"{seeds[0]} to " if seeds[1:] else ""
+    plan = f"{plural(len(records.variants), 'variant')}, {several}{plural(len(records.plan.seeds), 'seed')}"
     plan += f"; {plural(shared, 'run')} under a second label" if shared else ""
     uncounted = f", without the {counts['stopped']:,} stopped" if counts["stopped"] else ""
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)

@@ -57,6 +57,7 @@ def wanted(records: StudyRecords) -> list[Wanted]:
         with suppress(ConfigError):  # a table that no run has given anything for so far
             for label, cell in ((line.label, cell) for line in part.cells_once(records).rows for cell in line.cells):
                 variants = tuple(sorted({of_run[run] for run in cell.planned}))
+                label = records.variants[variants[0]].label if len(variants) == 1 else label  # as in any other table
                 asked += [
                     _of_published(label, variants, cell, placed, answer)
                     for placed, answer in cell.answers
