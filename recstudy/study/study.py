@@ -14,7 +14,7 @@ from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report
-from recstudy.report.claims import weights
+from recstudy.report.claims import weights_each
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.stated import check_at_most, check_by_preset, check_list, check_presets, check_seeds, preset_of
 
@@ -192,7 +192,7 @@ def described(variant: Variant, config: RunConfig) -> VariantRecord:
 def _check_claims(plan: Plan) -> None:
     known = [described(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
     for claim in (claim for part in plan.claims for claim in part.claims):
-        weights(claim, known, [flatten(config.values) for config in plan.configs])
+        weights_each(claim, known, [flatten(config.values) for config in plan.configs])
 
 
 def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:

@@ -148,6 +148,44 @@ def test_a_selector_that_fits_several_variants_means_their_mean(tmp_path):
     assert {term.variant: term.weight for term in one.terms} == pytest.approx({0: 0.25, 1: 0.25, 2: 0.25, 3: -0.75})
 
 
+def test_a_claim_of_each_holds_where_the_mean_of_them_would_not_tell(tmp_path):
+    """Means: 93 at one step, 92.9, 92 and 90 at more. Their mean is far above that at 16; two steps are no less than one."""
+    largest = Claim("16 steps lose most", less={"steps": 16}, than={"steps": [1, 2, 4]}, by=0.5, each=True)
+    best = Claim("one step is best", less={"steps": [2, 4, 16]}, than={"steps": 1}, by=0.5)
+    each = replace(best, each=True)
+
+    found, mean, alone = judged(tmp_path, largest, best, each)
+
+    assert (found.verdict, mean.verdict) == ("supported", "supported")
+    assert alone.verdict != "supported"
+    assert {term.variant for term in found.terms} == {2, 3}  # the nearest: four steps
+    assert found.contrasts == alone.contrasts == 3
+    assert found.claim.contrast == "each of steps=[1, 2, 4] minus steps=16: at least 0.5"
+
+
+def test_of_each_the_least_is_contradicted_only_beyond_its_being_the_least(tmp_path):
+    """Outside, p is that of the least of three: three times its own."""
+    one, each = judged(
+        tmp_path,
+        Claim("a", less={"steps": 2}, than={"steps": 1}, by=0.5),
+        Claim("b", less={"steps": [2, 4, 16]}, than={"steps": 1}, by=0.5, each=True),
+    )
+
+    assert each.room == one.room < 0
+    assert each.p == pytest.approx(min(1.0, 3 * one.p))
+
+
+def test_a_claim_of_each_of_one_variant_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="the claim 'x' is of each of several variants, but each side fits one: leave out each"):
+        judged(tmp_path, Claim("x", less={"steps": 16}, than={"steps": 1}, each=True))
+
+
+def test_of_each_every_run_that_is_left_counts(tmp_path):
+    (one,) = judged(tmp_path, Claim("x", less={"steps": 16}, than={"steps": [1, 2]}, each=True), losses={(2, 2): "not run"})
+
+    assert (one.verdict, one.left) == ("not run", 1)
+
+
 def test_a_gain_is_a_difference_of_differences(tmp_path):
     claim = Claim(
         "the second doubling costs more",
@@ -186,6 +224,15 @@ def test_two_metrics_of_the_same_runs_are_compared_run_by_run(tmp_path):
 
     assert one.found.value == pytest.approx(0.2)
     assert one.verdict == "undecided"  # not one run differs from another: no spread is known
+
+
+def test_a_claim_of_other_metrics_than_the_score_has_their_name_and_unit(tmp_path):
+    """As that of two cosines, which was printed as recall in per cent."""
+    cosines = Claim("they rise", less={"metric": "cosine_before"}, than={"metric": "cosine_after"}, by=0.1)
+    mixed = Claim("x", less={"metric": "cosine_before"}, than={}, metric="recall_1")
+
+    assert Claims(claims=(cosines, mixed)).scored_by("recall_1").claims == (cosines, mixed)
+    assert (cosines.metric, mixed.metric) == ("cosine_after", "recall_1")
 
 
 def test_the_table_says_what_is_claimed_found_and_lacking(tmp_path):

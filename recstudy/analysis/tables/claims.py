@@ -10,10 +10,14 @@ step, or of that first one.
     contradicted   it lies wholly outside: the difference is smaller than the margin, or goes the other way
     undecided      it holds the edge; or a run failed or diverged, and the rest may be the lucky ones; or no spread is known
     not run        runs are left to do
+
+A claim of each of several variants holds where all of its contrasts do (intersection-union, Berger 1982): shown is the one that
+speaks most against it. Inside, its p is the largest of them; outside, its own times their number, for it is the least of so many.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal
 
 from recstudy.analysis.cells import gap
@@ -24,7 +28,7 @@ from recstudy.analysis.rows import Row
 from recstudy.analysis.spreads import protocol, scale_of, spreads_of
 from recstudy.analysis.stats import ALPHA, POWER, Scale, Spread, mean_of, pool
 from recstudy.papers import by_name
-from recstudy.report.claims import Claim, Claims, Gain, weights
+from recstudy.report.claims import Claim, Claims, Gain, weights_each
 
 ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
@@ -62,6 +66,7 @@ class Judged:
     found: Contrast | None  # None where a variant has no value
     alpha: float = ALPHA  # of its Holm step
     adjusted: float | None = None
+    contrasts: int = 1  # of which it must hold; `found` is the one that speaks most against it
     post_hoc: bool = False  # first stated when some of these runs had finished
 
     @property
@@ -87,9 +92,17 @@ class Judged:
         return around(self.room, self.found.error, self.found.df)
 
     @property
+    def standing(self) -> float:
+        """How many standard errors the estimate is inside of what is claimed; less than any where that is not known."""
+        return -inf if self.edge is None or self.edge.error is None or self.room is None else self.room / self.edge.error
+
+    @property
     def p(self) -> float | None:
         """Of this claim alone; None while runs are left or lost."""
-        return self.edge.p if self.edge and not self.left and not self.lost else None
+        if self.edge is None or self.edge.p is None or self.left or self.lost:
+            return None
+        outside = self.room is not None and self.room < 0
+        return min(1.0, self.edge.p * self.contrasts) if outside else self.edge.p
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -167,18 +180,22 @@ def more(one: Judged, claims: int) -> int | None:
 
 
 def _judged(records: StudyRecords, claim: Claim) -> Judged:
-    stated = weights(claim, records.variants, records.configs)
-    terms = tuple(_term(records, at, own) for at, own in stated.items())
-    rows = [row for term in terms for row in records.by_variant[term.variant]]
-    valued = {run.id for term in terms for run in term.runs}
+    all_terms = [
+        tuple(_term(records, at, own) for at, own in stated.items())
+        for stated in weights_each(claim, records.variants, records.configs)
+    ]
+    made = [Judged(claim, terms, 0, (), _contrast(terms) if all(term.values for term in terms) else None) for terms in all_terms]
+    least = min(made, key=lambda one: one.standing)
+    every = {term.variant: term for terms in all_terms for term in terms}
+    rows = [row for at in every for row in records.by_variant[at]]
+    valued = {run.id for term in every.values() for run in term.runs}
     lost = [row for row in rows if row.status in SETTLED and row.id not in valued]
-    return Judged(
-        claim,
-        terms,
+    return replace(
+        least,
         left=sum(row.status not in SETTLED for row in rows),
         lost=tuple(f"{row.label}, seed {row.seed}: {gap(row, claim.metric) or 'without a value at that depth'}" for row in lost),
-        found=_contrast(terms) if all(term.values for term in terms) else None,
-        post_hoc=post_hoc(records, claim, stated),
+        contrasts=len(made),
+        post_hoc=post_hoc(records, claim, every),
     )
 
 
