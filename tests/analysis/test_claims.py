@@ -226,6 +226,25 @@ def test_two_metrics_of_the_same_runs_are_compared_run_by_run(tmp_path):
     assert one.verdict == "undecided"  # not one run differs from another: no spread is known
 
 
+def test_a_tuned_setting_is_the_best_on_the_selection_split_and_not_on_the_test_set(tmp_path):
+    """Two steps are best in selection, one at test: two are judged, and no run of the others may be left."""
+    claim = Claim("tuned steps beat 16", less={"steps": 16}, than={"steps": [1, 2, 4], "tuned": "steps"}, by=0.5)
+    results = study(tmp_path / "r", [claim])
+    for at, steps in enumerate(MEANS):
+        for seed in range(3):
+            made = result(MEANS[steps] + AROUND[seed])
+            made["selected"]["top1_accuracy"] = 95.0 if steps == 2 else 90.0
+            results.run(run_id(at, seed)).finish(as_result(made))
+
+    records = load_study(results, "made_up", "paper")
+    (one,) = claims_data(records, records.parts[0])
+
+    assert {term.variant for term in one.terms} == {1, 3}
+    assert one.verdict == "supported"
+    assert one.claim.contrast == "steps=[1, 2, 4], steps tuned minus steps=16: at least 0.5"
+    assert judged(tmp_path / "left", claim, losses={(4, 2): "not run"})[0].verdict == "not run"
+
+
 def test_a_claim_of_other_metrics_than_the_score_has_their_name_and_unit(tmp_path):
     """As that of two cosines, which was printed as recall in per cent."""
     cosines = Claim("they rise", less={"metric": "cosine_before"}, than={"metric": "cosine_after"}, by=0.1)

@@ -27,8 +27,9 @@ from recstudy.analysis.registration import POST_HOC, post_hoc
 from recstudy.analysis.rows import Row
 from recstudy.analysis.spreads import protocol, scale_of, spreads_of
 from recstudy.analysis.stats import ALPHA, POWER, Scale, Spread, mean_of, pool
+from recstudy.analysis.tables.tuned import best_by
 from recstudy.papers import by_name
-from recstudy.report.claims import Claim, Claims, Gain, weights_each
+from recstudy.report.claims import Claim, Claims, Gain, weights, weights_each
 
 ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
@@ -180,22 +181,25 @@ def more(one: Judged, claims: int) -> int | None:
 
 
 def _judged(records: StudyRecords, claim: Claim) -> Judged:
-    all_terms = [
-        tuple(_term(records, at, own) for at, own in stated.items())
-        for stated in weights_each(claim, records.variants, records.configs)
-    ]
+    def tuned(fitting: Sequence[int]) -> int:
+        best = best_by(records, f"selection_{claim.metric}", fitting)
+        return fitting[0] if best is None else best
+
+    found = weights_each(claim, records.variants, records.configs, tuned)
+    all_terms = [tuple(_term(records, at, own) for at, own in stated.items()) for stated in found]
     made = [Judged(claim, terms, 0, (), _contrast(terms) if all(term.values for term in terms) else None) for terms in all_terms]
     least = min(made, key=lambda one: one.standing)
     every = {term.variant: term for terms in all_terms for term in terms}
-    rows = [row for at in every for row in records.by_variant[at]]
+    asked = {*every, *weights(claim, records.variants, records.configs)}  # those too among which a setting is tuned
+    rows = [row for at in sorted(asked) for row in records.by_variant[at]]
     valued = {run.id for term in every.values() for run in term.runs}
-    lost = [row for row in rows if row.status in SETTLED and row.id not in valued]
+    lost = [row for row in rows if row.variant in every and row.status in SETTLED and row.id not in valued]
     return replace(
         least,
         left=sum(row.status not in SETTLED for row in rows),
         lost=tuple(f"{row.label}, seed {row.seed}: {gap(row, claim.metric) or 'without a value at that depth'}" for row in lost),
         contrasts=len(made),
-        post_hoc=post_hoc(records, claim, every),
+        post_hoc=post_hoc(records, claim, asked),
     )
 
 
