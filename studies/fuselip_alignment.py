@@ -5,8 +5,8 @@ The captioning paper (000, section III.D) prints two pairs of ROCOv2's test set:
 Here are the cosines of the whole test set before and after, as differences: a ratio to a number that is nearly zero and negative
 says nothing (000-10). Recall@k stands beside them, because cosines of all pairs, wrong ones too, can rise together.
 Read with it: "before" is an encoder that was never trained, and its image tokenizer a stand-in trained on the same images; an
-Aligner with `files` begins with public weights and their tokenizer. Quick draws its images (synthetic).
-Cost: quick, 3 minutes on 2 cores; standard (MedPix 2.0), minutes of a GPU; paper (ROCOv2, 20 epochs), see --dry-run.
+Aligner with `files` begins with public weights and their tokenizer. Quick asks it of synthetic captions.
+Cost: quick, 4 minutes on 2 cores; standard (MedPix 2.0), minutes of a GPU; paper (ROCOv2, 20 epochs), see --dry-run.
 
     python studies/fuselip_alignment.py
     python studies/fuselip_alignment.py --preset standard --data DIR
@@ -30,6 +30,17 @@ LARGE = Aligner(
     tokenizer=VQ(size=224, patch=16, codes=128, codebook=4096, width=384, heads=6),
 )
 
+
+def claim(on: str) -> Claim:
+    """What the paper says of ROCOv2 and shows of two pairs, +0.48 and +0.13; `on`: of which captions it is asked."""
+    return Claim(
+        f'000 III.D: "The alignment confidence (cosine similarity) for medical captions increased dramatically", {on}',
+        less={"metric": "cosine_before"},
+        than={"metric": "cosine_after"},
+        by=0.1,
+    )
+
+
 study = Study(
     name="fuselip_alignment",
     presets={
@@ -43,20 +54,18 @@ study = Study(
         "paper": RunConfig(data=RocoV2(), model=LARGE, train=PAPER),
     },
     variants=grid({"model.encoder.mask_rate": {"masked modelling": 0.1, "contrastive alone": 0.0}}),
-    seeds={"quick": 2, "standard": 2, "paper": 1},
+    seeds={"quick": 3, "standard": 2, "paper": 1},
+    seeds_at_most={"quick": 10},
     report=[
         Table("retrieval", metrics=("recall_1", "recall_5", "recall_10", "cosine_before", "cosine_after", "trained_params")),
         Alignment("alignment", targets=published("000_alignment_cosines", only=("image_text_cosine",))),
         LearningCurves(metrics=("train_loss", "selection_loss", "selection_recall_1")),
     ],
-    claims=[  # of two pairs, +0.48 and +0.13
-        Claim(
-            '000 III.D: training on a set\'s own captions "increased dramatically" their cosine',
-            less={"metric": "cosine_before"},
-            than={"metric": "cosine_after"},
-            by=0.1,
-        ),
-    ],
+    claims={
+        "quick": [claim("asked of synthetic captions")],
+        "standard": [claim("asked of MedPix 2.0")],
+        "paper": [claim("over its whole test set")],
+    },
     deviations=(
         Deviation(
             field="where the encoder begins",

@@ -132,13 +132,14 @@ study = Study(
         ],
     },
     seeds={"quick": 3, "standard": 1, "paper": 3},
+    seeds_at_most={"quick": 10},
     report={
         "quick": [ACCURACIES, BY_DEPTH, *PICTURES],
         "standard": [ACCURACIES, BY_DEPTH, *PICTURES],
         "paper": [ACCURACIES, *DEPTHS, *PICTURES],
     },
     claims={
-        "quick": asked_of("digits"),
+        "quick": asked_of("8x8 digits"),
         "standard": asked_of("MNIST"),
         "paper": [*claims("CIFAR-10"), *claims("CIFAR-100")],
     },

@@ -4,8 +4,8 @@ Tables I and II of 003: Show and Tell (ST), Show-Attend-and-Tell (SAT), a transf
 PEIR Gross and ROCO. Numbers that 003 takes over from other papers (CoAtt, ASGK, ...) are as published, and stand under the table.
 Read with it: 003 scores its own rows with METEOR of NLTK and those it takes over with METEOR 1.5 (003-3), and its beam search is
 greedy (003-2). Here every row is searched and scored in one way, which the table names.
-Quick draws its images (synthetic), with small models; standard is MedPix 2.0 and COVID-CT, which can be had without asking.
-Cost: quick, 2 minutes on 2 cores; cpu (MedPix 2.0, the small models), 15 minutes; standard, a day of a GPU; paper, see --dry-run.
+Quick asks it of synthetic captions, with small models; standard is MedPix 2.0 and COVID-CT, which can be had without asking.
+Cost: quick, 3 minutes on 2 cores; cpu (MedPix 2.0, the small models), 15 minutes; standard, a day of a GPU; paper, see --dry-run.
 
     python studies/micar_datasets.py
     python studies/micar_datasets.py --preset standard --data DIR
@@ -95,15 +95,18 @@ def report(*sets: str) -> list:
     ]
 
 
-def claims(rival: str = "R2Gen", **data: str) -> list[Claim]:
-    """Section V.A on one data set: by half a point of Avg-BLEU against the best of the others, and by RaTEScore."""
-    ours, best, attention = ({**data, "model": name} for name in ("MicarVLMoE", rival, "Transformer"))
-    on = f", {data['data']}" if data else ""
+def claims(on: str, *rivals: str, **data: str) -> list[Claim]:
+    """Section V.A on one data set, against each of the others: by half a point of Avg-BLEU, and by RaTEScore.
+
+    `on` says which data set it is; the paper's are COVCTR, MM-Retinal, PEIR Gross and ROCO.
+    """
+    ours, prior = {**data, "model": "MicarVLMoE"}, {**data, "model": list(rivals or ("ST", "SAT", "Transformer", "R2Gen"))}
+    attention = {**data, "model": ["SAT", "Transformer"]}
     return [
-        Claim(f'003 V.A: "MicarVLMoE outperforms or matches all prior methods" ({rival}{on})', less=best, than=ours, by=0.005,
-              metric="avg_bleu"),
-        Claim(f'003 V.A: it "achieves the highest RaTEScore across all datasets" (Transformer{on})', less=attention, than=ours,
-              metric="rate_score"),
+        Claim(f'003 V.A: "MicarVLMoE outperforms or matches all prior methods": it is above each of them, {on}', less=prior,
+              than=ours, by=0.005, metric="avg_bleu", each=True),
+        Claim(f'003 V.A: it "achieves the highest RaTEScore across all datasets", {on}', less=attention, than=ours,
+              metric="rate_score", each=True),
     ]  # fmt: skip
 
 
@@ -134,20 +137,21 @@ study = Study(
             *on({"ROCO": {"data": Roco(**LARGE, length=60), "train.epochs": 30, "train.patience": 10}}, layers=3),
         ],
     },
-    seeds={"quick": 2, "cpu": 2, "standard": 3, "paper": 3},
+    seeds={"quick": 3, "cpu": 2, "standard": 3, "paper": 3},
+    seeds_at_most={"quick": 10},
     report={
         **dict.fromkeys(("quick", "cpu", "standard"), report("cov_ctr")),
         "paper": report("cov_ctr", "mm_retinal", "peir_gross", "roco"),
     },
     claims={
-        "quick": claims()[:1],  # RaTEScore is of real reports
-        "cpu": claims()[:1],
-        "standard": [*claims(data="MedPix"), *claims(data="COVID-CT")],
+        "quick": claims("asked of synthetic captions")[:1],  # RaTEScore is of real reports
+        "cpu": claims("asked of MedPix 2.0")[:1],
+        "standard": [*claims("asked of MedPix 2.0", data="MedPix"), *claims("asked of COVID-CT", data="COVID-CT")],
         "paper": [
-            *claims(data="COVCTR"),
-            *claims(data="MMR"),
-            *claims(data="PGROSS"),
-            *claims("Transformer", data="ROCO"),  # R2Gen has no number there
+            *claims("COVCTR", data="COVCTR"),
+            *claims("MMR", data="MMR"),
+            *claims("PGROSS", data="PGROSS"),
+            *claims("ROCO", "ST", "SAT", "Transformer", data="ROCO"),  # R2Gen has no number there
         ],
     },
     deviations=[

@@ -4,6 +4,7 @@ Tables 1 and 2 of the ViTRM paper (002, section 4.3): seven models, five batch s
 Published, CIFAR-10: ViTRM 92.6 to 91.2 %, ViT-Base 93.7 to 94.0 %, ResNet-50 92.0 to 84.2 % from batch 64 to 1024.
 Read with it: the ResNets have the ImageNet stem on 32x32 images (the fair one, ResNet(stem="cifar"), is another question), and a
 ViTRM costs 47 times the FLOPs of ResNet-18 an image, over 1,000 epochs instead of 300.
+Quick asks it of 8x8 digits with a small ViT and one ResNet; the question's CIFAR-100 is asked by the preset paper.
 Cost: quick, about 4 minutes on 2 cores; standard, an hour or two on one GPU; paper, about 100 GPU hours: see --dry-run.
 
     python studies/vitrm_batch_size.py
@@ -59,10 +60,12 @@ BY_BATCH = [
 
 
 def claims(on: str, resnets: Sequence[str], batches: Sequence[int], **data: str) -> list[Claim]:
-    """What section 4.3.2 says of ResNets, on one data set, of each and at each batch size: the sentence holds where all do.
+    """What section 4.3.2 says of ResNets on CIFAR-10 and -100, on one data set and at each batch size: of each ResNet where there
+    are several. The sentence holds where all do.
 
     It has no margin, and is 0.6 points at least in the tables; sensitivity to batch size has half a point.
     """
+    rivals = {"model": list(resnets)} if len(resnets) > 1 else {"model": resnets[0]}
 
     def at(model: str, batch: int) -> dict:
         return {**data, "model": model, "batch_size": batch}
@@ -71,11 +74,11 @@ def claims(on: str, resnets: Sequence[str], batches: Sequence[int], **data: str)
         return Gain(of=at(model, batches[0]), over=at(model, batches[-1]))
 
     return [
-        *(Claim(f'002 4.3.2: "ViTRM outperforms all ResNet variants on both datasets across all batch sizes" '
-                f"({resnet}, batch {batch}, {on})", less=at(resnet, batch), than=at("ViTRM", batch))
-          for resnet in resnets for batch in batches),
-        *(Claim(f'002 4.3.2: "ResNets exhibit pronounced sensitivity to batch size", ViTRM loses less ({resnet}, {on})',
-                less=lost("ViTRM"), than=lost(resnet), by=0.5)
+        *(Claim(f'002 4.3.2: "ViTRM outperforms all ResNet variants", batch {batch}, {on}',
+                less={**data, **rivals, "batch_size": batch}, than=at("ViTRM", batch), each=len(resnets) > 1)
+          for batch in batches),
+        *(Claim(f'002 4.3.2: "ResNets exhibit pronounced sensitivity to batch size": {resnet} loses more than ViTRM from batch '
+                f"{batches[0]} to {batches[-1]}, {on}", less=lost("ViTRM"), than=lost(resnet), by=0.5)
           for resnet in resnets),
     ]  # fmt: skip
 
@@ -159,6 +162,7 @@ study = Study(
         ),
     },
     seeds={"quick": 3, "standard": 1, "paper": 3},
+    seeds_at_most={"quick": 10},
     report={
         "quick": [Table("table1", rows="model", columns="batch_size", targets=TABLE1), *BY_BATCH, LearningCurves()],
         "standard": [Table("table1", rows="model", columns="batch_size", targets=TABLE1), *BY_BATCH, LearningCurves()],
@@ -174,8 +178,8 @@ study = Study(
         ],
     },
     claims={
-        "quick": claims("digits", ["ResNet-18"], SMALL_BATCHES),
-        "standard": claims("CIFAR-10", ["ResNet-18"], FEW_BATCHES),
+        "quick": claims("said of CIFAR-10 and -100, asked of ResNet-18 on 8x8 digits", ["ResNet-18"], SMALL_BATCHES),
+        "standard": claims("asked of ResNet-18 on CIFAR-10", ["ResNet-18"], FEW_BATCHES),
         "paper": PAPER_CLAIMS,
     },
     deviations=(

@@ -8,6 +8,7 @@ values stand beside ours and compare with none of them.
 Published, CIFAR-10, batch 64 to 1024: ViTRM 92.6 to 91.2 %, ResNet-18 90.5 to 86.1 %; elsewhere about 96 % with the CIFAR stem.
 Read with it: ViTRM takes 10.4 GFLOP of training an image, ResNet-18 3.3 and ResNet-50 7.8 with that stem, so that equal FLOPs are
 3.1 and 1.3 times the epochs. On the 8x8 digits of quick the ResNet is the dearer one, and equal FLOPs are a twelfth of them.
+Quick has one batch size; the others are asked by the preset standard.
 Cost: quick, about 4 minutes on 2 cores; standard, 4 GPU hours; paper, about 100 GPU hours: see --dry-run.
 
     python studies/vitrm_fairness.py
@@ -61,14 +62,21 @@ def report(batch: int, rate: float) -> list[Part]:
     ]  # fmt: skip
 
 
-def claims(on: str, batch: int, rate: float) -> list[Claim]:
-    """The paper's sentence, of ResNets with each advantage in turn; its margin is half a point."""
-    there = {"batch_size": batch, "learning_rate": rate}
+RIVALS = {
+    "ResNet-18, ImageNet stem": "the paper's ResNet-18",
+    "ResNet-18, equal epochs": "a ResNet-18 with the CIFAR stem and as many epochs",
+    "ResNet-18, equal FLOPs": "a ResNet-18 with the CIFAR stem and as many training FLOPs",
+}
+
+
+def claims(on: str, batch: int) -> list[Claim]:
+    """The paper's sentence, of ResNets with each advantage in turn, each model at its own rate; its margin is half a point."""
+    tuned = {"batch_size": batch, "tuned": "learning_rate"}
     return [
-        Claim(f'002 4.3.2: "ViTRM outperforms all ResNet variants on both datasets across all batch sizes" '
-              f"({rival}, batch {batch}, {on})",
-              less={"model": rival, **there}, than={"model": "ViTRM", **there}, by=0.5)
-        for rival in ("ResNet-18, ImageNet stem", "ResNet-18, equal epochs", "ResNet-18, equal FLOPs")
+        Claim(f'002 4.3.2: "ViTRM outperforms all ResNet variants", said of CIFAR-10 and -100; asked of {rival}, both at tuned '
+              f"rates, batch {batch}, {on}",
+              less={"model": model, **tuned}, than={"model": "ViTRM", **tuned}, by=0.5)
+        for model, rival in RIVALS.items()
     ]  # fmt: skip
 
 
@@ -102,7 +110,7 @@ study = Study(
     },
     variants={
         "quick": grid(
-            {"model": models(SMALL, 24, SMALL_TIMES), "train.batch_size": [32, 128], "train.learning_rate": [1e-3, 5e-3]}
+            {"model": models(SMALL, 24, SMALL_TIMES), "train.batch_size": [32], "train.learning_rate": [1e-3, 5e-3, 2e-2]}
         ),
         "standard": grid(
             {"model": models(ViTRM(), 100, TIMES), "train.batch_size": [64, 256, 1024], "train.learning_rate": RATES}
@@ -111,9 +119,10 @@ study = Study(
             {"model": models(ViTRM(), 1000, TIMES), "train.batch_size": [64, 128, 256, 512, 1024], "train.learning_rate": RATES}
         ),
     },
-    seeds={"quick": 2, "standard": 2, "paper": 3},
+    seeds={"quick": 3, "standard": 2, "paper": 3},
+    seeds_at_most={"quick": 10},
     report={"quick": report(32, 5e-3), "standard": report(256, 3e-4), "paper": report(256, 3e-4)},
-    claims={"quick": claims("digits", 32, 5e-3), **dict.fromkeys(("standard", "paper"), claims("CIFAR-10", 256, 3e-4))},
+    claims={"quick": claims("8x8 digits", 32), **dict.fromkeys(("standard", "paper"), claims("CIFAR-10", 256))},
     deviations=(
         Deviation(field="train.selection", paper="test", ours="validation", why="a rate tuned on the test set flatters"),
         Deviation(

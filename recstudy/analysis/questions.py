@@ -5,6 +5,7 @@ Each part gives rows of `Asked`, whose answers come from `recstudy.evidence`; ta
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.items import MOST_RUNS, each_score
 from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import Row
+from recstudy.analysis.tables.tuned import best_by
 from recstudy.analysis.targets import Placed, Placement, place
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import (
@@ -39,7 +41,7 @@ from recstudy.evidence import (
 )
 from recstudy.papers import by_name
 from recstudy.report import Claims, Differences, Effects
-from recstudy.report.claims import METRIC, Claim, Gain, weights
+from recstudy.report.claims import Claim, Gain, weights, weights_each
 from recstudy.report.names import axis_title, metric, plain
 
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
@@ -212,14 +214,30 @@ def _claims(records: StudyRecords, part: Claims) -> Family:
 
 
 def _claim(records: StudyRecords, claim: Claim) -> Asked:
-    terms = _terms(records, weights(claim, records.variants, records.configs))
-    name = next((str(where[METRIC]) for _, where in claim.selectors if METRIC in where), claim.metric)
-    by = {term.variant: term.weight for term in terms}
-    question = Question(by, above=claim.by) if claim.within is None else Question(by, within=claim.within)
+    """A claim, or, of each of several variants, the contrast that speaks most against it: the claim holds where all of them do
+    (intersection-union, Berger 1982). Inside, its p is the largest of them; outside, its own times their number, for it is the
+    least of so many."""
+
+    def tuned(fitting: Sequence[int]) -> int:
+        best = best_by(records, f"selection_{claim.metric}", fitting)
+        return fitting[0] if best is None else best
+
+    def standing(row: Asked) -> float:
+        return -inf if row.answer.room is None or not row.estimate.error else row.answer.room / row.estimate.error
+
+    among = list(weights(claim, records.variants, records.configs))  # those, too, among which a setting is tuned
+    rows = []
+    for stated in weights_each(claim, records.variants, records.configs, tuned):
+        terms = _terms(records, stated)
+        by = {term.variant: term.weight for term in terms}
+        question = Question(by, above=claim.by) if claim.within is None else Question(by, within=claim.within)
+        rows.append(_asked(records, by_name(claim.text), claim.contrast, claim.metric, question, terms, among))
+    least = min(rows, key=standing)
+    if least.answer.p is not None and standing(least) < 0:
+        least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
     apart = isinstance(claim.less, Gain) or isinstance(claim.than, Gain)
-    row = _asked(records, by_name(claim.text), claim.contrast, name, question, terms)
-    marks = (str(Reason.POST_HOC),) if post_hoc(records, claim, by) else ()
-    return replace(row, margin=claim.margin, apart=apart, marks=marks)
+    marks = (str(Reason.POST_HOC),) if post_hoc(records, claim, among) else ()
+    return replace(least, margin=claim.margin, apart=apart, marks=marks)
 
 
 # ---------------------------------------------------------------------------------------------------------- differences

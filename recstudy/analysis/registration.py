@@ -26,7 +26,7 @@ POST_HOC = "post hoc"
 def digest_of(one: Statement) -> str:
     """A digest of what decides a verdict, and not of the words around it; a claim has its metric."""
     if isinstance(one, Claim):
-        return digest(["claim", one.selectors, one.by, one.within, one.metric], 12)
+        return digest(["claim", one.selectors, one.by, one.within, one.metric, *(["each"] if one.each else [])], 12)
     if isinstance(one, Target):
         return digest(["margin", one.source, one.metric, one.margin], 12)
     if isinstance(one, Deviation):

@@ -3,9 +3,10 @@
     Claim("ViTRM 4.4.1: more supervision hurts", less={"supervision_steps": 16}, than={"supervision_steps": 1}, by=0.5)
 
 says that accuracy at 16 supervision steps is at least half a point below that at one. `less` and `than` select variants as the
-`where` of a table does; one that fits several means their mean. With `eval.depth` it is the metric after so many supervision
-steps at test, from the same weights; with `metric`, another metric than the claim's. A `Gain` in place of a selector is a
-difference of two:
+`where` of a table does, a list being any of its levels; one that fits several means their mean, or, with `each`, every one by
+itself ("the largest decline"). With `eval.depth` it is the metric after so many supervision steps at test, from the same weights;
+with `metric`, another metric than the claim's; `tuned` names a setting, at the level that is best on the selection split.
+A `Gain` in place of a selector is a difference of two:
 
     Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4}, over={"eval.depth": 1}),
           than=Gain(of={"model": "three loops"}, over={"model": "one loop"}))
@@ -13,7 +14,7 @@ difference of two:
 The claims are the first part of a plan's report. When each was first stated is kept (analysis/registration.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -33,7 +34,8 @@ from recstudy.report.parts import PARTS, Part
 
 Where = dict[str, Any]
 Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
-DEPTH, METRIC = "eval.depth", "metric"  # of a selector: what it says of the number, not of the variant
+Tune = Callable[[Sequence[int]], int]  # of several variants, the one that is best on the selection split
+DEPTH, METRIC, TUNED = "eval.depth", "metric", "tuned"  # of a selector: what it says of the number, not of the variant
 ROUNDING = 1e-12  # of weights that cancel
 CHECKED = ConfigDict(extra="forbid")
 
@@ -59,7 +61,9 @@ class Claim(metaclass=Explained):
         than: where it is higher.
         by: by at least so much, in the metric's own unit.
         within: instead of a direction: the two differ by less than this.
-        metric: by default the score of the preset's runs.
+        metric: by default the one that all selectors name (the first of `than`, if they name several), else the score of the
+            preset's runs. Name and unit of the difference are its.
+        each: must hold of each variant that `less` fits against each that `than` fits, and not of their means alone.
     """
 
     text: str
@@ -68,8 +72,12 @@ class Claim(metaclass=Explained):
     by: float = Field(default=0.0, ge=0)
     within: float | None = Field(default=None, gt=0)
     metric: str = ""
+    each: bool = False
 
     def __post_init__(self) -> None:
+        named = [where.get(METRIC) for _, where in self.selectors]
+        if all(named):  # then the score is in no number of it
+            object.__setattr__(self, "metric", named[0])
         if self.within is not None and self.by:
             raise ConfigError(f"the claim {self.text!r}: by is a direction's margin and within that of no difference: give one")
 
@@ -83,7 +91,7 @@ class Claim(metaclass=Explained):
     @property
     def contrast(self) -> str:
         """In words: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
-        return f"{_words(self.than)} minus {_words(self.less)}: {self.margin}"
+        return f"{'each of ' * self.each}{_words(self.than)} minus {_words(self.less)}: {self.margin}"
 
     @property
     def margin(self) -> str:
@@ -108,7 +116,8 @@ class Claims(Part):
 
     @property
     def needs(self) -> list[str]:
-        return [name for claim in self.claims for _, where in claim.selectors for name in where if name != METRIC]
+        named = [one for claim in self.claims for _, where in claim.selectors for one in where.items()]
+        return [level if name == TUNED else name for name, level in named if name != METRIC]
 
     @property
     def shows(self) -> list[str]:
@@ -130,12 +139,59 @@ def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
     Raises:
         ConfigError: a selector fits no variant, or one that leaks; both sides are the same; or the metric needs no test.
     """
-    found: Weights = {}
+    return _weights(claim, chain(*_sides(claim, variants, configs)))
+
+
+def weights_each(
+    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
+) -> list[Weights]:
+    """The weights of every contrast in which a claim must hold: one, or with `each` one for each pair of variants.
+
+    Args:
+        claim: with its metric.
+        variants: of the plan.
+        configs: their config fields by dotted path.
+        tune: which variant a tuned selector means; before there are results all that it fits.
+
+    Raises:
+        ConfigError: as `weights`; or the claim is of each of several variants, and its selectors fit one each.
+    """
+    than, less = _sides(claim, variants, configs, tune)
+    if not claim.each:
+        return [_weights(claim, [*than, *less])]
+    pairs = [[*one, *other] for one in _alone(claim.than, than) for other in _alone(claim.less, less)]
+    if len(pairs) < 2:
+        raise ConfigError(f"{_named(claim)} is of each of several variants, but each side fits one: leave out each")
+    return [_weights(claim, pair) for pair in pairs]
+
+
+Selected = tuple[float, str, list[int]]  # what a selector adds: sign, metric, variants with different settings
+
+
+def _sides(
+    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
+) -> tuple[list[Selected], list[Selected]]:
+    """What `than` and what `less` add."""
+    found: list[Selected] = []
     first: dict[str, int] = {}  # settings -> the first variant that has them
     for sign, where in claim.selectors:
-        name = _measured(claim, where)
         fitting = _fitting(claim, where, variants, configs)
-        fit = dict.fromkeys(first.setdefault(canonical(configs[at]), at) for at in fitting)
+        fit = list(dict.fromkeys(first.setdefault(canonical(configs[at]), at) for at in fitting))
+        found.append((sign, _measured(claim, where), [tune(fit)] if tune and TUNED in where else fit))
+    cut = 2 if isinstance(claim.than, Gain) else 1
+    return found[:cut], found[cut:]
+
+
+def _alone(side: Side, selected: list[Selected]) -> list[list[Selected]]:
+    """Each variant of a side by itself; a gain stays a difference of means."""
+    if isinstance(side, Gain):
+        return [selected]
+    return [[(sign, name, [at])] for sign, name, fit in selected for at in fit]
+
+
+def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
+    found: Weights = {}
+    for sign, name, fit in selected:
         for at in fit:
             own = found.setdefault(at, {})
             own[name] = own.get(name, 0.0) + sign / len(fit)
@@ -156,7 +212,7 @@ def _measured(claim: Claim, where: Where) -> str:
 def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[int]:
     """The variants that a selector of the claim fits: at least one, and all can be compared."""
     levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
-    fixed = {name: wanted for name, wanted in where.items() if name not in (DEPTH, METRIC)}
+    fixed = {name: wanted for name, wanted in where.items() if name not in (DEPTH, METRIC, TUNED)}
     found = [at for at, level in enumerate(levels) if fits(fixed, level)]
     if not found:
         known = (choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed)
@@ -183,4 +239,7 @@ def _named(claim: Claim) -> str:
 def _words(side: Side) -> str:
     if isinstance(side, Gain):
         return f"({_words(side.of)} minus {_words(side.over)})"
-    return ", ".join(f"{axis_title(name)}={plain(level)}" for name, level in side.items()) or "all"
+    words = (
+        f"{axis_title(level)} tuned" if name == TUNED else f"{axis_title(name)}={plain(level)}" for name, level in side.items()
+    )
+    return ", ".join(words) or "all"

@@ -20,8 +20,12 @@ def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
 
 
 def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
-    """Whether a variant with these levels is one that the selector means."""
-    return all(same(level(name), wanted) for name, wanted in where.items())
+    """Whether a variant with these levels is one that the selector means; a list is any of its values."""
+    return all(_is(level(name), wanted) for name, wanted in where.items())
+
+
+def _is(found: Any, wanted: Any) -> bool:
+    return same(found, wanted) or (isinstance(wanted, list | tuple) and any(same(found, one) for one in wanted))
 
 
 def same(one: Any, other: Any) -> bool:

@@ -15,7 +15,7 @@ from recstudy.explained import Explained
 from recstudy.records.files import Json
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report
-from recstudy.report.claims import weights
+from recstudy.report.claims import weights_each
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.stated import check_at_most, check_by_preset, check_list, check_presets, check_seeds, preset_of
 
@@ -208,7 +208,7 @@ def _check_claims(plan: Plan) -> None:
         known = [described(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
         fields = [flatten(config.values) for config in plan.configs]
         for claim in claims:
-            weights(claim, known, fields)
+            weights_each(claim, known, fields)
 
 
 def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:

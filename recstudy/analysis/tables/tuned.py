@@ -20,7 +20,7 @@ def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
         ConfigError: `rows`, `columns`, `over` or `where` name what the study does not have.
     """
     places = _places(records, spec)
-    best = {place: _best(records, spec, variants) for place, variants in places.items()}
+    best = {place: best_by(records, spec.by, variants) for place, variants in places.items()}
     chosen = [index for index in best.values() if index is not None]
     table = Table(spec.name, metrics=(spec.metric,), rows=spec.rows, columns=spec.columns, title=spec.heading)
     data = table_data(_only(records, chosen), table)
@@ -43,15 +43,15 @@ def _places(records: StudyRecords, spec: Tuned) -> dict[Place, list[int]]:
     return places
 
 
-def _best(records: StudyRecords, spec: Tuned, variants: Sequence[int]) -> int | None:
-    """The variant with the best mean score on the selection split, the first of equals."""
-    scores = {index: score for index in variants if (score := _score(records, spec, index)) is not None}
-    lower = metric(spec.by).better == "lower"
+def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int | None:
+    """The variant with the best mean score on the selection split, the first of equals; None where none has one."""
+    scores = {index: score for index in variants if (score := _score(records, by, index)) is not None}
+    lower = metric(by).better == "lower"
     return min(scores, key=lambda index: scores[index] if lower else -scores[index], default=None)
 
 
-def _score(records: StudyRecords, spec: Tuned, index: int) -> float | None:
-    values = [run.objective(spec.by) for run in records.by_variant[index] if run.done]
+def _score(records: StudyRecords, by: str, index: int) -> float | None:
+    values = [run.objective(by) for run in records.by_variant[index] if run.done]
     known = [value for value in values if value is not None]
     return mean_of(known) if known else None
 
