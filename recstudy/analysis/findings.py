@@ -128,7 +128,7 @@ def _undecided(left: Sequence[Judged], judged: Sequence[Judged]) -> str:
     seeds = [more(one, len(judged)) for one in left]
     at = min(range(len(left)), key=lambda at: inf if seeds[at] is None else seeds[at] or 0)
     of = f"{len(left)} of {plural(len(judged), 'claim')}, the nearest to a verdict being: " if len(left) > 1 else ""
-    return f"{of}{left[at].claim.text}: {_found(left[at])}; to settle it: {would_take(left[at], len(judged))}"
+    return f"{of}{left[at].claim.text}: {_found(left[at])}; seeds needed: {would_take(left[at], len(judged))}"
 
 
 # ---------------------------------------------------------------------------------------------------------- differences

@@ -185,6 +185,7 @@ class Target(Config):
     where: dict[str, Any] = Field(description="by dotted field; None where the paper leaves the value blank")
     against: tuple[str, ...] = Field((), description="why it compares with no result, whatever the settings")
     assumed: str = Field("", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`")
+    approximate: bool = Field(False, description="whether its paper gives it as about so much")
     decimals: int | None = Field(None, ge=0, description="as printed")
     margin: float = Field(description="results within this distance count as equal, in `unit`")
 
@@ -285,6 +286,7 @@ def _target(row: dict[str, str], margin: float) -> Target:
         where=where,
         against=_against(paper, row),
         assumed=row.get("assumed", ""),
+        approximate=row.get("approximate") == "yes",
         decimals=len(row["value"].partition(".")[2]),
         margin=margin / 100 if row["unit"] == "fraction" else margin,
     )

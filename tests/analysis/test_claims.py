@@ -36,7 +36,7 @@ CLOSE = Claim("two steps are worse", less={"steps": 2}, than={"steps": 1})
 
 
 def study(root, claims, means=MEANS, seeds=3, losses=None, **changes):
-    """`losses`: (steps, seed) -> how that run ended, `failed` or `not run`."""
+    """`losses`: (steps, seed) -> how that run ended, `failed`, `diverged` or `not run`."""
     variants = [
         {"label": f"steps={steps}", "levels": {"steps": steps}, "changes": {"train.supervision_steps": steps}, "model": "ViTRM"}
         for steps in means
@@ -60,6 +60,8 @@ def study(root, claims, means=MEANS, seeds=3, losses=None, **changes):
 def finish(results, identity, score, how):
     if how == "failed":
         write_json(results.run(identity).failure, failure())
+    elif how == "diverged":
+        results.run(identity).finish(as_result(result(None, status="diverged")))
     elif how == "done":
         made = result(score)
         results.run(identity).finish(as_result(made | {"metrics": made["metrics"] | {PLAIN: score}}))
@@ -133,6 +135,12 @@ def test_a_failed_run_leaves_its_claim_undecided(tmp_path):
     (one,) = judged(tmp_path, HURTS, losses={(16, 1): "failed"})
 
     assert (one.verdict, one.lost) == ("undecided", ("steps=16, seed 1: failed: code",))
+
+
+def test_runs_that_are_lost_are_counted_by_how_they_ended(tmp_path):
+    (one,) = judged(tmp_path, HURTS, losses={(16, 1): "failed", (16, 2): "diverged", (1, 0): "diverged"})
+
+    assert would_take(one, 1) == "2 runs that diverged and 1 run that failed"
 
 
 def test_one_seed_decides_nothing(tmp_path):

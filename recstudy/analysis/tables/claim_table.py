@@ -1,5 +1,6 @@
-"""Claims in words: a table with the contrast, interval, p and verdict of each, and what would settle it."""
+"""Claims in words: a table with the contrast, interval, p and verdict of each, and the seeds that it needs."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from recstudy.analysis.caveats import caption, text_notes, warnings
@@ -13,9 +14,10 @@ from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.report import Claims
 from recstudy.report.names import metric, plural
 
-HEADS = ("claim", "contrast", "difference", "interval", "p (Holm)", "verdict", "to settle it")
+HEADS = ("claim", "contrast", "difference", "interval", "p (Holm)", "verdict", "seeds needed")
 CSV_HEADS = ["claim", "contrast", "metric", "unit", "by", "within", "difference", "low", "high", "level", "p", "p_holm"]
 CSV_HEADS += ["verdict", "more_seeds", "runs_left", "lost", "run_ids"]
+LOST = {"failed": "that failed", "diverged": "that diverged", "done": "without a value"}
 PROSE = frozenset({1, 5, 6})
 HOW = "Difference: of means over seeds; their spread is pooled over all variants on the same data"
 TESTS = "p: two-sided t test that the true difference is just the margin, adjusted for {} (Holm); intervals at their steps"
@@ -57,7 +59,7 @@ def would_take(one: Judged, claims: int) -> str:
     if one.verdict != "undecided":
         return ""
     if one.lost:
-        return plural(len(one.lost), "run") + " that failed"
+        return " and ".join(f"{plural(count, 'run')} {LOST[status]}" for status, count in Counter(one.ends).items())
     if one.p is None:
         return "a second seed"
     seeds = more(one, claims)

@@ -59,6 +59,7 @@ class Judged:
     left: int
     lost: tuple[str, ...]
     found: Contrast | None  # None where a variant has no value
+    ends: tuple[str, ...] = ()  # the status of each lost run
     alpha: float = ALPHA  # of its Holm step
     adjusted: float | None = None
 
@@ -176,6 +177,7 @@ def _judged(records: StudyRecords, claim: Claim) -> Judged:
         left=sum(row.status not in SETTLED for row in rows),
         lost=tuple(f"{row.label}, seed {row.seed}: {gap(row, claim.metric) or 'without a value at that depth'}" for row in lost),
         found=_contrast(terms) if all(term.values for term in terms) else None,
+        ends=tuple(row.status for row in lost),
     )
 
 
