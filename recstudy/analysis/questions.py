@@ -3,8 +3,9 @@
 Each part gives rows of `Asked`, whose answers come from `recstudy.evidence`; table, forest, `explain`, findings, CSV read them.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -98,7 +99,8 @@ class Asked:
         answer: what is found.
         terms: what each variant adds.
         left: runs to do.
-        lost: run -> why it gives no value; of these some `diverged`.
+        lost: why each other run gives no value.
+        ended: how many of these ended how.
         group: of a difference its base.
         cell: of a difference the variant's own cell, and that of its base.
         refused: why the two are not compared at all.
@@ -116,6 +118,7 @@ class Asked:
     terms: tuple[Term, ...]
     left: int = 0
     lost: tuple[str, ...] = ()
+    ended: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
     cell: tuple[Cell, Cell] | None = None
     refused: str = ""
@@ -384,11 +387,23 @@ def _terms(records: StudyRecords, stated: Mapping[int, Mapping[str, float]]) -> 
     return tuple(terms)
 
 
-def _asked(records: StudyRecords, label: str, words: str, name: str, question: Question[int], terms: tuple[Term, ...]) -> Asked:
-    """The question answered alone; a variant counts with all of its runs that have a value."""
-    rows = [row for term in terms for row in records.by_variant[term.variant]]
+def _asked(
+    records: StudyRecords,
+    label: str,
+    words: str,
+    name: str,
+    question: Question[int],
+    terms: tuple[Term, ...],
+    among: Sequence[int] = (),
+) -> Asked:
+    """The question answered alone; a variant counts with all of its runs that have a value.
+
+    `among`: variants whose runs it waits for, too.
+    """
+    mine = [row for term in terms for row in records.by_variant[term.variant]]
+    rows = [row for at in among for row in records.by_variant[at]] or mine
     valued = {run.id for term in terms for run in term.runs}
-    lost = [row for row in rows if row.status in SETTLED and row.id not in valued]
+    lost = [row for row in mine if row.status in SETTLED and row.id not in valued]
     left = sum(row.status not in SETTLED for row in rows)
     means = [(term.weight, fit.weighted(key) if fit else None) for term in terms for fit, key in [_fit(records, term)]]
     wide = any(fit.stands_apart(key) for term in terms for fit, key in [_fit(records, term)] if fit)
@@ -396,7 +411,8 @@ def _asked(records: StudyRecords, label: str, words: str, name: str, question: Q
     answer = asked(question, contrast(means), left, len(lost), runs)
     answer = replace(answer, reasons=(*answer.reasons, *[Reason.WIDE] * wide))
     why = tuple(f"{row.label}, seed {row.seed}: {gap(row, name) or 'without a value at that depth'}" for row in lost)
-    return Asked(label, words, name, answer, terms, left, why)
+    ended = Counter(row.status for row in lost)
+    return Asked(label, words, name, answer, terms, left, why, ended)
 
 
 def _judged(records: StudyRecords, rows: Sequence[Asked]) -> tuple[Asked, ...]:

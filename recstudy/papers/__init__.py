@@ -52,6 +52,7 @@ class Target(Config):
     where: dict[str, Any] = Field(description="by dotted field; None where the paper leaves the value blank")
     against: tuple[str, ...] = Field((), description="why it compares with no result, whatever the settings")
     assumed: str = Field("", description="what its paper leaves blank and we take it to be, such as `N_sup was 16`")
+    approximate: bool = Field(False, description="whether its paper gives it as about so much")
     decimals: int | None = Field(None, ge=0, description="as printed")
     margin: float = Field(0.0, ge=0, description="results within this distance count as equal, in `unit`")
     margin_reason: str = Field("", description="why so far and no further; without a reason there is no margin")
@@ -200,6 +201,7 @@ def _target(row: dict[str, str], margin: float, why: str) -> Target:
         where=where,
         against=tuple(rule["against"] for rule in _rules(row) if "against" in rule),
         assumed=row.get("assumed", ""),
+        approximate=row.get("approximate") == "yes",
         decimals=len(row["value"].partition(".")[2]),
         margin=margin / 100 if row["unit"] == "fraction" else margin,
         margin_reason=why,

@@ -103,7 +103,7 @@ class Claim(metaclass=Explained):
 
 @PARTS.add("claims")
 class Claims(Part):
-    """A row a claim: the contrast with its interval, p by Holm over all of them, a verdict, and what would settle it.
+    """A row a claim: the contrast with its interval, p by Holm over all of them, a verdict, and the seeds that it needs.
 
     A study's own claims stand at the head of its report by themselves (`Study(claims=...)`).
     """

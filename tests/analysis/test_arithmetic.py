@@ -23,8 +23,8 @@ COUNTED = {
 }
 
 
-def claim(value, counted, unit="params", kind="reported", note="", metric="total_increase"):
-    target = Target(source="001 x (1)", metric=metric, value=value, unit=unit, kind=kind, note=note, where={}, margin=0.5)
+def claim(value, counted, unit="params", kind="reported", metric="total_increase", **more):
+    target = Target(source="001 x (1)", metric=metric, value=value, unit=unit, kind=kind, where={}, margin=0.5, **more)
     (only,) = arithmetic_data(Arithmetic(counted={metric: counted}, targets=(target,))).claims
     return only
 
@@ -40,10 +40,10 @@ def claim(value, counted, unit="params", kind="reported", note="", metric="total
         (27.0, 27_275_266.0, {"unit": "million"}, "reproduced"),
         (27.0, 27_600_000.0, {"unit": "million"}, "differs"),
         (252_000.0, 251_904.0, {}, "differs"),
-        (252_000.0, 251_904.0, {"note": "stated approx; exact 251,904"}, "reproduced"),
-        (252_000.0, 249_480.0, {"note": "stated approx"}, "reproduced"),  # 1 % off
-        (252_000.0, 249_479.0, {"note": "stated approx"}, "differs"),
-        (252_000.0, 251_904.0, {"kind": "approximate"}, "reproduced"),
+        (252_000.0, 251_904.0, {"approximate": True}, "reproduced"),
+        (252_000.0, 249_480.0, {"approximate": True}, "reproduced"),  # 1 % off
+        (252_000.0, 249_479.0, {"approximate": True}, "differs"),
+        (252_000.0, 251_904.0, {"note": "no approximation"}, "differs"),  # words do not widen the margin
     ],
 )
 def test_verdicts(value, counted, words, verdict):

@@ -1,14 +1,14 @@
 """Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
 
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
 
 from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
 from recstudy.papers import Target
 from recstudy.report import Arithmetic
 from recstudy.report.names import in_own_unit, metric
 
-APPROXIMATE = 0.01  # how far off a number that its paper calls approximate may be, as a share of it
+APPROXIMATE = 0.01  # how far off a number that its paper gives as about so much may be, as a share of it
 UNITS = {"percent": "%", "params": "parameters"}
 STATEMENTS = {
     "vocab_old": "vocabulary, before",
@@ -30,6 +30,14 @@ HEADS = ("statement", "published", "counted", "verdict", "note")
 CSV_HEADS = ("statement", "metric", "published", "unit", "counted", "verdict", "note", "source")
 
 
+class Counted(StrEnum):
+    """What counting says of a published number."""
+
+    REPRODUCED = "reproduced"
+    DIFFERS = "differs"
+    GIVEN = "given"  # the study put it in, or it does not stand in the paper but was derived from it
+
+
 @dataclass(frozen=True)
 class Claim:
     """A published number and ours, both in the published unit."""
@@ -44,24 +52,18 @@ class Claim:
         return f"{self.target.where.get('model') or ''} {words}".strip()
 
     @property
-    def approximate(self) -> bool:
-        return "approx" in f"{self.target.kind} {self.target.note}".lower()
-
-    @property
     def published(self) -> str:
-        return "about " * self.approximate + _count(self.target.value, self.target.unit)
+        return "about " * self.target.approximate + _count(self.target.value, self.target.unit)
 
     @property
-    def verdict(self) -> Literal["reproduced", "differs", "given"]:
-        """Ours must round to the published digits; where the paper says `approximately`, be within 1 %. What the study put in,
-        and what does not stand in the paper but was derived from it, is `given`.
-        """
+    def verdict(self) -> Counted:
+        """Ours must round to the published digits; where the paper says "about", be within 1 %."""
         value = self.target.value
         decimals = 0 if value.is_integer() else len(repr(value).partition(".")[2])
-        margin = APPROXIMATE * abs(value) if self.approximate else 0.5 * 10**-decimals
+        margin = APPROXIMATE * abs(value) if self.target.approximate else 0.5 * 10**-decimals
         if abs(self.counted - value) > margin * (1 + 1e-9):
-            return "differs"
-        return "given" if self.given or self.target.kind == "derived" else "reproduced"
+            return Counted.DIFFERS
+        return Counted.GIVEN if self.given or self.target.kind == "derived" else Counted.REPRODUCED
 
     @property
     def note(self) -> str:
@@ -97,7 +99,7 @@ def printed(data: ArithmeticData) -> Printed:
             Entry(claim.statement, hint=claim.target.cited),
             Entry(claim.published, hint=claim.target.cited),
             Entry(_count(claim.counted, claim.target.unit), hint=f"{claim.counted!r} {claim.target.unit}".strip()),
-            Entry(claim.verdict, bold=claim.verdict == "differs"),
+            Entry(claim.verdict, bold=claim.verdict is Counted.DIFFERS),
             Entry(claim.note),
         ]
         for claim in data.claims
@@ -118,8 +120,8 @@ def csv_text(data: ArithmeticData) -> str:
 def _caption(data: ArithmeticData) -> str:
     sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in data.claims))
     verdicts = [claim.verdict for claim in data.claims]
-    given = verdicts.count("given")
-    held = f"{verdicts.count('reproduced')} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
+    given, reproduced = verdicts.count(Counted.GIVEN), verdicts.count(Counted.REPRODUCED)
+    held = f"{reproduced} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
     return f"{sources or 'Nothing counted'}: {held}; nothing was trained for this"
 
 

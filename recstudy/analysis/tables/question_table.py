@@ -25,6 +25,7 @@ TESTS = (
 )
 VERDICTS = "Supported and contradicted: the interval lies wholly inside, or wholly outside, of what is claimed"
 SIZE = "Size: mean at the second level minus mean at the first ({}); of an interaction, half of what one axis adds to the other's"
+ENDED = {"done": "without the metric", "stopped": "stopped early"}
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
 
@@ -102,7 +103,7 @@ def needed_words(row: Asked) -> str:
     if row.verdict not in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE) or row.refused:
         return ""
     if row.lost:
-        return f"{plural(len(row.lost), 'run')} without a value"
+        return ", ".join(f"{plural(count, 'run')} {ENDED.get(status, status)}" for status, count in row.ended.items())
     if row.answer.p is None:
         return "" if Reason.SPLIT in row.answer.reasons or Reason.CEILING in row.answer.reasons else "a second seed"
     more = row.answer.seeds_needed
