@@ -11,6 +11,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
 from recstudy.analysis.spreads import scored, spread_of
 from recstudy.analysis.stats import Interval, Spread, interval
+from recstudy.analysis.tables.entries import Said
 from recstudy.analysis.targets import Placed, Placement, deviation_text
 from recstudy.papers import Target
 from recstudy.report.names import metric
@@ -114,9 +115,9 @@ class TableData:
     rows: tuple[TableRow, ...]
     corner: str = "variant"
     beneath: bool = False
-    caption: str = ""
+    caption: Said = ""
     warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Said, ...] = ()
     homeless: tuple[tuple[Target, str], ...] = ()
     settings: tuple[tuple[str, ...], ...] = ()
 

@@ -66,7 +66,7 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
             table = in_terminal(records, part)
             if table is not None:
                 out.print(table)
-        for line in lacking(records):
+        for line in map(str, lacking(records)):
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
     out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
     return page

@@ -9,7 +9,7 @@ from made_up import TABLE1, VIT, VITRM, as_result, base, failure, plan, result, 
 from rich.console import Console
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
-from tex import compiled, needs_latex, packages
+from tex import compiled, needs_siunitx
 
 from recstudy import RunConfig, Study, TrainConfig, leave_one_out
 from recstudy.analysis import Differences
@@ -302,14 +302,13 @@ def test_hostile_labels_are_text_everywhere(tmp_path):
     assert "&lt;script&gt;alert(&quot;x&quot;)" in markup.html_table(page)
     assert "<script" not in markup.markdown(page)
     console = Console(width=400, record=True, file=io.StringIO())
-    console.print(markup.terminal(page))
+    console.print(markup.Terminal(page))
     assert "[1](http://x)" in console.export_text()
 
 
-@needs_latex
-@packages
-def test_latex_compiles(tmp_path, siunitx):
-    assert compiled(latex(hostile(tmp_path)), tmp_path, siunitx).exists()
+@needs_siunitx
+def test_latex_compiles(tmp_path):
+    assert compiled(latex(hostile(tmp_path)), tmp_path).exists()
 
 
 def test_it_stands_in_the_report_and_in_the_terminal(tmp_path):

@@ -7,7 +7,8 @@ from recstudy.analysis.cells import Cell
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.spreads import pairing_note, spread_notes
 from recstudy.analysis.tables.differences import Difference, DifferencesData, PublishedDifference
-from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
+from recstudy.analysis.tables.entries import Entry, Note, Printed, Said
+from recstudy.analysis.tables.markup import csv_lines
 from recstudy.analysis.tables.render import cell_text, entry, number_text, seeds_text
 from recstudy.analysis.targets import deviation_notes
 from recstudy.report import Differences
@@ -18,13 +19,14 @@ CSV_HEADS += ["missing", "p", "p_holm", "detectable", "detectable_low", "detecta
 CSV_HEADS += ["published_difference", "sources", "reasons", "verdict", "run_ids", "synthetic"]
 CSV_HEADS += ["low_items", "high_items", "p_mcnemar"]
 VERDICT = 5  # its column
+Reasons = Sequence[tuple[str, ...]]
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
 
 def printed(records: StudyRecords, spec: Differences, data: DifferencesData, paper: bool = False) -> Printed:
     """One line a variant, under its base's; on paper, where a column says it, cells do not say how many seeds there are."""
     words = number_text if paper else cell_text
-    reasons = list(dict.fromkeys("; ".join(found.reasons) for row in data.rows for found in row.published if found.reasons))
+    reasons = list(dict.fromkeys(found.reasons for row in data.rows for found in row.published if found.reasons))
     heads, beside = columns(spec, data), any(row.published for row in data.rows)
     lines: list[list[Entry]] = []
     for base in dict.fromkeys(row.base for row in data.rows):
@@ -82,7 +84,7 @@ def p_text(p: float | None) -> str:
     return DASH if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _line(row: Difference, reasons: Sequence[str], beside: bool, words: Callable[[Cell], str]) -> list[Entry]:
+def _line(row: Difference, reasons: Reasons, beside: bool, words: Callable[[Cell], str]) -> list[Entry]:
     name, found, least = row.ours.metric, row.found, row.detectable
     hope = f"about {plural(row.more, 'more seed')} of each would show a difference of this size" if row.more else ""
     behind, runs = _origin(row), (*row.run_ids, *row.base_ids)
@@ -117,7 +119,7 @@ def _origin(row: Difference) -> str:
     return "; ".join([f"runs {' '.join(row.run_ids)} minus {' '.join(row.base_ids)}", seeds_text(row.seeds), *commits])
 
 
-def _published(found: Sequence[PublishedDifference], name: str, reasons: Sequence[str]) -> Entry:
+def _published(found: Sequence[PublishedDifference], name: str, reasons: Reasons) -> Entry:
     """`-0.4 (of two numbers) [1]`."""
     texts = [
         f"{format(difference.value, '+' + metric(name).form)} (of two numbers){_mark(difference, reasons)}"
@@ -126,11 +128,11 @@ def _published(found: Sequence[PublishedDifference], name: str, reasons: Sequenc
     return Entry(", ".join(dict.fromkeys(texts)) or DASH, hint="; ".join(difference.sources for difference in found))
 
 
-def _mark(difference: PublishedDifference, reasons: Sequence[str]) -> str:
-    return f" [{reasons.index('; '.join(difference.reasons)) + 1}]" if difference.reasons else ""
+def _mark(difference: PublishedDifference, reasons: Reasons) -> str:
+    return f" [{reasons.index(difference.reasons) + 1}]" if difference.reasons else ""
 
 
-def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reasons: Sequence[str], paper: bool) -> list[str]:
+def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reasons: Reasons, paper: bool) -> list[Said]:
     """How to read the table, and every run that is missing."""
     how = "Difference: mean of the variant minus mean of its base, with its own 95 % interval; n: finished seeds of both"
     tests = f"p: two-sided t test by the spread of all variants, adjusted for {plural(data.tests, 'row')} (Holm)"
@@ -139,7 +141,7 @@ def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reas
         f"{row.label}: {'no pair at' if row.paired else 'without'} {'; '.join(row.missing)}" for row in data.rows if row.missing
     ]
     lost += [f"{plural(data.homeless, 'published value')} without a place among these variants"] if data.homeless else []
-    against = [f"[{at}] not comparable: {reason}" for at, reason in enumerate(reasons, 1)]
+    against = [Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons, 1)]
     step = f"0.05 / {max(1, data.tests)}, Holm's first step"
     power = f"Detectable: the least true difference that such a test at {step}, shows in 4 of 5 repetitions"
     of_two = [OF_TWO] if any(row.published for row in data.rows) else []

@@ -1,13 +1,14 @@
 """A table's cells in words, the same for every format, and as CSV."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from recstudy.analysis import caveats
 from recstudy.analysis.cells import Cell, TableData
 from recstudy.analysis.stats import LINEAR
+from recstudy.analysis.tables import entries
+from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Printed
 from recstudy.analysis.tables.labels import settings_text, settings_title
-from recstudy.analysis.tables.markup import PUBLISHED, Entry, Printed, csv_lines
+from recstudy.analysis.tables.markup import csv_lines
 from recstudy.report.names import DASH, metric, number, spread
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
@@ -68,7 +69,7 @@ def on_paper(table: TableData) -> Printed:
     every = list(dict.fromkeys(count for row in rows for count in row))
     if len(every) <= 1:
         page = _printed(table, number_text)
-        return replace(page, caption=caveats.on_paper(page.caption) + "".join(f" (n={count})" for count in every))
+        return replace(page, caption=entries.on_paper(page.caption) + "".join(f" (n={count})" for count in every))
     if all(len(row) <= 1 for row in rows):
         return _printed(table, number_text, [next(iter(row), DASH) for row in rows])
     if all(len(column) <= 1 for column in across):
@@ -113,7 +114,7 @@ def _printed(table: TableData, words: Callable[[Cell], str], seeds: Sequence[str
         lines=lines,
         caption=table.caption,
         warnings=table.warnings,
-        notes=[*table.notes, *(f"[{at}] not comparable: {reason}" for at, reason in enumerate(reasons, 1))],
+        notes=[*table.notes, *(Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons.values(), 1))],
         homeless=homeless(table),
         settings=len(table.settings),
     )
@@ -143,9 +144,10 @@ def narrow(table: TableData, most: int | None = None) -> Printed:
     return replace(page, homeless=told)
 
 
-def _reasons(table: TableData) -> list[str]:
-    """Why published values are not comparable: each reason once, numbered in the notes."""
-    return list(dict.fromkeys(cell.reasons for row in table.rows for cell in row.cells if cell.reasons))
+def _reasons(table: TableData) -> dict[str, tuple[str, ...]]:
+    """Say why published values are not comparable, each set of reasons once: numbered in the notes, and one by one."""
+    cells = [cell for row in table.rows for cell in row.cells if cell.reasons]
+    return {cell.reasons: tuple(dict.fromkeys(reason for one in cell.placed for reason in one.reasons)) for cell in cells}
 
 
 def _computed(cell: Cell) -> str:
@@ -175,11 +177,11 @@ def seeds_text(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-def _published(cell: Cell, reasons: Sequence[str]) -> Entry:
+def _published(cell: Cell, reasons: Mapping[str, object]) -> Entry:
     """`92.6, differs`; where it is not comparable, `94.0 [1]` with the number of the note that says why."""
     if not cell.placed:
         return Entry(DASH)
-    verdict = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {cell.outcome}"
+    verdict = f" [{list(reasons).index(cell.reasons) + 1}]" if cell.reasons else f", {cell.outcome}"
     return Entry(f"{cell.published}{verdict}", hint="; ".join(filter(None, [_sources(cell), cell.reasons, cell.deviations])))
 
 

@@ -75,7 +75,7 @@ class TableShown(Shown):
         return self.page
 
     def in_terminal(self) -> markup.Terminal:
-        return markup.terminal(self.narrow() if self.narrow else self.page)
+        return markup.Terminal(self.narrow() if self.narrow else self.page)
 
     def places(self) -> Places:
         return self.behind()
