@@ -1,17 +1,14 @@
 """What stands beside numbers: what they were measured on, how many runs are in, and what a reader must know before them."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
+from recstudy.analysis.tables.entries import Note
 from recstudy.metrics import METRICS, Metric
 from recstudy.report.names import metric, plain, plural
 
-COMMAND = re.compile(r"\. (Finish with|Compute without training): .*")  # which a page gives its reader
-REASONS = re.compile(r"\[\d+\] not comparable: ")
-FEW = 4  # reasons, on paper
 SELECTIONS = {
     "validation": "epoch selected on a validation split",
     "test": "epoch selected on the test set, as in the paper: optimistic",
@@ -37,8 +34,8 @@ LEAK = "is told the caption it is to write"
 STAND_IN = "the image tokenizer is a small stand-in trained here, not the TiTok of FuseLIP"
 
 
-def caption(records: StudyRecords, variants: Sequence[int]) -> str:
-    """Data, protocol and progress of these variants in one line of facts."""
+def caption(records: StudyRecords, variants: Sequence[int], before: str = "") -> Note:
+    """Say data, protocol and progress of these variants in one line of facts."""
     runs = distinct(run for index in variants for run in records.by_variant[index])
     data = ", ".join(dict.fromkeys(records.variants[index].data for index in variants))
     chosen = dict.fromkeys(records.configs[index].get("train.selection") for index in variants)
@@ -50,8 +47,9 @@ def caption(records: StudyRecords, variants: Sequence[int]) -> str:
     progress += "".join(f", {counts[state]:,} {state}" for state in ("diverged", "stopped", "failed") if counts[state])
     synthetic = " (synthetic data)" if is_synthetic(records, variants) and "synthetic" not in data else ""
     settled = counts["done"] + counts["diverged"] + (counts["stopped"] if records.plan.search is not None else 0)
-    finish = f". Finish with: {records.plan.command}" if settled < len(runs) else ""
-    return f"{'; '.join(filter(None, [data + synthetic, protocol, progress]))}. Mean ± 95 % interval over seeds{finish}"
+    finish = f"Finish with: {records.plan.command}" if settled < len(runs) else ""
+    facts = "; ".join(filter(None, [before, data + synthetic, protocol, progress]))
+    return Note(f"{facts}. Mean ± 95 % interval over seeds", screen=finish)
 
 
 def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:
@@ -71,16 +69,6 @@ def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:
     return "; ".join(told if len(having) == 1 else f"{told} ({some(labels)})" for told, labels in having.items())
 
 
-def on_paper(said: str) -> str:
-    """Without the command that a page has for its reader, and of why a value is not comparable the first reasons."""
-    said = COMMAND.sub("", said)
-    reasons = said.split("; ") if REASONS.match(said) else []
-    if len(reasons) <= FEW:
-        return said
-    more = sum(int(found[1]) if (found := re.match(r"(\d+) more settings", one)) else 1 for one in reasons[FEW:])
-    return f"{'; '.join(reasons[:FEW])}; {more} more"
-
-
 def warnings(records: StudyRecords) -> tuple[str, ...]:
     """What a reader must know before any number of the study."""
     found = []
@@ -91,7 +79,7 @@ def warnings(records: StudyRecords) -> tuple[str, ...]:
     return tuple(found)
 
 
-def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]) -> tuple[str, ...]:
+def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]) -> tuple[Note, ...]:
     """Metrics that follow from answers and that finished runs lack, such as one that was defined since; and how to get them."""
     done = [run for index in variants for run in records.by_variant[index] if run.done]
     names = dict.fromkeys(name.partition(".")[0] for name in metrics)
@@ -101,7 +89,7 @@ def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterabl
         return ()
     command = f"recstudy evaluate {records.place} " + " ".join(f"--metric {name}" for name in lacking)
     words = ", ".join(f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in lacking.items())
-    return (f"not computed yet: {words}. Compute without training: {command}",)
+    return (Note(f"not computed yet: {words}", screen=f"Compute without training: {command}"),)
 
 
 def _lacks(run: Row, name: str, known: Metric) -> bool:

@@ -11,6 +11,7 @@ from recstudy.analysis.caveats import is_synthetic
 from recstudy.analysis.fits import estimates_of, fits_of, scored
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
+from recstudy.analysis.tables.entries import Said
 from recstudy.analysis.targets import Placed, Placement, deviation_text
 from recstudy.evidence import Answer, Estimate, Kind, Question, Verdict, Weighted, published
 from recstudy.papers import Target
@@ -155,9 +156,9 @@ class TableData:
     rows: tuple[TableRow, ...]
     corner: str = "variant"
     beneath: bool = False
-    caption: str = ""
+    caption: Said = ""
     warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Said, ...] = ()
     homeless: tuple[tuple[Target, str], ...] = ()
     settings: tuple[tuple[str, ...], ...] = ()
 

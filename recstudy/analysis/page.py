@@ -82,7 +82,7 @@ def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption
     return f"{warning_lines(notes)}{box}\n{words}{below}\n"
 
 
-def warning_lines(notes: Iterable[str]) -> str:
+def warning_lines(notes: Iterable[object]) -> str:
     return "".join(f'<p class="warning">{escape(note)}</p>' for note in notes)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.shown import no_figure
-from recstudy.analysis.tables.fitting import named
+from recstudy.analysis.tables.entries import named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
 from recstudy.papers import by_name
 from recstudy.report.venues import Paper

@@ -65,7 +65,7 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
             shown = no_figure(records, part)
             if shown and (table := shown.in_terminal()):
                 out.print(table)
-        for line in (*failed_metrics(records), *lacking(records)):
+        for line in map(str, (*failed_metrics(records), *lacking(records))):
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
     out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
     return page

@@ -11,6 +11,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
 from recstudy.analysis.registration import registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
+from recstudy.analysis.tables.entries import Note
 from recstudy.analysis.trials import ranked, scored, trial_table
 from recstudy.config import flatten
 from recstudy.papers import by_name
@@ -68,7 +69,7 @@ def gone(records: StudyRecords) -> tuple[str, ...]:
     return tuple(f"not all that this study defines is here: {reason}" for reason in absent if records.plan.plugins)
 
 
-def lacking(records: StudyRecords) -> tuple[str, ...]:
+def lacking(records: StudyRecords) -> tuple[Note, ...]:
     """Metrics that parts of the report show and that finished runs could have."""
     named = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
     shown = [*(name for part in records.parts for name in part.shows), *(name for name in named if isinstance(name, str))]

@@ -100,7 +100,7 @@ def test_all_renderings():
     assert "| --- | ---: | ---: | ---: | --- |" in shown
     assert "HRM-ChestXRay arithmetic: 4 of 5 reproduced by counting; nothing was trained for this." in shown
     assert "not counted here: HRM hidden size; " in shown
-    assert "S[table-format=6.0]@{}lS[table-format=6.2]@{}lr>{\\raggedright\\arraybackslash}p{" in latex(page)
+    assert "S[table-format=6.0]@{}lS[table-format=6.2]@{}lr>{\\hsize=1.032\\hsize\\raggedright" in latex(page)
     assert "\\textbf{differs}" in latex(page)
     assert '<td class="prose" data-head="note">256*512</td>' in markup.html_table(page)
     lines = list(csv.DictReader(csv_text(data).splitlines()))
@@ -115,7 +115,7 @@ def test_all_renderings():
         "source": "HRM-ChestXRay arithmetic (001_parameter_arithmetic#14)",
     }
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(markup.terminal(page))
+    console.print(markup.Terminal(page))
     assert "4 of 5 reproduced by counting" in console.export_text()
 
 

@@ -9,19 +9,19 @@ import re
 import pytest
 from golden_pages import STUDIES
 from made_up import TABLE1, as_result, result, run_id, specs, variants, write_study
+from pypdf import PdfReader
 from rich.console import Console
 from tex import compiled, letters, needs_siunitx, run
 
 from recstudy.analysis import Differences, Table
-from recstudy.analysis.caveats import on_paper
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
+from recstudy.analysis.tables import markup
+from recstudy.analysis.tables.entries import Entry, Note, Number, Printed, Range
 from recstudy.analysis.tables.latex import latex, sentence
-from recstudy.analysis.tables.markup import Entry, Printed
 from recstudy.analysis.tables.render import narrow
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data
-from recstudy.analysis.tables.widths import Room, shared, split, words_room
 from recstudy.command import main
 from recstudy.report import dump_report
 from recstudy.report.names import DASH
@@ -56,7 +56,7 @@ def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, ven
     records = load_study(write_study(tmp_path / "r", variants=named), "made_up", "paper")
     wide, plain = table(records, *MANY, targets=TABLE1), table(records, "nll", title="no % of {this} is_bad & <such>")
 
-    pdf = compiled(wide.latex_for(VENUES[venue]) + plain.latex_for(VENUES[venue]), tmp_path, True, VENUES[venue])
+    pdf = compiled(wide.latex_for(VENUES[venue]) + plain.latex_for(VENUES[venue]), tmp_path, VENUES[venue])
 
     sizes = letters(pdf)
     assert min(sizes) >= SMALLEST
@@ -121,9 +121,9 @@ def test_the_number_of_seeds_is_said_once(tmp_path, records):
 
     assert "interval over seeds (n=3)." in once
     assert once.count("n=3") == 1
-    assert re.findall(r"& (\d) & (.*) \\\\", by_row) == [("3", ""), ("2", "~of 3; 1 failed: code"), ("1", "~of 3; 1 diverged")]
+    assert re.findall(r"& (\d.*) \\\\", by_row.replace(" & ", "\n& ")) == ["3", "2 of 3; 1 failed: code", "1 of 3; 1 diverged"]
     assert "n=" not in by_row
-    assert re.search(r"^n & 3 &  & 2 & ~of 3; 1 failed: code & 1", by_column, re.MULTILINE)
+    assert re.search(r"^n & 3 & 2 of 3; 1 failed: code & 1", by_column, re.MULTILINE)
 
 
 def test_what_is_for_a_screen_does_not_stand_on_paper(records):
@@ -131,10 +131,22 @@ def test_what_is_for_a_screen_does_not_stand_on_paper(records):
 
     assert "Finish with: python" in shown.markdown
     assert "Finish with" not in shown.latex
-    assert on_paper("[1] not comparable: a 1, not 2; b; c; d; e; 11 more settings (f, g); h") == (
-        "[1] not comparable: a 1, not 2; b; c; d; 13 more"
-    )
-    assert on_paper("p: two-sided; and; so; on; and; so; on") == "p: two-sided; and; so; on; and; so; on"
+
+
+def test_a_note_is_cut_by_its_parts_and_never_by_its_words():
+    """The sentences that a pattern once read: each says `Finish with:` or has many semicolons, and stays whole."""
+    why, alike = Note("[1] not comparable", ("epochs 1; not 2", "b", "c", "d", "e", "f")), "[1] not comparable: a; b; c; d; e; f"
+    how = Note("half of a study", screen="Finish with: python study.py")
+    page = Printed("t", "t", ("a",), [[Entry("x")]], how, notes=[why, alike, "the rule is. Finish with: a rest"])
+
+    text = latex(page).partition("\\bottomrule")[2]
+
+    assert "{[}1] not comparable: epochs 1; not 2; b; c; d; 2 more." in text
+    assert "{[}1] not comparable: a; b; c; d; e; f." in text
+    assert "Half of a study." in text
+    assert "The rule is. Finish with: a rest." in text
+    assert "half of a study. Finish with: python study.py." in markup.html_table(page)
+    assert "epochs 1; not 2; b; c; d; e; f" in markup.markdown(page)
 
 
 @pytest.mark.parametrize(
@@ -168,15 +180,52 @@ def test_a_column_that_no_table_has_is_named(tmp_path, caplog):
     assert caplog.messages == ["--without forwrd*: no table of made_up has such a column"]
 
 
-def test_an_empty_column_takes_no_room_and_a_minus_is_one(tmp_path, records):
+def test_an_empty_column_takes_no_room(records):
     page = Printed(
         "t", "t", ("a", "b", "c"), [[Entry("x"), Entry(""), Entry("-1.09 to -0.71")], [Entry("y")] + 2 * [Entry(DASH)]], ""
     )
 
     text = latex(page)
 
-    assert "a & {c} \\\\" in text.replace("\\multicolumn{2}{c}", "")
-    assert "x & -1.09 & ~to $-$0.71" in text
+    assert "a & c \\\\" in text
+    assert "x & $-$1.09 to $-$0.71" in text
+
+
+def typed():
+    """Numbers, intervals and words as they stand in a place, and one in which nothing can be aligned."""
+    rows = [
+        [
+            Entry("a"),
+            Entry((Number(93.14), " ", Range(92, 94)), bold=True),
+            Entry(Number(3624971, ",.0f")),
+            Entry(Range(-1.1, 0.5, "+.1f")),
+        ],
+        [Entry("b"), Entry((Number(-7.0), " ", Range(-8, -6), " (2 of 3)")), Entry(Number(1e-07, ".3g")), Entry("not run")],
+        [Entry("c"), Entry("not run"), Entry(Number(0.5, ".3g")), Entry(DASH)],
+    ]
+    return Printed("t", "typed", ("model", "score (%)", "parameters", "difference"), rows, "")
+
+
+def test_each_writer_formats_a_number_for_itself():
+    """93.14 as `93.1` everywhere; LaTeX has no separators, which siunitx sets, and knows 2 digits and a sign from the values."""
+    text = latex(typed())
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(markup.Terminal(typed()))
+
+    assert "{@{}lS[table-format=+2.1]@{}lS[table-format=7.1]r@{}}" in text
+    assert r"a & \bfseries 93.1 & ~{[}92.0, 94.0] & 3624971 & {[}$-$1.1, +0.5] \\" in text
+    assert r"b & -7.0 & ~{[}$-$8.0, $-$6.0] (2 of 3) & {1e-07} & not run \\" in text
+    assert r"c & \multicolumn{2}{c}{not run} & 0.5 & \textendash{} \\" in text
+    assert r"| a | **93.1 \[92.0, 94.0\]** | 3,624,971 | \[-1.1, +0.5\] |" in markup.markdown(typed())
+    assert "<td><strong>93.1 [92.0, 94.0]</strong></td><td>3,624,971</td>" in markup.html_table(typed())
+    assert "-7.0 [-8.0, -6.0] (2 of 3)" in console.export_text()
+
+
+@needs_siunitx
+def test_numbers_and_intervals_compile_in_bold_and_aligned(tmp_path):
+    read = PdfReader(compiled(latex(typed()), tmp_path)).pages[0].extract_text()
+
+    assert [word in read for word in ("93.1", "[92.0, 94.0]", "3,624,971")] == [True] * 3
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
@@ -191,24 +240,17 @@ def test_a_terminal_of_any_width_shows_every_number_and_note_whole(records, widt
     assert max(map(len, text.splitlines())) <= width
     numbers = [entry.text for line in page.lines for entry in line[1:] if len(entry.text) <= 30]
     assert [number for number in numbers if number not in text] == []
-    assert all(" ".join(note.split()) in " ".join(text.split()) for note in page.notes)
+    assert all(" ".join(note.split()) in " ".join(text.split()) for note in map(str, page.notes))
     assert text.count("ViTRM, batch_size=64") == text.count("┏")
 
 
-def test_room_is_shared_as_columns_ask_and_parts_are_alike():
-    """10 em for a column of 4 and two that would have 8 and 4 but can do with 2 each: 2 more are shared as 6 to 2."""
-    rooms = [Room(4, 4), Room(8, 2), Room(4, 2)]
+def test_blocks_are_as_few_as_have_room_and_alike():
+    """Four columns of 3 characters behind a label of 4: three have room in 14, and two a block are alike."""
+    page = Printed("t", "t", ("a", "b", "c", "published", "d"), [], "")
 
-    assert shared(rooms, 10) == [4, 2 + 2 * 6 / 8, 2 + 2 * 2 / 8]
-    assert shared(rooms, 100) == [4, 8, 4]
-    assert shared(rooms, 7.9) is None
-    assert split([Room(4, 4), *[Room(3, 3)] * 4], 14, 0) == [[1, 2], [3, 4]]  # three have room in one part
-    assert split([Room(4, 4), Room(3, 3), Room(3, 3, glued=True), Room(3, 3)], 11, 0) == [[1, 2], [3]]
-
-
-def test_words_are_broken_after_their_marks_alone():
-    assert words_room(["aaaaaaaaaaaaaaaaaaaaaaaaaaaa"]).least == pytest.approx(14)
-    assert words_room(["aaaaaaaaaa=aaaaaaaaaa aaaaaaaaaa"]).least == pytest.approx(10)
+    assert Printed("t", "t", "abcde", [], "").blocks([4, 3, 3, 3, 3], 14) == [[0, 1, 2], [0, 3, 4]]
+    assert page.blocks([4, 3, 3, 3, 3], 11) == [[0, 1], [0, 2, 3], [0, 4]]
+    assert page.blocks([4, 3, 3, 3, 3], 2) == [[0, 1], [0, 2, 3], [0, 4]]
 
 
 def test_widths_have_units():

@@ -148,7 +148,7 @@ def test_a_search_is_finished_where_every_trial_is_done_or_stopped(tmp_path):
         show_status(results, console)
 
     assert "Finish" not in console.export_text()
-    assert "Finish" not in table_data(load(results), Table("t")).caption
+    assert "Finish" not in str(table_data(load(results), Table("t")).caption)
 
 
 def test_a_run_that_was_stopped_once_and_finished_later_is_done(results):
@@ -163,7 +163,7 @@ def test_a_stopped_run_is_neither_failed_nor_not_run(records):
     table = table_data(records, Table("t", metrics=("top1_accuracy",)))
 
     assert cell_text(table.rows[3].cells[0]) == "\N{EN DASH} 1 stopped early"
-    assert "8 of 13 runs done, 1 diverged, 1 stopped, 1 failed" in table.caption
+    assert "8 of 13 runs done, 1 diverged, 1 stopped, 1 failed" in str(table.caption)
 
 
 def test_the_front_by_hand():
@@ -461,7 +461,7 @@ def test_hostile_labels_are_text_everywhere(tmp_path):
     assert r"\textbackslash{}evil" in of_cells(table).latex
     console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(markup.terminal(narrow(table)))
+        console.print(markup.Terminal(narrow(table)))
     assert "*b*" in console.export_text()
     for spec in search_specs()[1:]:
         text = spec.drawn(records).figure.to_json()

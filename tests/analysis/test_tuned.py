@@ -56,7 +56,7 @@ def test_each_cell_has_the_rate_that_the_selection_split_likes_best(tmp_path):
         "learning rate of each cell: A, 64: 0.01; A, 256: 0.001; B, 64: 0.001",
         "no run has finished yet: B, 256",
     )
-    assert table.caption.startswith("in each cell the learning rate with the best Top-1 accuracy, selection; ")
+    assert table.notes[0] == "in each cell the learning rate with the best Top-1 accuracy, selection"
     assert not any("pools" in warning for warning in table.warnings)
 
 
@@ -69,7 +69,7 @@ def test_a_loss_is_best_where_it_is_lowest(tmp_path):
 
     table = tuned_data(read(results), Tuned(by="selection_loss"))
 
-    assert table.notes[0] == "learning rate of each cell: A, 64: 0.001"
+    assert table.notes[1] == "learning rate of each cell: A, 64: 0.001"
 
 
 def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
@@ -78,7 +78,7 @@ def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
 
     assert [row.label for row in leaky.rows] == ["B"]
     assert (nothing.rows, nothing.columns) == ((), ())
-    assert nothing.notes[0] == "no run has finished yet: A, 64; A, 256; B, 64; B, 256"
+    assert nothing.notes[1] == "no run has finished yet: A, 64; A, 256; B, 64; B, 256"
 
 
 def test_an_axis_that_the_study_lacks_is_refused(tmp_path):

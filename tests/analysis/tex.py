@@ -1,4 +1,4 @@
-"""A LaTeX run over tables, with siunitx where it is installed, and with a plain column in its place; and what is in the PDF."""
+"""A LaTeX run over tables, and what is in the PDF."""
 
 import re
 import shutil
@@ -14,17 +14,12 @@ from recstudy.report.venues import ARTICLE, Paper
 
 PDFLATEX = shutil.which("pdflatex")
 FOUND = PDFLATEX and subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True, check=False).returncode == 0
-needs_latex = pytest.mark.skipif(PDFLATEX is None, reason="pdflatex is not installed")
 needs_siunitx = pytest.mark.skipif(not FOUND, reason="pdflatex with siunitx is not installed (Debian: texlive-science)")
-packages = pytest.mark.parametrize("siunitx", [False, pytest.param(True, marks=needs_siunitx)])
 
 
-def compiled(text: str, folder: Path, siunitx: bool, paper: Paper = ARTICLE) -> Path:
+def compiled(text: str, folder: Path, paper: Paper = ARTICLE) -> Path:
     """The PDF of a document with these floats; fails with the words of LaTeX, and where a line is wider than its place."""
     head = "\n".join(preamble(paper))
-    if not siunitx:
-        head = head.replace(",siunitx", "")
-        text = re.sub(r"S\[[^]]*\]", "r", re.sub(r"\\sisetup\{[^\n]*", "", text))
     (folder / "t.tex").write_text(f"{head}\n\\begin{{document}}\n{text}\\end{{document}}\n")
     return run(folder / "t.tex")
 

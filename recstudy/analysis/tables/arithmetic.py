@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from recstudy.analysis.tables.markup import Entry, Printed, csv_lines
+from recstudy.analysis.tables.entries import Entry, Number, Piece, Printed
+from recstudy.analysis.tables.markup import csv_lines
 from recstudy.papers import Target
 from recstudy.report import Arithmetic
 from recstudy.report.names import in_own_unit, metric
@@ -52,8 +53,9 @@ class Claim:
         return f"{self.target.where.get('model') or ''} {words}".strip()
 
     @property
-    def published(self) -> str:
-        return "about " * self.target.approximate + _count(self.target.value, self.target.unit)
+    def published(self) -> tuple[Piece, ...]:
+        """The paper's number, as it prints it."""
+        return ("about ",) * self.target.approximate + _count(self.target.value, self.target.unit)
 
     @property
     def verdict(self) -> Counted:
@@ -97,7 +99,9 @@ def printed(data: ArithmeticData) -> Printed:
     lines = [
         [
             Entry(claim.statement, hint=claim.target.cited),
-            Entry(claim.published, hint=claim.target.cited),
+            Entry(
+                ("about ",) * claim.target.approximate + _count(claim.target.value, claim.target.unit), hint=claim.target.cited
+            ),
             Entry(_count(claim.counted, claim.target.unit), hint=f"{claim.counted!r} {claim.target.unit}".strip()),
             Entry(claim.verdict, bold=claim.verdict is Counted.DIFFERS),
             Entry(claim.note),
@@ -129,6 +133,6 @@ def _notes(data: ArithmeticData) -> list[str]:
     return [f"not counted here: {'; '.join(data.uncounted)}"] if data.uncounted else []
 
 
-def _count(value: float, unit: str) -> str:
-    digits = f"{value:,.0f}" if value.is_integer() or abs(value) >= 1e5 else f"{value:,.4g}"
-    return f"{digits} {UNITS.get(unit, unit)}".strip()
+def _count(value: float, unit: str) -> tuple[Piece, ...]:
+    form = ",.0f" if value.is_integer() or abs(value) >= 1e5 else ",.4g"
+    return Number(value, form), *([f" {UNITS.get(unit, unit)}"] if unit else [])

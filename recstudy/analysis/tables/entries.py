@@ -1,6 +1,15 @@
-"""What stands in one place of a printed table: words and numbers, typed until a writer formats them."""
+"""A printed table: what stands in each of its places, words and numbers, typed until a writer formats them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from rich.cells import cell_len
+
+from recstudy.report.names import DASH
+
+PUBLISHED = "published"  # over a column, or before a line, of published values beside ours
+REASONS = 4  # of a note, on paper
 
 
 @dataclass(frozen=True)
@@ -51,3 +60,121 @@ class Entry:
     def text(self) -> str:
         """As pages, Markdown and terminals print it."""
         return "".join(map(str, self.pieces))
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence beside a table, with the reasons for it. `screen` follows where a reader can act on it, such as a command."""
+
+    text: str
+    reasons: tuple[str, ...] = ()
+    screen: str = ""
+
+    def __str__(self) -> str:
+        return ". ".join(filter(None, [self._with(self.reasons), self.screen]))
+
+    @property
+    def on_paper(self) -> str:
+        """The sentence with its first reasons, and how many others a page has."""
+        more = len(self.reasons) - REASONS
+        return self._with((*self.reasons[:REASONS], *([f"{more} more"] if more > 0 else [])))
+
+    def _with(self, reasons: Sequence[str]) -> str:
+        return f"{self.text}: {'; '.join(reasons)}" if reasons else self.text
+
+
+Said = str | Note
+
+
+def on_paper(said: Said) -> str:
+    """Return the words of a note as a paper has them."""
+    return said.on_paper if isinstance(said, Note) else said
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A table: heads and lines of entries. The first is the label, then come `settings` columns of words.
+
+    A line of one entry is the heading of those below it.
+
+    `warnings` come before the numbers, `caption` and `notes` after them, `homeless` (published values without a place)
+    last. `prose` names the columns that hold sentences.
+    """
+
+    name: str
+    title: str
+    heads: Sequence[str]
+    lines: Sequence[Sequence[Entry]]
+    caption: Said
+    warnings: Sequence[str] = ()
+    notes: Sequence[Said] = ()
+    homeless: Sequence[str] = ()
+    prose: frozenset[int] = frozenset()
+    settings: int = 0
+
+    def words(self, column: int) -> bool:
+        """Tell whether a column reads from the left, as words do."""
+        return column <= self.settings or column in self.prose
+
+    def only(self, columns: Sequence[int]) -> "Printed":
+        """Return the table of these columns, without lines of published values that say nothing in them."""
+        kept = [line for line in self.lines if len(line) == 1 or line[0].text != PUBLISHED or _any(line, columns[1:])]
+        return replace(
+            self,
+            heads=[self.heads[at] for at in columns],
+            lines=[line if len(line) == 1 else [line[at] for at in columns] for line in kept],
+            prose=frozenset(place for place, at in enumerate(columns) if at in self.prose),
+            settings=sum(1 <= at <= self.settings for at in columns),
+        )
+
+    def without(self, patterns: Sequence[str]) -> "Printed":
+        """Return the table without the columns that these name, each with the published one beside it, nor empty ones."""
+        kept = [0]
+        for at, head in enumerate(self.heads[1:], 1):
+            beside = head != PUBLISHED or kept[-1] == at - 1
+            if beside and not named(head, patterns) and any(_any(line, [at]) for line in self.lines if len(line) > 1):
+                kept.append(at)
+        return self.only(kept)
+
+    def widths(self) -> list[int]:
+        """Count the characters of each column: of its longest entry, or of the longest word of its head."""
+        bodies = [[line[at].text for line in self.lines if len(line) > 1] for at in range(len(self.heads))]
+        return [max(map(cell_len, [*head.split(), *texts]), default=0) for head, texts in zip(self.heads, bodies, strict=True)]
+
+    def blocks(self, widths: Sequence[int], room: int) -> list[list[int]]:
+        """Part the columns into as few blocks as fit into the room, as alike as can be, each behind the label.
+
+        Published values stay with the column before them.
+        """
+        groups: list[list[int]] = []
+        for at in range(1, len(widths)):
+            if self.heads[at] == PUBLISHED and groups:
+                groups[-1].append(at)
+            else:
+                groups.append([at])
+        sizes = [sum(widths[at] for at in group) for group in groups]
+        widest = max(sizes, default=0)
+        rooms = range(widest, max(widest, room - widths[0]) + 1)
+        parts = [_packed(groups, sizes, most) for most in rooms]
+        return next(part for part in parts if len(part) == len(parts[-1])) or [[0]]
+
+
+def named(head: str, patterns: Sequence[str]) -> bool:
+    """Tell whether one of these globs is the head of a column."""
+    return any(fnmatchcase(head.lower(), pattern.lower()) for pattern in patterns)
+
+
+def _any(line: Sequence[Entry], columns: Sequence[int]) -> bool:
+    return any(line[at].text not in ("", DASH) for at in columns)
+
+
+def _packed(groups: Sequence[Sequence[int]], sizes: Sequence[int], most: int) -> list[list[int]]:
+    blocks: list[list[int]] = []
+    used = 0
+    for group, size in zip(groups, sizes, strict=True):
+        if not blocks or used + size > most:
+            blocks.append([0])
+            used = 0
+        blocks[-1] += group
+        used += size
+    return blocks

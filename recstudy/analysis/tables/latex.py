@@ -1,23 +1,32 @@
-r"""A table of words in LaTeX: rules by booktabs, numbers aligned at their decimal point by siunitx, run ids as comments.
+r"""A table in LaTeX: rules by booktabs, numbers aligned at their decimal point by siunitx, run ids as comments.
 
-Where it stands and how wide its columns are, `fitting.py` says. A column in which some entries begin with a number becomes two:
-the number, and what is said after it.
+It stands in a column of the paper, or across its text where it needs that, or in numbered parts where that is too narrow, too.
+What has room is told by counting characters; columns of many words are broken into lines by tabularx. A column of numbers becomes
+two where words or an interval follow some of them.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil, isfinite
+from textwrap import wrap
 
-from recstudy.analysis.caveats import on_paper
 from recstudy.analysis.page import titled
-from recstudy.analysis.tables.fitting import GAPS, NOTES, NUMBER, Column, Part, folded, parts_of, without_columns
-from recstudy.analysis.tables.markup import PUBLISHED, Entry, Printed
+from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Number, Piece, Printed, Said, on_paper
 from recstudy.report.names import DASH
-from recstudy.report.venues import ARTICLE, Paper
+from recstudy.report.venues import ARTICLE, POINTS, Paper
 
 NUMBERED = re.compile(r"^(?:table|figure)[ _]?(?:\d+|[ivxlc]+)\b\W*", re.IGNORECASE)  # of another paper: LaTeX numbers this one
-SETUP = r"\sisetup{group-digits=integer, group-separator={,}, group-minimum-digits=4, retain-explicit-plus}"
-BROKEN = re.compile(r"((?:\\_|[=/@,])(?=[^\s{}]))")  # after the marks of `widths.BREAKS`: rather at a space
-PACKAGES = "array,booktabs,graphicx,siunitx"
+BROKEN = re.compile(r"((?:\\_|[=/@]|,(?!\d))(?=[^\s{}]))")  # after these marks a name may be broken: rather at a space
+PACKAGES = "booktabs,graphicx,siunitx,tabularx"
+SETUP = r"\sisetup{group-digits=integer,group-separator={,},group-minimum-digits=4,retain-explicit-plus,detect-weight,mode=text}"
+SIZES = {r"\small": 1, r"\footnotesize": 2}  # points less than the class's own letters
+MEAN = 0.53  # em, a letter: a digit of Latin Modern at 8 points; words are narrower
+GAP, BETWEEN = 4, 2  # points at each side of a column; characters that those of two columns take
+LINE = 24  # characters: words or numbers that have more are broken into lines where room is scarce
+HEAD = 8  # characters: a head may be so wide whatever stands below it
+SHARE = 0.8  # of a page's height, that a table and its notes take at most
 TEX = {character: "\\" + character for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -38,12 +47,31 @@ TEX = {character: "\\" + character for character in "&%$#_{}"} | {
 }
 
 
+@dataclass(frozen=True)
+class Column:
+    """How `tabular` sets a column: `form`, and whether its words are broken into lines, or it has numbers, and words after."""
+
+    form: str
+    width: float
+    lines: bool = False
+    numbers: bool = False
+    after: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """One float: a table of some columns and lines, in letters of this size, across the text or not."""
+
+    page: Printed
+    columns: Sequence[Column]
+    size: str
+    wide: bool
+
+
 def latex(page: Printed, paper: Paper = ARTICLE, finding: str = "") -> str:
-    """Its floats; under each line comments say which runs each of its numbers comes from."""
-    page = without_columns(page, paper.without)
-    parts = list(parts_of(page, paper))
-    notes = [on_paper(note) for note in (page.caption, *page.notes)]
-    short = [note for note in page.notes if on_paper(note) != note]
+    """Write the table's floats; under each line comments say which runs each of its numbers comes from."""
+    parts = list(_parts(page.without(paper.without), paper))
+    short = [str(note) for note in page.notes if isinstance(note, Note) and note.on_paper != str(note)]
     lines = [rf"% needs \usepackage{{{PACKAGES}}}", *(f"% {_line(words)}" for words in (*page.homeless, *short))]
     for at, part in enumerate(parts):
         kind = "table*" if part.wide else "table"
@@ -51,38 +79,39 @@ def latex(page: Printed, paper: Paper = ARTICLE, finding: str = "") -> str:
         lines += [rf"\begin{{{kind}}}", r"\centering\sloppy"]
         lines += [rf"\caption{{{breakable(sentence(page.title + of, finding if at == 0 else ''))}}}"]
         lines += [rf"\label{{tab:{label(page.name)}{f'-{at + 1}' if at else ''}}}", r"\medskip"]
-        lines += _tabular(page, part)
-        lines += notes_under([*(notes if at == len(parts) - 1 else ())], page.warnings)
+        lines += _tabular(part)
+        lines += notes_under([page.caption, *page.notes] if at == len(parts) - 1 else [], page.warnings)
         lines += [rf"\end{{{kind}}}"]
     return "\n".join(lines) + "\n"
 
 
 def sentence(title: str, finding: str = "") -> str:
-    """A caption: the title without the number of another paper's table, and what was found."""
+    """Make a caption of a title, without the number of another paper's table, and of what was found."""
     named = NUMBERED.sub("", title.strip()).rstrip(". ") or finding or title
     named = named[:1].upper() + named[1:]
     finding = "" if named[1:] == finding[1:] else finding
     return _ended(f"{named} ({finding})" if ": " in finding else titled(named, finding))
 
 
-def notes_under(notes: Sequence[str], warnings: Sequence[str] = ()) -> list[str]:
-    """What stands small below a table or a figure; what must be known before any number in bold, first."""
-    said = [rf"\textbf{{{breakable(_ended(one))}}}" for one in warnings] + [breakable(_ended(one)) for one in notes if one]
+def notes_under(notes: Sequence[Said], warnings: Sequence[str] = ()) -> list[str]:
+    """Set what stands small below a table or a figure; what must be known before any number in bold, first."""
+    said = [rf"\textbf{{{breakable(_ended(one))}}}" for one in warnings]
+    said += [breakable(_ended(one)) for one in map(on_paper, notes) if one]
     if not said:
         return []
-    start = rf"\begin{{minipage}}{{\linewidth}}\fontsize{{{NOTES}}}{{{NOTES + 1.5}}}\selectfont\raggedright"
+    start = r"\begin{minipage}{\linewidth}\footnotesize\raggedright"
     return [r"\par\smallskip", start, *(rf"{one}\par" for one in said), r"\end{minipage}"]
 
 
 def tex(text: str) -> str:
-    """LaTeX that shows the text as it is; two hyphens stay two."""
+    """Write LaTeX that shows the text as it is; two hyphens stay two."""
     text = re.sub(r'(^|[\s(\[])"', "\\1\N{LEFT DOUBLE QUOTATION MARK}", text).replace('"', "\N{RIGHT DOUBLE QUOTATION MARK}")
     shown = " ".join("".join(TEX.get(character, character) for character in text).split())
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", re.sub("-(?=-)", "-{}", shown))
 
 
 def breakable(text: str, longer: int = 20) -> str:
-    """The same, with names such as `model.latent_steps=3` broken after their marks where a line ends, if so long."""
+    """Write the same, with names such as `model.latent_steps=3` broken after their marks where a line ends, if so long."""
     return " ".join(BROKEN.sub(r"\1\\penalty500 ", word) if len(word) > longer else word for word in tex(text).split(" "))
 
 
@@ -96,95 +125,135 @@ def _ended(note: str) -> str:
     return note if note.endswith((".", "?", "!")) else f"{note}."
 
 
-def _tabular(page: Printed, part: Part) -> list[str]:
-    forms = "".join(_form(column) for _, column in part.columns)
-    lines = [
-        rf"\fontsize{{{part.size}}}{{{part.size * 1.2:.1f}}}\selectfont\setlength{{\tabcolsep}}{{{GAPS[part.size]:g}pt}}{SETUP}"
-    ]
-    lines += [rf"\begin{{tabular}}{{@{{}}{forms}@{{}}}}", r"\toprule", _heads(page, part), r"\midrule"]
-    for entries in part.lines:
-        if entries[0].text == PUBLISHED and not any(entries[at].text.strip(DASH) for at, _ in part.columns[1:]):
-            continue  # they stand in another part
-        lines.append(_heading(entries[0], part) if len(entries) == 1 else _entries(entries, part))
-        lines += _comments(page, entries, part)
-    return [*lines, r"\bottomrule", r"\end{tabular}"]
+def _parts(page: Printed, paper: Paper) -> Iterator[Part]:
+    """Cut the table into floats: the first place and size in which all columns have room, or blocks of them in the widest."""
+    widths, count = page.widths(), len(page.heads)
+    said = [len(on_paper(one)) for one in (*page.warnings, page.caption, *page.notes)]
+    places = [(False, paper.column), (True, paper.text)][: paper.columns]
+    for (wide, inches), size in product(places, SIZES):
+        letters = paper.letters - SIZES[size]
+        room = int(inches * POINTS / (MEAN * letters))
+        line = min(LINE, (room - BETWEEN) // 2)
+        taken = [min(line, width) + BETWEEN for width in widths]
+        high, notes = int(SHARE * paper.height * POINTS / (1.2 * letters)), sum(ceil(one / room) for one in said)
+        if sum(taken) - BETWEEN <= room and (wide or paper.columns == 1 or 2 * notes < high):
+            blocks = [list(range(count))]
+            break
+    else:
+        blocks = page.blocks(taken, room + BETWEEN)
+    for block in blocks:
+        shown = page.only(block)
+        columns = _columns(shown, [widths[at] for at in block], room, line)
+        for lines in _floats(shown, columns, max(10, high - notes)):
+            yield Part(replace(shown, lines=lines), columns, size, wide)
 
 
-def _form(column: Column) -> str:
-    """What `tabular` is told of it."""
-    if column.width:
-        return rf">{{\raggedright\arraybackslash}}p{{{column.width:.1f}pt}}"
-    if not column.whole:
-        return column.side
-    return rf"S[table-format={column.sign}{column.whole}.{column.decimals}]" + "@{}l" * column.after
+def _columns(page: Printed, widths: Sequence[int], room: int, line: int) -> list[Column]:
+    """Set columns side by side. Where not all have room, those of many words share what the others leave, as they need it."""
+    room -= BETWEEN * (len(widths) - 1)
+    broken = [width > line and sum(widths) > room for width in widths]
+    wanted = sum(width - line for width, more in zip(widths, broken, strict=True) if more)
+    left = room - sum(line if more else width for width, more in zip(widths, broken, strict=True))
+    given = [line + (width - line) * left / wanted if more else width for width, more in zip(widths, broken, strict=True)]
+    mean = sum(width for width, more in zip(given, broken, strict=True) if more) / max(1, sum(broken))
+    columns = []
+    for at, (width, more) in enumerate(zip(given, broken, strict=True)):
+        entries = [entries[at] for entries in page.lines if len(entries) > 1]
+        numbers = [text for entry in entries if (text := _number(entry.pieces[0]))]
+        if more:
+            form = rf">{{\hsize={width / mean:.3f}\hsize\raggedright\arraybackslash\hspace{{0pt}}}}X"
+            columns.append(Column(form, width, lines=True))
+        elif numbers and not page.words(at):
+            after = any(_number(entry.pieces[0]) and entry.pieces[1:] for entry in entries)
+            columns.append(Column(_aligned(numbers) + "@{}l" * after, width, numbers=True, after=after))
+        else:
+            columns.append(Column("l" if not at or page.words(at) else "r", width))
+    return columns
 
 
-def _heads(page: Printed, part: Part) -> str:
-    return " & ".join(_head(page.heads[at], column) for at, column in part.columns) + r" \\"
+def _number(piece: Piece) -> str:
+    """Write a number as siunitx reads it in a column; empty for all else, and for one that has no digits to align."""
+    text = str(piece).replace(",", "")
+    return text if isinstance(piece, Number) and isfinite(piece.value) and "e" not in text else ""
+
+
+def _aligned(numbers: Sequence[str]) -> str:
+    """Tell siunitx how many digits stand before and after the point, and whether a sign does."""
+    digits = [(text.lstrip("+-").partition(".")) for text in numbers]
+    sign = "+" if any(text[0] in "+-" for text in numbers) else ""
+    return rf"S[table-format={sign}{max(len(whole) for whole, *_ in digits)}.{max(len(part) for *_, part in digits)}]"
+
+
+def _floats(page: Printed, columns: Sequence[Column], most: int) -> Iterator[list[Sequence[Entry]]]:
+    """Cut the lines where a page ends: a line of published values stays below ours, and a group has its heading again."""
+    lines: list[Sequence[Entry]] = []
+    heading: Sequence[Entry] | None = None
+    used = 0
+    for entries in page.lines:
+        pairs = zip(entries, columns, strict=False)
+        own = max(ceil(1.15 * len(entry.text) / column.width) if column.lines else 1 for entry, column in pairs)
+        if used + own > most and lines and entries[0].text != PUBLISHED:
+            yield lines
+            lines = [heading] if heading and len(entries) > 1 else []
+            used = len(lines)
+        heading = entries if len(entries) == 1 else heading
+        lines.append(entries)
+        used += own
+    yield lines
+
+
+def _tabular(part: Part) -> Iterator[str]:
+    page, columns = part.page, part.columns
+    kind, width = ("tabularx", r"{\linewidth}") if any(column.lines for column in columns) else ("tabular", "")
+    forms = "".join(column.form for column in columns)
+    yield rf"{part.size}\setlength{{\tabcolsep}}{{{GAP}pt}}{SETUP}"
+    yield rf"\begin{{{kind}}}{width}{{@{{}}{forms}@{{}}}}"
+    yield r"\toprule"
+    yield " & ".join(_head(head, column) for head, column in zip(page.heads, columns, strict=True)) + r" \\"
+    yield r"\midrule"
+    for entries in page.lines:
+        if len(entries) == 1:
+            count = sum(1 + column.after for column in columns)
+            yield rf"\addlinespace \multicolumn{{{count}}}{{@{{}}l}}{{\textit{{{tex(entries[0].text)}}}}} \\"
+        else:
+            yield " & ".join(_cell(entry, column) for entry, column in zip(entries, columns, strict=True)) + r" \\"
+        yield from _comments(page.heads, entries)
+    yield r"\bottomrule"
+    yield rf"\end{{{kind}}}"
 
 
 def _head(text: str, column: Column) -> str:
-    """Words of a broken column as they come; above numbers in several lines where one would make the column wide."""
-    if column.width:
+    """Set words of a broken column as they come; others in several lines where one would make the column wide."""
+    if column.lines:
         return breakable(text, 0)
-    lines = [tex(line) for line in folded(text, column.room.natural)]
-    side = "" if column.whole else f"[{column.side}]"
-    words = r"\\".join(lines)
+    lines = [tex(line) for line in wrap(text, max(HEAD, int(column.width)), break_long_words=False)]
+    side, words = "" if column.numbers else f"[{column.form}]", r"\\".join(lines)
     return _across(rf"\shortstack{side}{{{words}}}" if len(lines) > 1 else words, column)
 
 
-def _heading(entry: Entry, part: Part) -> str:
-    """The words above a group of lines."""
-    count = sum(column.span for _, column in part.columns)
-    return rf"\addlinespace \multicolumn{{{count}}}{{@{{}}l}}{{\textit{{{tex(entry.text)}}}}} \\"
-
-
-def _entries(entries: Sequence[Entry], part: Part) -> str:
-    return " & ".join(_cell(entries[at], column) for at, column in part.columns) + r" \\"
-
-
 def _cell(entry: Entry, column: Column) -> str:
-    match = NUMBER.match(entry.text)
-    if match is None or not column.whole:
-        return _across(_marked(breakable(entry.text, 0) if column.width else tex(entry.text), entry), column)
-    after = entry.text[match.end() :]
-    number = _padded(match, entry, column) if entry.bold else match[0].replace(",", "")
-    return number + (f" & {'~' if after.startswith(' ') else ''}{tex(after)}" if column.after else "")
-
-
-def _padded(match: re.Match[str], entry: Entry, column: Column) -> str:
-    """A marked number, which siunitx does not read: set by hand, as wide as the others of its column."""
-    whole, room = f"{int(match[2].replace(',', '')):,}", f"{10**column.whole - 1:,}"
-    before = room[: len(room) - len(whole)] if len(room) > len(whole) else ""
-    lacking = column.decimals - len(match[3] or "")
-    behind = ("" if match[3] else ".") * bool(lacking) + "0" * lacking
-    sign = {"": r"\phantom{+}" if column.sign else "", "-": "$-$", "+": "$+$"}[match[1]]
-    digits = whole + (f".{match[3]}" if match[3] else "")
-    return f"{{{_phantom(before)}{sign}{_marked(digits, entry)}{_phantom(behind)}}}"
-
-
-def _phantom(text: str) -> str:
-    return rf"\phantom{{{text}}}" if text else ""
+    number, others = _number(entry.pieces[0]), "".join(map(str, entry.pieces[1:]))
+    if column.numbers and number:
+        after = f" & {'~' if others.startswith(' ') else ''}{tex(others)}" if column.after else ""
+        return (r"\bfseries " if entry.bold else "") + number + after
+    words = breakable(entry.text, 0) if column.lines else tex(entry.text)
+    return _across(rf"\textbf{{{words}}}" if entry.bold else words, column)
 
 
 def _across(text: str, column: Column) -> str:
-    """Words as they stand in this column: in the middle of one of numbers."""
-    return rf"\multicolumn{{2}}{{c}}{{{text}}}" if column.after else f"{{{text}}}" if column.whole else text
+    """Set words in this column: in the middle of one of numbers."""
+    return rf"\multicolumn{{2}}{{c}}{{{text}}}" if column.after else f"{{{text}}}" if column.numbers else text
 
 
-def _marked(text: str, entry: Entry) -> str:
-    return rf"\textbf{{{text}}}" if entry.bold else text
-
-
-def _comments(page: Printed, entries: Sequence[Entry], part: Part) -> Iterable[str]:
-    """Heads and origin of the cells that say theirs, those of one origin together."""
-    heads: dict[str, list[str]] = {}
-    for at, _ in part.columns:
-        if at < len(entries) and entries[at].origin:
-            heads.setdefault(entries[at].origin, []).append(page.heads[at])
-    return [f"% {_line('; '.join(names))}: {_line(origin)}" for origin, names in heads.items()]
+def _comments(heads: Sequence[str], entries: Sequence[Entry]) -> Iterable[str]:
+    """Name heads and origin of the cells that say theirs, those of one origin together."""
+    origins: dict[str, list[str]] = {}
+    for head, entry in zip(heads, entries, strict=False):
+        if entry.origin:
+            origins.setdefault(entry.origin, []).append(head)
+    return [f"% {_line('; '.join(names))}: {_line(origin)}" for origin, names in origins.items()]
 
 
 def _line(text: str) -> str:
-    """One line of a comment, whatever the words are."""
+    """Write one line of a comment, whatever the words are."""
     return " ".join(text.split())

@@ -8,8 +8,8 @@ from recstudy.analysis.cells import commit
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.questions import Asked, Family, Part, PublishedDifference
-from recstudy.analysis.tables.entries import Entry, Number, Piece, Range
-from recstudy.analysis.tables.markup import Printed, csv_lines
+from recstudy.analysis.tables.entries import Entry, Note, Number, Piece, Printed, Range, Said
+from recstudy.analysis.tables.markup import csv_lines
 from recstudy.analysis.tables.render import entry, seeds_text
 from recstudy.analysis.targets import deviation_notes
 from recstudy.evidence import MOST_SEEDS, Kind, Reason, Verdict
@@ -188,11 +188,11 @@ def _sources(one: PublishedDifference) -> str:
     return f"{one.ours.target.cited} minus {one.theirs.target.cited}"
 
 
-def _notes(part: Part, family: Family) -> list[str]:
+def _notes(part: Part, family: Family) -> list[Said]:
     """How to read the table, and which runs leave it undecided."""
     of = {Claims: "claim", Differences: "row", Effects: "effect"}[type(part)]
     edge = "the margin" if isinstance(part, Claims) else "0"
-    notes = [TESTS.format(edge, plural(len(family.rows), of))] if family.tested else []
+    notes: list[Said] = [TESTS.format(edge, plural(len(family.rows), of))] if family.tested else []
     counts = dict.fromkeys(row.estimate.n for row in family.rows if row.estimate.n)
     notes += [f"n={' or '.join(map(str, sorted(counts)))} seeds a variant"] if counts else []
     notes += [VERDICTS] if isinstance(part, Claims) else []
@@ -206,8 +206,8 @@ def _notes(part: Part, family: Family) -> list[str]:
         notes.append("Detectable: the least true difference that such a test shows in 4 of 5 repetitions")
     published = [one for row in family.rows for one in row.published]
     notes += [OF_TWO] if published else []
-    reasons = dict.fromkeys("; ".join(one.reasons) for one in published if one.reasons)
-    notes += [f"published differences are not comparable: {reason}" for reason in reasons]
+    reasons = dict.fromkeys(one.reasons for one in published if one.reasons)
+    notes += [Note("published differences are not comparable", why) for why in reasons]
     notes += deviation_notes(side for one in published if not one.reasons for side in (one.ours, one.theirs))
     notes += [f"{plural(family.unmatched, 'published value')} with no matching variant"] if family.unmatched else []
     lost = "; ".join(dict.fromkeys(why for row in family.rows for why in row.lost))

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from recstudy.analysis.cells import Cell, TableData
-from recstudy.analysis.tables.entries import Entry, Number, Piece, Range
+from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Number, Piece, Printed, Range
 from recstudy.analysis.tables.labels import settings_text, settings_title
-from recstudy.analysis.tables.markup import PUBLISHED, Printed, csv_lines
+from recstudy.analysis.tables.markup import csv_lines
 from recstudy.analysis.targets import Placed
 from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.report.names import DASH, metric, number, plural
@@ -76,7 +76,8 @@ def printed(table: TableData) -> Printed:
     every = list(dict.fromkeys(count for row in rows for count in row))
     if len(every) <= 1:
         page = _printed(table, number_content)
-        return replace(page, caption=page.caption + "".join(f", n={count}" for count in every))
+        note = page.caption if isinstance(page.caption, Note) else Note(page.caption)
+        return replace(page, caption=replace(note, text=note.text + "".join(f", n={count}" for count in every)))
     if all(len(row) <= 1 for row in rows):
         return _printed(table, number_content, [next(iter(row), DASH) for row in rows])
     if all(len(column) <= 1 for column in across):
@@ -123,7 +124,7 @@ def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence
         notes=[
             *table.notes,
             *margin_notes(table),
-            *(f"[{at}] not comparable: {'; '.join(reason)}" for at, reason in enumerate(reasons, 1)),
+            *(Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons, 1)),
         ],
         homeless=homeless(table),
         settings=len(table.settings),

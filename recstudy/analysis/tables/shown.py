@@ -76,7 +76,7 @@ class TableShown(Shown):
         return replace(self, page=replace(self.page, warnings=[note for note in self.page.warnings if note not in said]))
 
     def in_terminal(self) -> markup.Terminal:
-        return markup.terminal(self.narrow() if self.narrow else self.page)
+        return markup.Terminal(self.narrow() if self.narrow else self.page)
 
     def places(self) -> Places:
         return self.behind()

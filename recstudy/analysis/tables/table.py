@@ -45,7 +45,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
         columns=columns,
         rows=rows,
         beneath=crossed or spec.across,
-        caption=(f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}; " if crossed else "") + caption(records, variants),
+        caption=caption(records, variants, f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}" if crossed else ""),
         warnings=(*warnings(records), *leaky, *unmatched, *(pooled(records, spec, variants) if crossed else ())),
         notes=(
             *_how_grouped(spec),

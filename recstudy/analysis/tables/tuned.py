@@ -29,7 +29,7 @@ def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
     notes = [f"{axis_title(spec.over)} of each cell: {'; '.join(words)}"] if words else []
     notes += [f"no run has finished yet: {'; '.join(open_)}"] if open_ else []
     how = f"in each cell the {axis_title(spec.over)} with the best {metric(spec.by).title}"
-    return replace(data, caption=f"{how}; {data.caption}", notes=(*data.notes, *notes))
+    return replace(data, notes=(how, *data.notes, *notes))
 
 
 def _places(records: StudyRecords, spec: Tuned) -> dict[Place, list[int]]:
