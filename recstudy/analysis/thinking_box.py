@@ -1,4 +1,4 @@
-"""Test puzzles to step through: a box of a page, which `figures/viewer.py` fills. Their files: a GIF and a strip of stills."""
+"""Test puzzles to step through: a box of a page, which `web/viewer.js` fills. Their files: a GIF and a strip of stills."""
 
 import logging
 from collections.abc import Sequence
@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 from plotly.io.json import to_json_plotly
 
-from recstudy.analysis.figures.animation import animation
 from recstudy.analysis.figures.export import write_figure
-from recstudy.analysis.figures.grids import how_to_read, strip
+from recstudy.analysis.figures.puzzles import animation, how_to_read, strip
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import escape, links, warning_lines
 from recstudy.analysis.shown import Shown

@@ -12,7 +12,7 @@ from rich.console import Console
 from recstudy import factorial, grid
 from recstudy.analysis import Effects, Interactions
 from recstudy.analysis.contrasts import contrast
-from recstudy.analysis.figures.interactions import interactions_data, interactions_figure, interactions_notes
+from recstudy.analysis.figures.two_way import interactions_data, interactions_figure, interactions_notes
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report, write_report
 from recstudy.analysis.tables import markup

@@ -11,14 +11,12 @@ import pytest
 from made_up import TABLE1, VITRM, as_result, plan, result, run_id, specs, write_study
 
 from recstudy.analysis import Curve, HeatMap, LearningCurves, Pareto
+from recstudy.analysis.assets import CSS
 from recstudy.analysis.contrasts import contrast
-from recstudy.analysis.figures.curve import curve_figure
-from recstudy.analysis.figures.heat import SHADES
-from recstudy.analysis.figures.heat_map import heat_map_data, heat_map_figure, heat_map_notes
+from recstudy.analysis.figures.curve import curve_data, curve_figure
 from recstudy.analysis.figures.learning import learning_data, learning_figure
-from recstudy.analysis.figures.points import curve_data
-from recstudy.analysis.figures.style import CSS
-from recstudy.analysis.figures.theme import ALARM, DARK, PALETTE, SOFT, SPECTRUM, blend
+from recstudy.analysis.figures.theme import ALARM, DARK, PALETTE, SHADES, SOFT, SPECTRUM, blend
+from recstudy.analysis.figures.two_way import heat_map_data, heat_map_figure, heat_map_notes
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.spreads import spreads_of
 from recstudy.errors import ConfigError
@@ -67,8 +65,8 @@ def test_a_heat_map_is_drawn_with_words(records):
     heat = heat_map_figure(heat_map_data(records, SPEC), SPEC).data[0]
 
     assert (heat.x, heat.y) == (("64", "128"), ("ViTRM", "ViT-Small"))
-    assert heat.text[0][0] == "93.1<br>±0.3, n=3"
-    assert heat.text[1] == ["94.1<br>±0.5, n=1", ""]
+    assert heat.text[0][0] == "93.1<br>[92.8, 93.4]<br>n=3"
+    assert heat.text[1] == ["94.1<br>[93.6, 94.6]<br>n=1", ""]
     assert heat.z[1][1] is None
     assert heat.hovertext[1][1].startswith("batch size 128, model ViT-Small: ")
 
@@ -144,7 +142,7 @@ def test_published_drops_and_the_words_of_the_figure(records):
 
     assert data[data["published"].astype(bool)]["value"].tolist() == pytest.approx([-0.5, 0, 0, -0.1])
     assert figure.layout.yaxis.title.text == "Top-1 accuracy (%), minus the best"
-    assert "as a drop from each line&#x27;s best" in figure.layout.title.text.replace("'", "&#x27;")
+    assert "as a drop from each line's best" in spec.heading
     assert spec.drawn(records).caption.startswith("Each point minus the best one of its line")
     with pytest.raises(ConfigError, match="curve 'c': drop compares runs"):
         Curve("c", x="eval.depth", y="top1_accuracy", drop=True)

@@ -11,7 +11,7 @@ from PIL import Image
 from plotly.offline import get_plotlyjs
 
 from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.drawn import Drawn
+from recstudy.analysis.figures.layout import Drawn
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import escape, figure_box, links, warning_lines
 from recstudy.analysis.shown import NOTHING, Shown, check_made
@@ -51,7 +51,7 @@ class FigureShown(Shown):
         drawn = self.drawn
         if drawn.data.empty:
             return warning_lines(drawn.notes) + NOTHING + drawn.below
-        return figure_box(drawn.figure, drawn.label, drawn.notes, drawn.caption) + drawn.below
+        return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
 
     @property
     def finding(self) -> str:

@@ -1,106 +1,124 @@
-"""Differences as a forest plot: each with its interval, the published one beside it, and the margin of that as a shade."""
+"""A forest plot of any questions: each estimate with its interval, over the shade of the region that is asked about.
+
+Claims, differences, published values and replications are rows of one kind; whoever asks makes `ForestRow`s of its answers.
+"""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import inf, isfinite, isnan, nan
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
-from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, dress, folded, shown, tint
-from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.tables.differences import Difference, DifferencesData
-from recstudy.report import Differences
-from recstudy.report.names import metric
+from recstudy.analysis.figures.layout import Drawn
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, SMALL, Size, clipped, letters, shown, tint
 
-COLUMNS = ["label", "base", "value", "low", "high", "n", "verdict", "published", "source"]
-LINE, LEAST, LETTERS = 34, 120, 26  # pixels a row and of all rows at least; letters of a label's line
-HOW = "Filled circles: a difference is shown. Diamonds: of two published values, with their margin"
-SHORT = 14  # letters of a base that the axis names
-
-
-def drawn(records: StudyRecords, part: Differences, data: DifferencesData) -> Drawn:
-    frame = forest_data(data)
-    notes = warnings(records)
-    return Drawn(partial(forest_figure, frame, part, notes), frame, part.heading, notes, HOW)
+COLUMNS = ["label", "group", "estimate", "low", "high", "region_low", "region_high", "verdict", "n", "about"]
+YES = ("supported", "reproduced", "consistent", "better", "worse", "higher", "lower")
+NO = ("contradicted", "differs")
+SHADE = "Shaded: the values that would bear out the claim, or that lie within the margin of the published one"
+PHONE = 330  # pixels: the widest line of a label, whatever the page's width
+LINES = 2  # of a label: the table has the whole of it
+ROW, TEXT, AXIS = 34, 16, 80  # pixels: of an interval with the space around it; of a line of its label; between two panels
+BAND = 9  # pixels: half a shade's height
 
 
-def forest_data(data: DifferencesData) -> pd.DataFrame:
-    """A row a difference, ours (`published` is False) and then the published ones, whose `low` and `high` are their margin."""
-    rows = [row for one in data.rows if one.found.value is not None for row in (_ours(one), *_published(one))]
-    return pd.DataFrame(rows, columns=COLUMNS)
+@dataclass(frozen=True)
+class ForestRow:
+    """One question. `region`, which may be open at an end (inf), is what the estimate is held against; `group` has an axis."""
+
+    label: str
+    estimate: float
+    low: float | None
+    high: float | None
+    region: tuple[float, float] | None
+    verdict: str
+    group: str  # the axis's title: rows of one group have one unit
+    n: int | None = None
+    about: str = ""  # what else is said of it under the pointer and in the CSV file
 
 
-def forest_figure(data: pd.DataFrame, part: Differences, notes: Sequence[str] = (), size: Size = SCREEN) -> go.Figure:
-    """The first row on top, with a line where there is no difference."""
-    figure = go.Figure()
-    labels = [folded(shown(label), LETTERS) for label in data["label"]]
-    for published in (True, False):
-        own = data["published"].astype(bool) == published
-        points, at = data[own].to_dict("records"), [label for label, here in zip(labels, own, strict=True) if here]
-        if points:
-            figure.add_scatter(**_points(points, at, published, part))
-    figure.add_vline(x=0, line={"color": "gray", "width": 1})
-    rows = len(dict.fromkeys(labels))
-    figure.update_layout(showlegend=False)
-    dress(figure, part.heading, notes, max(LEAST, LINE * rows) / size.panel, HOW, size)
-    figure.update_xaxes(title=shown(f"minus {_base(data)} ({metric(part.metric).unit or metric(part.metric).title})"))
-    figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
-    return figure
+def drawn(title: str, rows: Sequence[ForestRow], notes: Sequence[str] = (), finding: str = "", line: float | None = 0.0) -> Drawn:
+    """The plot of these rows, with a vertical `line` where there is no difference."""
+    data = forest_data(rows)
+    return Drawn(partial(forest_figure, data, line), data, title, notes, forest_caption(data), finding=finding)
 
 
-def _points(points: Sequence[dict[Hashable, Any]], labels: Sequence[str], published: bool, part: Differences) -> dict[str, Any]:
-    told = [one["verdict"] in ("better", "worse", "higher", "lower") for one in points]
-    color = PALETTE[1] if published else PALETTE[0]
-    symbols = ["diamond-open" if published else "circle" if filled else "circle-open" for filled in told]
-    up = [one["high"] - one["value"] if pd.notna(one["high"]) else None for one in points]
-    down = [one["value"] - one["low"] if pd.notna(one["low"]) else None for one in points]
-    shade = (
-        {"thickness": 14, "width": 0, "color": tint(color, 0.25)} if published else {"thickness": 2, "width": 5, "color": color}
-    )
-    return {
-        "x": [one["value"] for one in points],
-        "y": list(labels),
-        "mode": "markers",
-        "marker": {"symbol": symbols, "size": 11, "color": color, "line": {"width": 2, "color": color}},
-        "error_x": {"type": "data", "array": up, "arrayminus": down, "symmetric": False, **shade},
-        "hovertext": [shown(_hover(one, published, part)) for one in points],
-        "hoverinfo": "text",
-        "name": "published" if published else "ours",
-    }
+def forest_data(rows: Sequence[ForestRow]) -> pd.DataFrame:
+    """A row a question, in the order given."""
+    told = [{**vars(row), "region_low": (row.region or (nan,))[0], "region_high": (row.region or (nan,))[-1]} for row in rows]
+    numbers = dict.fromkeys(("estimate", "low", "high", "region_low", "region_high"), float)
+    return pd.DataFrame(told, columns=COLUMNS).astype({**numbers, "n": "Int64"})
 
 
-def _hover(one: dict[Hashable, Any], published: bool, part: Differences) -> str:
-    value = f"{one['label']} minus {one['base']}: {one['value']:+.6g} {metric(part.metric).unit}"
-    if published:
-        return f"{value}, published: {one['source']}"
-    interval = f", 95 % interval {one['low']:+.6g} to {one['high']:+.6g}" if pd.notna(one["low"]) else ""
-    return f"{value}{interval} (n={one['n']}): {one['verdict']}"
+def forest_caption(data: pd.DataFrame) -> str:
+    """What the marks mean that there are."""
+    verdicts = list(dict.fromkeys(data["verdict"]))
+    marks = {"Filled circles": YES, "Crosses": NO, "Hollow circles": [one for one in verdicts if one not in (*YES, *NO)]}
+    told = [f"{mark}: {', '.join(own)}" for mark, of in marks.items() if (own := [one for one in verdicts if one and one in of])]
+    return ". ".join([*told, *([SHADE] if data["region_low"].notna().any() else [])])
 
 
-def _base(data: pd.DataFrame) -> str:
-    bases = list(dict.fromkeys(data["base"]))
-    return str(bases[0]) if len(bases) == 1 and len(bases[0]) <= SHORT else "its base"
+def forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SCREEN) -> go.Figure:
+    """A panel a group, the first row on top; each label above its interval, so that it has room on a phone."""
+    wide = letters((size.width - 60) if size.printed else PHONE, SMALL)
+    panels = [(str(group), own.to_dict("records")) for group, own in data.groupby("group", sort=False)] or [("", [])]
+    texts = [[clipped(one["label"], wide, LINES) for one in rows] for _, rows in panels]
+    heights = [[ROW + TEXT * (1 + text.count("<br>")) for text in own] for own in texts]
+    high = sum(map(sum, heights)) + AXIS * (len(panels) - 1) or ROW
+    figure = make_subplots(
+        rows=len(panels), cols=1, row_heights=[sum(own) or 1 for own in heights],
+        vertical_spacing=AXIS / high if len(panels) > 1 else 0,
+    )  # fmt: skip
+    for at, ((group, rows), own, tall) in enumerate(zip(panels, texts, heights, strict=True), 1):
+        known = [one[name] for one in rows for name in ("estimate", "low", "high", "region_low", "region_high")]
+        reach = [value for value in [*known, *([] if line is None else [line])] if isfinite(value)] or [0.0]
+        space = 0.08 * (max(reach) - min(reach)) or 1.0
+        ends, above = (min(reach) - space, max(reach) + space), 0
+        middles = []
+        for one, text, height in zip(rows, own, tall, strict=True):
+            middle = above + height - ROW / 2
+            middles.append(middle)
+            if not isnan(one["region_low"]):
+                low, end = max(one["region_low"], ends[0]), min(one["region_high"], ends[1])
+                figure.add_shape(
+                    type="rect", x0=low, x1=end, y0=middle - BAND, y1=middle + BAND, fillcolor=tint(PALETTE[0], 0.18),
+                    line={"width": 0}, layer="below", row=at, col=1,
+                )  # fmt: skip
+            figure.add_annotation(
+                x=ends[0], y=middle - BAND, text=text, showarrow=False, align="left", xanchor="left", yanchor="bottom",
+                font={"size": SMALL}, borderpad=0, row=at, col=1,
+            )  # fmt: skip
+            above += height
+        up, down = ([abs(one[end] - one["estimate"]) for one in rows] for end in ("high", "low"))
+        symbols = ["circle" if one["verdict"] in YES else "x" if one["verdict"] in NO else "circle-open" for one in rows]
+        figure.add_scatter(
+            x=[one["estimate"] for one in rows],
+            y=middles,
+            mode="markers",
+            marker={"symbol": symbols, "size": 11, "color": PALETTE[0], "line": {"width": 2, "color": PALETTE[0]}},
+            error_x={"array": up, "arrayminus": down, "symmetric": False, "thickness": 2, "width": 5, "color": PALETTE[0]},
+            hovertext=[shown(_hover(one)) for one in rows],
+            hoverinfo="text",
+            showlegend=False,
+            row=at,
+            col=1,
+        )
+        if line is not None:
+            figure.add_vline(x=line, line={"color": "gray", "width": 1}, layer="below", row=at, col=1)
+        figure.update_xaxes(title=shown(group), range=ends, row=at, col=1)
+        figure.update_yaxes(range=[above, 0], row=at, col=1)
+    figure.update_yaxes(showticklabels=False, ticks="", showgrid=False)
+    return figure.update_layout(meta={"panels": high / size.panel})
 
 
-def _ours(one: Difference) -> dict[str, Any]:
-    known = {"label": one.label, "base": one.base, "value": one.found.value, "low": one.found.low, "high": one.found.high}
-    return {**known, "n": min(one.n), "verdict": one.verdict, "published": False, "source": ""}
-
-
-def _published(one: Difference) -> list[dict[str, Any]]:
-    rows = []
-    for found in one.published:
-        margin = max(found.ours.margin, found.theirs.margin)
-        known = {
-            "label": one.label,
-            "base": one.base,
-            "value": found.value,
-            "low": found.value - margin,
-            "high": found.value + margin,
-        }
-        verdict = "not comparable" if found.reasons else ""
-        rows.append({**known, "n": None, "verdict": verdict, "published": True, "source": found.sources})
-    return rows
+def _hover(one: dict[Hashable, Any]) -> str:
+    interval = f" [{one['low']:+.6g}, {one['high']:+.6g}]" if pd.notna(one["low"]) else ""
+    asked = [one["region_low"], one["region_high"]]
+    side = "at least " if asked[1] == inf else "at most " if asked[0] == -inf else ""
+    region = "" if pd.isna(asked[0]) else f"; asked: {side}" + " to ".join(f"{end:+.6g}" for end in asked if isfinite(end))
+    runs = f" (n={one['n']})" if pd.notna(one["n"]) else ""
+    return f"{one['label']}: {one['estimate']:+.6g}{interval}{runs}: {one['verdict']}{region}. {one['about']}".rstrip(". ")

@@ -5,21 +5,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
+from math import inf
 from pathlib import Path
 
 import pandas as pd
 
 from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
-from recstudy.analysis.figures import claim_forest, forest
+from recstudy.analysis.figures import forest
 from recstudy.analysis.figures.export import FigureShown, shown
+from recstudy.analysis.figures.forest import ForestRow
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.headlines import of_claims, of_differences, of_effects, of_table
 from recstudy.analysis.page import links
 from recstudy.analysis.shown import Explained, Places, Shown, check_made
 from recstudy.analysis.tables import arithmetic, claim_table, difference_table, effect_table, markup, render
-from recstudy.analysis.tables.claims import claims_data
-from recstudy.analysis.tables.differences import differences_data
+from recstudy.analysis.tables.claims import Judged, claims_data
+from recstudy.analysis.tables.differences import DifferencesData, differences_data
 from recstudy.analysis.tables.effects import effects_data
 from recstudy.analysis.tables.explain_cells import cell_behind, setting_behind
 from recstudy.analysis.tables.explain_tests import claim_behind, difference_behind, effect_behind
@@ -28,6 +30,7 @@ from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.markup import Printed
 from recstudy.records import write_whole
 from recstudy.report import Arithmetic, Claims, Differences, Effects
+from recstudy.report.names import metric
 from recstudy.report.venues import ARTICLE, Paper
 
 FILES = ("md", "tex", "csv")
@@ -141,8 +144,25 @@ def differences(records: StudyRecords, part: Differences) -> TableShown:
 
     page, csv = difference_table.printed(records, part, data), difference_table.csv_text(data)
     paper = partial(difference_table.printed, records, part, data, paper=True)
-    plot = shown(records, part.name, forest.drawn(records, part, data))
-    return ForestShown(page, csv, of_differences(data.rows), on_paper=paper, behind=places, forest=plot)
+    said = of_differences(data.rows)
+    plot = shown(records, part.name, forest.drawn(part.heading, difference_rows(data), finding=said))
+    return ForestShown(page, csv, said, on_paper=paper, behind=places, forest=plot)
+
+
+def difference_rows(data: DifferencesData) -> list[ForestRow]:
+    """A row a difference that has a value; its region is the published difference with its margin, where there is one."""
+    rows = []
+    for row in data.rows:
+        if row.found.value is None:
+            continue
+        known, n = metric(row.ours.metric), min(row.n)
+        group = f"{known.title} minus {row.base} ({known.unit or 'no unit'})"
+        for theirs in row.published or (None,):
+            margin = max(theirs.ours.margin, theirs.theirs.margin) if theirs else 0.0
+            region = (theirs.value - margin, theirs.value + margin) if theirs else None
+            about = f"Published: {'; '.join([theirs.sources, *theirs.reasons])}" if theirs else ""
+            rows.append(ForestRow(row.label, row.found.value, *row.found[1:3], region, row.verdict, group, n, about))
+    return rows
 
 
 def effects(records: StudyRecords, part: Effects) -> TableShown:
@@ -165,9 +185,24 @@ def claims(records: StudyRecords, part: Claims) -> TableShown:
         heads = claim_table.HEADS[2:]
         return Places(heads, [(one.claim.text, [partial(claim_behind, one=one, judged=judged)] * len(heads)) for one in judged])
 
-    plot = shown(records, part.name, claim_forest.drawn(records, part, judged))
+    said = of_claims(judged)
+    plot = shown(records, part.name, forest.drawn(part.heading, claim_rows(judged), finding=said))
     page, csv = claim_table.printed(records, part, judged), claim_table.csv_text(judged)
-    return ForestShown(page, csv, of_claims(judged), behind=places, forest=None if plot.drawn.data.empty else plot)
+    return ForestShown(page, csv, said, behind=places, forest=None if plot.drawn.data.empty else plot)
+
+
+def claim_rows(judged: Sequence[Judged]) -> list[ForestRow]:
+    """A row a claim that has a difference; its region is what is claimed."""
+    rows = []
+    for one in judged:
+        if one.found is None or one.found.value is None:
+            continue
+        claim, known, (low, high) = one.claim, metric(one.claim.metric), one.interval or (None, None)
+        region = (claim.by, inf) if claim.within is None else (-claim.within, claim.within)
+        group = f"{known.title}: difference ({known.unit or 'no unit'})"
+        about = f"{claim.contrast}; {1 - one.alpha:.1%} interval"
+        rows.append(ForestRow(claim.text, one.found.value, low, high, region, one.verdict, group, one.seeds, about))
+    return rows
 
 
 def counted(_: StudyRecords, part: Arithmetic) -> TableShown:

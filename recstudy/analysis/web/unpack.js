@@ -1,14 +1,5 @@
-"""The drawing library inside a page: 4.8 MB of text, packed into 2.0, which every browser since 2023 unpacks by itself."""
-
-import base64
-import gzip
-from functools import cache
-
-from plotly.offline import get_plotlyjs
-
-# Unpacks the library, then draws. A page from a disk may fetch nothing, not even a part of itself: hence `atob`. The page
-# counts as loading until the frame closes, so that `chromium --print-to-pdf` waits for the figures.
-UNPACK = """
+// Unpacks the drawing library, then draws. A page from a disk may fetch nothing, not even a part of itself: hence `atob`. The page
+// counts as loading until the frame closes, so that `chromium --print-to-pdf` waits for the figures.
 const frame = document.body.appendChild(Object.assign(document.createElement("iframe"), {hidden: true}));
 frame.contentDocument.open();
 const unpacked = async text => {
@@ -21,11 +12,3 @@ unpacked(document.getElementById("plotly").textContent).then(code => {
 }, () => document.querySelectorAll(".figure").forEach(box => {
   box.textContent = "This figure needs a browser of 2023 or later; its numbers are in the CSV file.";
 })).finally(() => { frame.contentDocument.close(); frame.remove(); });
-"""
-
-
-@cache
-def packed() -> str:
-    """An element of a page that holds the library for `UNPACK`; the same bytes each time."""
-    text = base64.b64encode(gzip.compress(get_plotlyjs().encode(), 9, mtime=0)).decode()
-    return f'<script type="application/octet-stream" id="plotly">{text}</script>\n'
