@@ -12,12 +12,12 @@ from recstudy.report import __all__ as PARTS_OF_REPORTS
 if TYPE_CHECKING:
     from recstudy.analysis.cells import Cell, TableData, TableRow, cell_of_values
     from recstudy.analysis.examples import answers_of
-    from recstudy.analysis.figures.drawn import Drawn
+    from recstudy.analysis.figures.layout import Drawn
     from recstudy.analysis.frame import StudyRecords
 
 PLACES = {  # these load pandas or Plotly, which a study's file does without
     **dict.fromkeys(("Cell", "TableData", "TableRow", "cell_of_values"), "recstudy.analysis.cells"),
-    "Drawn": "recstudy.analysis.figures.drawn",
+    "Drawn": "recstudy.analysis.figures.layout",
     "answers_of": "recstudy.analysis.examples",
     "StudyRecords": "recstudy.analysis.frame",
 }

@@ -8,8 +8,7 @@ from typing import NamedTuple, NewType
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 
-from recstudy.analysis.figures import library, viewer
-from recstudy.analysis.figures.style import COPY, CSS, ICON, SCRIPT
+from recstudy.analysis.assets import COPY, CSS, ICON, SCRIPT, UNPACK, VIEWER, VIEWER_CSS, packed
 
 Html = NewType("Html", str)  # markup: all that it says is escaped
 
@@ -36,14 +35,14 @@ def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> str:
         for name, one in zip(names, sections, strict=True)
     )
     drawn = 'class="figure"' in body
-    scripts = [SCRIPT, library.UNPACK] if drawn else []
-    scripts += [viewer.SCRIPT] if 'class="thinking"' in body else []
+    scripts = [SCRIPT, UNPACK] if drawn else []
+    scripts += [VIEWER] if 'class="thinking"' in body else []
     scripts += [COPY] if 'class="copy"' in body + "".join(head) else []
-    script = library.packed() * drawn + "".join(f"<script>{one}</script>\n" for one in scripts)
+    script = packed() * drawn + "".join(f"<script>{one}</script>\n" for one in scripts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="{ICON}">\n<style>{CSS}{viewer.CSS}</style>\n</head>\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="{ICON}">\n<style>{CSS}{VIEWER_CSS}</style>\n</head>\n'
         "<body>\n<main>\n"
         f'<header>\n{"".join(head)}\n</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n{body}\n</main>\n'
         f"{script}</body>\n</html>\n"

@@ -149,7 +149,7 @@ class ThinkingShown(Shown):
 
     @property
     def html(self) -> str:
-        from recstudy.analysis.figures.grids import how_to_read  # here, because it draws what is read here
+        from recstudy.analysis.figures.puzzles import how_to_read  # here, because it draws what is read here
 
         if not self.data.runs:
             return warning_lines(self.data.notes) + NOTHING
@@ -161,14 +161,13 @@ class ThinkingShown(Shown):
 
     @property
     def figure(self) -> Any:
-        from recstudy.analysis.figures.grids import strip
+        from recstudy.analysis.figures.puzzles import strip
 
         return strip(self.data, self.spec).figure if self.data.runs else None
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        from recstudy.analysis.figures.animation import animation
         from recstudy.analysis.figures.export import write_figure
-        from recstudy.analysis.figures.grids import strip
+        from recstudy.analysis.figures.puzzles import animation, strip
 
         if not self.data.runs:
             return ""

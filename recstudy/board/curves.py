@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from recstudy.analysis.figures.layout import dress
 from recstudy.analysis.figures.learning import learning_caption, learning_figure
 from recstudy.analysis.page import Html, figure_box
 from recstudy.board.markup import Address, choice
@@ -33,8 +34,9 @@ def curves_html(data: pd.DataFrame, title: str, address: Address, notes: Sequenc
     positive = [
         name for name in spec.metrics if metric(name).bounds is None and (data.loc[data["metric"] == name, "mean"] > 0).all()
     ]
-    figure = learning_figure(_smoothed(data, window), spec, notes, log=positive if address.get("axis") == "log" else ())
-    return _choice(address) + figure_box(figure, title, notes, learning_caption(data, spec))
+    figure = learning_figure(_smoothed(data, window), spec, log=positive if address.get("axis") == "log" else ())
+    caption = learning_caption(data, spec)
+    return _choice(address) + figure_box(dress(figure, title, notes, caption), title, notes, caption)
 
 
 def _smoothed(data: pd.DataFrame, window: int) -> pd.DataFrame:

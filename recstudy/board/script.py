@@ -4,8 +4,7 @@ Dash's own components would be made anew with every update, and with them would 
 and unfolded, and the zoom of a figure. So a page's parts come as nodes (elements.py), and what is there already is kept.
 """
 
-from recstudy.analysis.figures import viewer
-from recstudy.analysis.figures.style import COPY, SCRIPT
+from recstudy.analysis.assets import COPY, SCRIPT, VIEWER
 from recstudy.board import brush_script
 
 FIT = """
@@ -210,4 +209,4 @@ window.fetch = (...given) => ask(...given).then(
 
 def script(plotly: str) -> str:
     """The script, which loads the drawing library from this address."""
-    return f'{SCRIPT}{COPY}{viewer.SCRIPT}const PLOTLY = "{plotly}";\n{FIT}{DRAW}{brush_script.SCRIPT}{NOTIFY}{SHOW}{GO}{LOST}'
+    return f'{SCRIPT}{COPY}{VIEWER}const PLOTLY = "{plotly}";\n{FIT}{DRAW}{brush_script.SCRIPT}{NOTIFY}{SHOW}{GO}{LOST}'

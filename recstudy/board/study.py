@@ -9,6 +9,7 @@ from functools import partial
 
 from recstudy.analysis.audit import TITLE, audit, audit_html
 from recstudy.analysis.caveats import warnings
+from recstudy.analysis.figures.layout import dress
 from recstudy.analysis.figures.learning import learning_figure
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines
@@ -118,7 +119,7 @@ def _curves(now: Progress) -> str:
     spec = LearningCurves(title="Runs under way", metrics=tuple(dict.fromkeys(data["metric"])))
     if data.empty:
         return "<p>None has finished an epoch yet.</p>"
-    return figure_box(learning_figure(data, spec), "Runs under way", cut)
+    return figure_box(dress(learning_figure(data, spec), "Runs under way", cut), "Runs under way", cut)
 
 
 def _any_failed(records: StudyRecords) -> bool:

@@ -1,7 +1,6 @@
 """The board's style sheet: the report's own, and what only a live page has; and the page that everything is shown in."""
 
-from recstudy.analysis.figures import viewer
-from recstudy.analysis.figures.style import CSS, ICON
+from recstudy.analysis.assets import CSS, ICON, VIEWER_CSS
 from recstudy.board import brush_script
 
 BOARD = """
@@ -52,7 +51,7 @@ tbody th small { color: var(--soft); font-weight: 400; }
   .runs thead th { padding: 2px 4px; min-width: 0; border: 0; }
 }
 """
-STYLE = CSS + viewer.CSS + brush_script.CSS + BOARD
+STYLE = CSS + VIEWER_CSS + brush_script.CSS + BOARD
 INDEX = f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -74,7 +74,7 @@ class Effort(Curve):
     x: str = "gflops"
     y: MetricName = "exact_accuracy"
     by: str | None = "variant"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.effort:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.curve:effort"
     default_title: ClassVar[str] = "Exact accuracy against FLOPs at test, same weights"
 
     @property
@@ -90,7 +90,7 @@ class Interactions(FigurePart, OfVariants):
     metric: MetricName = "top1_accuracy"
     x: str | None = None
     by: str | None = None
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.interactions:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.two_way:interactions"
     axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
 
@@ -111,7 +111,7 @@ class HeatMap(FigurePart, OfVariants):
     x: str
     y: str
     metric: MetricName = "top1_accuracy"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.heat_map:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.two_way:heat_map"
     axes_in: ClassVar[tuple[str, ...]] = ("x", "y")
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
 
@@ -130,7 +130,7 @@ class Pareto(FigurePart):
     name: str = "pareto"
     x: MetricName = "gflops"
     y: MetricName | None = None
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.pareto:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.search:pareto"
     metrics_in: ClassVar[tuple[str, ...]] = ("x", "y")
 
     @property
@@ -181,7 +181,7 @@ class LossTrace(FigurePart, OfVariants):
 
     name: str = "loss_trace"
     window: int = Field(default=50, ge=1)  # recorded points that an average is taken over
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.losses:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.learning:losses"
     live: ClassVar[bool] = True
     default_title: ClassVar[str] = "Training loss, update by update"
 
@@ -195,7 +195,7 @@ class Mistakes(FigurePart, OfVariants):
 
     name: str = "mistakes"
     most: int = Field(default=25, ge=1)  # images of a variant; a run keeps 36
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.tiles:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.mistakes:drawn"
     default_title: ClassVar[str] = "Misclassified test images"
 
 
@@ -218,7 +218,7 @@ class ExpertLoad(FigurePart, OfVariants):
     """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
 
     name: str = "load"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.loads:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.experts:loads"
     default_title: ClassVar[str] = "Load: each expert's share of the test set's tokens"
 
 
@@ -228,7 +228,7 @@ class ExpertPath(FigurePart, OfVariants):
 
     name: str = "experts"
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.experts:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.experts:path"
     default_title: ClassVar[str] = "Experts of each token along a generated caption"
 
 
@@ -243,7 +243,7 @@ class AttentionMaps(FigurePart, OfVariants):
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
     layer: int | None = Field(default=None, ge=1)
     head: int | None = Field(default=None, ge=1)
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.maps:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.attention:drawn"
     default_title: ClassVar[str] = "Attention while a caption is written"
 
 
@@ -254,7 +254,7 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     name: str = "alignment"
     most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
     targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"), kw_only=True)
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.violins:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.alignment:drawn"
     default_title: ClassVar[str] = "Cosine of image and caption, before and after training"
 
 
@@ -266,7 +266,7 @@ class History(FigurePart):
     """Of a search: each objective trial by trial, and the best so far as a step line."""
 
     name: str = "history"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.history:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.search:history"
     default_title: ClassVar[str] = "The search, trial by trial"
 
 
@@ -275,7 +275,7 @@ class Importance(FigurePart):
     """Of a search: how much each field matters for each objective, by PED-ANOVA and by fANOVA."""
 
     name: str = "importance"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.importance:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.search:importance"
     default_title: ClassVar[str] = "What matters: importance of each field"
 
 
@@ -284,7 +284,7 @@ class ParallelCoordinates(FigurePart):
     """Of a search: one line a finished trial through its settings to the first objective; a panel for each family."""
 
     name: str = "parallel_coordinates"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.parallel:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.settings:parallel"
     default_title: ClassVar[str] = "Every trial's settings"
 
 
@@ -293,5 +293,5 @@ class Slices(FigurePart):
     """Of a search: the first objective against each field, in a panel of its own, coloured by trial number."""
 
     name: str = "slices"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.slices:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.settings:slices"
     default_title: ClassVar[str] = "The score against each field"

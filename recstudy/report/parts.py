@@ -47,7 +47,7 @@ from recstudy.report.names import improved, registered
 
 if TYPE_CHECKING:  # the reading half, which a study does not load
     from recstudy.analysis.cells import TableData
-    from recstudy.analysis.figures.drawn import Drawn
+    from recstudy.analysis.figures.layout import Drawn
     from recstudy.analysis.frame import StudyRecords
     from recstudy.analysis.shown import Shown
 

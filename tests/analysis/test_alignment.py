@@ -6,8 +6,9 @@ import pytest
 from made_up import run_id, write_alignment, write_caption_study
 
 from recstudy.analysis import Alignment
-from recstudy.analysis.alignment import alignment_data, alignment_html, printed_pairs, read_pairs, summary
-from recstudy.analysis.figures.violins import alignment_figure
+from recstudy.analysis.alignment import alignment_data, printed_pairs, read_pairs, summary
+from recstudy.analysis.caption_cards import alignment_html
+from recstudy.analysis.figures.alignment import alignment_figure
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.errors import StorageError
@@ -68,7 +69,7 @@ def test_no_ratio_is_shown_and_why(study):
 
 def test_the_figure_has_two_halves_a_variant_and_the_papers_points(study):
     write_alignment(study, run_id(0, 0), COSINES[:2])
-    figure = alignment_figure(found(study), Alignment())
+    figure = alignment_figure(found(study))
 
     kinds = [(trace.type, trace.name, getattr(trace, "side", None), len(trace.y)) for trace in figure.data]
     assert kinds == [

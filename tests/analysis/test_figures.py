@@ -9,13 +9,10 @@ from made_up import TABLE1, as_result, base, plan, result, run_id, specs, varian
 
 from recstudy.analysis import Budgets, Curve, Effort, LearningCurves, Residuals
 from recstudy.analysis.cells import cell
-from recstudy.analysis.figures import effort
-from recstudy.analysis.figures.axes import powers_of_two, y_range
-from recstudy.analysis.figures.curve import curve_figure
-from recstudy.analysis.figures.ends import apart, brief
+from recstudy.analysis.figures.curve import curve_data, curve_figure, curve_notes, effort
+from recstudy.analysis.figures.layout import apart, dress
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
-from recstudy.analysis.figures.points import _part, curve_data, curve_notes
-from recstudy.analysis.figures.theme import clipped, dress, on_paper, style
+from recstudy.analysis.figures.theme import Size, brief, clipped, on_paper, powers_of_two, style, y_range
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.targets import Placement
 from recstudy.errors import ConfigError
@@ -131,7 +128,7 @@ def test_every_way_to_think_more_is_a_line_over_its_flops_and_rows_of_a_table(tm
         results.run(run_id(0, seed)).finish(as_result(result(None) | found))
     records, one = load_study(results, "made_up", "paper"), {"model": "ViTRM", "batch_size": 64}
 
-    drawn, table = effort.drawn(records, Effort(where=one)), Budgets(where=one).cells(records)
+    drawn, table = effort(records, Effort(where=one)), Budgets(where=one).cells(records)
 
     lines = {line: list(zip(of["x"], of["value"], strict=True)) for line, of in drawn.data.groupby("line", sort=False)}
     assert lines == {
@@ -183,7 +180,6 @@ def test_the_parts_of_the_test_images_are_an_axis(tmp_path):
     data = curve_data(records, Curve("findings", x="eval.part", y="auroc", by="model"))
 
     assert data["x"].unique().tolist() == ["Effusion", "Pleural Thickening"]
-    assert _part("2") == 2
 
 
 def test_words_on_x_are_categories(records):
@@ -216,11 +212,11 @@ def test_levels_are_labelled_while_there_is_room(records, most, labelled):
     assert (axis.tickmode == "array") is labelled
 
 
-def test_the_y_axis_follows_the_points_not_the_widest_band():
+def test_no_interval_is_cut_off_by_the_y_axis():
     data = pd.DataFrame({"value": [90.0, 94.0, None], "low": [60.0, 93.0, None], "high": [120.0, 95.0, None]})
 
-    assert y_range(data) == pytest.approx([90 - 4 - 0.4, 94 + 4 + 0.4])
-    assert y_range(data.iloc[2:]) is None
+    assert y_range(data["value"], data["low"], data["high"]) == pytest.approx([60 - 3, 120 + 3])
+    assert y_range(data["value"][2:]) is None
 
 
 def test_curves_say_where_a_damaged_log_has_lost_epochs(results):
@@ -258,7 +254,7 @@ def test_learning_curves_have_a_moving_average(records):
         (first["mean"].tolist(), False),
         (first["average"].tolist(), True),
     ]
-    assert "Dark: moving average, centred, over 3 epochs" in figure.layout.title.text
+    assert "Dark: moving average, centred, over 3 epochs" in spec.drawn(records).figure.layout.title.text
     assert learning_data(records, LearningCurves())["average"].equals(learning_data(records, LearningCurves())["mean"])
 
 
@@ -340,7 +336,7 @@ def test_plotly_labels_show_hostile_names_as_text(tmp_path):
     records = load_study(write_study(tmp_path / "r", variants=named, base=base()), "made_up", "paper")
     spec = Curve("c", x="batch_size", y="top1_accuracy", by="model", title="<i>t</i>")
 
-    figure = curve_figure(curve_data(records, spec), spec)
+    figure = spec.drawn(records).figure
 
     texts = [
         figure.layout.title.text.partition("<br>")[0],
@@ -410,7 +406,11 @@ def test_a_variant_looks_the_same_in_all_figures_where_others_have_not_finished(
     ]
 
     looks = [
-        {(line.line.color, line.line.dash) for line in part.drawn(records).figure.data if line.name == "ViTRM, batch_size=128"}
+        {
+            (line.line.color, line.line.dash)
+            for line in part.drawn(records).figure.data
+            if line.name in ("ViTRM, batch_size=128", "ViTRM")
+        }
         for part in parts
     ]
 
@@ -418,14 +418,11 @@ def test_a_variant_looks_the_same_in_all_figures_where_others_have_not_finished(
 
 
 def test_an_axis_stays_within_the_metric(records):
-    def ends(*values: float) -> list[float]:
-        return y_range(pd.DataFrame({"value": values, "low": values, "high": values}), (0, 100))
-
-    assert ends(0.0, 0.0) == pytest.approx([-0.04, 1.0])
-    assert ends(100.0, 99.0)[1] < 100.2
-    layout = learning_figure(learning_data(records, LearningCurves()), LearningCurves()).layout
-    assert (layout.yaxis2.autorangeoptions.clipmin, layout.yaxis2.autorangeoptions.clipmax) == (0, 100)
-    assert layout.template.layout.yaxis.exponentformat == "e"  # no 2µ
+    assert y_range([100.0, 99.0])[1] < 100.2
+    figure = dress(learning_figure(learning_data(records, LearningCurves()), LearningCurves()), "T")
+    shares = figure.layout.yaxis2
+    assert (shares.autorangeoptions.clipmin, shares.autorangeoptions.clipmax) == (0, 100)
+    assert figure.layout.template.layout.yaxis.exponentformat == "e"  # no 2µ
 
 
 def many(records, count):
@@ -443,18 +440,18 @@ def test_lines_are_named_where_they_end_and_no_two_names_touch(records):
     assert all(later.y - one.y > gap * 0.999 for one, later in pairwise(ends))
     assert figure.layout.meta["ends"] > 40
     assert not curve_figure(many(records, 1), SPEC).layout.annotations
-    assert apart([1.0, 0.9, 1.0], 0.5, 1.2) == pytest.approx([0.7, 0.2, 1.2])
+    assert apart([1.0, 0.9, 1.0], [0.5] * 3, 1.2) == pytest.approx([0.7, 0.2, 1.2])
 
 
 def test_more_lines_than_one_panel_holds_have_a_panel_each(records):
     figure = curve_figure(many(records, 7), SPEC)
 
-    assert not curve_figure(many(records, 6), SPEC).layout.meta.get("slices")
-    assert figure.layout.meta == {"panels": 7, "slices": True}
+    assert not curve_figure(many(records, 6), SPEC).layout.meta.get("grid")
+    assert figure.layout.meta["panels"] == 7
     assert [figure.layout[f"xaxis{at}"].title.text for at in ("", 2, 7)] == ["line 0", "line 1", "line 6"]
     assert {trace.xaxis for trace in figure.data} == {"x", *(f"x{at}" for at in range(2, 8))}
     assert not figure.layout.showlegend
-    assert not curve_figure(many(records, 31), SPEC).layout.meta.get("slices")
+    assert not curve_figure(many(records, 31), SPEC).layout.meta
 
 
 def learned(records, count):
@@ -469,9 +466,9 @@ def test_more_variants_than_colours_have_a_panel_each_with_the_axes_of_their_met
     figure = learning_figure(data, spec)
     last = [trace for trace in figure.data if trace.xaxis == "x7"]
 
-    assert not learning_figure(learned(records, 6), spec).layout.meta.get("slices")
-    assert not learning_figure(data, spec, size=on_paper(7)).layout.meta.get("slices")
-    assert figure.layout.meta == {"panels": 14, "slices": True}
+    assert not learning_figure(learned(records, 6), spec).layout.meta.get("grid")
+    assert not learning_figure(data, spec, size=on_paper(7)).layout.meta.get("grid")
+    assert (figure.layout.meta["panels"], figure.layout.meta["grid"]["groups"]) == (14, 2)
     assert [figure.layout[f"xaxis{at}"].title.text for at in ("", 7, 8)] == ["steps=0", "steps=6", "steps=0"]
     assert [figure.layout[f"yaxis{at}"].matches for at in ("", 2, 7, 8, 9)] == [None, "y", "y", None, "y8"]
     assert [one.text.partition("<br>")[0] for one in figure.layout.annotations] == [
@@ -488,7 +485,10 @@ def test_learning_curves_are_named_where_they_end_by_what_differs(records):
 
     ends = [(one.text.rpartition("> ")[2], one.yref) for one in figure.layout.annotations if one.name == "end"]
     assert ends == [(f"steps={at}", axis) for axis in ("y", "y2") for at in range(4)]
-    assert figure.layout.showlegend  # where there is no room for names
+    assert dress(figure, "T").layout.showlegend is False
+    narrow = dress(learning_figure(learned(records, 4), LearningCurves()), "T", size=Size(160, printed=False))
+    assert narrow.layout.showlegend  # where there is no room for names
+    assert {one.visible for one in narrow.layout.annotations} == {False}
 
 
 def test_any_number_of_learning_curves_has_logarithmic_axes(records):
@@ -501,7 +501,8 @@ def test_any_number_of_learning_curves_has_logarithmic_axes(records):
 def test_a_name_is_cut_where_it_is_too_long_and_says_so():
     assert clipped("one two three", 7, 2) == "one two<br>three"
     assert clipped("one two three <four>", 7, 2) == "one two<br>three …"
-    assert brief(["a=1, b=2", "a=1, b=3", "a=1"]) == ["b=2", "b=3", "a=1"]
+    assert brief(["a=1, b=2", "a=1, b=3", "a=1"]) == (["b=2", "b=3", "a=1"], "a=1")
+    assert brief(["a=1"]) == (["a=1"], "")
 
 
 def test_an_axis_has_room_for_every_seed(records):

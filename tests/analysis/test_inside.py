@@ -9,11 +9,9 @@ import pytest
 from made_up import as_result, captioned, run_id, write_caption_study, write_captions
 
 from recstudy.analysis import AttentionMaps, ExpertLoad, ExpertPath
-from recstudy.analysis.figures.attention import attention_caption, attention_data
-from recstudy.analysis.figures.experts import LINE, path_caption, path_data, path_figure
-from recstudy.analysis.figures.heat import shade
-from recstudy.analysis.figures.loads import loads_caption, loads_data, loads_figure
-from recstudy.analysis.figures.maps import ORANGE, attention_figure, tinted
+from recstudy.analysis.figures.attention import ORANGE, attention_caption, attention_data, attention_figure, tinted
+from recstudy.analysis.figures.experts import LINE, loads_caption, loads_data, loads_figure, path_caption, path_data, path_figure
+from recstudy.analysis.figures.layout import shade
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.analysis.traces import read_trace
@@ -85,7 +83,7 @@ def test_shares_of_a_layer_by_hand(study):
 
 
 def test_a_panel_a_variant_and_numbers_in_the_cells(study):
-    figure = loads_figure(loads_data(records(study), ExpertLoad()), ExpertLoad())
+    figure = loads_figure(loads_data(records(study), ExpertLoad()))
 
     assert [list(trace.z) for trace in figure.data] == [[[75, 25, 0, 0], [25, 25, 37.5, 12.5]], [[25, 75], [50, 50]]]
     assert list(figure.data[0].text[1]) == ["25.0", "25.0", "37.5", "12.5"]
@@ -127,7 +125,7 @@ def test_each_tokens_experts(study):
 
 
 def test_a_panel_a_layer_and_the_choice_in_its_cell(study):
-    figure = path_figure(path_data(records(study), ExpertPath()), ExpertPath())
+    figure = path_figure(path_data(records(study), ExpertPath()))
 
     assert [list(trace.z) for trace in figure.data] == [[[75, 50], [25, 50]], [[12.5, 100], [87.5, 0]]]
     assert [list(trace.text) for trace in figure.data] == [[["1", "1"], ["", ""]], [["", "1"], ["1", ""]]]
@@ -138,7 +136,7 @@ def test_a_panel_a_layer_and_the_choice_in_its_cell(study):
 def test_a_long_caption_goes_on_below(study):
     keep(study, run_id(2, 1), tokens=LINE + 3)
 
-    figure = path_figure(path_data(records(study), ExpertPath()), ExpertPath())
+    figure = path_figure(path_data(records(study), ExpertPath()))
 
     assert [len(trace.x) for trace in figure.data] == [LINE, LINE, 3, 3]
     assert figure.layout.xaxis3.range == (LINE + 0.5, 2 * LINE + 0.5)  # cells of one width
@@ -176,7 +174,7 @@ def test_a_layer_that_is_not_there_is_named(study):
 
 
 def test_a_tile_a_word_and_a_grid_below(study):
-    figure = attention_figure(attention_data(records(study), AttentionMaps()), AttentionMaps())
+    figure = attention_figure(attention_data(records(study), AttentionMaps()))
 
     picture, unseen, words, grid = figure.data
     assert words.text == ("<i>the image</i>", "&lt;/script&gt;&lt;b&gt;", "[end]")
@@ -207,7 +205,7 @@ def test_attention_without_experts_self_attention_or_image(study):
     seen, route = attention_data(records(study), AttentionMaps()), path_data(records(study), ExpertPath())
 
     assert "mean" not in attention_caption(seen)
-    assert [trace.type for trace in attention_figure(seen, AttentionMaps()).data] == ["image", "scatter", "scatter"]
+    assert [trace.type for trace in attention_figure(seen).data] == ["image", "scatter", "scatter"]
     assert "HRM, three loops: the image of test row 0 was not kept" in seen.notes
     assert route.frame.empty
     assert route.notes[-1].endswith("the experts of a caption: LSTM / HRM, two loops / HRM, three loops / 1 more")

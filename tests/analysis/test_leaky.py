@@ -6,9 +6,9 @@ from made_up import variants as models_by_batch
 
 from recstudy import RunConfig, Search, Study, TrainConfig, grid
 from recstudy.analysis import Curve, Pareto, Table
+from recstudy.analysis.figures.curve import curve_data, curve_notes
 from recstudy.analysis.figures.learning import shown_variants
-from recstudy.analysis.figures.pareto import pareto_data, pareto_notes
-from recstudy.analysis.figures.points import curve_data, curve_notes
+from recstudy.analysis.figures.search import pareto_data, pareto_notes
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.render import csv_text
 from recstudy.analysis.tables.shown import of_cells

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from made_up import as_result, base, result, run_id, write_losses, write_study
 
 from recstudy.analysis import LossTrace
-from recstudy.analysis.figures.losses import TRACE, loss_caption, loss_data, loss_figure, loss_notes, moving_average, thin
+from recstudy.analysis.figures.learning import TRACE, cut_note, loss_caption, loss_data, loss_figure, moving_average, thin
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.page import figure_box
 from recstudy.records import RunFolder, append_line, write_json
@@ -92,14 +92,14 @@ def test_where_and_the_best_variants(results):
 
     assert set(loss_data(records, LossTrace(where={"batch_size": 64}))["variant"]) == {0, 2}
     assert set(loss_data(records, SPEC, most=2)["variant"]) == {0, 2}
-    assert loss_notes(records, SPEC, most=2) == ("the 2 best of 4 variants by top-1 accuracy",)
+    assert cut_note(records, len(records.variants), 2) == ("the 2 best of 4 variants by top-1 accuracy",)
 
 
 def test_the_figure_has_a_light_and_a_dark_line_and_says_what_they_are(results):
     write_losses(results, run_id(0, 0), [4.0, 2.0], every=5)
     data = loss_data(loaded(results), SPEC)
 
-    light, dark = loss_figure(data, SPEC).data
+    light, dark = loss_figure(data).data
 
     assert (light.line.width, dark.line.width) == (1, 2.5)
     assert light.line.color.startswith("rgba(0,114,178,0.3")
@@ -130,7 +130,7 @@ def test_thirty_long_traces_stay_below_three_megabytes(tmp_path):
         write_losses(results, run_id(at, 0), losses)
 
     data = loss_data(loaded(results), SPEC)
-    figure = loss_figure(data, SPEC)
+    figure = loss_figure(data)
 
     assert len(data) == 600_000
     assert max(len(trace.x) for trace in figure.data) <= min(TRACE, 40_000 // 30)
@@ -144,7 +144,7 @@ def test_without_records_there_is_an_empty_figure(records):
 
     assert data.empty
     assert loss_caption(data, SPEC) == ""
-    assert loss_figure(data, SPEC).data == ()
+    assert loss_figure(data).data == ()
 
 
 def test_an_empty_file_is_no_trace(results):
@@ -156,7 +156,7 @@ def test_an_empty_file_is_no_trace(results):
 def test_smoke_is_said(tmp_path):
     records = loaded(write_study(tmp_path / "r", base=base(epochs=2), smoke=True))
 
-    assert loss_notes(records, SPEC)[0].startswith("smoke run")
+    assert SPEC.drawn(records).notes[0].startswith("smoke run")
 
 
 def test_a_resumed_run_drops_the_losses_of_the_epochs_it_will_repeat(tmp_path):

@@ -10,8 +10,17 @@ from PIL import Image
 
 from recstudy.analysis import Mistakes
 from recstudy.analysis.figures.export import write_figure
-from recstudy.analysis.figures.mistakes import in_words, mistakes_caption, mistakes_data, read_mistakes, short_names
-from recstudy.analysis.figures.tiles import arrange, drawn, mistakes_figure, tile_labels
+from recstudy.analysis.figures.mistakes import (
+    drawn,
+    in_words,
+    mistakes_caption,
+    mistakes_data,
+    mistakes_figure,
+    read_mistakes,
+    short_names,
+    tile_labels,
+)
+from recstudy.analysis.figures.theme import Size
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.errors import StorageError
@@ -152,7 +161,7 @@ def test_the_figure_has_a_picture_words_and_something_under_the_pointer(results)
     write_mistakes(results, run_id(0, 0), np.tile(GREY, (2, 1, 1, 1)), names=np.array(["cat", "aquarium_fish"]))
     data = found(results)
 
-    figure = mistakes_figure(data, Mistakes())
+    figure = mistakes_figure(data)
 
     picture, pointer, words = figure.data
     assert picture.source.startswith("data:image/png;base64,")
@@ -170,16 +179,16 @@ def test_panels_stand_side_by_side_where_there_is_room(results):
     """Two panels of one row (3 tiles of 5): 1 / 5 of a panel's width high, times 1.25 for the words, less the gaps."""
     for variant in range(2):
         write_mistakes(results, run_id(variant, 0), GREY)
-    figure = mistakes_figure(found(results), Mistakes())
-    top = figure.layout.margin.t
+    figure = mistakes_figure(found(results))
+    ratio = figure.layout.meta["grid"]["ratio"]
 
-    assert figure.layout.meta["ratio"] == pytest.approx(1.25 / (5 * (1 + 3 / 32)))
-    assert figure.layout.xaxis2.domain[0] == pytest.approx((326 + 24) / 676)
-    assert figure.layout.height == pytest.approx(46 + 326 * figure.layout.meta["ratio"] + top + 12)
-    narrow = arrange(figure, width=420)
-    assert narrow.layout.xaxis2.domain == (0, 1)
+    assert ratio == pytest.approx(1.25 / (5 * (1 + 3 / 32)))
+    assert figure.layout.xaxis2.domain == pytest.approx((338 / 676, (338 + 326) / 676))
+    assert figure.layout.meta["grid"]["whole"] == pytest.approx(46 + 326 * ratio)
+    narrow = mistakes_figure(found(results), Size(420, printed=False))
+    assert narrow.layout.xaxis2.domain == pytest.approx((0, 384 / 396))
     assert narrow.layout.yaxis.domain[0] > narrow.layout.yaxis2.domain[1]
-    assert narrow.layout.height == pytest.approx(2 * (46 + 396 * figure.layout.meta["ratio"]) + top + 12)
+    assert narrow.layout.meta["grid"]["whole"] == pytest.approx(2 * (46 + 384 * ratio))
 
 
 def test_hostile_class_names_are_text(tmp_path):
@@ -189,7 +198,7 @@ def test_hostile_class_names_are_text(tmp_path):
     write_mistakes(results, run_id(0, 0), GREY, names=np.array([HOSTILE, "<script>"]))
 
     data = found(results)
-    figure = mistakes_figure(data, Mistakes())
+    figure = mistakes_figure(data)
     page = write_report(results, "made_up", "paper").read_text()
 
     assert figure.data[2].text[0] == 'T &lt;b&gt;"&amp;<br>P &lt;script&gt;'
@@ -203,7 +212,7 @@ def test_variants_may_have_images_of_other_sizes(results):
     write_mistakes(results, run_id(0, 0), GREY)
     write_mistakes(results, run_id(1, 0), np.zeros((2, 3, 28, 28)))
 
-    figure = mistakes_figure(found(results), Mistakes())
+    figure = mistakes_figure(found(results))
 
     assert (figure.layout.xaxis.range[1], figure.layout.xaxis2.range[1]) == (5 * 140 - 0.5, 5 * 153 - 0.5)
 

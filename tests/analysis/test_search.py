@@ -19,13 +19,21 @@ from made_up import (
 from rich.console import Console
 
 from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices, Table
-from recstudy.analysis.figures.history import history_caption, history_data, history_figure
-from recstudy.analysis.figures.importance import importance_caption, importance_data, importance_figure, importance_notes
-from recstudy.analysis.figures.parallel import parallel_figure, settings_data
-from recstudy.analysis.figures.pareto import pareto_caption, pareto_data, pareto_figure, pareto_notes
-from recstudy.analysis.figures.scales import log_ticks, scale
-from recstudy.analysis.figures.slices import slices_caption, slices_figure
-from recstudy.analysis.figures.theme import PALETTE, SPECTRUM
+from recstudy.analysis.figures.search import (
+    history_caption,
+    history_data,
+    history_figure,
+    importance_caption,
+    importance_data,
+    importance_figure,
+    importance_notes,
+    pareto_caption,
+    pareto_data,
+    pareto_figure,
+    pareto_notes,
+)
+from recstudy.analysis.figures.settings import parallel_figure, scale, settings_data, slices_caption, slices_figure
+from recstudy.analysis.figures.theme import PALETTE, SPECTRUM, log_ticks
 from recstudy.analysis.frame import load_study, status
 from recstudy.analysis.report import show_status, write_report
 from recstudy.analysis.rows import Outcome
@@ -192,7 +200,7 @@ def test_history_has_a_row_a_trial_and_objective(records):
 
 
 def test_history_draws_a_step_line_and_a_marker_a_state(records):
-    figure = history_figure(history_data(records, History()), History())
+    figure = history_figure(history_data(records, History()))
 
     shown = [trace.name for trace in figure.data if trace.showlegend]
     assert shown == ["best so far", "finished", "stopped early", "diverged", "failed"]
@@ -288,7 +296,7 @@ def test_importance_says_what_it_rests_on_and_why_one_is_missing(results):
     assert data["importance"].tolist() == [0.6, 0.4]
     assert importance_caption(data).startswith("Rests on 24 finished trials. PED-ANOVA:")
     assert importance_notes(records, Importance()) == ("fANOVA is missing: <b>no package</b>",)
-    figure = importance_figure(data, Importance())
+    figure = importance_figure(data)
     assert list(figure.layout.yaxis.ticktext) == ["batch size", "latent steps"]  # the first is the lowest
 
 
@@ -299,7 +307,7 @@ def test_importance_before_there_is_any(records):
 
 def test_parallel_lines_go_from_the_settings_to_the_score(records):
     search = records.plan.search
-    figure = parallel_figure(settings_data(records, ParallelCoordinates()), ParallelCoordinates(), search)
+    figure = parallel_figure(settings_data(records, ParallelCoordinates()), search)
 
     best = figure.data[-1]  # drawn last: latent steps 4 of 1 to 6, batch size 16, learning rate 2e-3 of 1e-5 to 1e-2
     assert list(best.y) == pytest.approx([3 / 5, 0.0, (np.log10(2e-3) + 5) / 3, 1.0])
@@ -316,7 +324,7 @@ def test_parallel_lines_go_from_the_settings_to_the_score(records):
 def test_no_mark_of_a_trial_is_faded(records):
     """At 60 % of its opacity the palette's blue has a contrast of 2.5 to white."""
     search = records.plan.search
-    parallel = parallel_figure(settings_data(records, ParallelCoordinates()), ParallelCoordinates(), search)
+    parallel = parallel_figure(settings_data(records, ParallelCoordinates()), search)
     spec = Pareto(x="gflops", y="top1_accuracy")
 
     assert {trace.opacity for figure in (parallel, spec.drawn(records).figure) for trace in figure.data} == {None}
@@ -325,7 +333,7 @@ def test_no_mark_of_a_trial_is_faded(records):
 def test_where_less_is_better_the_least_is_orange(tmp_path):
     records = load(write_search(tmp_path / "r", search={"objectives": {"gflops": "min"}}))
 
-    figure = parallel_figure(settings_data(records, ParallelCoordinates()), ParallelCoordinates(), records.plan.search)
+    figure = parallel_figure(settings_data(records, ParallelCoordinates()), records.plan.search)
 
     assert figure.data[-1].hovertext[-1] == "trial 1: 0.1 GFLOP/image"
     assert (figure.data[0].line.color, figure.data[-1].line.color) == ("#0072B2", "#D55E00")
@@ -335,8 +343,8 @@ def test_families_have_a_panel_each_and_share_a_slice(tmp_path):
     records = load(two_families(tmp_path / "r"))
     search, data = records.plan.search, settings_data(records, Slices())
 
-    parallel = parallel_figure(data, ParallelCoordinates(), search)
-    slices = slices_figure(data, Slices(), search)
+    parallel = parallel_figure(data, search)
+    slices = slices_figure(data, search)
 
     assert (parallel.layout.yaxis.title.text, parallel.layout.yaxis2.title.text) == ("vitrm", "hrm")
     assert [len(trace.x) for trace in parallel.data] == [4, 3]
@@ -349,7 +357,7 @@ def test_families_have_a_panel_each_and_share_a_slice(tmp_path):
 
 
 def test_slices_have_a_log_axis_where_the_range_is_log(records):
-    figure = slices_figure(settings_data(records, Slices()), Slices(), records.plan.search)
+    figure = slices_figure(settings_data(records, Slices()), records.plan.search)
 
     assert list(figure.layout.xaxis3.ticktext) == ["1e-05", "0.0001", "0.001", "0.01"]
     assert list(figure.data[2].x) == pytest.approx(np.log10([1e-3, 1e-4, 2e-3, 1e-3, 5e-5]))

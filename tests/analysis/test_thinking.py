@@ -12,8 +12,7 @@ from made_up import run_id, thinking, write_study, write_thinking
 from PIL import Image
 
 from recstudy.analysis import Thinking
-from recstudy.analysis.figures.animation import animation
-from recstudy.analysis.figures.grids import Piece, how_to_read, pieces, placed, stills, strip
+from recstudy.analysis.figures.puzzles import Piece, animation, how_to_read, pieces, placed, stills, strip
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, Look, ThinkingShown, read_thinking, thinking_data

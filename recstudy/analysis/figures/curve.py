@@ -1,88 +1,307 @@
-"""A metric against a swept field, drawn from its points: lines, seeds, intervals and published values."""
+"""A metric against a swept field: lines, seeds, intervals and published values, and what stands behind each point.
 
-from collections.abc import Hashable, Mapping, Sequence
+The published points stand in the same data, marked as such, so that the CSV beside a figure says all that it shows. Each of our
+points is a table's cell (`cells.cell`), also of a metric after so many supervision steps: both ask the same fit for the interval.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.figures import panels
-from recstudy.analysis.figures.axes import is_number, powers_of_two, y_range
-from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.drops import HOW
-from recstudy.analysis.figures.ends import MOST, End, name_ends
-from recstudy.analysis.figures.points import curve_data, curve_notes, lines
-from recstudy.analysis.figures.theme import SCREEN, Size, band, dress, shown, style, tint
+from recstudy.analysis.budgets import budgets
+from recstudy.analysis.caveats import leaky_notes, warnings
+from recstudy.analysis.cells import Cell, cell
+from recstudy.analysis.figures.layout import MOST, SLICES, Drawn, End, arrange, axes_at, name_ends, small_axes
+from recstudy.analysis.figures.theme import (
+    SCREEN,
+    Size,
+    band,
+    brief,
+    is_number,
+    log_ticks,
+    powers_of_two,
+    shown,
+    style,
+    tint,
+    y_range,
+)
+from recstudy.analysis.fits import Fits, fits_of
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.headlines import of_curve
-from recstudy.report import Curve
-from recstudy.report.names import axis_title, metric, plain, registered
+from recstudy.analysis.rows import Row
+from recstudy.analysis.targets import Placed, place
+from recstudy.evidence import Answer, Verdict, contrast, mean_of
+from recstudy.report import Curve, Effort
+from recstudy.report.names import at_depth, axis_title, metric, plain, plural, registered
 
-TITLES = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}
+WITHIN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}  # tell points of one run apart
+COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
+COLUMNS += ["synthetic", "seeds"]
 MOST_TICKS = 24  # labelled levels of an axis; where there are more, Plotly chooses
 MOST_PANELS = 30  # small multiples that a reader still looks at
 BAND = 3  # seeds from which on an interval is drawn: that of two says more of its own spread than of the mean
 DOTS = "Small dots: the seeds. Shaded: 95 % intervals, from three seeds on"
 HOLLOW = "Hollow: published, with its margin"
+DROP = (
+    "Each point minus the best one of its line, with its 95 % interval; of published points, of two numbers. The best is "
+    "chosen from the same runs, so drops are a little too large"
+)
+Points = dict[tuple[Any, Any, str], list[int]]  # line, x and what is measured there -> variants
 
 
 def drawn(records: StudyRecords, spec: Curve) -> Drawn:
     data = curve_data(records, spec)
+    levels = [records.level(index, spec.by) for index in range(len(records.variants)) if spec.by is not None]
+    figure = partial(curve_figure, data, spec, order=list(dict.fromkeys(_line(level, spec) for level in levels)))
+    return Drawn(
+        figure, data, spec.heading, curve_notes(records, spec, data), curve_caption(data, spec), "", of_curve(data, spec)
+    )
+
+
+def effort(records: StudyRecords, spec: Effort) -> Drawn:
+    """A line for each way to spend FLOPs on a puzzle with the same weights; each doubling is as far from the last."""
+    variants, points = _comparable(records, spec), Points()
+    for index in variants:
+        for way, _, gflops, measured in budgets(records, index):
+            points[way if len(variants) == 1 else f"{records.variants[index].label}, {way}", gflops, measured] = [index]
+    data = _points_data(records, spec, points)
+
+    def figure(size: Size) -> go.Figure:
+        ticks = log_ticks(data["x"].min(), data["x"].max())  # few: Plotly's own are every digit of a decade
+        words = {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+        made = curve_figure(data, spec, size).update_xaxes(type="log", **words)
+        return made if "grid" in (made.layout.meta or {}) else made.update_xaxes(title="Forward at test (GFLOP/puzzle)")
+
     notes = curve_notes(records, spec, data)
-    figure = partial(curve_figure, data, spec, notes, order=lines(records, spec))
-    return Drawn(figure, data, spec.heading, notes, curve_caption(data, spec), finding=of_curve(data, spec))
+    return Drawn(figure, data, spec.heading, notes, curve_caption(data, spec), "", of_curve(data, spec))
 
 
-def curve_figure(
-    data: pd.DataFrame, spec: Curve, notes: Sequence[str] = (), size: Size = SCREEN, order: Sequence[str] = ()
-) -> go.Figure:
+# ------------------------------------------------------------------------------------------------------------------ data
+
+
+def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
+    """One row a point: ours (`published` is False; mean, 95 % interval and n) and the published ones (True).
+
+    `x` may name an axis, a config field or a cost such as `gflops` (then each variant stands at its own mean cost).
+    With `eval.depth`, every variant gives a point for each depth that its runs were scored at; with `eval.part`, for each
+    class or level of images that its metric is of.
+    Variants at the same line and x are pooled; those that leak are left out. Points without a finished run have no value,
+    but keep their row.
+
+    Raises:
+        ConfigError: `x`, `by` or `where` name what the study does not have.
+    """
+    points = Points()
+    for index in _comparable(records, spec):
+        line = None if spec.by is None else records.level(index, spec.by)
+        for x, measured in _places(records, index, spec):
+            points.setdefault((line, x, measured), []).append(index)
+    return _points_data(records, spec, points)
+
+
+def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple[str, ...]:
+    """What a reader must know before the curve: smoke, synthetic data, pooled variants, points missing or not comparable."""
+    ours, published = _split(data)
+    at = {run.id: run.variant for run in records.rows}
+    pooled = [len({at[run] for run in runs.split()}) for runs in ours["run_ids"].fillna("")]
+    many = max(pooled, default=0)
+    missing = int(ours["value"].isna().sum())
+    apart = published["verdict"].tolist().count(Verdict.NOT_COMPARABLE)
+    notes = [
+        f"points pool up to {many} variants; intervals go by the spread of seeds within them" if many > 1 else "",
+        f"{missing} of {len(ours)} points not run yet" if missing else "",
+        f"{apart} of {plural(len(published), 'published point')} not comparable" if apart else "",
+    ]
+    leaky = leaky_notes(records, records.chosen(spec.where), shown=False)
+    return (*warnings(records), *leaky, *filter(None, notes))
+
+
+def curve_caption(data: pd.DataFrame, spec: Curve) -> str:
+    """What small dots, shades and hollow points are, where there are any; and what all lines have."""
+    ours, published = _split(data)
+    _, alike = brief(list(dict.fromkeys(map(str, data["line"]))))
+    axes = f"Upwards: {metric(spec.y).heading}; across: {_across(spec)}. Gray: the other lines"
+    said = {
+        DROP: spec.drop,
+        f"All lines: {alike}": bool(alike),
+        axes: _one_each(data),
+        DOTS: bool(ours["seeds"].str.contains(" ").any()),
+        HOLLOW: len(published) > 0 and not spec.drop,
+    }
+    return ". ".join(words for words, needed in said.items() if needed)
+
+
+def _comparable(records: StudyRecords, spec: Curve) -> list[int]:
+    return [index for index in records.chosen(spec.where) if not records.leaks(index)]
+
+
+def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Ours and the published ones."""
+    published = data["published"].astype(bool)
+    return data[~published], data[published]
+
+
+def _line(level: Any, spec: Curve) -> str:
+    """What the line of this level is called."""
+    if spec.by is None:
+        return metric(spec.y).title
+    return level if isinstance(level, str) else f"{axis_title(spec.by)} {plain(level)}"
+
+
+def _places(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]:
+    """Where a variant stands on the x-axis, and which metric is measured there; within a run, where one that has not finished
+    would stand, too."""
+    runs = records.by_variant[index]
+    if spec.x in WITHIN:
+        within = _depths if spec.x == "eval.depth" else _parts
+        return within(runs, spec.y) or within(records.rows, spec.y)
+    if not registered(spec.x) or spec.x in records.variants[index].levels:
+        return [(records.level(index, spec.x), spec.y)]
+    costs = [run.number(spec.x) for run in runs if run.done and run.value(spec.x) is not None]
+    return [(mean_of(costs) if costs else None, spec.y)]
+
+
+def _depths(runs: Iterable[Row], name: str) -> list[tuple[Any, str]]:
+    scored = {int(depth) for run in runs for depth in run.found.depths.get(name, ())}
+    return [(depth, at_depth(name, depth)) for depth in sorted(scored)]
+
+
+def _parts(runs: Iterable[Row], name: str) -> list[tuple[Any, str]]:
+    """A level is a number, a class a word."""
+    whole = dict.fromkeys(one for run in runs for one in run.found.metrics if one.startswith(f"{name}."))
+    named = [(one.removeprefix(f"{name}."), one) for one in whole]
+    return [(int(part) if part.isdecimal() else part.replace("_", " "), one) for part, one in named]
+
+
+def _points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataFrame:
+    """A row a point, line by line; of a point's variants those are pooled whose metric is shown there."""
+    placement = place(records, spec.targets, sorted({index for pooled in points.values() for index in pooled}), [spec.y])
+    rows: list[dict[str, Any]] = []
+    for (line, x, measured), pooled in points.items():
+        ours = cell(records, pooled, measured, placement)
+        told = {name: getattr(ours, name) for name in ("value", "low", "high", "n", "expected", "synthetic")}
+        told |= {"verdict": ", ".join(ours.verdicts), "reasons": "; ".join(ours.reasons)}
+        told |= {"published": False, "run_ids": " ".join(ours.run_ids), "seeds": " ".join(map(repr, ours.values))}
+        rows += [{"line": _line(line, spec), "x": x, **point} for point in (told, *_published(ours))]
+    order = {name: rank for rank, name in enumerate(dict.fromkeys(row["line"] for row in rows))}
+
+    def rank(row: Any) -> tuple[int, bool, bool, float]:
+        """Numbers in their order, then words in the study's."""
+        return order[row["line"]], row["published"], not is_number(row["x"]), float(row["x"]) if is_number(row["x"]) else 0.0
+
+    data = pd.DataFrame(sorted(rows, key=rank), columns=COLUMNS)
+    if not spec.drop:
+        return data
+    runs, fits = {row.id: row for row in records.rows}, fits_of(records, spec.y)
+    parts = [_from_best(part, runs, fits, spec) for _, part in data.groupby(["line", "published"], sort=False)]
+    return pd.concat(parts).sort_index() if parts else data.assign(best=None)
+
+
+def _published(ours: Cell) -> list[dict[str, Any]]:
+    """A row each published value, whatever number of places in the papers, or of pooled variants, it is given for."""
+    placed: dict[float, list[tuple[Placed, Answer[str]]]] = {}
+    for target, answer in ours.answers:
+        placed.setdefault(target.value, []).append((target, answer))
+
+    def each(words: Iterable[str]) -> str:
+        return "; ".join(dict.fromkeys(words))
+
+    return [
+        {
+            "value": value,
+            "low": value - max(target.margin for target, _ in same),
+            "high": value + max(target.margin for target, _ in same),
+            "published": True,
+            "source": each(target.target.cited for target, _ in same),
+            "verdict": each(answer.verdict for _, answer in same),
+            "reasons": each(reason for target, _ in same for reason in [*target.reasons, target.assumed] if reason),
+            "synthetic": False,
+            "seeds": "",
+        }
+        for value, same in placed.items()
+    ]
+
+
+def _from_best(part: pd.DataFrame, runs: Mapping[str, Row], fits: Fits, spec: Curve) -> pd.DataFrame:
+    """A line's rows as differences to its best point: what robustness to a batch size means in numbers.
+
+    `best` is where that point stands; it has a difference of 0 and no interval.
+    """
+    values = part["value"].astype(float)
+    if values.isna().all():
+        return part.assign(best=None)
+    best = part.iloc[int((np.nanargmin if metric(spec.y).better == "lower" else np.nanargmax)(values))]
+    told = part.assign(best=best["x"], seeds="")  # of a difference no seed has a part
+    if best["published"]:
+        return told.assign(value=values - float(best["value"]), low=None, high=None)
+
+    def side(row: Any) -> dict[int, list[float]]:
+        """The values of each variant that the point pools."""
+        found: dict[int, list[float]] = {}
+        for run in (runs[name] for name in str(row["run_ids"]).split()):
+            found.setdefault(run.variant, []).append(run.number(spec.y))
+        return found
+
+    for at in part.index[values.notna()]:
+        sides = [(1, side(told.loc[at])), (-1, side(best))]
+        terms = [
+            (sign * len(own) / sum(map(len, by.values())), fit.weighted(key))
+            for sign, by in sides
+            for variant, own in by.items()
+            for fit, key in [fits[variant]]
+        ]
+        found = contrast(terms)
+        bounds = (None, None) if at == best.name else (found.low, found.high)
+        told.loc[at, ["value", "low", "high"]] = [found.value, *bounds]
+    return told
+
+
+# ----------------------------------------------------------------------------------------------------------------- figure
+
+
+def curve_figure(data: pd.DataFrame, spec: Curve, size: Size = SCREEN, order: Sequence[str] = ()) -> go.Figure:
     """Lines with interval bands and a dot a seed; published points as open markers with their margins.
 
-    `notes` are said under the title, `order` gives the looks.
+    Each line is named at its right end by what the others do not have too; `order` gives the looks.
     """
-    figure = go.Figure()
+    figure = go.Figure(layout={"showlegend": spec.by is not None})  # also for one line: its name says whose it is
     names = list(dict.fromkeys(data["line"]))
-    looks = {name: at for at, name in enumerate(dict.fromkeys([*order, *names]))}
-    apart = among_panels(names)
-    for panel, name in enumerate(names, 1):
-        ours = data[(data["line"] == name) & ~data["published"].astype(bool) & data["value"].notna()]
-        published, since = data[(data["line"] == name) & data["published"].astype(bool)], len(figure.data)
+    looks = {name: style(at) for at, name in enumerate(dict.fromkeys([*order, *names]))}
+    short = dict(zip(names, brief(names)[0], strict=True)) if names else {}
+    apart, ends = _one_each(data), list[End]()
+    for at, name in enumerate(names):
+        ours, published = _split(data[data["line"] == name])
+        ours, since = ours[ours["value"].notna()], len(figure.data)
         if apart:
             _draw_others(figure, data, name)
-        _draw_line(figure, ours, name, style(looks[name]), spec)
-        _draw_published(figure, published, name, style(looks[name]))
-        if apart:
-            for trace in figure.data[since:]:
-                trace.update(panels.axes(panel))
-            figure.update_layout(panels.layout(panel))
-    figure.update_layout(showlegend=spec.by is not None and not apart)  # also for one line: its name says whose it is
-    dress(figure, spec.heading, notes, len(names) if apart else 1, curve_caption(data, spec), size)
-    _axes(figure, data, spec)
+        _draw_line(figure, ours, short[name], looks[name], spec)
+        _draw_published(figure, published, short[name], looks[name])
+        for trace in figure.data[since:] if apart else ():
+            trace.update(axes_at(at))
+        ends += [End(short[name], float(value), looks[name]["color"]) for value in ours["value"].tail(1)]
     if apart:
-        return _arranged(figure, names, size)
-    name_ends(figure, _ends(data, looks), spec.log)
+        figure.update_layout(showlegend=False)
+        small_axes(figure, [short[name] for name in names])
+    _axes(figure, data, spec, apart)
+    if apart:
+        return arrange(figure, len(names), SLICES[size.printed], size)
+    name_ends(figure, ends, spec.log, size=size)
     return figure
 
 
-def among_panels(names: Sequence[str]) -> bool:
+def _one_each(data: pd.DataFrame) -> bool:
     """Whether there are too many lines for one panel, and few enough for one each."""
-    return MOST < len(names) <= MOST_PANELS
-
-
-def _arranged(figure: go.Figure, names: Sequence[str], size: Size) -> go.Figure:
-    """Each line's name under its panel; the caption says what stands upwards and across."""
-    for panel, name in enumerate(names, 1):
-        figure.update_layout(panels.layout(panel, panels.named(name)))
-    figure.update_yaxes(title=None)
-    figure.update_layout(meta={**figure.layout.meta, "slices": True})
-    return panels.arrange(figure, size)
+    return MOST < data["line"].nunique() <= MOST_PANELS
 
 
 def _draw_others(figure: go.Figure, data: pd.DataFrame, name: str) -> None:
     """All lines but this one, as thin gray ones behind it."""
-    ours = data[(data["line"] != name) & ~data["published"].astype(bool) & data["value"].notna()]
+    ours, _ = _split(data[(data["line"] != name) & data["value"].notna()])
     x: list[Any] = []
     y: list[float | None] = []
     for _, own in ours.groupby("line", sort=False):
@@ -93,22 +312,30 @@ def _draw_others(figure: go.Figure, data: pd.DataFrame, name: str) -> None:
     )
 
 
-def curve_caption(data: pd.DataFrame, spec: Curve) -> str:
-    """What small dots, shades and hollow points are, where there are any."""
-    dots, hollow = data["seeds"].str.contains(" ").any(), data["published"].astype(bool).any()
-    axes = f"Upwards: {metric(spec.y).heading}; across: {_across(spec)}. Gray: the other lines"
-    apart = among_panels(list(dict.fromkeys(data["line"])))
-    return ". ".join([HOW] * spec.drop + [axes] * apart + [DOTS] * bool(dots) + [HOLLOW] * bool(hollow and not spec.drop))
-
-
 def _draw_line(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> None:
     if spec.log:  # zero is nowhere on such an axis: an interval that reaches it ends a little below the lowest point
         points = points[points["value"] > 0]
         points = points.assign(low=points["low"].astype(float).clip(lower=points["value"].min() / 2))
     x = [_tick(value) for value in points["x"]]
-    for stretch in _stretches(points):
-        figure.add_scatter(**band([x[at] for at in stretch], points.iloc[stretch], tint(look["color"], 0.16)), legendgroup=name)
-    _draw_seeds(figure, points, name, look)
+    known = (points["low"].notna() & (points["n"].astype(float) >= BAND)).tolist()
+    for has, group in groupby(enumerate(known), key=lambda pair: pair[1]):  # no band bridges a point without an interval
+        if has:
+            stretch = [at for at, _ in group]
+            figure.add_scatter(
+                **band([x[at] for at in stretch], points.iloc[stretch], tint(look["color"], 0.16)), legendgroup=name
+            )
+    each = zip(points["x"], points["seeds"], strict=True)
+    seeds = [(x, float(value)) for x, own in each for value in own.split() if " " in own]  # where a point has several
+    if seeds:
+        figure.add_scatter(
+            x=[_tick(x) for x, _ in seeds],
+            y=[value for _, value in seeds],
+            mode="markers",
+            legendgroup=name,
+            showlegend=False,
+            marker={"symbol": "circle", "size": 5, "color": look["color"]},
+            hoverinfo="skip",
+        )
     figure.add_scatter(
         x=x,
         y=list(points["value"]),
@@ -123,11 +350,12 @@ def _draw_line(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[st
 
 
 def _draw_published(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str]) -> None:
+    """The margin is a shade as high as ours may be off and still be reproduced; differences have none."""
     if points.empty:
         return
-    said = [
-        f"published: {row['value']:g}, {row['source']}: {row['verdict']}. {row['reasons']}" for row in points.to_dict("records")
-    ]
+    rows = points.to_dict("records")
+    said = [f"published: {row['value']:g}, {row['source']}: {row['verdict']}. {row['reasons']}" for row in rows]
+    half = (points["high"].astype(float) - points["value"].astype(float)).tolist()
     figure.add_scatter(
         x=[_tick(value) for value in points["x"]],
         y=list(points["value"]),
@@ -135,62 +363,30 @@ def _draw_published(figure: go.Figure, points: pd.DataFrame, name: str, look: di
         name=shown(f"{name}, published"),
         legendgroup=name,
         marker={"symbol": look["symbol"] + "-open", "size": 12, "color": look["color"], "line": {"width": 2}},
-        error_y=_margin(points, look),
+        error_y=None
+        if points["low"].isna().any()
+        else {"array": half, "thickness": 12, "width": 0, "color": tint(look["color"], 0.25)},
         hovertext=[shown(text) for text in said],
         hoverinfo="text",
     )
 
 
-def _margin(points: pd.DataFrame, look: dict[str, str]) -> dict[str, Any] | None:
-    """A shade as high as the margin within which ours would be reproduced; none of differences."""
-    if points["low"].isna().any():
-        return None
-    half = (points["high"].astype(float) - points["value"].astype(float)).tolist()
-    return {"array": half, "thickness": 12, "width": 0, "color": tint(look["color"], 0.25)}
-
-
-def _draw_seeds(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str]) -> None:
-    """A dot a seed, where a point has several."""
-    seeds = [
-        (x, float(value)) for x, own in zip(points["x"], points["seeds"], strict=True) for value in own.split() if " " in own
-    ]
-    if not seeds:
-        return
-    figure.add_scatter(
-        x=[_tick(x) for x, _ in seeds],
-        y=[value for _, value in seeds],
-        mode="markers",
-        legendgroup=name,
-        showlegend=False,
-        marker={"symbol": "circle", "size": 5, "color": look["color"]},
-        hoverinfo="skip",
-    )
-
-
-def _ends(data: pd.DataFrame, looks: Mapping[str, int]) -> list[End]:
-    """Where our lines end."""
-    last = data[~data["published"].astype(bool) & data["value"].notna()].groupby("line", sort=False).last()
-    return [End(str(name), float(value), style(looks[str(name)])["color"]) for name, value in last["value"].items()]
-
-
-def _stretches(points: pd.DataFrame) -> list[list[int]]:
-    """Runs of neighbouring points of enough seeds: a band does not bridge a point without an interval."""
-    known = (points["low"].notna() & (points["n"].astype(float) >= BAND)).tolist()
-    return [[at for at, _ in group] for has, group in groupby(enumerate(known), key=lambda pair: pair[1]) if has]
-
-
 def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
-    interval = f", 95 % interval {row['low']:.6g} to {row['high']:.6g}" if pd.notna(row["low"]) else ""
+    interval = f" [{row['low']:.6g}, {row['high']:.6g}]" if pd.notna(row["low"]) else ""
     head = f"{row['line']}, {axis_title(spec.x)} {plain(row['x'])}: {row['value']:.6g} {metric(spec.y).unit}"
     return shown(f"{head}{interval} (n={row['n']:.0f} of {row['expected']:.0f})")
 
 
-def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
+def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) -> None:
     """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
-    heading = f"{metric(spec.y).heading}, minus the best" if spec.drop else metric(spec.y).heading
-    ends = None if spec.drop else metric(spec.y).bounds
-    figure.update_xaxes(title=shown(_across(spec)))
-    figure.update_yaxes(title=shown(heading), **({"type": "log"} if spec.log else {"range": y_range(data, ends)}))
+    if not apart:  # else the caption says it
+        figure.update_yaxes(title=shown(metric(spec.y).heading + ", minus the best" * spec.drop))
+        figure.update_xaxes(title=shown(_across(spec)))
+    ours, published = _split(data)
+    bands = ours[ours["n"].astype(float) >= BAND] if not spec.drop else ours
+    seeds = [float(value) for own in ours["seeds"] for value in own.split()]
+    reach = y_range(data["value"], bands["low"], bands["high"], published["low"], published["high"], seeds)
+    figure.update_yaxes(**({"type": "log"} if spec.log else {"range": reach}))
     levels = sorted({value for value in data["x"] if is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
         figure.update_xaxes(type="category")
@@ -202,7 +398,7 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve) -> None:
 
 
 def _across(spec: Curve) -> str:
-    return metric(spec.x).heading if registered(spec.x) else TITLES.get(spec.x) or axis_title(spec.x)
+    return metric(spec.x).heading if registered(spec.x) else WITHIN.get(spec.x) or axis_title(spec.x)
 
 
 def _tick(value: Any) -> Any:

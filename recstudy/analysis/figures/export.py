@@ -2,16 +2,16 @@
 
 import io
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
 
 import plotly.graph_objects as go
+from PIL import Image
+from plotly.offline import get_plotlyjs
 
 from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.library import LIBRARY
+from recstudy.analysis.figures.layout import Drawn
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import escape, figure_box, links, warning_lines
 from recstudy.analysis.shown import NOTHING, Shown, check_made
@@ -51,7 +51,7 @@ class FigureShown(Shown):
         drawn = self.drawn
         if drawn.data.empty:
             return warning_lines(drawn.notes) + NOTHING + drawn.below
-        return figure_box(drawn.figure, drawn.label, drawn.notes, drawn.caption) + drawn.below
+        return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
 
     @property
     def finding(self) -> str:
@@ -63,15 +63,8 @@ class FigureShown(Shown):
             log.warning("%s: %s", self.name, problem)
         return "" if self.drawn.data.empty else links("figures", file, ("html", "csv", *(() if problem else export)))
 
-    def without(self, said: Collection[str]) -> Self:
-        return replace(self, drawn=replace(self.drawn, notes=[note for note in self.drawn.notes if note not in said]))
-
     @property
-    def table(self) -> None:
-        return None
-
-    @property
-    def figure(self) -> go.Figure:
+    def in_notebook(self) -> go.Figure:
         return self.drawn.figure
 
 
@@ -87,9 +80,9 @@ def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] =
         ConfigError: an unknown format.
     """
     check_export(formats)
-    library = folder / LIBRARY.name
-    if not library.exists() or library.stat().st_size != LIBRARY.stat().st_size:
-        write_whole(library, LIBRARY.read_bytes())
+    library = folder / "plotly.min.js"
+    if not library.exists() or library.stat().st_size != len(get_plotlyjs().encode()):
+        write_whole(library, get_plotlyjs())
     page = drawn.figure.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
     write_whole(folder / f"{name}.html", page)
     write_whole(folder / f"{name}.csv", drawn.data.to_csv(index=False))
@@ -135,8 +128,7 @@ def _float(drawn: Drawn, name: str, wide: bool) -> str:
 
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:
     """At the size that it has on paper; a PNG says how dense it is, a PDF what its title is."""
-    from kaleido import PageGenerator, calc_fig_sync  # here, because they take a while to load
-    from PIL import Image
+    from kaleido import PageGenerator, calc_fig_sync  # here, because it takes a while to load
 
     page = PageGenerator(mathjax=False)  # which it would fetch from a network
     page.header = page.header.replace("Kaleido-fier", escape(title)) + FLUSH

@@ -1,52 +1,47 @@
-"""Learning curves: what each variant measured epoch by epoch, its mean over the seeds and the range between them."""
+"""How training went: learning curves (mean over the seeds, range between them) and the loss of single updates.
+
+The loss stands as in Figures 1, 3 and 5 of 004: light where it was recorded, its moving average dark.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, some, warnings
-from recstudy.analysis.figures import panels
-from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.ends import End, brief, name_ends
-from recstudy.analysis.figures.learning_lines import traces, whole_range
-from recstudy.analysis.figures.theme import PALETTE, SCREEN, SMALL, Size, bounded, dress, shown, style
+from recstudy.analysis.figures.layout import MOST as TOGETHER
+from recstudy.analysis.figures.layout import SLICES, Drawn, End, arrange, axes_at, name_ends, small_axes
+from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, band, bounded, brief, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.rows import Row
 from recstudy.metrics import METRICS
-from recstudy.report import LearningCurves
-from recstudy.report.names import inline, metric, plural, registered
+from recstudy.records import LossLine, read_log
+from recstudy.report import LearningCurves, LossTrace
+from recstudy.report.names import inline, metric, number, plural, registered
 
 MOST = 30  # lines that a reader still looks at
-MOST_TOGETHER = len(PALETTE)  # in one panel
+BAND = 3  # seeds from which on the range between them is drawn
 WHOLE = "Gray: from the lowest to the highest variant"
 COLUMNS = ["variant", "label", "metric", "epoch", "mean", "low", "high", "n", "average", "selected", "synthetic"]
+POINTS = 40_000  # of a whole figure of losses, about 1 MB in its page
+TRACE = 2_000  # of one variant: three for each point of a printed figure's width
+LOSS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
 
 
 def drawn(records: StudyRecords, spec: LearningCurves) -> Drawn:
     data = learning_data(records, spec)
-    notes = learning_notes(records, spec, data)
-    return Drawn(partial(learning_figure, data, spec, notes), data, spec.heading, notes, learning_caption(data, spec))
+    notes, finding = learning_notes(records, spec, data), learning_finding(data, spec)
+    return Drawn(partial(learning_figure, data, spec), data, spec.heading, notes, learning_caption(data, spec), finding=finding)
 
 
-def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
-    """One row a variant, metric and epoch: `mean`, `low` and `high` (smallest and largest seed) and `n` seeds; `selected` of
-    them have selected it.
-
-    `average` is the mean over the `window` epochs around it; without a window the mean itself.
-    Only the `most` best variants are read (`shown_variants`).
-    """
-    frame = records.epochs(shown_variants(records, most))
-    parts = [_spread(frame, name, spec.window) for name in spec.metrics if name in frame and frame[name].notna().any()]
-    if not parts:
-        return pd.DataFrame(columns=COLUMNS)
-    chosen = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
-    data = pd.concat(parts, ignore_index=True)
-    data["selected"] = [chosen[place] for place in zip(data["variant"], data["epoch"], strict=True)]
-    return labelled(records, data)[COLUMNS]
+# -------------------------------------------------------------------------------------------------------- which variants
 
 
 def labelled(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
@@ -58,10 +53,13 @@ def labelled(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
 
 def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int] | None = None) -> list[int]:
     """The `most` best of all variants, or of those `among` which to choose, in the study's order; one that leaks is the worst."""
-    known = range(len(records.variants)) if among is None else among
     name = _ranked_by(records)
-    order = sorted(known, key=lambda index: (not records.leaks(index), _score(records, index, name)), reverse=True)
-    return sorted(order[:most])
+
+    def rank(index: int) -> tuple[bool, float]:
+        known = [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]
+        return not records.leaks(index), METRICS[name].sign * sum(known) / len(known) if known else float("-inf")
+
+    return sorted(sorted(range(len(records.variants)) if among is None else among, key=rank, reverse=True)[:most])
 
 
 def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
@@ -69,109 +67,267 @@ def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, 
     return (f"the {most} best of {count:,} variants by {inline(_ranked_by(records))}",) if count > most else ()
 
 
+def _ranked_by(records: StudyRecords) -> str:
+    scores = [name for name, known in METRICS.items() if known.ranks]
+    return next((name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy")
+
+
+# ------------------------------------------------------------------------------------------------------- learning curves
+
+
+def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
+    """One row a variant, metric and epoch: `mean`, `low` and `high` (smallest and largest seed) and `n` seeds; `selected` of
+    them have selected it.
+
+    `average` is the mean over the `window` epochs around it; without a window the mean itself.
+    Only the `most` best variants are read (`shown_variants`).
+    """
+    frame = records.epochs(shown_variants(records, most))
+    parts = []
+    for name in (name for name in spec.metrics if name in frame and frame[name].notna().any()):
+        grouped = frame.dropna(subset=[name]).groupby(["variant", "epoch"], sort=True)[name]
+        table = grouped.agg(["mean", "min", "max", "count"]).reset_index()
+        rolled = table.groupby("variant")["mean"].rolling(spec.window, min_periods=1, center=True).mean()
+        named = table.rename(columns={"min": "low", "max": "high", "count": "n"})
+        parts.append(named.assign(metric=name, average=rolled.reset_index(level=0, drop=True)))
+    if not parts:
+        return pd.DataFrame(columns=COLUMNS)
+    chosen = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
+    data = pd.concat(parts, ignore_index=True)
+    data["selected"] = [chosen[place] for place in zip(data["variant"], data["epoch"], strict=True)]
+    return labelled(records, data)[COLUMNS]
+
+
 def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame, most: int = MOST) -> tuple[str, ...]:
-    """What a reader must know before the curves; a metric that nothing calls by that name may be misspelt."""
+    """What a reader must know before the curves: a metric that nothing calls by that name may be misspelt, and the logs that
+    lack epochs were damaged by a crash or a disk."""
     unknown = [] if data.empty else [name for name in spec.metrics if not registered(name) and name not in set(data["metric"])]
     absent = [f"no run recorded a metric {name!r}" for name in unknown]
-    return (*warnings(records), *cut_note(records, len(records.variants), most), *lost_notes(records), *absent)
-
-
-def lost_notes(records: StudyRecords) -> tuple[str, ...]:
-    """Names the runs whose logs lack epochs: a crash or a disk has damaged them."""
     lost = [(row, row.provenance.lost_epochs) for row in records.rows if row.provenance.lost_epochs]
     named = [f"{row.label}, seed {row.seed} ({plural(count, 'epoch')})" for row, count in lost]
-    return (f"damaged logs, so that epochs are missing: {some(named)}",) if named else ()
+    damaged = [f"damaged logs, so that epochs are missing: {some(named)}"] if named else []
+    return (*warnings(records), *cut_note(records, len(records.variants), most), *damaged, *absent)
 
 
-def learning_figure(
-    data: pd.DataFrame, spec: LearningCurves, notes: Sequence[str] = (), size: Size = SCREEN, log: Collection[str] = ()
-) -> go.Figure:
+def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
+    """What is light and what is dark, where anything is, and what a circle is."""
+    _, alike = brief(list(dict.fromkeys(data["label"])))
+    circled = data["metric"].str.startswith("selection_") & (data["selected"].fillna(0).astype(float) > 0)
+    said = {
+        f"All variants: {alike}": bool(alike),
+        f"Light: each epoch. Dark: moving average, centred, over {spec.window} epochs": spec.window > 1,
+        "Circles: the epochs that were selected": bool(circled.any()),
+    }
+    return ". ".join(words for words, needed in said.items() if needed)
+
+
+def learning_finding(data: pd.DataFrame, spec: LearningCurves) -> str:
+    """`top-1 accuracy, selection 88.2 to 93.1 % at the last epoch`: over the variants, of the last metric."""
+    own = data[data["metric"] == next((name for name in reversed(spec.metrics) if name in set(data["metric"])), "")]
+    if own.empty:
+        return ""
+    name, last = str(own["metric"].iloc[0]), own.sort_values("epoch").groupby("variant")["mean"].last()
+    ends = " to ".join(dict.fromkeys(number(name, value) for value in (last.min(), last.max())))
+    return f"{inline(name)} {f'{ends} {metric(name).unit}'.strip()} at the last epoch"
+
+
+def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREEN, log: Collection[str] = ()) -> go.Figure:
     """One panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them.
 
     On a screen, of more variants than have a colour each, one panel a variant and metric: paper has no room for so many. Metrics
     in `log` have logarithmic axes.
     """
     metrics = [name for name in spec.metrics if name in set(data["metric"])]
-    apart = data["variant"].nunique() > MOST_TOGETHER and not size.printed
-    figure = (_apart if apart else _together)(data, spec.window, metrics, log)
+    apart = data["variant"].nunique() > TOGETHER and not size.printed
+    figure = (_apart if apart else _together)(data, spec.window, metrics, log, size)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=1, dtick=1)  # no half epochs
-    count = max(1, len(metrics)) * (data["variant"].nunique() if apart else 1)
-    dress(figure, spec.heading, notes, count, learning_caption(data, spec), size)
-    return _arranged(figure, metrics, size) if apart else _named(figure, data, spec.window, metrics, log)
+    return figure
 
 
-def _together(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str]) -> go.Figure:
+def _together(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str], size: Size) -> go.Figure:
     rows = max(1, len(metrics))
     figure = make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.1 / rows)
-    for panel, name in enumerate(metrics, 1):
-        for points in _of(data, name):
-            for trace in traces(points, window):
-                figure.add_scatter(**{"showlegend": panel == 1, **trace}, row=panel, col=1)
-        figure.update_yaxes(title=shown(metric(name).heading), **_axis(name, log), row=panel, col=1)
+    figure.update_layout(meta={"panels": rows})
+    variants = data.drop_duplicates("variant")
+    names = dict(zip(variants["variant"], brief(variants["label"].tolist())[0], strict=True)) if len(variants) else {}
+    for at, name in enumerate(metrics):
+        ends, own = list[End](), data[data["metric"] == name]
+        for _, points in own.groupby("variant", sort=False):
+            variant = int(points["variant"].iloc[0])
+            for trace in _traces(points, window):
+                figure.add_scatter(**{"showlegend": at == 0, **trace}, row=at + 1, col=1)
+            ends.append(End(names[variant], float(points["average"].iloc[-1]), style(variant)["color"]))
+        figure.update_yaxes(title=shown(metric(name).heading), **_axis(name, log), row=at + 1, col=1)
+        reach = own["average" if window > 1 else "mean"]
+        name_ends(figure, ends, name in log, at, (float(reach.min()), float(reach.max())), size)
     return figure.update_xaxes(title="epoch", row=rows, col=1)
 
 
-def _apart(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str]) -> go.Figure:
-    """Panels of a metric have the same axes."""
+def _apart(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str], size: Size) -> go.Figure:
+    """Panels of a metric have the same axes, and behind each line the range of all variants."""
     variants, found, layout = list(data["variant"].unique()), list[dict[str, Any]](), dict[str, Any]()
-    names = brief(data.drop_duplicates("variant")["label"])
     for at, name in enumerate(metrics):
-        whole, first = data[data["metric"] == name], 1 + at * len(variants)
-        gray, by_variant = whole_range(whole), dict(list(whole.groupby("variant", sort=False)))
-        for panel, (variant, words) in enumerate(zip(variants, names, strict=True), first):
-            own = traces(by_variant[variant], window) if variant in by_variant else []
-            found += [{**trace, **panels.axes(panel), "showlegend": False} for trace in [gray, *own]]
-            alike = {"matches": f"y{first}"} if panel > first else {}  # of two that match, one decides
-            across = panels.named(words) | ({"matches": "x"} if panel > 1 else {})
-            layout |= panels.layout(panel, across, {**_axis(name, log), **alike})
-    return go.Figure(found, layout)  # at once: one by one, Plotly takes a second for hundreds
+        whole, first = data[data["metric"] == name], at * len(variants)
+        ends = whole.groupby("epoch")["mean"].agg(low="min", high="max").reset_index()
+        gray = band(ends["epoch"].tolist(), ends, "rgba(128,128,128,0.2)")
+        by_variant = dict(list(whole.groupby("variant", sort=False)))
+        for panel, variant in enumerate(variants, first):
+            own = _traces(by_variant[variant], window) if variant in by_variant else []
+            found += [{**trace, **axes_at(panel), "showlegend": False} for trace in [gray, *own]]
+            axis = axes_at(panel)["yaxis"].replace("y", "yaxis")
+            alike = {"matches": axes_at(first)["yaxis"]} if panel > first else {}  # of two that match, one decides
+            layout |= {axis: {**_axis(name, log), **alike}, axis.replace("y", "x", 1): {}}
+    figure = go.Figure(found, layout)  # at once: one by one, Plotly takes a second for hundreds
+    small_axes(figure, brief(data.drop_duplicates("variant")["label"].tolist())[0] * len(metrics))
+    for name in metrics:
+        text = f'<b>{shown(metric(name).heading)}</b> by epoch<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
+        figure.add_annotation(name="head", text=text, align="left", x=0, xref="paper", xanchor="left", yref="paper",
+                              yanchor="top", yshift=-8, showarrow=False)  # fmt: skip
+    grid = replace(SLICES[size.printed], groups=len(metrics), head=66)
+    return arrange(figure.update_xaxes(matches="x"), len(metrics) * len(variants), grid, size)
 
 
 def _axis(name: str, log: Collection[str]) -> dict[str, Any]:
     return {**bounded(name), **({"type": "log"} if name in log else {})}
 
 
-def _arranged(figure: go.Figure, metrics: Sequence[str], size: Size) -> go.Figure:
-    gray = f'<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
-    return panels.arrange(panels.head(figure, [f"<b>{shown(metric(name).heading)}</b> by epoch{gray}" for name in metrics]), size)
+def _traces(points: pd.DataFrame, window: int) -> list[dict[str, Any]]:
+    """Of one variant and metric: the range over its seeds, its line, and where epochs were selected, on the curve that they were
+    selected by."""
+    variant, label, epochs = int(points["variant"].iloc[0]), str(points["label"].iloc[0]), points["epoch"].tolist()
+    rows, look, found = points.to_dict("records"), style(variant), list[dict[str, Any]]()
+    if (points["n"] >= BAND).any():
+        found.append(band(epochs, points, tint(look["color"], 0.12)))
+    if window > 1:
+        light = {"color": tint(look["color"], 0.35), "width": 1}
+        found.append(
+            {"x": epochs, "y": points["mean"].tolist(), "mode": "lines", "line": light, "hoverinfo": "skip", "showlegend": False}
+        )
+    line = {
+        "x": epochs,
+        "y": points["average" if window > 1 else "mean"].tolist(),
+        "mode": "lines" if len(epochs) > 1 else "markers",
+        "name": shown(label),
+        "line": {"color": look["color"], "dash": look["dash"]},
+        "hovertext": [shown(f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})") for row in rows],
+        "hoverinfo": "text",
+    }
+    chosen = [row for row in rows if row["metric"].startswith("selection_") and pd.notna(row["selected"]) and row["selected"] > 0]
+    marks = {
+        "x": [row["epoch"] for row in chosen],
+        "y": [row["mean"] for row in chosen],
+        "mode": "markers",
+        "marker": {"symbol": "circle-open", "size": 9, "color": look["color"], "line": {"width": 2}},
+        "showlegend": False,
+        "hovertext": [
+            shown(f"{label}: epoch {row['epoch']} selected by {plural(int(row['selected']), 'seed')}") for row in chosen
+        ],
+        "hoverinfo": "text",
+    }
+    return [{**one, "legendgroup": str(variant)} for one in [*found, line, *([marks] if chosen else [])]]
 
 
-def _named(figure: go.Figure, data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str]) -> go.Figure:
-    """The names where lines end."""
-    names = dict(zip(data["variant"].unique(), brief(data.drop_duplicates("variant")["label"]), strict=True))
-    for panel, name in enumerate(metrics, 1):
-        lines = {int(own["variant"].iloc[0]): own["average" if window > 1 else "mean"] for own in _of(data, name)}
-        known = pd.concat(lines.values())
-        ends = [End(names[at], float(values.iloc[-1]), style(at)["color"]) for at, values in lines.items()]
-        name_ends(figure, ends, name in log, panel, (float(known.min()), float(known.max())))
+# ------------------------------------------------------------------------------------------------------ update by update
+
+
+def losses(records: StudyRecords, spec: LossTrace) -> Drawn:
+    data = loss_data(records, spec)
+    notes = (*warnings(records), *cut_note(records, len(records.chosen(spec.where))))
+    last = data.groupby("variant")["average"].last()
+    ends = " to ".join(dict.fromkeys(f"{value:.3g}" for value in (last.min(), last.max()))) if len(last) else ""
+    finding = f"it ends at {ends} {metric('train_loss').unit}".strip() if ends else ""
+    return Drawn(partial(loss_figure, data), data, spec.heading, notes, loss_caption(data, spec), finding=finding)
+
+
+def loss_data(records: StudyRecords, spec: LossTrace, most: int = MOST) -> pd.DataFrame:
+    """One row a recorded update of the first finished or running seed of each variant that recorded any, else of a diverged one.
+
+    `update` counts from the start of training; `average` is the mean of the `window` recorded losses around it.
+    """
+    found: dict[int, Row] = {}
+    for index in records.chosen(spec.where):
+        runs = (records.first_run(index, "losses.jsonl", states) for states in (("done", "unfinished"), ("diverged",)))
+        if run := next(filter(None, runs), None):
+            found[index] = run
+    traces = [_trace(records, found[index], spec.window) for index in shown_variants(records, most, found)]
+    if all(trace.empty for trace in traces):
+        return pd.DataFrame(columns=LOSS)
+    return labelled(records, pd.concat([trace for trace in traces if len(trace)], ignore_index=True))[LOSS]
+
+
+def moving_average(losses: Sequence[float], window: int) -> npt.NDArray[np.float64]:
+    """The mean of the `window` values around each (of an even number, one more before it); of fewer at the two ends."""
+    return pd.Series(losses, dtype=float).rolling(window, min_periods=1, center=True).mean().to_numpy()
+
+
+def thin(losses: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
+    """Where to find the lowest and the highest of each of `most / 2` equal stretches: the trace keeps its width."""
+    if len(losses) <= most:
+        return np.arange(len(losses))
+    stretches = np.array_split(np.arange(len(losses)), max(1, most // 2))
+    ends = {int(at[end(losses[at])]) for at in stretches for end in (np.argmin, np.argmax)}
+    return np.array(sorted(ends), dtype=np.int64)
+
+
+def loss_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
+    """A light and a dark line a variant; a click on its name in the legend hides or shows both."""
+    figure = go.Figure()
+    parts = _by_variant(data)
+    names = brief([str(part["label"].iloc[0]) for part in parts])[0] if parts else []
+    drawn = [(style(int(part["variant"].iloc[0])), part.iloc[thin(part["loss"].to_numpy(), _most(data))]) for part in parts]
+    light = min(0.35, max(0.1, 0.7 / max(1, len(parts))))  # of many traces each lighter, so that the dark lines stand out
+    for column in ("loss", "average"):
+        for (look, part), name in zip(drawn, names, strict=True):
+            thick = {"color": look["color"], "dash": look["dash"], "width": 2.5}
+            figure.add_scatter(
+                x=part["update"].to_numpy(dtype=np.int32),  # arrays of 32 bits, which Plotly packs: a fifth of their digits
+                y=part[column].to_numpy(dtype=np.float32),
+                mode="lines" if len(part) > 1 else "markers",
+                name=shown(name),
+                legendgroup=str(part["variant"].iloc[0]),
+                showlegend=column == "average",
+                line=thick if column == "average" else {"color": tint(look["color"], light), "width": 1},
+                hovertemplate=f"update %{{x:,}}: {'average ' * (column == 'average')}%{{y:.4g}}, seed {part['seed'].iloc[0]}",
+                hoverlabel={"namelength": -1},
+            )
+    figure.update_xaxes(title="optimiser updates").update_yaxes(title=shown(metric("train_loss").heading))
+    ends = [End(name, float(own["average"].iloc[-1]), look["color"]) for name, (look, own) in zip(names, drawn, strict=True)]
+    span = (float(data["loss"].min()), float(data["loss"].max())) if len(data) else None
+    name_ends(figure, ends, span=span, size=size)
     return figure
 
 
-def _of(data: pd.DataFrame, name: str) -> list[pd.DataFrame]:
-    """The points of each variant that has this metric."""
-    return [points for _, points in data[data["metric"] == name].groupby("variant", sort=False)]
+def loss_caption(data: pd.DataFrame, spec: LossTrace) -> str:
+    """What is light, what is dark, and over how many updates the average goes."""
+    every = [int(part["update"].diff().median()) for part in _by_variant(data) if len(part) > 1]
+    if not every:
+        return ""
+
+    def span(counts: Sequence[int]) -> str:
+        return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
+
+    recorded = "each update" if max(every) == 1 else f"one update in {span(every)}"
+    average = f"{plural(spec.window, 'point')} ({span([spec.window * step for step in every])} updates)"
+    thinned = max(len(part) for part in _by_variant(data)) > _most(data)
+    return (
+        f"Light: the loss of {recorded}. Dark: its moving average, centred, over {average}. One seed a variant."
+        + " Drawn are the lowest and the highest point of each short stretch; the CSV file has all." * thinned
+    )
 
 
-def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
-    """What is light and what is dark, where anything is, and what a circle is."""
-    light = f"Light: each epoch. Dark: moving average, centred, over {spec.window} epochs. " if spec.window > 1 else ""
-    circled = data["metric"].str.startswith("selection_") & (data["selected"].fillna(0).astype(float) > 0)
-    return light + "Circles: the epochs that were selected" * bool(circled.any())
+def _most(data: pd.DataFrame) -> int:
+    return min(TRACE, POINTS // max(1, data["variant"].nunique()))
 
 
-def _spread(frame: pd.DataFrame, name: str, window: int) -> pd.DataFrame:
-    grouped = frame.dropna(subset=[name]).groupby(["variant", "epoch"], sort=True)[name]
-    table = grouped.agg(["mean", "min", "max", "count"]).reset_index()
-    average = table.groupby("variant")["mean"].rolling(window, min_periods=1, center=True).mean().reset_index(level=0, drop=True)
-    return table.rename(columns={"min": "low", "max": "high", "count": "n"}).assign(metric=name, average=average)
+def _by_variant(data: pd.DataFrame) -> list[pd.DataFrame]:
+    return [part for _, part in data.groupby("variant", sort=False)]
 
 
-def _ranked_by(records: StudyRecords) -> str:
-    scores = [name for name, known in METRICS.items() if known.ranks]
-    return next((name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy")
-
-
-def _score(records: StudyRecords, index: int, name: str) -> float:
-    known = [run.number(name) for run in records.by_variant[index] if run.done and run.value(name) is not None]
-    return METRICS[name].sign * sum(known) / len(known) if known else float("-inf")
+def _trace(records: StudyRecords, run: Row, window: int) -> pd.DataFrame:
+    """A run's recorded losses; an epoch that stands there twice counts as it was written last."""
+    lines = {line.epoch: line for line in read_log(records.results.run(run.id).losses, LossLine)}.values()
+    updates = [line.first + line.every * np.arange(len(line.losses)) for line in lines]
+    losses = [loss for line in lines for loss in line.losses]
+    known = {"variant": run.variant, "seed": run.seed, "update": np.concatenate([np.array([], dtype=int), *updates])}
+    return pd.DataFrame({**known, "loss": np.array(losses, dtype=float), "average": moving_average(losses, window)})

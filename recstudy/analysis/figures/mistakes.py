@@ -1,15 +1,23 @@
-"""What a model gets wrong, as in Figures 2 and 4 of 004: test images with their true (T) and predicted (P) class."""
+"""What a model gets wrong, as in Figures 2 and 4 of 004: test images with their true (T) and predicted (P) class.
+
+A panel a variant, side by side where there is room, its label above it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from recstudy.analysis.examples import finished, pictures, read_archive
+from recstudy.analysis.figures.layout import Drawn, Grid, arrange, axes_at, numbered
 from recstudy.analysis.figures.learning import labelled
-from recstudy.analysis.figures.mosaic import Pixels
+from recstudy.analysis.figures.mosaic import Pixels, data_uri, mosaic, side_of
+from recstudy.analysis.figures.theme import SCREEN, Size, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.errors import StorageError
 from recstudy.report import Mistakes
@@ -17,6 +25,12 @@ from recstudy.report.names import plural
 
 MOST = 6  # variants: more do not fit on a page
 COLUMNS = ["variant", "label", "seed", "row", "true", "predicted", "synthetic"]
+ACROSS = 5  # tiles
+GAP = 3 / 32  # between neighbours, as a share of a tile
+LETTERS = 12  # in a line under a tile: what fits at any width, because the letters grow with the tiles
+LINES = {1: 1 / 4, 2: 7 / 16}  # room for so many lines under a tile, as a share of it
+NARROW = {False: 320, True: 390}  # pixels: the least of a panel; in print its letters have 6 points
+CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,13 @@ class MistakesData:
     frame: pd.DataFrame
     images: list[Pixels]
     notes: tuple[str, ...]
+
+
+def drawn(records: StudyRecords, spec: Mistakes) -> Drawn:
+    data = mistakes_data(records, spec)
+    return Drawn(
+        partial(mistakes_figure, data), data.frame, spec.heading, data.notes, mistakes_caption(data), words=in_words(data.frame)
+    )
 
 
 def mistakes_data(records: StudyRecords, spec: Mistakes, most: int = MOST) -> MistakesData:
@@ -61,11 +82,11 @@ def read_mistakes(path: Path, most: int) -> tuple[pd.DataFrame, list[Pixels]]:
 
     def mistakes(archive: Mapping[str, Any]) -> tuple[pd.DataFrame, list[Pixels]]:
         rows, true, predicted, images = (archive[key][:most] for key in ("rows", "labels", "predicted", "images"))
-        shown, names = pictures(images, rows, true, predicted), [" ".join(str(name).split()) for name in archive["names"]]
+        kept, names = pictures(images, rows, true, predicted), [" ".join(str(name).split()) for name in archive["names"]]
         if any(not 0 <= label < len(names) for label in [*true, *predicted]):
             raise ValueError(f"a class is not one of {len(names)}")
         frame = {"row": rows, "true": [names[at] for at in true], "predicted": [names[at] for at in predicted]}
-        return pd.DataFrame(frame), shown
+        return pd.DataFrame(frame), kept
 
     return read_archive(path, mistakes)
 
@@ -84,31 +105,71 @@ def mistakes_caption(data: MistakesData) -> str:
 def in_words(frame: pd.DataFrame) -> str:
     """The labels of all tiles, for those who cannot see them."""
     parts = frame.groupby("variant", sort=False)
-    return " ".join(f"{part['label'].iloc[0]}: {', '.join(tile_words(part))}." for _, part in parts)
+    return " ".join(f"{part['label'].iloc[0]}: {', '.join(_words(part))}." for _, part in parts)
 
 
-def tile_words(frame: pd.DataFrame) -> list[str]:
+def _words(frame: pd.DataFrame) -> list[str]:
     return [f"T {true}, P {predicted}" for true, predicted in zip(frame["true"], frame["predicted"], strict=True)]
 
 
+def tile_labels(part: pd.DataFrame) -> list[str]:
+    """`T 9, P 4` where all classes are that short, else the two in a line each."""
+    short = short_names([*part["true"], *part["predicted"]], LETTERS - 2)
+    between = ", " if max(map(len, _words(part))) <= LETTERS else "<br>"
+    pairs = zip(part["true"], part["predicted"], strict=True)
+    return [f"T {shown(short[true])}{between}P {shown(short[predicted])}" for true, predicted in pairs]
+
+
 def short_names(names: Sequence[str], most: int) -> dict[str, str]:
-    """Each class's name in `most` characters at most: its beginning, or where two begin alike its beginning and end."""
+    """Each class's name in `most` characters at most: its beginning, or where two begin alike its beginning and end.
+
+    `aquarium fish` in ten characters is `aquarium…`: cut between two words, unless that leaves less than half.
+    """
     spoken = {name: name.replace("_", " ") for name in dict.fromkeys(names)}
-    short = {name: _cut(words, most) for name, words in spoken.items()}
+
+    def begin(words: str) -> str:
+        space = words[:most].rfind(" ")
+        return words[: space if space >= most // 2 else most - 1].rstrip() + CUT
+
+    def ends(words: str) -> str:
+        return words[: most // 2].rstrip() + CUT + words[-(most - most // 2 - 1) :].lstrip()
+
+    short = {name: words if len(words) <= most else begin(words) for name, words in spoken.items()}
     taken = list(short.values())
-    return {name: words if taken.count(words) == 1 else _middle(spoken[name], most) for name, words in short.items()}
+    return {
+        name: words if taken.count(words) == 1 or len(spoken[name]) <= most else ends(spoken[name])
+        for name, words in short.items()
+    }
 
 
-def _cut(words: str, most: int) -> str:
-    """`aquarium fish` in ten characters is `aquarium…`: cut between two words, unless that leaves less than half."""
-    if len(words) <= most:
-        return words
-    head = words[: most - 1]
-    space = words[:most].rfind(" ")
-    return (head[:space] if space >= most // 2 else head).rstrip() + "\N{HORIZONTAL ELLIPSIS}"
-
-
-def _middle(words: str, most: int) -> str:
-    if len(words) <= most:
-        return words
-    return words[: most // 2].rstrip() + "\N{HORIZONTAL ELLIPSIS}" + words[-(most - most // 2 - 1) :].lstrip()
+def mistakes_figure(data: MistakesData, size: Size = SCREEN) -> go.Figure:
+    """One picture a variant, in its own pixels, its words as text over it, and each tile's full names under the pointer."""
+    figure = go.Figure()
+    parts = [part for _, part in data.frame.groupby("variant", sort=False)]
+    labels = [tile_labels(part) for part in parts]
+    words = LINES[2 if any("<br>" in label for panel in labels for label in panel) else 1]
+    rows = max((-(-len(part) // ACROSS) for part in parts), default=1)
+    for panel, (part, own) in enumerate(zip(parts, labels, strict=True)):
+        axes, images = axes_at(panel), [data.images[at] for at in part.index]
+        side = side_of(images[0])
+        gap, room = round(GAP * side), round(words * side)
+        across = {"anchor": axes["yaxis"], "range": [-0.5, ACROSS * (side + gap) - 0.5]}
+        down = {"anchor": axes["xaxis"], "range": [rows * (side + room) - 0.5, -0.5]}
+        figure.update_layout({f"xaxis{numbered(panel)}": across, f"yaxis{numbered(panel)}": down})
+        figure.add_image(source=data_uri(mosaic(images, ACROSS, side, gap, room)), hoverinfo="skip", **axes)
+        points = {"x": [at % ACROSS * (side + gap) + side / 2 for at in range(len(part))], "showlegend": False, **axes}
+        top = [at // ACROSS * (side + room) for at in range(len(part))]
+        named = zip(_words(part), part["row"], part["seed"], strict=True)
+        hover = [shown(f"{tile}, test image {row}, seed {seed}") for tile, row, seed in named]
+        middles, under = [y + side / 2 for y in top], [y + side + room / 2 for y in top]
+        figure.add_scatter(y=middles, mode="markers", marker={"opacity": 0}, hovertext=hover, hoverinfo="text", **points)
+        figure.add_scatter(y=under, mode="text", text=own, hoverinfo="skip", cliponaxis=False, **points)
+        lines = wrap(part["label"].iloc[0], 40, max_lines=2, placeholder=f" {CUT}")
+        figure.add_annotation(
+            text=f"<b>{'<br>'.join(map(shown, lines))}</b>", xref=axes["xaxis"], yref=axes["yaxis"], x=0, y=0,
+            xanchor="left", yanchor="bottom", align="left", showarrow=False,
+        )  # fmt: skip
+    figure.update_xaxes(visible=False, fixedrange=True).update_yaxes(visible=False, fixedrange=True)
+    ratio = rows * (1 + words) / (ACROSS * (1 + GAP))
+    grid = Grid(NARROW[size.printed], above=46, ratio=ratio, widest=640, columns=ACROSS)
+    return arrange(figure, max(1, len(parts)), grid, size)

@@ -8,8 +8,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.drawn import Drawn
-from recstudy.analysis.figures.theme import PALETTE, SCREEN, SOFT, Size, clipped, dress, letters, shown, tint
+from recstudy.analysis.figures.layout import Drawn
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, SOFT, Size, clipped, letters, shown, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.targets import place
 from recstudy.evidence.replications import Combined, combine
@@ -33,9 +33,7 @@ LOOKS = {
 def drawn(records: StudyRecords, part: Replications) -> Drawn:
     data, found = forest_data(part.cell, ours(records, part.cell)), combined(part.cell)
     notes, words = warnings(records), said(found)
-    return Drawn(
-        partial(forest_figure, data, part.heading, notes, words), data, part.heading, notes, f"{words}. {HOW}", finding=words
-    )
+    return Drawn(partial(forest_figure, data), data, part.heading, notes, f"{words}. {HOW}", finding=words)
 
 
 def ours(records: StudyRecords, cell: str) -> list[tuple[str, float]]:
@@ -100,8 +98,8 @@ def _row(one: Replication) -> dict[str, Any]:
     return {**known, "kind": "retrained" if one.counts else "apart", "apart": one.why_not}
 
 
-def forest_figure(data: pd.DataFrame, title: str, notes: Sequence[str] = (), words: str = "", size: Size = SCREEN) -> go.Figure:
-    """The first row on top, over the bands of the mean and of the prediction; `words` say what these are."""
+def forest_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
+    """The first row on top, over the bands of the mean and of the prediction."""
     rows = [one for one in data.to_dict("records") if one["kind"] in LOOKS and pd.notna(one["value"])]
     figure = go.Figure()
     for kind, (symbol, color) in LOOKS.items():
@@ -119,7 +117,7 @@ def forest_figure(data: pd.DataFrame, title: str, notes: Sequence[str] = (), wor
     for kind, low, high in zip(bands["kind"], bands["low"], bands["high"], strict=True):
         alpha = 0.22 if kind == "mean" else 0.10
         figure.add_vrect(x0=low, x1=high, fillcolor=tint(PALETTE[0], alpha), line_width=0, layer="below")
-    dress(figure, title, notes, max(LEAST, LINE * len(rows)) / size.panel, f"{words}. {HOW}", size)
+    figure.update_layout(meta={"panels": max(LEAST, LINE * len(rows)) / size.panel})
     most = letters((size.width - 80) / 4, 11) - 2 if size.printed else letters(0.42 * size.inner, 11)  # `fitted` folds
     names = [one["who"] if size.printed else f"{one['who']}: {one['apart'] or one['setting']}" for one in rows]
     labels = [clipped(name, most, 1) for name in names]

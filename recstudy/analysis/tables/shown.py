@@ -14,18 +14,22 @@ from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
 from recstudy.analysis.figures import forest
 from recstudy.analysis.figures.export import FigureShown, shown
+from recstudy.analysis.figures.forest import ForestRow, Mark
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.headlines import of_family, of_table
 from recstudy.analysis.page import links
-from recstudy.analysis.questions import Part, family
+from recstudy.analysis.questions import Family, Part, family
 from recstudy.analysis.shown import Explained, Places, Shown, check_made
 from recstudy.analysis.tables import arithmetic, markup, question_table, render
 from recstudy.analysis.tables.explain_cells import cell_behind, question_behind, setting_behind
 from recstudy.analysis.tables.labels import settings_title
 from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.markup import Printed
+from recstudy.analysis.tables.question_table import interval_words, verdict_words
+from recstudy.evidence import Verdict
 from recstudy.records import write_whole
-from recstudy.report import Arithmetic
+from recstudy.report import Arithmetic, Claims
+from recstudy.report.names import metric
 from recstudy.report.venues import ARTICLE, Paper
 
 FILES = ("md", "tex", "csv")
@@ -141,10 +145,31 @@ def asked(records: StudyRecords, part: Part) -> TableShown:
         heads = question_table.columns(part)
         return Places(heads, [(row.label, [partial(question_behind, row=row, family=found)] * len(heads)) for row in found.rows])
 
-    page, csv = question_table.printed(records, part, found), question_table.csv_text(found)
-    drawn = forest.drawn(records, part, found)
+    page, csv, said = question_table.printed(records, part, found), question_table.csv_text(found), of_family(found)
+    drawn = forest.drawn(part.heading, _forest_rows(part, found), finding=said)
     plot = None if drawn.data.empty else shown(records, part.name, drawn)
-    return ForestShown(page, csv, of_family(found), behind=places, forest=plot)
+    return ForestShown(page, csv, said, behind=places, forest=plot)
+
+
+def _forest_rows(part: Part, found: Family) -> list[ForestRow]:
+    """A row a question that has an estimate; its region is what is claimed, or the published difference with its margin."""
+    rows = []
+    for row in found.rows:
+        if row.estimate.value is None:
+            continue
+        known, estimate = metric(row.metric), row.estimate
+        group = f"{known.title}: difference{f' from {row.group}' if row.group else ''} ({known.unit or 'no unit'})"
+        region = row.answer.question.region if isinstance(part, Claims) else None
+        about = f"{row.contrast or row.label}; {interval_words(row)}"
+        for theirs in row.published:
+            margin = max(theirs.ours.margin, theirs.theirs.margin)
+            region = region or (theirs.value - margin, theirs.value + margin)
+            about += f"; published {theirs.value:+.6g}"
+        against = row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER)
+        mark: Mark = "no" if against else "yes" if row.verdict.decided else "open"
+        value, low, high = row.estimate.value, estimate.low, estimate.high
+        rows.append(ForestRow(row.label, value, low, high, region, verdict_words(row), group, estimate.n, about, mark))
+    return rows
 
 
 def counted(_: StudyRecords, part: Arithmetic) -> TableShown:

@@ -1,35 +1,5 @@
-"""Puzzles to step through in a page: the style sheet and the script of a box, whose data follow it as JSON (thinking.py).
-
-The script draws every box that is there when it runs, and those that come later when `lookForThinking` is called.
-"""
-
-CSS = """
-.thinking-bar { display: flex; flex-wrap: wrap; gap: 6px 12px; align-items: center; padding: 8px 0; background: var(--paper);
-  position: sticky; top: 0; z-index: 3; }
-.thinking-bar button, .thinking-bar input { font: inherit; color: var(--ink); padding: 4px 12px; }
-.thinking-bar button { min-width: 5em; border: 1px solid var(--edge); border-radius: 6px; background: var(--panel);
-  font-weight: 600; cursor: pointer; }
-.thinking-bar input { flex: 1 1 6em; min-width: 0; max-width: 26em; padding: 0; border: 0; accent-color: var(--accent); }
-.thinking-bar output { min-width: 7.8em; font-variant-numeric: tabular-nums; }
-.thinking-bar :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-.thoughts { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(min(100%, var(--least)), 1fr)); }
-.thoughts figure { margin: 0; min-width: 0; max-width: calc(2 * var(--least)); break-inside: avoid; }
-.thoughts p { margin: 4px 0 0; font-size: .85rem; color: var(--soft); } .thoughts b { color: var(--ink); }
-.thoughts svg { display: block; width: 100%; height: auto; }
-.thoughts text { font: 6px system-ui, sans-serif; text-anchor: middle; dominant-baseline: central; fill: var(--accent); }
-.thoughts path { fill: none; } .thoughts .paper { fill: var(--paper); }
-.thoughts .given { fill: var(--line); } .thoughts text.given { fill: var(--ink); font-weight: 700; }
-.thoughts .wrong { fill: var(--warn-paper); } .thoughts text.wrong { fill: var(--warn); }
-.thoughts .lines { stroke: var(--line); stroke-width: .3; } .thoughts .boxes { stroke: var(--ink); stroke-width: .9; }
-.thoughts .struck { stroke: var(--warn); stroke-width: .45; } .thoughts .changed { stroke: var(--ink); stroke-width: .6; }
-.thoughts .coloured .struck, .thoughts .coloured .changed { stroke: #000; stroke-width: .9; }
-.thoughts .halo { stroke: #fff; stroke-width: 2.4; }
-.thoughts .print { display: none; }
-@media print { .thinking-bar, .thoughts .now { display: none; } .thoughts .print { display: block; margin-bottom: 8px; }
-  .thinking * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
-"""
-
-SCRIPT = """
+// Puzzles to step through: draws every box (thinking_box.py) that is there when it runs, and those that come later when
+// `lookForThinking` is called. Its data follow a box as JSON.
 const lookForThinking = (() => {
   const add = (parent, tag, attributes = {}, words = "") => {
     const node = document.createElementNS(tag === "svg" ? "http://www.w3.org/2000/svg" : parent.namespaceURI, tag);
@@ -128,4 +98,3 @@ const lookForThinking = (() => {
   return () => document.querySelectorAll(".thinking").forEach(think);
 })();
 lookForThinking();
-"""

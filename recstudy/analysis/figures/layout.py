@@ -1,0 +1,405 @@
+"""What all figures share: a heading, panels that have their places, names where lines end, and the same figure on paper."""
+
+import html
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import pairwise
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from recstudy.analysis.figures.theme import (
+    ALARM,
+    CELL,
+    GRID,
+    LARGE,
+    PALETTE,
+    SCREEN,
+    SHADES,
+    SMALL,
+    SOFT,
+    WIDE,
+    Size,
+    clipped,
+    folded,
+    letters,
+    on_paper,
+    shown,
+)
+
+LINE = 110  # characters of a note on a screen
+BUTTONS_OUT = ("sendChartToCloud", "select2d", "lasso2d")  # one would send the numbers elsewhere, two choose points for nothing
+_AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
+_AXIS["exponentformat"] = "e"  # no prefix such as 2µ, which would stand before a % as well, and no small exponents
+LOOK = go.layout.Template(layout={"xaxis": _AXIS, "yaxis": _AXIS})
+_SMALLER = {**_AXIS, "title": {"font": {"size": LARGE}, "standoff": 8}}
+_BAR = {"colorbar": {"title": {"font": {"size": SMALL}}, "tickfont": {"size": SMALL}}}
+PRINT = go.layout.Template(layout={"xaxis": _SMALLER, "yaxis": _SMALLER, "coloraxis": _BAR})
+EDGE = 12  # pixels beside panels that have places of their own
+SCALE = 160  # pixels of a scale of colours
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure for any size, the numbers behind it, and its title.
+
+    `draw` gives traces and axes; the common look (`dress`) is put on here. `notes` must be said before the figure, `caption` says
+    how to read it, `below` is HTML that follows it on a page, `finding` what it shows in a few words, `words` what stands in a
+    picture, for those who cannot see it.
+    """
+
+    draw: Callable[[Size], go.Figure]
+    data: pd.DataFrame
+    label: str
+    notes: Sequence[str] = ()
+    caption: str = ""
+    below: str = ""
+    finding: str = ""
+    words: str = ""
+
+    @cached_property
+    def figure(self) -> go.Figure:
+        """As it is on a screen."""
+        return dress(self.draw(SCREEN), self.label, self.notes, self.caption)
+
+    def printed(self, inches: float) -> go.Figure:
+        """As it is on a paper that has so much room from left to right."""
+        size = on_paper(inches)
+        return _fitted(dress(self.draw(size), self.label, self.notes, self.caption, size))
+
+    @property
+    def alternative(self) -> str:
+        """The finding and the words, for a screen reader."""
+        said = f"{self.label}: {self.finding}" if self.finding else self.label
+        return f"{said}. {self.words}" if self.words else said
+
+
+def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), caption: str = "", size: Size = SCREEN) -> go.Figure:
+    """Put the common look on a figure, with space for the heading and a legend; `page.js` redoes it for a page's own width."""
+    line = letters(size.width - 24, SMALL) if size.printed else LINE
+    said = [(ALARM, note) for note in notes] + [(SOFT, caption)] * (not size.printed)
+    spans = [
+        f'<span style="font-size:{SMALL}px;color:{color}">{shown(part)}</span>'
+        for color, text in said
+        for part in wrap(text, line)
+    ]
+    words = "<br>".join([shown(title)] * (not size.printed) + spans)
+    pad = {"l": 12, "t": 25 if "<br>" in words else 14}  # Plotly sets a title of several lines 11 points higher
+    heading = {"text": words, "x": 0, "pad": pad, "y": 1, "yanchor": "top", "yref": "container", "font": {"size": 16}}
+    figure.update_layout(
+        title=heading,
+        template=LOOK,
+        font={"family": "system-ui, sans-serif", "size": LARGE},
+        meta={"panels": 1, **(figure.layout.meta or {})},
+        hovermode="closest",
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0], "remove": BUTTONS_OUT},
+        colorway=list(PALETTE),
+    )
+    if size.printed:  # white paper, smaller letters, and names in the legend that are folded to its width
+        figure.update_layout(
+            template=PRINT,
+            font={"family": "Arial, Helvetica, sans-serif"},  # of a paper's other figures
+            width=size.width,
+            paper_bgcolor="white",
+            plot_bgcolor="white",
+            title={"pad": {"t": 20 if "<br>" in words else 10}, "font": {"size": SMALL}},
+            legend={"font": {"size": SMALL}, "xref": "container", "tracegroupgap": 0, "maxheight": 1},
+        )
+        for trace in figure.data:
+            if trace.name:
+                trace.name = folded(trace.name, letters(size.width - 60, SMALL))
+    return _margins(figure, words, size)
+
+
+def _margins(figure: go.Figure, words: str, size: Size) -> go.Figure:
+    """Height and margins: the panels', and what the lines of the heading, the legend and the names of lines need."""
+    meta, right = figure.layout.meta, 20
+    if direct := 0 < meta.get("ends", 0) <= ENDS * size.width:
+        right = meta["ends"]
+    if "ends" in meta:
+        figure.update_annotations({"visible": direct}, selector={"name": "end"})
+        figure.update_layout(showlegend=figure.layout.showlegend is not False and not direct)
+    groups: dict[str, list[str]] = {}
+    for at, trace in enumerate(figure.data):
+        if trace.name and trace.showlegend is not False:
+            groups.setdefault((trace.legendgroup or str(at)) if size.printed else str(at), []).append(trace.name)
+    top, bottom = 30 + 20 * (words.count("<br>") + 1), 70
+    if size.printed:
+        top, bottom = 22 + 16 * (words.count("<br>") + 1 if words else 0), 50
+    if figure.layout.showlegend is not False and (len(groups) > 1 or figure.layout.showlegend):
+        bottom += _legend_height(list(groups.values()), size)
+    margin = {"l": 60, "r": right, "t": top, "b": bottom}
+    if "grid" in meta:
+        margin = {"l": EDGE, "r": EDGE, "t": top, "b": meta["grid"]["bottom"]}
+    if "axes" in meta:  # parallel ones, whose names stand above
+        margin = {"l": 80, "r": 70, "t": top + meta["above"], "b": 30}
+    legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
+    height = round(size.panel * meta["panels"] if "grid" not in meta else meta["grid"]["whole"]) + margin["t"] + margin["b"]
+    return figure.update_layout(height=height, margin=margin, legend=legend)
+
+
+def _legend_height(groups: Sequence[Sequence[str]], size: Size) -> int:
+    """Groups of a legend stand side by side, as Plotly sets them: each is as wide as its longest line."""
+    if not size.printed:  # all of one width
+        longest = max((len(name) for names in groups for name in names), default=0)
+        return 22 * math.ceil(len(groups) / max(1, (size.width - 80) // (longest * 8 + 60)))
+    height, high, used = 0, 0, 0.0
+    for names in groups:
+        lines = "<br>".join(names).split("<br>")
+        wide = WIDE * SMALL * max(map(len, lines)) + 45
+        if used and used + wide > size.width - 80:
+            height, high, used = height + high, 0, 0.0
+        high, used = max(high, 16 * len(lines) + 3 * len(names)), used + wide
+    return height + high + 8
+
+
+# ----------------------------------------------------------------------------------------------------------------- panels
+
+
+class Panel(NamedTuple):
+    """Pixels: of the panel itself, of its label above and of its ticks below."""
+
+    height: float
+    head: float = 0
+    foot: float = 0
+
+
+def numbered(at: int) -> str:
+    """How Plotly's names of the axes at this place, from 0, end."""
+    return str(at + 1) if at else ""
+
+
+def axes_at(at: int) -> dict[str, str]:
+    """The axes of a trace in the panel at this place, from 0."""
+    return {"xaxis": f"x{numbered(at)}", "yaxis": f"y{numbered(at)}"}
+
+
+def stack(figure: go.Figure, panels: Sequence[Panel], size: Size = SCREEN) -> go.Figure:
+    """Set panels of sizes of their own under each other."""
+    whole, above = math.ceil(sum(map(sum, panels))), 0.0
+    for at, panel in enumerate(panels):
+        top, number = above + panel.head, numbered(at)
+        domain = [max(0.0, 1 - (top + panel.height) / whole), 1 - top / whole]
+        figure.update_layout(
+            {f"yaxis{number}": {"domain": domain, "anchor": f"x{number}"}, f"xaxis{number}": {"anchor": f"y{number}"}}
+        )
+        above = top + panel.height + panel.foot
+    return figure.update_layout(meta={"panels": whole / size.panel})
+
+
+def head(figure: go.Figure, at: int, words: str, size: Size = SCREEN) -> int:
+    """Put a panel's label above it on the left, in print in lines; the pixels that it needs beyond one."""
+    number = numbered(at)
+    lines = folded(shown(words), letters(size.inner, 16)) if size.printed else shown(words)  # bold letters are wider
+    figure.add_annotation(
+        text=f"<b>{lines}</b>", xref=f"x{number} domain", yref=f"y{number} domain", x=0, y=1, yshift=4,
+        xanchor="left", yanchor="bottom", align="left", showarrow=False,
+    )  # fmt: skip
+    return 18 * lines.count("<br>")
+
+
+def standing(title: str) -> dict[str, Any]:
+    """Set a scale of colours beside the top of the panels."""
+    place = {"thickness": 12, "lenmode": "pixels", "len": SCALE, "y": 1, "yanchor": "top"}
+    return {**place, "title": {"text": title, "side": "right", "font": {"size": 13}}}
+
+
+def shade(most: float, title: str, even: Sequence[float] = ()) -> dict[str, Any]:
+    """Give a colour axis in percent from 0 to `most`, with marks where the load or the attention would be `even`."""
+    marks = {0.0: "0", **{value: f"{value:.3g} even" for value in even if value <= most}}
+    marks |= {} if any(most - value < 0.12 * most for value in marks) else {most: f"{most:.3g}"}
+    ticks = {"tickmode": "array", "tickvals": list(marks), "ticktext": list(marks.values())}
+    bar = ticks | standing(title)
+    return {"colorscale": list(SHADES), "cmin": 0, "cmax": most, "colorbar": bar}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Small panels in rows, as many in each as the width has room for. Pixels, but for `ratio`: a panel's height by its width."""
+
+    narrow: int  # the least of a panel with what stands beside it
+    left: int = 0
+    right: int = EDGE
+    above: int = EDGE
+    below: int = 0
+    high: int = 0
+    ratio: float = 0.0
+    widest: int = 2000
+    head: int = 0  # over each group of panels, of which all have as many
+    groups: int = 1
+    bottom: int = EDGE
+    columns: int = 0  # of tiles in a panel, whose letters grow with it
+
+
+SLICES = {  # by whether it is printed: panels with an axis each
+    False: Grid(280, left=48, below=64, high=164, bottom=64),
+    True: Grid(180, left=40, below=54, high=104, bottom=64),
+}
+
+
+def arrange(figure: go.Figure, panels: int, grid: Grid, size: Size = SCREEN) -> go.Figure:
+    """Give every panel of a grid its place; `page.js` does the same for a page's own width."""
+    each, inner = max(1, panels // grid.groups), size.width - 2 * EDGE
+    across = min(each, max(1, inner // grid.narrow))
+    side = inner / across
+    wide = min(side - grid.left - grid.right, grid.widest)
+    high = grid.high or grid.ratio * wide
+    row = grid.above + high + grid.below
+    group = grid.head + row * math.ceil(each / across)
+    whole = group * grid.groups
+    for at in range(panels):
+        of, own = divmod(at, each)
+        x, y = own % across * side + grid.left, of * group + grid.head + own // across * row + grid.above
+        places = [x / inner, (x + wide) / inner], [max(0.0, 1 - (y + high) / whole), 1 - y / whole]
+        for axis, domain in zip("xy", places, strict=True):
+            figure.layout[f"{axis}axis{numbered(at)}"].domain = domain
+    for of, words in enumerate(one for one in figure.layout.annotations if one.name == "head"):
+        words.y = 1 - of * group / whole
+    if grid.columns:
+        figure.update_traces(selector={"mode": "text"}, textfont={"size": max(9, min(12, wide / grid.columns / 7.5))})
+        figure.update_traces(selector={"mode": "markers"}, marker={"size": 0.9 * wide / grid.columns})
+    return figure.update_layout(meta={"panels": panels, "grid": {**asdict(grid), "whole": whole}})
+
+
+def small_axes(figure: go.Figure, names: Sequence[str]) -> None:
+    """Join the two axes of each panel of a grid, with the panel's name under it."""
+    most = letters(SLICES[False].narrow - EDGE, 13)
+    for at, name in enumerate(names):
+        title = {"text": clipped(name, most, 2), "standoff": 6, "font": {"size": 13}}
+        across, up = {"anchor": f"y{numbered(at)}", "title": title}, {"anchor": f"x{numbered(at)}"}
+        figure.update_layout({f"xaxis{numbered(at)}": across, f"yaxis{numbered(at)}": up})
+    figure.update_xaxes(automargin=False).update_yaxes(automargin=False)
+
+
+# ---------------------------------------------------------------------------------------------------- names of lines
+
+MOST = 6  # names beside a panel, and colours
+ENDS = 0.42  # of a figure's width that they may have: else there is a legend
+NAME, ROWS = 26, 2  # letters of a name's line, and lines
+GAP = 17  # pixels between two names
+
+
+class End(NamedTuple):
+    """Of a line: its name, where it ends upwards, and its colour."""
+
+    name: str
+    y: float
+    color: str
+
+
+def name_ends(
+    figure: go.Figure, ends: Sequence[End], log: bool = False, at: int = 0, span: tuple[float, float] | None = None,
+    size: Size = SCREEN,
+) -> None:  # fmt: skip
+    """Write the names of the lines of a panel at their right ends, as far apart as letters are high; none of one line.
+
+    `span` is how far the panel's axis reaches, where it has no range of its own.
+    """
+    names = [folded(shown(end.name), NAME) for end in ends]
+    lines = [line for name in names for line in name.split("<br>")]
+    if not 1 < len(ends) <= MOST or max(name.count("<br>") for name in names) >= ROWS:
+        return
+    axis = figure.layout[f"yaxis{numbered(at)}"]
+    places = [math.log10(end.y) if log else end.y for end in ends]
+    low, high = (
+        axis.range or (span and tuple(math.log10(end) if log else end for end in span)) or (min(places), max(places) or 1.0)
+    )
+    bottom, top = axis.domain or (0.0, 1.0)
+    panels = (figure.layout.meta or {}).get("panels", 1)
+    each = (high - low) / (size.panel * panels * (top - bottom))  # of a pixel
+    heights = [each * GAP * (name.count("<br>") + 1) for name in names]
+    for end, name, y in zip(ends, names, apart(places, heights, high), strict=True):
+        figure.add_annotation(
+            name="end", text=f'<span style="color:{end.color}">\N{BLACK CIRCLE}</span> {name}',  # letters stay dark
+            font={"size": SMALL}, align="left", x=1, xref="paper", xanchor="left", xshift=4, y=y,
+            yref=f"y{numbered(at)}", showarrow=False, visible=False,
+        )  # fmt: skip
+    wide = round(WIDE * SMALL * max(len(html.unescape(line)) for line in lines)) + 26
+    figure.update_layout(meta={"panels": panels, "ends": max(wide, (figure.layout.meta or {}).get("ends", 0))})
+
+
+def apart(places: Sequence[float], heights: Sequence[float], high: float) -> list[float]:
+    """Move middles up until no two of these heights overlap, then down below `high`; their order stays."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    moved = list(places)
+    for before, at in pairwise(order):
+        moved[at] = max(moved[at], moved[before] + (heights[before] + heights[at]) / 2)
+    top = high
+    for at in reversed(order):
+        moved[at] = min(moved[at], top - (heights[at] / 2 if top != high else 0))
+        top = moved[at] - heights[at] / 2
+    return moved
+
+
+# --------------------------------------------------------------------------------------------------------------- in print
+
+UPRIGHT, ROW = 20, 14  # letters of a line that stands upright; pixels of a line of a category's letters
+BAR, BEFORE, MARK = 40, 130, 60  # pixels of a scale of colours that lies: its height, its title, and between two of its marks
+
+
+class Beside(NamedTuple):
+    """Words next to each other: their lines, their angle, and the pixels of their height."""
+
+    words: list[str]
+    angle: int
+    height: int
+
+
+def beside(words: Sequence[str], place: float) -> Beside:
+    """Fold each word to a place of so many pixels; all stand upright where a single word is longer than that."""
+    most = letters(place, CELL)
+    flat, tall = ([folded(word, line) for word in words] for line in (most, UPRIGHT))
+    longest = [max((len(line) for word in own for line in word.split("<br>")), default=0) for own in (flat, tall)]
+    if longest[0] <= most:
+        return Beside(flat, 0, ROW * max((word.count("<br>") + 1 for word in flat), default=1))
+    return Beside(tall, -90, round(WIDE * CELL * longest[1]))
+
+
+def _fitted(figure: go.Figure) -> go.Figure:
+    """Fold what stands at the axes to their lengths, and lay scales of colours below; the figure grows by what that takes."""
+    margin, more = figure.layout.margin, 0
+    wide, high = figure.layout.width - margin.l - margin.r, figure.layout.height - margin.t - margin.b
+    for axis in (*figure.select_yaxes(), *figure.select_xaxes()):
+        upwards = axis.plotly_name.startswith("y")
+        low, end = axis.domain or (0.0, 1.0)
+        length = (end - low) * (high if upwards else wide)
+        if axis.title.text:
+            axis.title.text = folded(axis.title.text, letters(length, axis.title.font.size or LARGE))
+        if axis.type != "category" and not (upwards and axis.ticktext):
+            continue
+        values, words = _ticks(figure, axis)
+        if upwards:
+            axis.update(tickmode="array", tickvals=values, ticktext=[folded(word, letters(wide / 4, CELL)) for word in words])
+            axis.tickfont = {"size": axis.tickfont.size or CELL}
+        else:
+            fit = beside(words, length / max(1, len(words)))
+            axis.update(tickmode="array", tickvals=values, ticktext=fit.words, tickangle=fit.angle, tickfont={"size": CELL})
+            more = max(more, fit.height - ROW)
+    own = [trace.colorbar for trace in figure.data if trace.type == "heatmap" and trace.coloraxis is None]
+    for bar in (figure.layout.coloraxis.colorbar, *own):
+        if not bar.thickness or bar.orientation == "h":
+            continue
+        bar.update(orientation="h", lenmode="fraction", len=1, x=0, xanchor="left", yref="container", y=0, yanchor="bottom")
+        bar.title.update(side="right", text=folded(bar.title.text or "", UPRIGHT), font={"size": SMALL})  # put before the bar
+        bar.tickfont = {"size": SMALL}
+        if bar.ticktext:  # marks that have room beside the longest, which says most
+            marks = dict(zip(bar.tickvals, bar.ticktext, strict=True))
+            main, least = max(marks, key=lambda value: len(marks[value])), MARK / (wide - BEFORE) * max(marks)
+            kept = {value: text for value, text in marks.items() if value == main or abs(value - main) > least}
+            bar.update(tickvals=list(kept), ticktext=list(kept.values()))
+        more += BAR
+    return figure.update_layout(height=figure.layout.height + more, margin={"b": margin.b + more})
+
+
+def _ticks(figure: go.Figure, axis: Any) -> tuple[list[Any], list[str]]:
+    """Where an axis has words, and these; of categories those that the traces name."""
+    if axis.ticktext:
+        return list(axis.tickvals), list(axis.ticktext)
+    name = axis.plotly_name.replace("axis", "")  # x2, as a trace calls it
+    traces = [trace for trace in figure.data if (trace[f"{name[0]}axis"] or name[0]) == name]
+    values = list(dict.fromkeys(value for trace in traces for value in trace[name[0]]))
+    return values, [str(value) for value in values]
