@@ -32,6 +32,7 @@ from recstudy.records.study_schema import (
     TrialRecord,
 )
 
+ENDED = ("result.json", "failure.json", "stopped.json")  # one of them is there once a run has ended
 FAMILY = "family"  # the parameter that chooses between model families, where a search has several
 
 
@@ -71,7 +72,9 @@ def record_look(results: Results, name: str, preset: str) -> None:
         plan = read_record(folder / "plan.json", PlanRecord)
         if plan is None or plan.search is not None or not os.access(folder, os.W_OK):
             return
-        seeds = whole_seeds(plan, {run.id for run in plan.runs if results.state(run.id)})
+        runs = results.root / "runs"  # that a run has ended is seen from its files: to read 10,000 of them takes a second
+        ended = {run.id for run in plan.runs if any(os.path.exists(f"{runs}/{run.id}/{file}") for file in ENDED)}
+        seeds = whole_seeds(plan, ended)
         if seeds and seeds not in _looks(folder, plan):
             log = folder / f"looks-{plan.definition}.jsonl"
             with results.changing(log):
