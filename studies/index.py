@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import tyro
@@ -281,7 +282,7 @@ def others() -> str:
         k = found.k if found else 0
         lines.append(f"| [{CELLS[name].title}](#{name}) | {data['value'][0]:.1f} | {k} | {mean} | {tau} | {more} |")
     for name, (data, found) in shown.items():
-        lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", f"{said(found)}."]
+        lines += ["", f"## {CELLS[name].title} {{#{name}}}", "", *wrap(f"{said(found)}.", 128)]
         lines += ["", "| who | % | what | in the mean | source |", "| --- | ---: | --- | --- | --- |"]
         for one in data[data["kind"].isin(["published", "retrained", "apart"])].to_dict("records"):
             value = DASH if one["value"] != one["value"] else f"{one['value']:g}"
