@@ -137,6 +137,12 @@ def _study(study: Study, options: StudyOptions) -> int:
     bundle()  # refuses what no worker could load
     study = varied(study, preset_of(study, options.preset), axes(options.vary))
     plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke, options.seeds_at_most)
+    if options.register:
+        from recstudy.study.plan import plan_record
+        from recstudy.study.register import register
+
+        print(register(plan_record(plan)))
+        return 0
     results = Results(options.results).pull()
     plan, until = _until(plan, results, options)
     runs = select(plan, options.only)
@@ -241,11 +247,11 @@ def _outdated(runs: Sequence[Run], results: Results, options: Options, plan: Pla
 
 
 def _check_report(plan: Plan | SearchPlan) -> None:
-    """Refuse a report that could not be drawn after the training."""
+    """Refuse a report that could not be drawn after the training, and say which parts of a user's own may not be."""
     from recstudy.analysis.report import check_drawable
     from recstudy.study.plan import plan_record, search_record
 
-    check_drawable(search_record(plan) if isinstance(plan, SearchPlan) else plan_record(replace(plan, seeds=1)))
+    _tell(check_drawable(search_record(plan) if isinstance(plan, SearchPlan) else plan_record(replace(plan, seeds=1))))
 
 
 def _hint(configs: Iterable[RunConfig], smoke: bool) -> None:

@@ -141,6 +141,17 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Register:
+    """Write what a study states before it runs - seeds, claims, margins, deviations, code - to a small file beside the study's.
+
+    Commit it, or deposit it where it gets a date. Every page of the study then says what has changed since.
+    """
+
+    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="STUDY")]]
+    """A study's file, or one that `recstudy studies` lists. All that follows is the study's: --preset paper --seeds 5."""
+
+
+@dataclass(frozen=True)
 class New:
     """Write a study with a small model of its own, which runs as it stands: the begin of yours."""
 
@@ -166,7 +177,7 @@ class Completion:
     """The shell."""
 
 
-Shipped = Studies | Run | New | Fields | Completion
+Shipped = Studies | Run | Register | New | Fields | Completion
 Command = Shipped | Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | Tokenizer | Data
 
 
@@ -174,9 +185,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
     commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
     commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": Tokenizer, "data": Data, "contract": Contract}
-    commands |= {"studies": Studies, "run": Run, "new": New, "fields": Fields, "completion": Completion}
+    commands |= {"studies": Studies, "run": Run, "register": Register, "new": New, "fields": Fields, "completion": Completion}
     words = list(sys.argv[1:] if arguments is None else arguments)
-    own = words[:2] if words[:1] == ["run"] else words  # the rest is the study's
+    own = words[:2] if words[:1] in (["run"], ["register"]) else words  # the rest is the study's
     finish(lambda: _done(_parsed(commands, own), words[len(own) :]))
 
 
@@ -185,8 +196,8 @@ def _parsed(commands: dict[str, Callable[..., Command]], words: list[str]) -> Co
 
 
 def _done(command: Command, rest: Sequence[str]) -> int:
-    if isinstance(command, Run):
-        run(command.name, rest)
+    if isinstance(command, Run | Register):
+        run(command.name, [*rest, *["--register"] * isinstance(command, Register)])
     if isinstance(command, Shipped):
         return _tell(command)
     if isinstance(command, Board):

@@ -115,6 +115,8 @@ class StudyOptions(Options):
     budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
     """With --until: what all runs may cost, those of the first seeds included: 24 runs, 90min, 2h or 40gpuh. A larger one goes
     on."""
+    register: bool = False
+    """Write all that the study states to STUDY.PRESET.registered.yaml beside it, and run nothing. See `recstudy register`."""
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="GLOB")] = ()
     """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()

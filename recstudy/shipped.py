@@ -52,15 +52,16 @@ def question(file: Path) -> str:
 
 
 def run(name: str, arguments: Sequence[str]) -> NoReturn:
-    """Become the process of `python studies/NAME.py ARGUMENTS`.
+    """Become the process of `python studies/NAME.py ARGUMENTS`; a study of your own is named by its file.
 
     Raises:
         ConfigError: there is none of that name.
     """
     studies = shipped()
-    if name not in studies:
+    file = Path(name) if name.endswith(".py") else studies.get(name)
+    if file is None or not file.is_file():
         raise ConfigError(f"no study {name!r}.{nearest(name, studies)} `recstudy studies` lists them")
-    os.execv(sys.executable, [sys.executable, str(studies[name]), *arguments])
+    os.execv(sys.executable, [sys.executable, str(file), *arguments])
 
 
 def completion(shell: str, by_tyro: str, words: Iterable[str]) -> str:

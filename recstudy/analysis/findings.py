@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from recstudy.analysis.cells import Cell, TableData, cell
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.registration import POST_HOC
 from recstudy.analysis.rows import STATUSES, distinct
 from recstudy.analysis.stats import ALPHA
 from recstudy.analysis.tables.claim_table import would_take
@@ -107,7 +108,10 @@ def _claims(judged: Sequence[Judged]) -> Answer:
     left = [one for one in judged if one.verdict == "undecided"]
     waiting = sum(one.verdict == "not run" for one in judged)
     return Answer(
-        [Sentence(one.verdict.capitalize(), f"{one.claim.text}: {_found(one)}") for one in decided],
+        [
+            Sentence(one.verdict.capitalize() + f" ({POST_HOC})" * one.post_hoc, f"{one.claim.text}: {_found(one)}")
+            for one in decided
+        ],
         [Sentence("Undecided", _undecided(left, judged))] if left else [],
         f"{waiting} of {plural(len(judged), 'claim')}" if waiting else "",
     )

@@ -4,7 +4,7 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
@@ -12,12 +12,13 @@ from typing import Any, TypeVar, cast
 import pandas as pd
 
 from recstudy.analysis.design import Design, varied_fields
+from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import ENDED, Row, outcome_of
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.looks import Looks
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import read_plan, whole_seeds
+from recstudy.records.plans import kept_beside, read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Part, read_report
 from recstudy.report.levels import fits, level_of
@@ -96,9 +97,11 @@ class StudyRecords:
 
     @cached_property
     def looks(self) -> Looks:
-        """At how many seeds its answers were read, the present look included, of how many at most."""
+        """At how many seeds its answers were read, this one included, of how many; 0 where that was stated post hoc."""
         now = whole_seeds(self.plan, {row.id for row in self.rows if row.status in ENDED})
-        return Looks(tuple(sorted({*self.plan.looks, *([now] if now else [])})), self.plan.seeds_at_most)
+        most = self.plan.seeds_at_most
+        taken = sorted({*self.plan.looks, *([now] if now else [])})
+        return Looks(tuple(taken), 0 if post_hoc(self, most) else most)
 
     @property
     def parts(self) -> list[Part]:
@@ -210,7 +213,9 @@ def studies(results: Results) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a study is; of a search, `planned` so far. `problem`: why its plan cannot be read."""
+    """How far a study is; of a search, `planned` so far. `problem`: why its plan cannot be read. `definition`: where this is
+    another one than the plan shows that reports are drawn of.
+    """
 
     study: str
     preset: str
@@ -221,21 +226,25 @@ class Standing:
     command: str = ""
     smoke: bool = False
     problem: str = ""
+    definition: str = ""
 
 
 def status(results: Results) -> list[Standing]:
-    """How far each study of the folder is."""
+    """How far each study of the folder is, and each of its definitions."""
     states = results.states()
-    return [_standing(results, name, preset, states) for name, preset in studies(results)]
+    return [one for name, preset in studies(results) for one in _standing(results, name, preset, states)]
 
 
-def _standing(results: Results, name: str, preset: str, states: Mapping[str, str]) -> Standing:
+def _standing(results: Results, name: str, preset: str, states: Mapping[str, str]) -> Iterator[Standing]:
+    folder = results.study(name, preset)
     try:
-        plan = read_plan(results.study(name, preset))
+        plan = read_plan(folder)
+        plans = [plan, *kept_beside(folder, plan)] if plan else []
     except StorageError as damage:
-        return Standing(name, preset, problem=str(damage))
-    if plan is None:
-        return Standing(name, preset)
-    runs = {run.id for run in plan.runs}
-    found = Counter(map(states.get, runs))
-    return Standing(name, preset, found["done"], found["stopped"], found["failed"], len(runs), plan.command, plan.smoke)
+        yield Standing(name, preset, problem=str(damage))
+        return
+    for one in plans:
+        runs = {run.id for run in one.runs}
+        found = Counter(map(states.get, runs))
+        counts = found["done"], found["stopped"], found["failed"], len(runs)
+        yield Standing(name, preset, *counts, one.command, one.smoke, definition="" if one is plan else one.definition)

@@ -21,7 +21,7 @@ from recstudy.analysis.frame import StudyRecords, load_study, records_of, status
 from recstudy.analysis.page import Section, page, safe_names
 from recstudy.analysis.paper import document, unknown_columns
 from recstudy.analysis.shown import in_terminal, section
-from recstudy.analysis.summary import again, failures, header, lacking, provenance, settings
+from recstudy.analysis.summary import again, failed_metrics, failures, header, lacking, provenance, settings
 from recstudy.analysis.tables.markup import md
 from recstudy.errors import ConfigError, NotYetError
 from recstudy.papers import by_name
@@ -66,19 +66,24 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
             table = in_terminal(records, part)
             if table is not None:
                 out.print(table)
-        for line in lacking(records):
+        for line in (*failed_metrics(records), *lacking(records)):
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
     out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
     return page
 
 
-def check_drawable(plan: PlanRecord) -> None:
+def check_drawable(plan: PlanRecord) -> list[str]:
     """Refuse a report with a part that could never be drawn, whatever its runs give: each is drawn of none, in memory.
+
+    Returns:
+        A line for each part of a user's own kind that raises something then, as it may well need runs.
 
     Raises:
         ConfigError: such as a field that the study does not have, or a base that no variant is.
+        Exception: what a part of recstudy's own raises is a fault of ours, better known before any run than after.
     """
     records = records_of(Results(Path(os.devnull)), replace(plan, runs=()))
+    said = []
     for part in records.parts:
         try:
             if isinstance(part, OfVariants) and not records.chosen(part.where):
@@ -88,8 +93,15 @@ def check_drawable(plan: PlanRecord) -> None:
             continue
         except ConfigError as error:
             raise ConfigError(f"the part {part.name!r} of the report can never be drawn: {error}") from None
-        except Exception:  # of a user's part, which may well need runs
-            continue
+        except Exception as error:
+            if type(part).__module__.startswith("recstudy."):
+                error.add_note(f"in the part {part.name!r} of the report, which was drawn without a run")
+                raise
+            what = f"{type(error).__name__}: {error}".partition("\n")[0]
+            said.append(
+                f"The part {part.name!r} of the report cannot be drawn without a run: {what}. It is tried again with runs."
+            )
+    return said
 
 
 def show_status(results: Results, out: Console) -> None:
@@ -98,6 +110,8 @@ def show_status(results: Results, out: Console) -> None:
     heads = ("study", "preset", "done", "stopped", "failed", "planned")
     shown = RichTable(*heads)
     for row in rows:
+        if row.definition:
+            row = replace(row, preset=f"{row.preset}, definition {row.definition}")
         shown.add_row(*(Text(str(getattr(row, head))) for head in heads))
     out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
     for row in rows:

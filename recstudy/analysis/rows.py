@@ -72,6 +72,11 @@ class Outcome:
         """Metric -> why there is none."""
         return self.found.unavailable
 
+    @property
+    def raised(self) -> Mapping[str, str]:
+        """Metric -> what its own code raised in place of a number."""
+        return {name: self.found.unavailable[name] for name in self.found.raised if name in self.found.unavailable}
+
     def value(self, name: str) -> Number | None:
         """A metric or a cost, or, as `METRIC@DEPTH`, a metric after so many supervision steps; None where there is none."""
         result = self.result
@@ -176,6 +181,7 @@ def _with_later(result: Result, later: Measured | None) -> Outcome:
         metrics=result.metrics | values,
         undefined=tuple(dict.fromkeys([*result.undefined, *(part for one in new.values() for part in one.undefined)])),
         unavailable=known | {name: one.unavailable for name, one in new.items() if one.unavailable},
+        raised=(*(name for name in result.raised if name not in new), *(name for name, one in new.items() if one.raised)),
         notes=(*result.notes, *other),
     )
     return Outcome(status=result.status, result=whole, later={name: one.how for name, one in new.items() if name in values})

@@ -9,6 +9,7 @@ from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.findings import HOW, findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
+from recstudy.analysis.registration import registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.trials import ranked, scored, trial_table
 from recstudy.config import flatten
@@ -55,7 +56,11 @@ def ran(records: StudyRecords) -> str:
     """Other warnings, the facts, and the author's own words."""
     about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
-    return warning_lines([*gone(records), *lacking(records), *lines(changes(records))]) + facts(summary(records)) + words
+    return (
+        warning_lines([*failed_metrics(records), *gone(records), *lacking(records), *lines(changes(records))])
+        + facts(summary(records))
+        + words
+    )
 
 
 def gone(records: StudyRecords) -> tuple[str, ...]:
@@ -68,6 +73,16 @@ def lacking(records: StudyRecords) -> tuple[str, ...]:
     named = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
     shown = [*(name for part in records.parts for name in part.shows), *(name for name in named if isinstance(name, str))]
     return to_evaluate(records, range(len(records.variants)), shown)
+
+
+def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
+    """Metrics whose own code raised something, in how many runs, and what then computes them without training."""
+    found = Counter((name, why) for row in distinct(records.rows) for name, why in row.raised.items())
+    fix = f"Fix it, then compute it without training: recstudy evaluate {records.place} --metric"
+    return tuple(
+        f"the metric {metric(name).title} failed in {plural(count, 'run')}: {why}. {fix} {name}"
+        for (name, why), count in found.items()
+    )
 
 
 def flowing(text: str) -> str:
@@ -94,11 +109,15 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
     paid = f"{duration(sum(row.paid for row in runs))} of runs, {flops(pflop)}{uncounted}"
     others = ", ".join(f"{definition} ({holds})" for definition, holds in records.plan.others.items())
+    looks = ", ".join(map(str, records.looks.taken)) if records.looks.at_most or len(records.looks.taken) > 1 else ""
+    looks += f" of at most {records.looks.at_most} seeds" if records.looks.at_most else " seeds" * bool(looks)
     found = [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", plan)] if records.plan.search is None else searched(records, records.plan.search)),
         ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in records.plan.changes.items())),
         ("Definition", f"{records.plan.definition}; kept and not shown: {others}" if others else ""),
+        ("Registered", registration_words(records)),
+        ("Looks", looks),
         ("Data", ", ".join(data)),
         ("Answers kept", "; ".join(dict.fromkeys(_answers_note(row) for row in records.rows if _answers_note(row)))),
         ("Computed later", _later_words(records)),

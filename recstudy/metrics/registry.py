@@ -3,12 +3,15 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from recstudy.errors import ConfigError, choices
 from recstudy.metrics.answers import Answers, Task
 from recstudy.metrics.missing import NotAvailable
 from recstudy.plugins import Registry, named
+from recstudy.source import INSTALLED
 
 if TYPE_CHECKING:
     from recstudy.metrics.answers import Floats
@@ -118,21 +121,25 @@ def metric(
 
 
 class Measured(NamedTuple):
-    """Metrics by name, `METRIC.CLASS` among them; the classes that one leaves out; and why others are `unavailable`."""
+    """Metrics by name, `METRIC.CLASS` among them; the classes that one leaves out; why others are `unavailable`, and which of
+    these because their own code raised something.
+    """
 
     values: dict[str, float]
     undefined: tuple[str, ...]
     unavailable: dict[str, str]
+    raised: tuple[str, ...] = ()
 
 
 def measured(answers: Answers, names: Iterable[str] | None = None) -> Measured:
     """Metrics of answers: those of these `names`, or all that are registered for the task.
 
-    What a metric's own code raises makes that metric unavailable, and no other.
+    What a metric's own code raises makes that metric unavailable, and no other; the run is not lost, and it is said.
     """
     values: dict[str, float] = {}
     undefined: dict[str, None] = {}
     unavailable: dict[str, str] = {}
+    raised: list[str] = []
     for name in of_task(answers.task, answers.levels is not None) if names is None else names:
         try:
             value = METRICS[name](answers)
@@ -145,8 +152,16 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> Measured:
         except NotAvailable as reason:
             unavailable[name] = str(reason)
         except Exception as error:  # of whatever kind: one metric is no reason to lose a run
-            unavailable[name] = f"{type(error).__name__}: {error}"
-    return Measured(values, tuple(undefined), unavailable)
+            raised.append(name)
+            unavailable[name] = f"{type(error).__name__}: {error} ({_place(error)})"
+    return Measured(values, tuple(undefined), unavailable, tuple(raised))
+
+
+def _place(error: Exception) -> str:
+    """The line that raised it, or that called what raised it in an installed package."""
+    lines = extract_tb(error.__traceback__)
+    own = [line for line in lines if INSTALLED.isdisjoint(Path(line.filename).parts)] or lines
+    return f"{Path(own[-1].filename).name}, line {own[-1].lineno}"
 
 
 def score(name: str, answers: Answers) -> float:

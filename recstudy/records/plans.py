@@ -9,7 +9,7 @@ Trials with the same settings are the same run, so they share a variant; its fir
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -45,8 +45,14 @@ def read_plan(folder: Path) -> PlanRecord | None:
     if plan is None:
         return None
     found = plan if plan.search is None else _with_trials(folder, plan, plan.search)
-    others = {definition: _held(folder, path, plan) for definition, path in _others(folder, plan).items()}
+    others = {definition: _held(folder, other, plan) for definition, other in other_plans(folder, plan)}
     return replace(found, others=others, looks=_looks(folder, plan))
+
+
+def kept_beside(folder: Path, shown: PlanRecord) -> list[PlanRecord]:
+    """The plans of this name with other settings, which readers of `plan.json` do not see: such as those of a notebook."""
+    others = [plan for _, plan in other_plans(folder, shown) if plan and not _alike(plan, shown)]
+    return [plan if plan.search is None else _with_trials(folder, plan, plan.search) for plan in others]
 
 
 def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
@@ -93,27 +99,48 @@ def short_names(fields: Iterable[str]) -> dict[str, str]:
 
 def earlier_runs(folder: Path, shown: PlanRecord) -> set[str]:
     """Runs of these settings by code of an earlier revision, which other definitions of this name and not `shown` name."""
-    found: set[str] = set()
-    for path in _others(folder, shown).values():
-        with suppress(StorageError):
+    found = [plan for _, plan in other_plans(folder, shown) if plan and _alike(plan, shown)]
+    return {run_id for plan in found for run_id in _left(plan, shown)}
+
+
+def kept_plans(folder: Path) -> Iterator[tuple[str, PlanRecord | None]]:
+    """Each definition of a study's name with its plan; None for a damaged one."""
+    for path in sorted(folder.glob("plan-*.json")):
+        try:
             plan = read_record(path, PlanRecord)
-            found |= _left(plan, shown) if plan and _alike(plan, shown) else set()
-    return found
+            if plan is not None:
+                yield path.stem.removeprefix("plan-"), plan
+        except StorageError:
+            yield path.stem.removeprefix("plan-"), None
 
 
-def _others(folder: Path, shown: PlanRecord) -> dict[str, Path]:
-    named = {path.stem.removeprefix("plan-"): path for path in sorted(folder.glob("plan-*.json"))}
-    return {definition: path for definition, path in named.items() if definition != shown.definition}
+def other_plans(folder: Path, shown: PlanRecord) -> Iterator[tuple[str, PlanRecord | None]]:
+    """The definitions that compare something else than the plan that is shown."""
+    if all(path.stem == f"plan-{shown.definition}" for path in folder.glob("plan-*.json")):
+        return
+    for definition, plan in kept_plans(folder):
+        if definition != shown.definition and not (plan and same_cells(plan, shown)):
+            yield definition, plan
 
 
-def _held(folder: Path, path: Path, shown: PlanRecord) -> str:
+def same_cells(one: PlanRecord, other: PlanRecord) -> bool:
+    """Whether two plans compare the same, whatever they claim: definitions of before were digests of the claims too."""
+    if one.definition == other.definition:
+        return True
+    if [variant.label for variant in one.variants] != [variant.label for variant in other.variants]:
+        return False
+    ids, others = ({(run.variant, run.seed): run.id for run in plan.runs} for plan in (one, other))
+    shared = ids.keys() & others.keys()
+    return bool(shared) and all(ids[at] == others[at] for at in shared)
+
+
+def _held(folder: Path, plan: PlanRecord | None, shown: PlanRecord) -> str:
     try:
-        plan = read_record(path, PlanRecord)
         lines = read_trials(_trial_log(folder, plan)) if plan and plan.search else []
     except StorageError:
-        return "damaged"  # and not what is shown
+        plan = None
     if plan is None:
-        return "0 runs"
+        return "damaged"  # and not what is shown
     trials = sum(isinstance(line, TrialLine) for line in lines)
     count, word = (trials, "trial") if plan.search else (len(_left(plan, shown)), "run")
     return f"{count} {word}" + "s" * (count != 1) + " of an earlier revision" * _alike(plan, shown)

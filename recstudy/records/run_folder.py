@@ -9,7 +9,7 @@ from typing import Literal
 from recstudy.errors import StorageError
 from recstudy.records.files import parsed, persistently, whole_lines, write_whole
 from recstudy.records.reading import append_record, read_log, read_record, write_record
-from recstudy.records.schema import Attempt, CodeRecord, Failure, Result
+from recstudy.records.schema import Attempt, CodeRecord, Failure, Measured, Result
 
 MOVING = ".moving"  # of a folder that records are being moved into
 STAYS = ("lock", "lease")
@@ -87,10 +87,12 @@ class RunFolder:
 
     @property
     def reason(self) -> str:
-        """Why the run has no numbers: one of `FAILURES`, or how far it is; empty where it has them."""
+        """Why the run has no numbers, or not all: one of `FAILURES`, or how far it is; empty where it has them."""
         with suppress(StorageError):  # a damaged one is none
             if result := read_record(self.result, Result):
-                return "" if result.status == "done" else result.status
+                since = (read_record(self.measured, Measured) or Measured()).metrics if result.raised else {}
+                raised = any(name not in since or since[name].raised for name in result.raised)
+                return result.status if result.status != "done" else "code" if raised else ""
         failure = self.last_failure
         return failure.error_class if failure else "stopped" if self.stopped.exists() else "not run"
 

@@ -133,6 +133,7 @@ class Result:
     selected: Selected = Selected()
     undefined: tuple[str, ...] = ()  # findings that the metrics leave out
     unavailable: dict[str, str] = Field(default_factory=dict)  # metric -> why there is none
+    raised: tuple[str, ...] = ()  # those of them whose own code raised something
     notes: tuple[str, ...] = ()  # what must be known of the captions that were scored
     tokenizer: dict[str, str] = Field(default_factory=dict)  # of captions: what they cut -> their names
     decode: str | None = None  # how captions were written
@@ -151,6 +152,7 @@ class Later:
     by_class: Values = Field(default_factory=dict)  # where it is a mean over classes
     undefined: tuple[str, ...] = ()  # classes that it leaves out
     unavailable: str = ""
+    raised: bool = False  # whether its own code raised that
     how: Literal["answers", "weights"]  # what it was computed from
     date: str = ""
     code: str = ""  # digest of what computed it

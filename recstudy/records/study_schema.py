@@ -126,6 +126,34 @@ def folder_of(preset: str, smoke: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Stated:
+    """A claim, a margin or a deviation in words, and the digest of what decides its verdict."""
+
+    digest: str
+    what: str
+    says: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Registered:
+    """`STUDY.PRESET.registered.yaml` beside a study's file: what it had stated before it ran."""
+
+    study: str
+    preset: str
+    date: str
+    recstudy: str
+    digest: str  # of all below
+    definition: str
+    seeds: int
+    seeds_at_most: int
+    claims: tuple[Stated, ...]
+    margins: tuple[Stated, ...]
+    deviations: tuple[Stated, ...]
+    code: dict[str, str]  # what computes the runs -> its digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class PlanRecord:
     """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials so far."""
 
@@ -151,6 +179,8 @@ class PlanRecord:
     report: tuple[Json, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
     code: dict[str, CodeRecord] = Field(default_factory=dict)  # what computes the runs now
+    stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
+    registered: Registered | None = None
     looks: tuple[int, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside
     others: dict[str, str] = Field(default_factory=dict, exclude=True)  # other definitions of this name -> what they hold
 

@@ -10,7 +10,7 @@ difference of two:
     Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4}, over={"eval.depth": 1}),
           than=Gain(of={"model": "three loops"}, over={"model": "one loop"}))
 
-The claims are part of what a plan's definition is a digest of, and the first part of its report.
+The claims are the first part of a plan's report. When each was first stated is kept (analysis/registration.py).
 """
 
 from collections.abc import Sequence

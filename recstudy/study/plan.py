@@ -9,18 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from recstudy.analysis.registration import first_dates
 from recstudy.config import Config, DataConfig, RunConfig
 from recstudy.config.tunable import Tunable
 from recstudy.data.cache import known_checksum, load
 from recstudy.errors import DataError, StorageError
 from recstudy.plugins import bundle
 from recstudy.records import Json, Results, read_record, write_record
-from recstudy.records.plans import earlier_runs
+from recstudy.records.plans import earlier_runs, kept_plans, same_cells
 from recstudy.records.schema import CodeRecord
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import Confirm, PlannedRun, PlanRecord, Range, Reference, SearchRecord, VariantRecord
 from recstudy.report import dump_report
 from recstudy.study.design import Variant
+from recstudy.study.register import registered
 from recstudy.study.repository import INSIDE
 from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
@@ -193,25 +195,33 @@ def _relative(path: Path) -> str:
 def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = None) -> None:
     """Write `plan.json`, the one file of a study that readers start from, and a copy that another definition leaves alone.
 
-    The caller holds the study (`Results.holding`). A plan of fewer seeds than the one before it keeps those others of which
-    a run has begun: what is run stays in the report, and no run loses the plan that names it.
+    The caller holds the study (`Results.holding`). When a study, a claim, a margin was first there, later plans keep. One of
+    fewer seeds than the one before it keeps those others of which a run has begun: what is run stays in the report, and no run
+    loses the plan that names it.
     """
     files = _files(plan, results)
-    if isinstance(plan, SearchPlan):
-        record: PlanRecord = search_record(plan)
-    else:
-        record = _with_begun(plan_record(plan, data), _readable(files[0]), results)
+    record = search_record(plan) if isinstance(plan, SearchPlan) else plan_record(plan, data)
+    before = [one for _, one in kept_plans(files[1].parent) if one]
+    if not before and (first := _readable(files[1])):  # of before there were copies
+        before = [first]
+    known = registered(record) or next((one.registered for one in before if one.registered), None)
+    record = replace(record, stated=first_dates(record, before), registered=known)
+    for one in (one for one in before if same_cells(one, record)):
+        record = _with_begun(replace(record, created=one.created or record.created), one, results)
     with results.changing(*files):
         for file in files:
             write_record(file, record)
 
 
 def recorded(plan: Plan | SearchPlan, results: Results) -> bool:
-    """Whether the plan on disk is of the same definition and names every run of this one."""
+    """Whether the plan on disk is of the same definition, claims the same and names every run of this one."""
     before = _readable(_files(plan, results)[1])
     if before is None or before.definition != plan.definition:
         return False
-    return isinstance(plan, SearchPlan) or {run.id for run in before.runs} >= {run.id for run in plan.runs}
+    if isinstance(plan, SearchPlan):
+        return True
+    claims = [one for one in before.report if one.get("kind") == "claims"]
+    return claims == dump_report(plan.claims) and {run.id for run in before.runs} >= {run.id for run in plan.runs}
 
 
 def resumed(plan: Plan, results: Results) -> Plan:
@@ -243,10 +253,10 @@ def _readable(file: Path) -> PlanRecord | None:
         return None
 
 
-def _with_begun(record: PlanRecord, before: PlanRecord | None, results: Results) -> PlanRecord:
-    left = [run for run in before.runs if run.seed not in record.seeds] if before else []
+def _with_begun(record: PlanRecord, before: PlanRecord, results: Results) -> PlanRecord:
+    left = [run for run in before.runs if run.seed not in record.seeds]
     seeds = {run.seed for run in left if results.run(run.id).begun}
-    if before is None or not seeds:
+    if not seeds:
         return record
     return replace(
         record,

@@ -1,7 +1,7 @@
 """Whether a study's report is that of its records as they are: then a finished study shows it again, and draws nothing.
 
 The reading half knows a study's folder, the folders of its runs and recstudy's own files, and nothing else. So their sizes and
-times tell, as they tell `make`. Of the plan, which each command writes anew, all but the time of writing counts.
+times tell, as they tell `make`. Of the plan, which each command writes anew, the content counts.
 """
 
 import os
@@ -32,7 +32,7 @@ def made_of(results: Results, folder: Path, *shown: object) -> str:
     plan = read_json(folder / "plan.json")
     if plan is None or plan.get("plugins") or plan.get("search") or results.store:
         return ""
-    words = [plan | {"created": ""}, sys.version, *map(version, DRAWING), Path.cwd(), *shown]
+    words = [plan, sys.version, *map(version, DRAWING), Path.cwd(), *shown]
     beside = [file for file in folder.iterdir() if file.name not in ("lock", "plan.json", "report")]
     others = sorted(file.name for file in beside)  # plans, of which the page has the names
     own = (file for file in beside if not file.match("plan-*"))

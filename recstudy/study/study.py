@@ -13,7 +13,7 @@ from recstudy.config import KINDS, RunConfig, digest, flatten
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import Explained
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
-from recstudy.report import Claim, Claims, Part, check_report, dump_report
+from recstudy.report import Claim, Claims, Part, check_report
 from recstudy.report.claims import weights
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.stated import check_at_most, check_by_preset, check_list, check_presets, check_seeds, preset_of
@@ -116,9 +116,8 @@ class Plan:
 
     @cached_property
     def definition(self) -> str:
-        """A digest of what is compared and claimed, whatever the number of seeds; another one of the same name is kept apart."""
-        cells = [[variant.label, config.deciding] for variant, config in zip(self.variants, self.configs, strict=True)]
-        return digest([*cells, *dump_report(self.claims)], 12)
+        """A digest of what is compared, whatever is claimed of it and the number of seeds; another one is kept apart."""
+        return digest([[variant.label, one.deciding] for variant, one in zip(self.variants, self.configs, strict=True)], 12)
 
     @cached_property
     def report(self) -> list[Part]:
@@ -168,8 +167,8 @@ def make_plan(
     most = study.most(preset) if seeds_at_most is None else seeds_at_most
     if most and count > most:
         raise ConfigError(
-            f"{study.name} is to have {count} seeds, but it states {most} as its most: raise seeds_at_most, or "
-            f"--seeds-at-most {count}. Verdicts are stricter where that is stated after the first runs have finished"
+            f"{count} seeds are more than the {most} that {study.name} may have: raise its seeds_at_most, or "
+            f"--seeds-at-most {count}. Tests are stricter where that is stated after the first run has finished"
         )
     if len(variants) * count > MOST_RUNS:
         raise ConfigError(

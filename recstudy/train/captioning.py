@@ -103,6 +103,7 @@ def findings(
         "metrics": scores.values | learned | shared,
         "depths": {"token_accuracy": by_depth(network, test, config)},
         "unavailable": scores.unavailable,
+        "raised": list(scores.raised),
         "notes": list(answers.words.notes),
         "tokenizer": {
             "text": f"{data.tokenizer.name} ({data.classes:,})",

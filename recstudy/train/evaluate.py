@@ -106,7 +106,7 @@ def findings(
     taught = defined({f"train_{config.score}": score(config.score, answers(seen, known, train, config))})
     found: dict[str, Any] = {"metrics": told.values | taught, "depths": {config.score: by_depth(network, test, config)}}
     found |= {"undefined": list(told.undefined)} if task == "multilabel" else {}
-    found |= {"unavailable": told.unavailable} if told.unavailable else {}
+    found |= {"unavailable": told.unavailable, "raised": list(told.raised)}
     looked = {"mistakes.npz": mistakes(data.test, tested)} if task == "multiclass" else {}
     content, count = packed(tested)
     return {**found, "answers": {"kept": count, "of": len(tested)}}, {**looked, "answers.npz": content}

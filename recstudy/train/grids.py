@@ -123,7 +123,8 @@ def findings(
         "metrics": scores.values | own | verdict,
         "depths": {**by_depth(found, config), "residual": residual if config.model.recursive else {}},
         "answers": {"kept": count, "of": len(told)},
-        **({"unavailable": scores.unavailable} if scores.unavailable else {}),
+        "unavailable": scores.unavailable,
+        "raised": list(scores.raised),
     }
     return stated, {"answers.npz": content, "thinking.npz": thought} | files
 

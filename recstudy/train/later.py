@@ -70,7 +70,8 @@ def _check(name: str, command: str) -> None:
 def _told(results: Results, row: Row, metrics: Sequence[str], data: Path, count: str, out: Console) -> bool:
     """One run, and a line about it: whether it has now what was asked for."""
     try:
-        new, computed = _one(results, row, metrics, data), True
+        new = _one(results, row, metrics, data)
+        computed = not any(one.raised for one in new.values())
         words = ", ".join(f"{metric(name).title} {_value(name, one)}" for name, one in new.items())
         words += f" (from its {next(iter(new.values())).how})" if new else "nothing to compute"
     except (RecstudyError, NotAvailable) as error:
@@ -122,12 +123,13 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: Tas
 
 
 def _later(name: str, found: Found) -> Later:
-    values, undefined, unavailable = measured(found.answers, [name])
+    values, undefined, unavailable, raised = measured(found.answers, [name])
     return Later(
         value=values.get(name),
         by_class={part.removeprefix(f"{name}."): value for part, value in values.items() if part != name},
         undefined=undefined,
         unavailable=unavailable.get(name, ""),
+        raised=bool(raised),
         how=found.how,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         code=_code(name),

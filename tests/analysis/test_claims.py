@@ -265,14 +265,6 @@ def planned(*claims, by_preset=None, **fields):
     )
 
 
-def test_the_claims_are_part_of_the_definition():
-    plain, with_claim = planned(), planned(STATED)
-    stricter = planned(Claim(STATED.text, less=STATED.less, than=STATED.than, by=0.4))
-
-    assert len({plain.definition, with_claim.definition, stricter.definition}) == 3
-    assert [run.id for run in plain.runs] == [run.id for run in with_claim.runs]
-
-
 def test_they_stand_at_the_head_of_the_report_with_the_score_of_the_preset():
     record = plan_record(planned(STATED))
 

@@ -28,7 +28,7 @@ def said(folder: Path, width: int = 160) -> str:
 def test_what_was_said_is_said_again_whenever_the_plan_was_written(folder):
     assert said(folder) == "what was said"
 
-    write_json(folder / "plan.json", plan(created="2026-01-01T00:00:00Z"))
+    write_json(folder / "plan.json", plan())
     (folder / "lock").write_text("a process")
     (folder / "plan-0123abc.json").touch()
     assert said(folder) == ""

@@ -21,7 +21,7 @@ def test_auroc_and_average_precision_by_hand():
 
     Average precision of A: hits at ranks 1 and 3: (1 + 2/3)/2; of B: ranks 1 and 3 of four.
     """
-    metrics, undefined, unavailable = measured(answers(LOGITS, LABELS))
+    metrics, undefined, unavailable, _ = measured(answers(LOGITS, LABELS))
 
     assert (undefined, unavailable) == (("C",), {})
     assert metrics["auroc.A"] == pytest.approx(100 * 5 / 6)
@@ -42,7 +42,7 @@ def test_ties_count_half():
 def test_nothing_defined_is_no_number():
     assert math.isnan(score("auroc", answers(np.zeros((2, 1)), [[0], [0]])))
     nothing = measured(answers(np.zeros((2, 1)), [[-1], [-1]]))
-    assert nothing == ({}, ("A",), {"nll": "it is nan on this test split"})
+    assert nothing == ({}, ("A",), {"nll": "it is nan on this test split"}, ())
 
 
 def test_a_task_has_one_score():

@@ -46,13 +46,17 @@ def test_one_metric_of_each_class_and_those_left_out(registered):
 
     found = measured(ANSWERS, ["recall"])
 
-    assert found == ({"recall": 0.5, "recall.b": 0.5}, ("a",), {})
+    assert found == ({"recall": 0.5, "recall.b": 0.5}, ("a",), {}, ())
 
 
 @pytest.mark.parametrize(
     ("of", "why"),
     [
-        (lambda answers: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda answers: 1 / 0, "ZeroDivisionError: division by zero (test_registry_of_metrics.py, line 55)"),
+        (
+            lambda answers: np.concatenate([]),
+            "ValueError: need at least one array to concatenate (test_registry_of_metrics.py, line 57)",
+        ),
         (lambda answers: float("nan"), "it is nan on this test split"),
         (lambda answers: 1.5, "it is 1.5, but Odd is from 0 to 1"),
         (lambda answers: {"a": 2.0}, "it is 2, but Odd is from 0 to 1"),
@@ -64,6 +68,7 @@ def test_a_metric_that_fails_costs_the_run_nothing_else(registered, of, why):
     found = measured(ANSWERS)
 
     assert found.unavailable == {"odd": why}
+    assert found.raised == (("odd",) if "Error" in why else ())
     assert found.values["top1_accuracy"] == 50  # a tie is the first class's
 
 

@@ -41,7 +41,7 @@ def test_a_study_states_its_most_seeds_by_preset_and_the_command_line_another():
 def test_fewer_seeds_at_most_than_seeds_are_refused():
     with pytest.raises(ConfigError, match=r"the seeds_at_most of tiny must be a whole number of at least its 3 seeds, but got 2"):
         replace(STUDY, seeds_at_most=2)
-    with pytest.raises(ConfigError, match=r"tiny is to have 11 seeds, but it states 10 as its most: raise seeds_at_most, or --seeds"):
+    with pytest.raises(ConfigError, match=r"11 seeds are more than the 10 that tiny may have: raise its seeds_at_most, or"):
         make_plan(STUDY, seeds=11)
     with pytest.raises(ConfigError, match=r"tiny has seeds_at_most for 'quik': its presets are .* Did you mean 'quick'"):
         replace(STUDY, seeds_at_most={"quik": 5})

@@ -10,7 +10,20 @@ from recstudy.cli import main
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
-from recstudy.report import Curve, Differences, FigurePart, HeatMap, History, Interactions, LearningCurves, Pareto, Table, Tuned
+from recstudy.report import (
+    PARTS,
+    Curve,
+    Differences,
+    FigurePart,
+    HeatMap,
+    History,
+    Interactions,
+    LearningCurves,
+    Pareto,
+    Table,
+    TablePart,
+    Tuned,
+)
 from recstudy.study.plan import plan_record
 from recstudy.study.search_making import make_search
 from recstudy.study.study import make_plan
@@ -101,3 +114,26 @@ def test_what_could_never_be_drawn_is_refused_before_the_training(part, said, ca
 
 def test_a_pattern_that_no_run_matches_yet_is_no_reason_to_refuse():
     check_drawable(plan_record(make_plan(study(Table("t", rows="model", columns="latent_steps", metrics=("auroc.*",))))))
+
+
+def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
+    monkeypatch.setattr(Table, "cells", lambda part, records: 1 / 0)
+
+    with pytest.raises(ZeroDivisionError) as fault:
+        check_drawable(plan_record(make_plan(study(Table("t")))))
+
+    assert fault.value.__notes__ == ["in the part 't' of the report, which was drawn without a run"]
+
+
+def test_what_a_user_s_part_raises_without_runs_is_said_in_a_line(tmp_path, capsys):
+    class Mine(TablePart):
+        def cells(self, records):
+            raise ValueError("no best\nof none")
+
+    PARTS.add("mine")(Mine)
+    try:
+        said = check_drawable(plan_record(make_plan(study(Mine("m"), Table("t")))))
+    finally:
+        del PARTS["mine"]
+
+    assert said == ["The part 'm' of the report cannot be drawn without a run: ValueError: no best. It is tried again with runs."]

@@ -5,17 +5,20 @@ import os
 import shutil
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.summary import lacking, summary
+from recstudy.analysis.report import show_report
+from recstudy.analysis.summary import failed_metrics, lacking, summary
+from recstudy.cli import exit_code
 from recstudy.command import main
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, PhantomCaptions, PhantomXray
-from recstudy.errors import ConfigError
+from recstudy.errors import ConfigError, failure_code
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import packed, unpacked
 from recstudy.models import CNN, ImageTRM, ViTRM
@@ -289,3 +292,35 @@ def test_runs_on_an_object_store_are_evaluated_there(results, brier, tmp_path, m
     assert sum("from its weights" in line for line in said) == 1
     assert all(read_record(folder.measured, Measured).metrics["brier"].value for folder in folders(results))
     assert all(folder.answers.exists() and not folder.path.joinpath("lease").exists() for folder in folders(results))
+
+
+def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_and_computed(tmp_path, capsys):
+    METRICS.add("brier")(metric("Brier score")(lambda answers: 1 / 0))
+    try:
+        results = trained(tmp_path / "results", RUN)
+        plan = make_plan(Study("later", {"quick": RUN}, grid({"train.epochs": [1]})), changes={"place.gpus_per_run": 0})
+        failed = "the metric Brier score failed in 1 run: ZeroDivisionError: division by zero (test_later.py, line "
+
+        records = load_study(results, "later", "quick")
+        (told,) = failed_metrics(records)
+        assert told.startswith(failed)
+        assert told.endswith("results/studies/later/quick --metric brier")
+        show_report(results, "later", "quick", (), Console(width=200))
+        assert capsys.readouterr().out.count(failed[4:]) == 1
+        assert told in unescape((results.study("later", "quick") / "report/report.html").read_text())
+        assert records.rows[0].value("top1_accuracy") is not None
+        assert exit_code(plan.runs, results) == failure_code("code")
+
+        done, said = computed(results)
+        assert (done, "ZeroDivisionError" in said[0]) == (False, True)
+        assert exit_code(plan.runs, results) == failure_code("code")
+    finally:
+        del METRICS["brier"]
+
+    exec(BRIER, {"__name__": "users"})
+    try:
+        assert computed(results)[0]
+        assert failed_metrics(load_study(results, "later", "quick")) == ()
+        assert exit_code(plan.runs, results) == 0
+    finally:
+        del METRICS["brier"]

@@ -6,8 +6,11 @@ from operator import attrgetter
 from recstudy.analysis.audit.findings import Finding, command, counted, done, tasks, where
 from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.registration import differences, post_hoc, statements
 from recstudy.analysis.rows import Row
 from recstudy.records.schema import Provenance
+from recstudy.records.study_schema import Deviation
+from recstudy.report import Claim
 from recstudy.report.names import metric, plural
 
 SHORT = 12  # characters of a checksum or commit that tell it apart
@@ -64,6 +67,29 @@ def outdated(records: StudyRecords) -> Iterator[Finding]:
             "Run them again; what they had is kept.",
             where(records, {row.variant for row in records.rows if row.id in changed}),
             command(records, "--rerun", "changed"),
+        )
+
+
+def registered(records: StudyRecords) -> Iterator[Finding]:
+    """Claims and deviations that were stated after their runs, and what is not as it was registered."""
+    said = [
+        f"the claim {one.text!r}" if isinstance(one, Claim) else f"the deviation {one.field!r}"
+        for one in statements(records.plan)
+        if isinstance(one, Claim | Deviation) and post_hoc(records, one)
+    ]
+    known = records.plan.registered
+    changed = differences(records.plan, known) if known else []
+    if said:
+        yield Finding(
+            f"Stated after the first run that is judged by it had finished: {'; '.join(said)}",
+            "What is stated with the numbers in sight may be stated because of them.",
+            "Fresh seeds, which nobody has seen, decide it; `recstudy register` shows what was stated before them.",
+        )
+    if known and changed:
+        yield Finding(
+            f"Not as it was registered on {known.date[:10]}: {'; '.join(changed)}",
+            "Whoever read what was registered expects something else.",
+            "Say why in the study's text, or run it as it was registered.",
         )
 
 

@@ -29,6 +29,7 @@ RULES: dict[str, Rule] = {  # what is checked, in the words of the report
     "data checksums": provenance_rules.checksums,
     "commits and versions": provenance_rules.code,
     "code and data since": provenance_rules.outdated,
+    "claims stated before the runs": provenance_rules.registered,
     "uncommitted changes": provenance_rules.dirty,
     "machines": provenance_rules.machines,
     "the span of the moving average": run_rules.averages,

@@ -19,6 +19,7 @@ from typing import Literal
 from recstudy.analysis.cells import gap
 from recstudy.analysis.contrasts import Contrast, around, contrast, factors, holm, reach, seeds_to_show
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.registration import POST_HOC, post_hoc
 from recstudy.analysis.rows import Row
 from recstudy.analysis.spreads import protocol, scale_of, spreads_of
 from recstudy.analysis.stats import ALPHA, POWER, Scale, Spread, mean_of, pool
@@ -61,6 +62,7 @@ class Judged:
     found: Contrast | None  # None where a variant has no value
     alpha: float = ALPHA  # of its Holm step
     adjusted: float | None = None
+    post_hoc: bool = False  # first stated when some of these runs had finished
 
     @property
     def room(self) -> float | None:
@@ -109,7 +111,7 @@ class Judged:
     def outcome(self) -> str:
         """The verdict, and what is wrong with a claim that has the direction, as far as the interval tells."""
         small = self.verdict == "contradicted" and self.claim.within is None and self.interval and self.interval[1] > 0
-        return "contradicted: smaller than claimed" if small else self.verdict
+        return ("contradicted: smaller than claimed" if small else self.verdict) + f" ({POST_HOC})" * self.post_hoc
 
     @property
     def seeds(self) -> int:
@@ -176,6 +178,7 @@ def _judged(records: StudyRecords, claim: Claim) -> Judged:
         left=sum(row.status not in SETTLED for row in rows),
         lost=tuple(f"{row.label}, seed {row.seed}: {gap(row, claim.metric) or 'without a value at that depth'}" for row in lost),
         found=_contrast(terms) if all(term.values for term in terms) else None,
+        post_hoc=post_hoc(records, claim, stated),
     )
 
 

@@ -1,0 +1,297 @@
+"""When claims, margins and deviations were stated: kept with their first date, whatever plan comes after; and registered."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import tiny
+import yaml
+from rich.console import Console
+
+from recstudy.analysis.audit.rules import audit
+from recstudy.analysis.findings import findings
+from recstudy.analysis.frame import StudyRecords, load_study, status
+from recstudy.analysis.registration import digest_of, first_stated, post_hoc
+from recstudy.analysis.report import show_status
+from recstudy.analysis.summary import summary
+from recstudy.analysis.tables.claims import claims_data
+from recstudy.errors import ConfigError
+from recstudy.evidence.looks import Looks
+from recstudy.papers import published
+from recstudy.plugins.bundle import StudyFile
+from recstudy.records import Results, read_record, write_json
+from recstudy.records.plans import read_plan
+from recstudy.records.reading import dumped, record_of
+from recstudy.records.schema import Result
+from recstudy.records.study_schema import Deviation, PlanRecord
+from recstudy.report import Claim, Claims, Table
+from recstudy.study.plan import command, earlier, plan_record, record_plan, recorded
+from recstudy.study.register import register
+from recstudy.study.study import Plan, Study, make_plan
+
+BEFORE, AFTER = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
+STEPS = Claim("more steps help", less={"latent_steps": 1}, than={"latent_steps": 3}, by=2.0)
+STRICTER = replace(STEPS, by=5.0)
+HURTS = Claim("supervision hurts", less={"supervision_steps": 2}, than={"supervision_steps": 1}, by=0.1)
+STUDY = replace(tiny.study, seeds=3, claims=[STEPS])
+
+
+@pytest.fixture
+def results(tmp_path) -> Results:
+    return Results(tmp_path / "results").create()
+
+
+def finish(results: Results, plan: Plan, finished: str, label: str = "") -> None:
+    for run in (run for run in plan.runs if label in run.label):
+        score = 80.0 + 5 * run.config.model.latent_steps + 0.1 * run.seed
+        values = {"status": "done", "metrics": {"top1_accuracy": score}, "provenance": {"finished": finished}}
+        results.run(run.id).path.mkdir(exist_ok=True)
+        results.run(run.id).finish(record_of(Result, values))
+
+
+def stated(results: Results, study: Study = STUDY, **changes) -> StudyRecords:
+    record_plan(make_plan(study, **changes), results)
+    return load_study(results, "tiny", "quick")
+
+
+def claims(records: StudyRecords) -> Claims:
+    return next(part for part in records.parts if isinstance(part, Claims))
+
+
+def outcomes(records: StudyRecords) -> list[str]:
+    return [one.outcome for one in claims_data(records, claims(records))]
+
+
+def test_a_claim_that_was_stated_before_the_runs_is_not_post_hoc_whatever_comes_after(results):
+    record_plan(make_plan(STUDY), results)
+    finish(results, make_plan(STUDY), AFTER)
+    for other in (replace(STUDY, claims=[]), replace(STUDY, claims=[HURTS])):
+        record_plan(make_plan(other), results)
+    record_plan(make_plan(STUDY, changes={"train.epochs": 9}), results)
+
+    assert outcomes(stated(results, seeds=4)) == ["not run"]
+    assert outcomes(stated(results)) == ["supported"]
+
+
+def test_a_claim_that_was_stated_or_changed_after_its_first_run_is_post_hoc_wherever_it_is_shown(results):
+    record_plan(make_plan(STUDY), results)
+    finish(results, make_plan(STUDY), BEFORE)
+
+    records = stated(results, replace(STUDY, claims=[STRICTER]))
+
+    assert outcomes(records) == ["supported (post hoc)"]
+    assert next(one.word for one in findings(records)) == "Supported (post hoc)"
+
+
+def test_only_runs_of_its_own_variants_and_of_its_own_numbers_count(results):
+    plan = make_plan(STUDY)
+    finish(results, plan, BEFORE, "latent_steps=2")  # which the claim is not of
+    records = stated(results)
+    assert not post_hoc(records, claims(records).claims[0])
+
+    finish(results, plan, BEFORE, "latent_steps=3, supervision_steps=1")
+    records = stated(results)
+    assert post_hoc(records, claims(records).claims[0])
+    reworded = replace(claims(records).claims[0], text="other words")
+    assert first_stated(records, reworded) == first_stated(records, claims(records).claims[0]) > BEFORE
+
+
+def test_runs_that_are_run_again_were_finished_before_all_the_same(results):
+    plan = make_plan(STUDY)
+    finish(results, plan, BEFORE)
+    for run in plan.runs:
+        results.run(run.id).set_aside()
+        values = {"status": "done", "metrics": {}, "provenance": {"finished": AFTER, "earlier": 1}}
+        results.run(run.id).finish(record_of(Result, values))
+
+    records = stated(results)
+
+    assert post_hoc(records, claims(records).claims[0])
+
+
+def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
+    deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
+    target = published("002_ablation_fig2_fig3", margin=0.3)[0]
+    table = Table("depths", targets=[target])
+    record_plan(make_plan(STUDY), results)
+    finish(results, make_plan(STUDY), BEFORE)
+
+    records = stated(results, replace(STUDY, report=[table], deviations=[deviation], seeds_at_most=9))
+
+    assert all(post_hoc(records, one) for one in (deviation, target, 9))
+    assert not post_hoc(records, target, variants=[])
+    assert records.looks == Looks((3,), 0)  # nine seeds at most, it says, now that three are there
+
+
+def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
+    """Its definition was a digest of the claims too, so that a changed claim was an `earlier revision`."""
+    plan = make_plan(STUDY, seeds=4)
+    record_plan(plan, results)
+    finish(results, plan, BEFORE)
+    folder = results.study("tiny", "quick")
+    old = dumped(read_record(folder / "plan.json", PlanRecord)) | {"definition": "abc", "created": BEFORE}
+    del old["stated"], old["seeds_at_most"]
+    for file in folder.glob("plan*.json"):
+        file.unlink()
+    for name in ("plan", "plan-abc"):
+        write_json(folder / f"{name}.json", old)
+    records = load_study(results, "tiny", "quick")
+    assert outcomes(records) == ["supported"]
+    assert first_stated(records, claims(records).claims[0]) == ""
+
+    new = make_plan(replace(STUDY, claims=[STEPS, STRICTER]))
+    assert earlier(new, results) == set()
+    record_plan(new, results)
+    records = load_study(results, "tiny", "quick")
+
+    assert outcomes(records) == ["supported", "supported (post hoc)"]
+    assert records.plan.created == BEFORE
+    assert records.plan.others == {}
+    assert records.plan.seeds == (0, 1, 2, 3)  # the fourth had begun
+
+
+def test_status_shows_every_definition_and_no_changed_claim_as_one(results):
+    """A second one, as from a notebook, hid the first."""
+    first, second = make_plan(STUDY), make_plan(STUDY, changes={"train.epochs": 9})
+    for plan in (first, replace(first, study=replace(STUDY, claims=[STRICTER])), second):
+        record_plan(plan, results)
+    finish(results, first, BEFORE)
+
+    assert [(one.done, one.planned, one.definition) for one in status(results)] == [(0, 18, ""), (18, 18, first.definition)]
+    show_status(results, Console(file=(said := StringIO()), width=120))
+    assert re.search(rf"tiny +│ quick +│ 0 .*\n.*tiny +│ quick, definition {first.definition} +│ 18 ", said.getvalue())
+    assert f"Finish tiny (quick) with: {command()}" in said.getvalue()
+
+
+def test_a_changed_claim_is_no_other_definition(results):
+    one, other = make_plan(STUDY), make_plan(replace(STUDY, claims=[STRICTER]))
+
+    assert one.definition == other.definition == make_plan(tiny.study).definition
+    record_plan(one, results)
+    assert not recorded(other, results)  # a driver that runs it has other claims in its plan
+
+
+def test_the_date_of_a_plan_is_that_of_the_first(results):
+    record_plan(make_plan(STUDY), results)
+    file = results.study("tiny", "quick") / f"plan-{make_plan(STUDY).definition}.json"
+    write_json(file, json.loads(file.read_text()) | {"created": BEFORE})
+
+    record_plan(make_plan(STUDY, seeds=4), results)
+
+    assert read_plan(file.parent).created == BEFORE
+
+
+def test_a_digest_is_of_what_decides_and_not_of_its_order_or_words():
+    sides = {"latent_steps": 1, "supervision_steps": 2}
+    turned = dict(reversed(sides.items()))
+    one, same = (Claim("", less=side, than={"latent_steps": 3}, metric="nll") for side in (sides, turned))
+    others = [
+        replace(one, by=1.0),
+        replace(one, within=1.0),
+        replace(one, metric="ece"),
+        replace(one, less=one.than, than=one.less),
+    ]
+
+    assert digest_of(one) == digest_of(same)
+    assert len({digest_of(claim) for claim in (one, *others)}) == 5
+
+
+# ------------------------------------------------------------------------------------------------------------ registered
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch) -> Path:
+    """Where the study that runs is registered."""
+    monkeypatch.setattr("recstudy.study.register.study_file", lambda: StudyFile("tiny", tmp_path, tmp_path / "tiny.py"))
+    return tmp_path / "tiny.quick.registered.yaml"
+
+
+def told(records: StudyRecords) -> str:
+    return dict(summary(records)).get("Registered", "")
+
+
+def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_stays_in_its_plan(results, file):
+    target = published("002_ablation_fig2_fig3", margin=0.3)[0]
+    table = Table("depths", targets=[target])
+    study = replace(STUDY, report=[table], seeds_at_most=5)
+    register(plan_record(make_plan(study)))
+    finish(results, make_plan(study), AFTER)
+    assert told(stated(results, study, seeds=2)).endswith(", unchanged")  # fewer seeds are its begin
+
+    file.unlink()
+    wider = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
+    deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
+    records = stated(results, replace(study, claims=[STRICTER, HURTS], report=[wider], deviations=[deviation]), seeds_at_most=6)
+
+    assert told(records).partition(", ")[2].split("; ") == [
+        "seeds_at_most 6, not 5",
+        "the claim 'more steps help' is top1_accuracy: latent steps=3 minus latent steps=1: at least 5, "
+        "not top1_accuracy: latent steps=3 minus latent steps=1: at least 2",
+        "the claim 'supervision hurts' is new",
+        f"the margin '{target.source}: {target.metric}' is within 0.5 of {target.value:g} percent, not within 0.3 of {target.value:g} percent",
+        "the deviation 'data' is new",
+    ]
+    assert any(one.what.startswith("Not as it was registered on") for _, one in audit(records).findings)
+    assert "the claim 'more steps help' is gone" in told(stated(results, replace(study, claims=[])))
+    assert "other settings are compared" in told(stated(results, study, changes={"train.epochs": 9}))
+
+
+def test_what_was_registered_after_the_first_run_is_post_hoc_too(results, file):
+    finish(results, make_plan(STUDY), BEFORE)
+    register(plan_record(make_plan(STUDY)))
+    records = stated(results)
+
+    assert told(records).partition(", ")[2] == "after the first run had finished (post hoc), unchanged"
+    assert [one.what for rule, one in audit(records).findings if rule == "claims stated before the runs"] == [
+        "Stated after the first run that is judged by it had finished: the claim 'more steps help'"
+    ]
+
+
+def test_what_is_registered_stays_and_says_the_same_each_time(file):
+    plan = plan_record(make_plan(STUDY))
+    assert register(plan) == f"{file}: 1 claim, 11 margins, 0 deviations"
+    before = file.read_text()
+    assert register(plan).endswith(", unchanged")
+
+    with pytest.raises(
+        ConfigError, match=r"quick\.registered\.yaml was registered on .* and stays: 4 seeds, not 3 at most\. Run the"
+    ):
+        register(plan_record(make_plan(STUDY, seeds=4)))
+
+    assert file.read_text() == before
+    file.unlink()
+    register(plan)
+    assert file.read_text().partition("digest: ")[2] == before.partition("digest: ")[2]  # after the date
+
+
+@pytest.mark.parametrize("content", ["{", "study: tiny", "[]", ""])
+def test_a_damaged_one_is_refused_and_not_passed_over(results, file, content):
+    file.write_text(content)
+
+    with pytest.raises(ConfigError, match=r"tiny\.quick\.registered\.yaml is damaged: .*Take it from where it was committed"):
+        record_plan(make_plan(STUDY), results)
+
+
+def test_the_command_registers_a_file_s_study(tmp_path):
+    source = Path(tiny.__file__).read_text().replace("    seeds={", "    claims=[CLAIM],\n    seeds={")
+    claim = "from recstudy import Claim\nCLAIM = Claim('more steps help', less={'latent_steps': 1}, than={'latent_steps': 3})\n"
+    (tmp_path / "mine.py").write_text(source.replace("\nFIGURES", f"\n{claim}\nFIGURES"))
+    command = "from recstudy.command import main; main()"
+
+    for words in (["--seeds", "2"], ["--seeds", "2", "--seeds-at-most", "4"]):
+        done = subprocess.run(
+            [sys.executable, "-c", command, "register", "mine.py", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 2
+    assert "seeds_at_most 4, not 0" in done.stderr
+    assert yaml.safe_load((tmp_path / "mine.quick.registered.yaml").read_text())["claims"][0]["what"] == "more steps help"
