@@ -109,14 +109,14 @@ class StudyOptions(Options):
     """Seeds 0 to N-1 of every variant. Going from 3 to 5 runs the two that are missing; back to 3 keeps what has begun."""
     seeds_at_most: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many seeds it may come to have: tests are stricter the more often one looks before. Default: as the study states."""
-    register: bool = False
-    """Write all that the study states to STUDY.PRESET.registered.yaml beside it, and run nothing. See `recstudy register`."""
     until: Annotated[Literal["decided"] | None, tyro.conf.arg(metavar="decided")] = None
     """Go on, seed by seed, with the variants of claims and published values that are open, until each is decided, or would take
     more than --seeds-at-most."""
     budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
     """With --until: what all runs may cost, those of the first seeds included: 24 runs, 90min, 2h or 40gpuh. A larger one goes
     on."""
+    register: bool = False
+    """Write all that the study states to STUDY.PRESET.registered.yaml beside it, and run nothing. See `recstudy register`."""
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="GLOB")] = ()
     """Run only the variants whose label matches, such as 'latent_steps=3*'. May be given more than once."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=V1,V2,...")] = ()

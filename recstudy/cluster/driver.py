@@ -78,9 +78,10 @@ def run_study(
             further = until.further(plan, results) if until else None
             if further is None:
                 return plan
-            known = {run.id for run in plan.runs}
-            plan, todo = further, missing([run for run in further.runs if run.id not in known], results)
-            view.extended(todo)
+            known, plan = {run.id for run in plan.runs}, further
+            block = [run for run in plan.runs if run.id not in known]
+            todo = missing(block, results)
+            view.extended(block, todo)
 
 
 def _source(place: Place, until: "Until | None") -> Callable[[deque[Run]], Source]:

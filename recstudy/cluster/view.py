@@ -99,12 +99,13 @@ class View:
             self._todo -= 1
             self._say(f"{label}: known from another study, not run again")
 
-    def extended(self, missing: Sequence[Run]) -> None:
-        """One more block of a study that runs until its questions are decided."""
-        self._runs, self._todo = self._runs + len(missing), self._todo + len(missing)
-        named = ", ".join(f"{run.label}, seed {run.seed}" for run in missing[:SHOWN])
-        more = f", and {len(missing) - SHOWN} more" if missing[SHOWN:] else ""
-        self._say(f"Not decided yet: {plural(len(missing), 'further run')} ({named}{more})")
+    def extended(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
+        """Count and name a further block of a study that runs until its questions are decided."""
+        self._runs, self._todo, self._cached = (
+            self._runs + len(runs), self._todo + len(missing), self._cached + len(runs) - len(missing),
+        )  # fmt: skip
+        named = "; ".join(f"{run.label}, seed {run.seed}" for run in runs[:SHOWN]) + "; ..." * bool(runs[SHOWN:])
+        self._say(f"Not decided yet: {plural(len(runs), 'further run')}, {len(missing)} to run: {named}")
 
     def exhausted(self, why: str) -> None:
         """The search ends before its budget."""

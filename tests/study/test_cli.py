@@ -66,6 +66,23 @@ GOLDEN = {
     ("--seeds", "0"): "ConfigError: --seeds must be at least 1, but got 0",
     ("--seeds", "3", "--seeds-at-most", "2"): "ConfigError: 3 seeds are more than the 2 that tiny may have: raise its "
     "seeds_at_most, or --seeds-at-most 3. Tests are stricter where that is stated after the first run has finished",
+    ("--until", "decided"): "ConfigError: --until decided asks how many seeds a variant of tiny may get at most: add "
+    "--seeds-at-most N, such as 10, or state seeds_at_most in the study",
+    (
+        "--until",
+        "decided",
+        "--only",
+        "latent_steps=1*",
+    ): "ConfigError: --until decided chooses the variants itself, by what is open: leave --only out",
+    (
+        "--until",
+        "decided",
+        "--seeds-at-most",
+        "10",
+        "--budget",
+        "5",
+    ): "ConfigError: 1 seed of each variant of tiny are 6 runs, but the budget is 5 runs: give more, or lower --seeds",
+    ("--budget", "2h"): "ConfigError: --budget goes with --until decided: without it a study makes all runs that --dry-run names",
     ("--vary", "model.latent_steps"): "ConfigError: --vary takes FIELD=VALUE,VALUE, such as model.latent_steps=1,2,4, but got "
     "'model.latent_steps'",
     (
