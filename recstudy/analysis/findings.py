@@ -38,7 +38,7 @@ HOW = (
     "what cannot be told yet and the seeds that it would take, how published values compare, and what failed or is missing"
 )
 NOTHING = "Nothing is known yet"
-UNTOLD = "Not told apart"
+UNTOLD = "No significant difference"
 SIDES = ("Better", "Worse", "Higher", "Lower")
 PUBLISHED = ("reproduced", "consistent", "differs", "undecided", "not comparable", "not run")
 
@@ -75,7 +75,7 @@ def _found_in(records: StudyRecords) -> list[Sentence]:
     left = [sentence for one in answers for sentence in one.open][:1]
     last = [*left, *_published(records), *_missing(records, [one.waiting for one in answers if one.waiting])]
     told = [*_in_turns([sentence for one in answers for sentence in one.shown], MOST - len(last)), *last]
-    return told or [Sentence(UNTOLD, "the report has no two values to compare")]
+    return told or [Sentence(NOTHING, "the report has no two values to compare")]
 
 
 def _in_turns(found: Sequence[Sentence], most: int) -> list[Sentence]:
@@ -114,9 +114,9 @@ def _claims(judged: Sequence[Judged]) -> Answer:
 
 
 def _found(one: Judged) -> str:
-    """`exact accuracy 92.1 against 1.0 %, +91.03 points (98 % interval +90.00 to +92.07, n=3)`."""
+    """`exact accuracy 92.1 % vs 1.0 %, +91.03 points (98 % interval +90.00 to +92.07, n=3)`."""
     name, value = one.claim.metric, one.found.value if one.found else None
-    against = f"{' against '.join(number(name, mean) for mean in one.means)} {metric(name).unit}".rstrip()
+    against = " vs ".join(f"{number(name, mean)} {metric(name).unit}".strip() for mean in one.means)
     said = [f"{inline(name)} {against}"] * bool(one.means) + [points(name, signed(name, value))]
     level = f"{100 * (1 - one.alpha):.0f} % interval {signed_interval(name, *one.interval)}, " if one.interval else ""
     claimed = f", where {one.claim.margin} is claimed" if one.verdict == "contradicted" else ""
@@ -128,7 +128,7 @@ def _undecided(left: Sequence[Judged], judged: Sequence[Judged]) -> str:
     seeds = [more(one, len(judged)) for one in left]
     at = min(range(len(left)), key=lambda at: inf if seeds[at] is None else seeds[at] or 0)
     of = f"{len(left)} of {plural(len(judged), 'claim')}, the nearest to a verdict being: " if len(left) > 1 else ""
-    return f"{of}{left[at].claim.text}: {_found(left[at])}; seeds needed: {would_take(left[at], len(judged))}"
+    return f"{of}{left[at].claim.text}: {_found(left[at])}; needs {would_take(left[at], len(judged))}"
 
 
 # ---------------------------------------------------------------------------------------------------------- differences
@@ -223,7 +223,7 @@ def leaders(table: TableData) -> Sentence | None:
         return Sentence("Best", f"by {inline(name)}, {_some(best)}, 95 % intervals over seeds")
     few = max(one.n for _, one in own) < 2
     why = "one run of each, and no spread is known" if few else f"n={max(one.n for _, one in own)}"
-    return Sentence(UNTOLD, f"no variant is the best by {inline(name)} ({why})")
+    return Sentence(UNTOLD, f"between variants by {inline(name)} ({why})")
 
 
 def _search(table: TableData) -> Sentence | None:

@@ -15,7 +15,7 @@ from recstudy.report import Curve
 from recstudy.report.names import inline, metric, number, plain, plural
 
 LEADERS = 2  # that a heading names
-SIDES = ("better", "worse", "higher", "lower", "not told apart")
+SIDES = ("better", "worse", "higher", "lower", "not significantly different")
 
 
 def of_claims(judged: Sequence[Judged]) -> str:
@@ -24,7 +24,7 @@ def of_claims(judged: Sequence[Judged]) -> str:
 
 
 def of_differences(rows: Sequence[Difference]) -> str:
-    """`5 worse, 4 not told apart`."""
+    """`5 worse, 4 not significantly different`."""
     return _tally([row.verdict.replace("no difference shown", SIDES[-1]) for row in rows], SIDES)
 
 
@@ -44,7 +44,7 @@ def of_table(table: TableData) -> str:
             continue
         best = [label for label, one in zip(labels, cells, strict=True) if one.best]
         if not best:
-            return f"no variant told apart by {inline(name)}"
+            return f"no significant difference by {inline(name)}"
         return f"best by {inline(name)}: {' and '.join(best) if len(best) <= LEADERS else f'{len(best)} of {len(cells)}'}"
     return ""
 

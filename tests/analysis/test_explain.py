@@ -52,7 +52,7 @@ def test_a_cell_is_named_by_labels_their_beginnings_or_numbers(records, name, ro
         ("tabel1:ViTRM:64", "no table 'tabel1': there are 'scores', 'table1'. Did you mean 'table1'?"),
         (":1:1", "no table '': there are 'scores', 'table1'."),
         ("table1:ViTMR:64", "no row 'ViTMR': there are 1 'ViTRM', 2 'ViT-Small'. Did you mean 'ViTRM'?"),
-        ("table1:ViT:64", "'ViT' is the beginning of 2 rows: give more of it, or a number: 1 'ViTRM', 2 'ViT-Small'"),
+        ("table1:ViT:64", "'ViT' matches 2 rows; be more specific, or give a number: 1 'ViTRM', 2 'ViT-Small'"),
         ("table1:ViTRM:9", "no column '9': there are 1 '64', 2 '128', 3 'Parameters', 4 'Forward (GFLOP/image)'."),
         ("table1:ViTRM", "no column '': there are 1 '64'"),
         ("table1:3:1", "no row '3': there are 1 'ViTRM', 2 'ViT-Small'."),

@@ -51,10 +51,10 @@ def test_decided_claims_come_first_with_both_sides_and_what_is_claimed_where_it_
     supported, contradicted = said(study(tmp_path / "r", [HURTS, HELPS]))
 
     assert supported.startswith(
-        "Supported: more supervision hurts: top-1 accuracy 93.0 against 90.0 %, +3.00 points (95 % interval +2."
+        "Supported: more supervision hurts: top-1 accuracy 93.0 % vs 90.0 %, +3.00 points (95 % interval +2."
     )
     assert supported.endswith("n=3).")
-    assert contradicted.startswith("Contradicted: more supervision helps: top-1 accuracy 90.0 against 93.0 %, -3.00 points")
+    assert contradicted.startswith("Contradicted: more supervision helps: top-1 accuracy 90.0 % vs 93.0 %, -3.00 points")
     assert contradicted.endswith(", where above 0 is claimed.")
 
 
@@ -68,18 +68,18 @@ def test_differences_are_named_with_their_base_and_ties_with_the_seeds_that_they
     worse, tied = said(ablation(tmp_path / "r", [Differences()], means=(93.0, 93.1, 90.0)))
 
     assert worse.startswith("Worse than base: by top-1 accuracy, less -3.00 points (95 % interval -3.")
-    assert tied.startswith("Not told apart from base: by top-1 accuracy, same +0.10 points (95 % interval -0.")
+    assert tied.startswith("No significant difference from base: by top-1 accuracy, same +0.10 points (95 % interval -0.")
     assert tied.endswith(" more seeds of each would show such a difference.")
 
 
 def test_no_difference_is_shown_where_there_is_none(tmp_path):
-    assert words(ablation(tmp_path / "r", [Differences()], means=(93.0, 93.0, 93.0))) == ["Not told apart from base"]
+    assert words(ablation(tmp_path / "r", [Differences()], means=(93.0, 93.0, 93.0))) == ["No significant difference from base"]
 
 
 def test_single_runs_tell_nothing_apart(tmp_path):
     (alone,) = said(ablation(tmp_path / "r", [Differences()], seeds=1))
 
-    assert alone == "Not told apart: 2 differences of single runs, whose spread is unknown."
+    assert alone == "No significant difference: 2 differences of single runs, whose spread is unknown."
 
 
 def test_effects_are_shown_where_holm_shows_them(tmp_path):
@@ -109,12 +109,12 @@ def test_without_a_question_the_best_of_the_first_table_leads(tmp_path):
         "Best: by top-1 accuracy, base 93.0 "
     )
     assert said(ablation(tmp_path / "tied", [table], means=(93.0, 93.0, 93.0))) == [
-        "Not told apart: no variant is the best by top-1 accuracy (n=3)."
+        "No significant difference: between variants by top-1 accuracy (n=3)."
     ]
     assert said(ablation(tmp_path / "none", [Curve("c", x="part", y="auroc")])) == [
-        "Not told apart: the report has no two values to compare."
+        "Nothing is known yet: the report has no two values to compare."
     ]
-    assert words(ablation(tmp_path / "asked", [table, Differences()])) == ["Worse than base", "Not told apart from base"]
+    assert words(ablation(tmp_path / "asked", [table, Differences()])) == ["Worse than base", "No significant difference from base"]
 
 
 def test_a_search_opens_with_its_best_trial(tmp_path):
@@ -136,8 +136,8 @@ def test_of_each_word_one_comes_before_a_second_of_any():
 def test_an_open_claim_says_what_would_settle_it_and_decided_ones_say_nothing(tmp_path):
     (undecided,) = said(study(tmp_path / "r", [CLOSE]))
 
-    assert undecided.startswith("Undecided: two steps are worse: top-1 accuracy 93.0 against 92.9 %, +0.10 points (95 % interval")
-    assert undecided.endswith(" to settle it: about 11 more seeds.")
+    assert undecided.startswith("Undecided: two steps are worse: top-1 accuracy 93.0 % vs 92.9 %, +0.10 points (95 % interval")
+    assert undecided.endswith("; needs about 11 more seeds.")
     assert "Undecided" not in words(study(tmp_path / "decided", [HURTS, SAME]))
 
 
@@ -214,7 +214,7 @@ def test_headings_say_the_finding_where_there_is_one(tmp_path):
 
     heads = headings(write_report(results, "made_up", "paper"))
     assert heads[:3] == [
-        "Top-1 accuracy: differences: 1 worse, 1 not told apart",
+        "Top-1 accuracy: differences: 1 worse, 1 not significantly different",
         "Scores: best by top-1 accuracy: base and same",
         "Depth: 91.0 % at 1, 93.0 % at 2 (base)",
     ]
@@ -222,7 +222,7 @@ def test_headings_say_the_finding_where_there_is_one(tmp_path):
     untold = ablation(
         tmp_path / "untold", [replace(curve, by=None), Table("scores", title="Scores")], (93.0, 93.0, 93.0), seeds=1
     )
-    assert headings(write_report(untold, "made_up", "paper"))[:2] == ["Depth", "Scores: no variant told apart by top-1 accuracy"]
+    assert headings(write_report(untold, "made_up", "paper"))[:2] == ["Depth", "Scores: no significant difference by top-1 accuracy"]
 
 
 def headings(path) -> list[str]:

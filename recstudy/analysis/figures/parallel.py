@@ -80,7 +80,7 @@ def parallel_figure(
 def parallel_caption(data: pd.DataFrame, search: SearchRecord) -> str:
     """How to read the lines, and how many trials there are."""
     cut = f" Drawn are the {MOST} best." if len(data) > MOST else ""
-    return f"One line a finished trial, to what it reached: the better, the more orange. {count_words(data, search)}{cut}"
+    return f"One line per finished trial, to its score; orange is better. {count_words(data, search)}{cut}"
 
 
 def count_words(data: pd.DataFrame, search: SearchRecord) -> str:

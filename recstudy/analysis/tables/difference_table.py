@@ -138,7 +138,7 @@ def _notes(records: StudyRecords, spec: Differences, data: DifferencesData, reas
     lost = [
         f"{row.label}: {'no pair at' if row.paired else 'without'} {'; '.join(row.missing)}" for row in data.rows if row.missing
     ]
-    lost += [f"{plural(data.homeless, 'published value')} without a place among these variants"] if data.homeless else []
+    lost += [f"{plural(data.homeless, 'published value')} with no matching variant"] if data.homeless else []
     against = [f"[{at}] not comparable: {reason}" for at, reason in enumerate(reasons, 1)]
     step = f"0.05 / {max(1, data.tests)}, Holm's first step"
     power = f"Detectable: the least true difference that such a test at {step}, shows in 4 of 5 repetitions"

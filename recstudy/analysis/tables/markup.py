@@ -27,7 +27,7 @@ class Printed:
 
     A line of one entry is the heading of those below it.
 
-    `warnings` come before the numbers, `caption` and `notes` after them, `homeless` (published values without a place)
+    `warnings` come before the numbers, `caption` and `notes` after them, `homeless` (published values with no matching variant)
     last. `prose` names the columns that hold sentences.
     """
 
@@ -71,7 +71,7 @@ def html_table(page: Printed, to: Callable[[Sequence[str]], str] | None = None) 
     rows = [[_html(entry, to) for entry in entries] for entries in page.lines]
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in page.notes)
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in page.homeless)
-    notes += fold("Published values without a place here", lines) if lines else ""
+    notes += fold("Published values with no matching variant", lines) if lines else ""
     shown = table(page.title, page.heads, rows, classes, "stack" if page.prose else "")
     return f'{warning_lines(page.warnings)}{shown}<p class="caption">{escape(page.caption)}.</p>{notes}'
 
