@@ -116,8 +116,8 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Contract:
-    """Check what a file of your own registers: a model family's shapes, gradients, purity, counts, every switch, going on after
-    a stop, and first losses; that an optimiser, a loss or an augmentation trains."""
+    """Check what a file of your own registers: a model family's shapes, gradients, purity, counts, every switch, resuming
+    after a stop, and first losses; that an optimiser, a loss or an augmentation trains."""
 
     file: tyro.conf.Positional[Path]
     """A study's file, or a module."""
@@ -134,7 +134,7 @@ class Studies:
 
 @dataclass(frozen=True)
 class Run:
-    """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, wherever that lies."""
+    """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, from any directory."""
 
     name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
     """As `recstudy studies` has it. All that follows is the study's: recstudy run NAME --help."""
@@ -153,7 +153,7 @@ class Register:
 
 @dataclass(frozen=True)
 class New:
-    """Write a study with a small model of its own, which runs as it stands: the begin of yours."""
+    """Write a study with a small model of its own, which runs as it stands: a starting point."""
 
     name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
     """Of the file, in this folder, and of the study."""

@@ -76,7 +76,8 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
         return f"{kind.__name__} needs {path!r}"
     if first["type"] == "value_error":
         return f"{path or kind.__name__}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
-    rule = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    rule = first["msg"].removeprefix("Input should be ").partition(", unable to")[0]
+    rule = rule.replace("a valid integer", "an integer").replace("a valid ", "a ")
     return f"{path!r} must be {rule}, but got {first['input']!r}"
 
 

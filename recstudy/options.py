@@ -89,12 +89,12 @@ class Options:
     workers_per_run: Annotated[str | None, tyro.conf.arg(metavar="N|LEAST-MOST")] = None
     """Workers that share each batch of one run; 1-4 takes what there is."""
     rerun: Annotated[str, tyro.conf.arg(metavar="changed|all|GLOB")] = ""
-    """Run finished runs again: those of other code or data than now, all of them, or those whose label matches. Their records
+    """Run finished runs again: those made with different code or data, all of them, or those whose label matches. Their records
     so far are kept."""
     trainer: Annotated[str | None, tyro.conf.arg(metavar="auto|inline|train")] = None
     """Train inside Tune's process (inline) or on Ray Train workers (train)."""
     log: tuple[Logger, ...] = ()
-    """Write runs to these trackers too, each with its package: see docs/how-to/trackers.md."""
+    """Log to these trackers too (W&B, MLflow, TensorBoard, Aim), each with its package: see docs/how-to/trackers.md."""
     log_losses: bool = False
     """With --log: once a run has ended, the training losses of its updates too, up to 200 an epoch, with the update as step."""
     notify: Annotated[str, tyro.conf.arg(metavar="URL")] = ""

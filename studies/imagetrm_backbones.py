@@ -1,4 +1,4 @@
-"""Which eyes does a tiny recursive captioner need, how deep must it think, and through how much of it must gradients flow?
+"""Which vision encoder does a tiny recursive captioner need, how deep must it think, and how far must gradients flow?
 
 Table II of the captioning paper (000, section VI.A): ImageTRM with ResNet-18, Swin-Tiny and FuseLIP on ROCOv2. Published:
 ROUGE-L 0.191, 0.199, 0.155; CIDEr 0.388, 0.449, 0.378, on a scale that is not stated (000-13). The paper trains through the whole

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 
 import tyro
 import yaml
+from recstudy.analysis.tables.claims import claims_data
 
 from recstudy import Search, Study
 from recstudy.analysis.figures.replications import combined, forest_data, percent, said
@@ -27,7 +28,6 @@ from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.arithmetic import arithmetic_data
-from recstudy.analysis.tables.claims import claims_data
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.described import described
 from recstudy.papers import Target, by_name, named

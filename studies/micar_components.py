@@ -1,6 +1,6 @@
 """What does each part of MicarVLMoE contribute, and does it still where compute is the same?
 
-Table III of 003 takes one part away at a time: load balancing, the mixture of experts, the latent encoder, the multiscale vision
+Table III of 003 removes one component at a time: load balancing, the mixture of experts, latent encoder, multiscale vision
 encoder. Published on COVCTR, Avg-BLEU: 0.638 in full; 0.609, 0.628, 0.608 and 0.595 without. Differences are paired by seed.
 Three rows stand beside them. Without MSVE a model has 13 times fewer FLOPs (003-9), so one convolves a single scale at the same
 cost; without the mixture a token passes one expert where it passed two, so one has an expert of twice the width; and one adds the
@@ -117,7 +117,7 @@ study = Study(
             metrics=("bleu_1", "bleu_2", "bleu_3", "bleu_4", "avg_bleu", "token_accuracy", "params", "gflops"),
             group="data",
             targets=TABLE_III,
-            title="Table III: one part away at a time",
+            title="Table III: one component removed at a time",
         ),
         Differences("differences", metric="avg_bleu", targets=TABLE_III),
         Differences("differences_in_tokens", metric="token_accuracy"),

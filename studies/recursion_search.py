@@ -1,4 +1,4 @@
-"""How deep should a recursive model think, how often should it be corrected, and in which batches?
+"""How deep should a recursive model think, how many supervision steps does it need, and in which batches?
 
 A search by TPE over what all recursive models share: latent steps, cycles (of each level where there are several), supervision
 steps and the batch size; one family at a time, or several that read the same data in one search (--family vitrm --family trm).

@@ -1,4 +1,4 @@
-"""How deep should ViTRM think, and how often should it be corrected?
+"""How deep should ViTRM think, and how many supervision steps does it need?
 
 Figures 2 and 3 of the ViTRM paper (002, section 4.4): latent steps n against supervision steps N_sup, CIFAR-10, batch 128.
 Published: 93.1 % at n=3, N_sup=1; more latent steps saturate, more supervision hurts.

@@ -212,7 +212,7 @@ def test_a_store_that_comes_back_in_time_is_waited_for(tmp_path):
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("s4://bucket/x", r"nobody here knows the scheme 's4'. Known: file, s3, gs, .*fsspec"),
+        ("s4://bucket/x", r"unsupported URI scheme 's4'. Known: file, s3, gs, .*fsspec"),
         ("sftp://host/x", r'SFTPFileSystem requires "paramiko" to be installed, here and on every node'),
         ("s3://", "it names no bucket or folder, such as s3://bucket/results"),
         ("simplecache::ftp://me:secret@127.0.0.1/x", r"must not hold a password"),

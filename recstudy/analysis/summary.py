@@ -125,7 +125,7 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
         ("Run again", _again_words(records)),
         ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
         ("Drawn anew for each seed", drawn_anew(records, range(len(records.variants)))),
-        ("Paid so far", paid),
+        ("Compute used", paid),
     ]
     return [(name, value) for name, value in found if value]
 
@@ -223,7 +223,7 @@ def again(records: StudyRecords) -> str:
     """The one command that finishes, repeats or extends the study."""
     runs = distinct(records.rows)
     left = sum(row.status not in ("done", "diverged") for row in runs)
-    search = "This command goes on with the search where it stands, and draws the report again; nothing is run twice:"
+    search = "This command resumes the search and draws the report again; nothing is run twice:"
     words = (
         search
         if records.plan.search is not None

@@ -21,7 +21,7 @@ AXES, MOST = 7, 1000  # settings, and lines
 FEW, TICKS = 12, 6  # values that stand in even steps, and words on an axis that has more
 WIDE = 100  # from such a ratio on an axis is logarithmic
 HOW = (
-    "One line a run that has a score: the better, the more orange. Drag along an axis, or move the marks at its ends by the "
+    "One line per scored run; orange is better. Drag along an axis, or move the marks at its ends by the "
     "arrow keys, and the list below has the runs within; a click on the axis, or Delete, takes all of them again."
 )
 

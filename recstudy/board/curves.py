@@ -45,9 +45,9 @@ def _smoothed(data: pd.DataFrame, window: int) -> pd.DataFrame:
 
 
 def _choice(address: Address) -> Html:
-    smooth = {"": "as they are", **{window: f"over {window} epochs" for window in WINDOWS if window}}
+    smooth = {"": "off", **{window: f"over {window} epochs" for window in WINDOWS if window}}
     return Html(
-        f'<nav class="pages" aria-label="How curves are drawn"><span>Smoothed:</span> {_links(address, "smooth", smooth)}'
+        f'<nav class="pages" aria-label="How curves are drawn"><span>Smoothing:</span> {_links(address, "smooth", smooth)}'
         f'<span class="next">Losses:</span> {_links(address, "axis", AXES)}</nav>'
     )
 

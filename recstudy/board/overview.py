@@ -80,7 +80,7 @@ def _head(sources: Sources, found: dict[Study, Progress]) -> str:
         ),
         ("Running", f"{len(watch.running):,}"),
         ("Failed", f"{counts['failed']:,}" + (f", {counts['diverged']:,} diverged" if counts["diverged"] else "")),
-        ("Paid so far", duration(paid)),
+        ("Compute used", duration(paid)),
     ]
     problems = [f"{name} ({preset}): {one.error}" for (name, preset), one in watch.studies.items() if one.error]
     problems += [store.problem] if store and store.problem else []

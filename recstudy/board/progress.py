@@ -45,7 +45,7 @@ class Under:
 
     @property
     def left(self) -> float:
-        """Seconds of the epochs that are still to do; 0 where none has told yet how long one takes."""
+        """Seconds of the epochs that are still to do; 0 until an epoch has finished."""
         return 0.0 if self.trained or not self.done else self.spent / self.done * (self.epochs - self.done)
 
     @property
@@ -87,18 +87,18 @@ class Progress:
 
     @property
     def words(self) -> str:
-        """`about 3.5 h left`, and empty where nothing is."""
+        """`about 3.5 h, 2 runs at a time`, and empty where nothing is left."""
         if not self.todo:
             return ""
         if self.left is None:
-            return f"{plural(self.todo, 'run')} to do; none has told yet how long one takes"
+            return f"{plural(self.todo, 'run')} to do; no estimate until a run finishes"
         if not self.evaluated:
-            return f"about {duration(self.left / self.at_once)} of training left; none has told yet how long evaluation takes"
+            return f"about {duration(self.left / self.at_once)} of training; no estimate of evaluation until a run finishes"
         if not self.running and self.todo == self.counts["failed"]:
             return f"about {duration(self.left)} to try {plural(self.todo, 'failed run')} again; nothing runs now"
         if self.running:
-            return f"about {duration(self.left / self.at_once)} left, {plural(self.at_once, 'run')} at a time"
-        return f"about {duration(self.left)} of work left; nothing runs now"
+            return f"about {duration(self.left / self.at_once)}, {plural(self.at_once, 'run')} at a time"
+        return f"about {duration(self.left)} of work; nothing runs now"
 
     @property
     def todo(self) -> int:

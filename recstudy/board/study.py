@@ -107,7 +107,7 @@ def _now(now: Progress) -> str:
     pairs = [
         ("Running", f"{len(now.running):,}"),
         ("Spent on runs under way", duration(now.spent) if now.running else ""),
-        ("Left", now.words),
+        ("Time remaining", now.words),
     ]
     shown = facts([(name, value) for name, value in pairs if value])
     return shown + (running_table(now.running[:MOST], len(now.running), {}) if now.running else "")

@@ -205,7 +205,7 @@ class View:
     def gave_up(self, error: str, count: int) -> None:
         """Said once, in place of as many failures as there are runs left."""
         self._say(f"Stopped: {count} runs failed in the same way and none succeeded: {error}")
-        self._say("The others were not run. Mend the cause, and give the same command again.")
+        self._say("The others were not run. Fix the cause and rerun the same command.")
 
     def _say(self, line: str) -> None:
         self._said = time.monotonic()

@@ -128,7 +128,7 @@ def resumes_to_the_bit(config: RunConfig, folder: Path = Path("data")) -> None:
         other = [name for name in theirs if not torch.equal(ours[name], theirs[name])]
         hold(
             not other,
-            f"after going on, {', '.join(other)} ends with other values: something is drawn, or kept, outside of the state",
+            f"after resuming, {', '.join(other)} ends with other values: something is drawn, or kept, outside of the state",
         )
     hold(resumed.finish() == straight.finish(), "it ends with other metrics")
 

@@ -179,6 +179,6 @@ def _notes(named: list[list[Row]], files: list[str], captions: list[list[str]], 
     if empty := sum(not all_written(texts) for texts in captions):
         yield f"{images_are(empty)} without a caption: left out"
     if several := sum(len(rows) > 1 for rows in named):
-        yield f"several captions have {several:,} of {len(named):,} images: the first is trained on, all are references"
+        yield f"{several:,} of {len(named):,} images have several captions: the first is trained on, all are references"
     if drawn:
         yield "no splits are given: drawn by group"

@@ -19,7 +19,7 @@ DOMINO = 6  # pixels a side
 
 @DATASETS.add("dominoes")
 class Dominoes(DataConfig):
-    """10,000 + 2,000 drawn boards: which colour ends the chain that begins at the marked domino? Synthetic.
+    """10,000 + 2,000 generated boards: which colour ends the chain that begins at the marked domino? Synthetic.
 
     A domino has a sign of its own in its upper half, and in its lower half the sign of the domino that comes next, or, where a
     chain ends, one of two colours. All chains end in a colour, and each of the two has one.

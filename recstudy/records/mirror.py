@@ -48,7 +48,7 @@ class Mirror:
         prefix: a folder below the URI's.
 
     Raises:
-        ConfigError: nobody here knows the scheme, or the URI holds a secret.
+        ConfigError: the URI's scheme is not supported, or the URI holds a secret.
         StorageError: the store cannot be reached.
     """
 

@@ -51,7 +51,7 @@ def filesystem(uri: str) -> tuple[Any, str]:
     """The store and the folder in it that a URI names.
 
     Raises:
-        ConfigError: nobody here knows the scheme, or the URI holds a secret.
+        ConfigError: the URI's scheme is not supported, or the URI holds a secret.
         StorageError: the store does not answer, or not us.
     """
     if (shown := without_secrets(uri)) != uri:
@@ -85,7 +85,7 @@ def _of_fsspec(uri: str) -> tuple[Any, str]:
         raise ConfigError(f"results at {uri}: {first_line(error)}, here and on every node.") from None
     except ValueError:
         known = "file, s3, gs, abfs, hdfs, and those of fsspec, each with its package (such as sftp: paramiko)"
-        raise ConfigError(f"results at {uri}: nobody here knows the scheme '{urlsplit(uri).scheme}'. Known: {known}.") from None
+        raise ConfigError(f"results at {uri}: unsupported URI scheme '{urlsplit(uri).scheme}'. Known: {known}.") from None
     except Exception as error:  # of whatever kind its package raises: some connect at once
         raise StorageError(_refused(uri, first_line(error))) from None
     return fs.PyFileSystem(fs.FSSpecHandler(store)), path

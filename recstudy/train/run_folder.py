@@ -94,4 +94,4 @@ def _send_some(mirror: Mirror) -> None:
     except LeaseLost:
         raise
     except StorageError as error:
-        log.warning("going on, but the store lags behind: %s", error)
+        log.warning("resuming, but the store lags behind: %s", error)

@@ -64,7 +64,7 @@ def save_checkpoint(training: Training, folder: Path, write: bool = True) -> Non
     try:
         write_whole(path, archive + hashlib.sha256(archive).digest())
     except StorageError as error:
-        log.warning("going on without a checkpoint of epoch %d: %s", state.epoch, error)
+        log.warning("training continues without a checkpoint of epoch %d: %s", state.epoch, error)
         return
     for old in checkpoints(folder)[KEPT:]:
         old.unlink()

@@ -520,7 +520,7 @@ def test_pages_fit_a_narrow_screen(narrow):
 
 def test_a_narrow_screen_shows_all_of_a_study_and_of_what_runs(narrow):
     page = narrow.open("/")
-    for words in ("about 7.5 min left", "63.3"):
+    for words in ("about 7.5 min", "63.3"):
         box = page.locator(f".scroll td >> text={words}").bounding_box()
         assert box["x"] + box["width"] <= NARROW["width"], words
 

@@ -199,7 +199,7 @@ def test_the_command_says_where_it_listens_and_ends_quietly(results, sent):
     [
         (["FOLDER", "--host", "0.0.0.0"], "lets others read the results"),
         (["FOLDER/runs"], "is no results folder (recstudy.json is missing)"),
-        (["nowhere://bucket/results"], "nobody here knows the scheme 'nowhere'"),
+        (["nowhere://bucket/results"], "unsupported URI scheme 'nowhere'"),
         (["FOLDER", "--host", "192.0.2.1", "--token", TOKEN], "cannot listen on 192.0.2.1, port 8050"),
     ],
 )

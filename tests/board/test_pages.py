@@ -67,7 +67,7 @@ def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left(sources)
 
     assert "made_up (paper)" in said
     assert "6 of 12" in said  # one more has diverged
-    assert "about 7.5 min left, 1 run at a time" in said  # five runs of 90 s, one of which has done 3 of 1000 epochs
+    assert "about 7.5 min, 1 run at a time" in said  # five runs of 90 s, one of which has done 3 of 1000 epochs
     assert "1 , 1 diverged" in said
     assert "6 of 12 done" in words(parts(sources, "/")["head"])
 
@@ -115,7 +115,7 @@ def test_no_run_that_tells_its_time_leaves_the_time_open(tmp_path):
         seen.outcome = Outcome(status="failed" if run != run_id(3, 2) else "unfinished")
     sources.watch.running.clear()
 
-    assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith("12 runs to do; none has told")
+    assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith("12 runs to do; no estimate until a run finishes")
 
 
 def begun(root: Path, epochs: int, patience: int = 0, ended: dict[int, float] | None = None) -> Sources:
@@ -161,9 +161,9 @@ def test_paid_and_left_have_the_evaluation(tmp_path):
     now = progress(sources.watch, sources.watch.studies["made_up", "paper"])
 
     assert (now.paid, now.left) == (690.0, 600 + 10 * 690)
-    assert "Paid so far" in words(parts(sources, "/")["head"])
+    assert "Compute used" in words(parts(sources, "/")["head"])
     assert "13.0 min" in words(parts(sources, "/")["head"])  # and 90 s of the run under way
-    assert dict(summary(load_study(sources.watch.results, "made_up", "paper")))["Paid so far"].startswith("11.5 min of runs")
+    assert dict(summary(load_study(sources.watch.results, "made_up", "paper")))["Compute used"].startswith("11.5 min of runs")
 
 
 def test_before_a_run_has_told_how_long_its_evaluation_takes_the_time_left_says_so(tmp_path):
@@ -171,7 +171,7 @@ def test_before_a_run_has_told_how_long_its_evaluation_takes_the_time_left_says_
 
     said = progress(sources.watch, sources.watch.studies["made_up", "paper"]).words
 
-    assert said == "about 16.5 min of training left; none has told yet how long evaluation takes"  # eleven runs of 90 s
+    assert said == "about 16.5 min of training; no estimate of evaluation until a run finishes"  # eleven runs of 90 s
 
 
 def test_a_study_of_which_runs_diverged_is_not_all_done(tmp_path):
@@ -214,7 +214,7 @@ def test_between_two_runs_the_time_left_is_reckoned_with_as_many_at_a_time(sourc
     now = progress(sources.watch, sources.watch.studies["made_up", "paper"])
 
     assert len(now.running) == 1
-    assert now.words == "about 3.0 min left, 2 runs at a time"  # four runs of 90 s
+    assert now.words == "about 3.0 min, 2 runs at a time"  # four runs of 90 s
 
 
 def test_where_failed_runs_alone_are_left_it_says_so(tmp_path):

@@ -214,7 +214,7 @@ def test_second_report_of_cov_ctr_is_a_reference(tmp_path):
     several = [texts for texts in decoded.train_captions + decoded.test_captions if len(texts) > 1]
 
     assert several == [["Lung 7 is clear.", "A second report."]]
-    assert decoded.notes[0] == "several captions have 1 of 20 images: the first is trained on, all are references"
+    assert decoded.notes[0] == "1 of 20 images have several captions: the first is trained on, all are references"
 
 
 def test_the_table_of_a_folder_comes_first(tmp_path):

@@ -197,7 +197,7 @@ def test_a_search_goes_on_from_the_store_alone(machine, stored):
 def test_a_store_that_cannot_be_used_is_one_line(machine, object_store, tmp_path):
     (tmp_path / "x").mkdir()
     for store, words in (
-        ("s4://bucket/x", "nobody here knows the scheme 's4'"),
+        ("s4://bucket/x", "unsupported URI scheme 's4'"),
         (object_store.uri("x", bucket="none"), "bucket does not exist"),
     ):
         (line,) = Shell(tmp_path / "x", store=store).run(code=2).splitlines()

@@ -91,7 +91,5 @@ def _one(what: str, wanted: str, labels: Sequence[str], numbered: bool = True) -
         return found[0]
     shown = choices(f"{at} {label!r}" if numbered else repr(label) for at, label in enumerate(labels, 1))
     if found:
-        raise ConfigError(
-            f"{wanted!r} is the beginning of {len(found)} {what}s: give more of it{', or a number' * numbered}: {shown}"
-        )
+        raise ConfigError(f"{wanted!r} matches {len(found)} {what}s; be more specific{', or give a number' * numbered}: {shown}")
     raise ConfigError(f"no {what} {wanted!r}: there are {shown}.{nearest(wanted, labels)}")

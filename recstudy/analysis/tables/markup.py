@@ -47,7 +47,7 @@ def html_table(page: Printed, to: Callable[[Sequence[str]], str] | None = None) 
     classes = dict.fromkeys(range(1, page.settings + 1), "setting") | dict.fromkeys(page.prose, "prose")
     shown = table(page.title, page.heads, [list(map(html, line)) for line in page.lines], classes, "stack" if page.prose else "")
     notes, lines = ("".join(f'<p class="note">{escape(one)}</p>' for one in some) for some in (page.notes, page.homeless))
-    notes += fold("Published values without a place here", lines) if lines else ""
+    notes += fold("Published values with no matching variant", lines) if lines else ""
     return f'{warning_lines(page.warnings)}{shown}<p class="caption">{escape(page.caption)}.</p>{notes}'
 
 

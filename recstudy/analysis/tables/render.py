@@ -151,7 +151,7 @@ def csv_text(table: TableData) -> str:
 def narrow(table: TableData, most: int | None = None) -> Printed:
     """For a terminal: what is published in a line under ours; the first `most` rows."""
     page = printed(replace(table, rows=table.rows[:most], beneath=True))
-    told = [f"{len(table.homeless)} published values have no place here"] if table.homeless else []
+    told = [f"{len(table.homeless)} published values with no matching variant"] if table.homeless else []
     told += [f"the first {most} of {len(table.rows)} rows; all are in {table.name}.md"] if most and len(table.rows) > most else []
     return replace(page, homeless=told)
 
@@ -232,14 +232,14 @@ def _sources(cell: Cell) -> str:
 
 
 def homeless(table: TableData) -> list[str]:
-    """The published values without a place in this table: one line a source and reason, values by model and metric."""
+    """The published values with no matching variant: one line a source and reason, values by model and metric."""
     groups: dict[tuple[str, str], dict[tuple[str, str, str], list[str]]] = {}
     for target, reason in table.homeless:
         group = groups.setdefault((target.cited.partition(" (")[0], reason), {})
         key = (target.model or str(target.where.get("model") or ""), metric(target.metric).title, target.unit)
         group.setdefault(key, []).append(f"{target.value:g}")
     return [
-        f"Published without a place here, {source} ({reason}): "
+        f"Published with no matching variant, {source} ({reason}): "
         + "; ".join(f"{model} {title} {', '.join(values)} {unit}".strip() for (model, title, unit), values in group.items())
         for (source, reason), group in groups.items()
     ]
