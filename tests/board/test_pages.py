@@ -200,7 +200,7 @@ def test_board_and_report_count_a_run_under_two_labels_once(tmp_path):
     assert "1 of 9" in words(parts(looked(results.root), "/")["studies"])
     assert dict(summary(records))["Runs"] == "1 of 9 done, 8 not run"
     assert dict(summary(records))["Plan"] == "4 variants, 3 seeds; 3 runs under a second label"
-    assert "1 of 9 runs done" in caption(records, range(4))
+    assert "1 of 9 runs done" in str(caption(records, range(4)))
     assert [(one.done, one.planned) for one in status(results)] == [(1, 9)]
 
 

@@ -101,7 +101,7 @@ def computed(results: Results, *names: str) -> tuple[bool, list[str]]:
 
 def test_a_metric_that_is_new_is_computed_from_answers(results, brier):
     before = [folder.result.read_bytes() for folder in folders(results)]
-    (told,) = lacking(load_study(results, "later", "quick"))
+    (told,) = map(str, lacking(load_study(results, "later", "quick")))
     assert told.startswith("not computed yet: Brier score by 2 finished runs. Compute without training: recstudy evaluate ")
     assert told.endswith("results/studies/later/quick --metric brier")
 

@@ -6,7 +6,7 @@ two where words or an interval follow some of them.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, isfinite
@@ -52,20 +52,10 @@ class Column:
     """How `tabular` sets a column: `form`, and whether its words are broken into lines, or it has numbers, and words after."""
 
     form: str
-    width: float
+    width: float  # characters
     lines: bool = False
     numbers: bool = False
     after: bool = False
-
-
-@dataclass(frozen=True)
-class Part:
-    """One float: a table of some columns and lines, in letters of this size, across the text or not."""
-
-    page: Printed
-    columns: Sequence[Column]
-    size: str
-    wide: bool
 
 
 def latex(page: Printed, paper: Paper = ARTICLE, finding: str = "") -> str:
@@ -73,15 +63,12 @@ def latex(page: Printed, paper: Paper = ARTICLE, finding: str = "") -> str:
     parts = list(_parts(page.without(paper.without), paper))
     short = [str(note) for note in page.notes if isinstance(note, Note) and note.on_paper != str(note)]
     lines = [rf"% needs \usepackage{{{PACKAGES}}}", *(f"% {_line(words)}" for words in (*page.homeless, *short))]
-    for at, part in enumerate(parts):
-        kind = "table*" if part.wide else "table"
-        of = f", part {at + 1} of {len(parts)}" if len(parts) > 1 else ""
+    for at, (kind, body) in enumerate(parts):
+        last, of = at == len(parts) - 1, f", part {at + 1} of {len(parts)}" if len(parts) > 1 else ""
         lines += [rf"\begin{{{kind}}}", r"\centering\sloppy"]
         lines += [rf"\caption{{{breakable(sentence(page.title + of, finding if at == 0 else ''))}}}"]
-        lines += [rf"\label{{tab:{label(page.name)}{f'-{at + 1}' if at else ''}}}", r"\medskip"]
-        lines += _tabular(part)
-        lines += notes_under([page.caption, *page.notes] if at == len(parts) - 1 else [], page.warnings)
-        lines += [rf"\end{{{kind}}}"]
+        lines += [rf"\label{{tab:{label(page.name)}{f'-{at + 1}' if at else ''}}}", r"\medskip", *body]
+        lines += [*notes_under([page.caption, *page.notes] if last else [], page.warnings), rf"\end{{{kind}}}"]
     return "\n".join(lines) + "\n"
 
 
@@ -125,49 +112,46 @@ def _ended(note: str) -> str:
     return note if note.endswith((".", "?", "!")) else f"{note}."
 
 
-def _parts(page: Printed, paper: Paper) -> Iterator[Part]:
+def _parts(page: Printed, paper: Paper) -> Iterator[tuple[str, list[str]]]:
     """Cut the table into floats: the first place and size in which all columns have room, or blocks of them in the widest."""
-    widths, count = page.widths(), len(page.heads)
-    said = [len(on_paper(one)) for one in (*page.warnings, page.caption, *page.notes)]
-    places = [(False, paper.column), (True, paper.text)][: paper.columns]
-    for (wide, inches), size in product(places, SIZES):
+    widths, said = page.widths(), [len(on_paper(one)) for one in (*page.warnings, page.caption, *page.notes)]
+    places = [("table", paper.column), ("table*", paper.text)][: paper.columns]
+    for place in product(places, SIZES):
+        (kind, inches), size = place
         letters = paper.letters - SIZES[size]
         room = int(inches * POINTS / (MEAN * letters))
-        line = min(LINE, (room - BETWEEN) // 2)
-        taken = [min(line, width) + BETWEEN for width in widths]
+        blocks = page.blocks([min(LINE, width) + BETWEEN for width in widths], room + BETWEEN)
         high, notes = int(SHARE * paper.height * POINTS / (1.2 * letters)), sum(ceil(one / room) for one in said)
-        if sum(taken) - BETWEEN <= room and (wide or paper.columns == 1 or 2 * notes < high):
-            blocks = [list(range(count))]
+        if len(blocks) == 1 and (inches == paper.text or 2 * notes < high):
             break
-    else:
-        blocks = page.blocks(taken, room + BETWEEN)
     for block in blocks:
         shown = page.only(block)
-        columns = _columns(shown, [widths[at] for at in block], room, line)
+        columns = _columns(shown, [widths[at] for at in block], room)
         for lines in _floats(shown, columns, max(10, high - notes)):
-            yield Part(replace(shown, lines=lines), columns, size, wide)
+            yield kind, list(_tabular(replace(shown, lines=lines), columns, size))
 
 
-def _columns(page: Printed, widths: Sequence[int], room: int, line: int) -> list[Column]:
+def _columns(page: Printed, widths: Sequence[int], room: int) -> list[Column]:
     """Set columns side by side. Where not all have room, those of many words share what the others leave, as they need it."""
     room -= BETWEEN * (len(widths) - 1)
-    broken = [width > line and sum(widths) > room for width in widths]
-    wanted = sum(width - line for width, more in zip(widths, broken, strict=True) if more)
-    left = room - sum(line if more else width for width, more in zip(widths, broken, strict=True))
-    given = [line + (width - line) * left / wanted if more else width for width, more in zip(widths, broken, strict=True)]
-    mean = sum(width for width, more in zip(given, broken, strict=True) if more) / max(1, sum(broken))
+    line = LINE if sum(min(LINE, width) for width in widths) <= room else room // len(widths)
+    least = [min(line, width) for width in widths] if sum(widths) > room else widths
+    share = (room - sum(least)) / max(1, sum(widths) - sum(least))
+    given = [own + share * (width - own) for own, width in zip(least, widths, strict=True)]
+    broken = [width for width, own, asked in zip(given, least, widths, strict=True) if own < asked]
     columns = []
-    for at, (width, more) in enumerate(zip(given, broken, strict=True)):
+    for at, width in enumerate(given):
         entries = [entries[at] for entries in page.lines if len(entries) > 1]
         numbers = [text for entry in entries if (text := _number(entry.pieces[0]))]
-        if more:
-            form = rf">{{\hsize={width / mean:.3f}\hsize\raggedright\arraybackslash\hspace{{0pt}}}}X"
+        if least[at] < widths[at]:
+            part = width * len(broken) / sum(broken)
+            form = rf">{{\hsize={part:.3f}\hsize\raggedright\arraybackslash\hspace{{0pt}}}}X"
             columns.append(Column(form, width, lines=True))
         elif numbers and not page.words(at):
             after = any(_number(entry.pieces[0]) and entry.pieces[1:] for entry in entries)
             columns.append(Column(_aligned(numbers) + "@{}l" * after, width, numbers=True, after=after))
         else:
-            columns.append(Column("l" if not at or page.words(at) else "r", width))
+            columns.append(Column("l" if page.words(at) else "r", width))
     return columns
 
 
@@ -202,22 +186,23 @@ def _floats(page: Printed, columns: Sequence[Column], most: int) -> Iterator[lis
     yield lines
 
 
-def _tabular(part: Part) -> Iterator[str]:
-    page, columns = part.page, part.columns
+def _tabular(page: Printed, columns: Sequence[Column], size: str) -> Iterator[str]:
     kind, width = ("tabularx", r"{\linewidth}") if any(column.lines for column in columns) else ("tabular", "")
-    forms = "".join(column.form for column in columns)
-    yield rf"{part.size}\setlength{{\tabcolsep}}{{{GAP}pt}}{SETUP}"
-    yield rf"\begin{{{kind}}}{width}{{@{{}}{forms}@{{}}}}"
+    yield rf"{size}\setlength{{\tabcolsep}}{{{GAP}pt}}{SETUP}"
+    yield rf"\begin{{{kind}}}{width}{{@{{}}{''.join(column.form for column in columns)}@{{}}}}"
     yield r"\toprule"
-    yield " & ".join(_head(head, column) for head, column in zip(page.heads, columns, strict=True)) + r" \\"
+    yield " & ".join(map(_head, page.heads, columns)) + r" \\"
     yield r"\midrule"
     for entries in page.lines:
         if len(entries) == 1:
             count = sum(1 + column.after for column in columns)
             yield rf"\addlinespace \multicolumn{{{count}}}{{@{{}}l}}{{\textit{{{tex(entries[0].text)}}}}} \\"
         else:
-            yield " & ".join(_cell(entry, column) for entry, column in zip(entries, columns, strict=True)) + r" \\"
-        yield from _comments(page.heads, entries)
+            yield " & ".join(map(_cell, entries, columns)) + r" \\"
+        origins: dict[str, list[str]] = {}
+        for head, entry in zip(page.heads, entries, strict=False):
+            origins.setdefault(entry.origin, []).append(head)
+        yield from (f"% {_line('; '.join(heads))}: {_line(origin)}" for origin, heads in origins.items() if origin)
     yield r"\bottomrule"
     yield rf"\end{{{kind}}}"
 
@@ -243,15 +228,6 @@ def _cell(entry: Entry, column: Column) -> str:
 def _across(text: str, column: Column) -> str:
     """Set words in this column: in the middle of one of numbers."""
     return rf"\multicolumn{{2}}{{c}}{{{text}}}" if column.after else f"{{{text}}}" if column.numbers else text
-
-
-def _comments(heads: Sequence[str], entries: Sequence[Entry]) -> Iterable[str]:
-    """Name heads and origin of the cells that say theirs, those of one origin together."""
-    origins: dict[str, list[str]] = {}
-    for head, entry in zip(heads, entries, strict=False):
-        if entry.origin:
-            origins.setdefault(entry.origin, []).append(head)
-    return [f"% {_line('; '.join(names))}: {_line(origin)}" for origin, names in origins.items()]
 
 
 def _line(text: str) -> str:
