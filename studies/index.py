@@ -20,14 +20,15 @@ from typing import Annotated, Any
 
 import tyro
 import yaml
-from recstudy.analysis.tables.claims import claims_data
 
 from recstudy import Search, Study
 from recstudy.analysis.figures.replications import combined, forest_data, percent, said
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.questions import family
 from recstudy.analysis.tables import markup
 from recstudy.analysis.tables.arithmetic import arithmetic_data
+from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.described import described
 from recstudy.papers import Target, by_name, named
@@ -41,11 +42,11 @@ from recstudy.terminal import finish
 
 HERE = Path(__file__).parent
 TABLES = HERE / "tables"
-POOLED = "pooled"
+MODERATED = "moderated"
 BLANK = "left blank"  # by a paper
 NOT_JUDGED = "not judged"
 LATER = f"{NOT_JUDGED.capitalize()}: the claim was stated, or given another margin, after the results here were taken."
-OLDER = "Taken by older rules: each interval is by its own seeds alone, and best and second are marked whatever they are apart."
+OLDER = "Taken by an older rule: spreads were pooled over all variants, on logits, so that its intervals are not to be believed."
 COUNTED = """\
 [What a verdict means](../how-to/verdicts.md). *Values* counts what the paper prints there. Verdicts are of these values alone:
 each counts once beside every variant that it stands beside."""
@@ -120,14 +121,14 @@ def take(results: Results, name: str, preset: str) -> None:
     counted = {part.name: arithmetic_data(part) for part in records.parts if isinstance(part, Arithmetic)}
     verdicts = by_source(
         [
-            *((one.target, row.label, one.verdict(cell.values, cell.spread, cell.lost))
-              for table in measured.values() for row in table.rows for cell in row.cells for one in cell.placed),
+            *((placed.target, row.label, answer.verdict)
+              for table in measured.values() for row in table.rows for cell in row.cells for placed, answer in cell.answers),
             *((claim.target, "", claim.verdict) for data in counted.values() for claim in data.claims),
             # whose published pairs are of other images
             *((target, "", "not comparable") for part in records.parts if isinstance(part, Alignment) for target in part.targets),
         ]
     )  # fmt: skip
-    judged = [one for part in records.parts if isinstance(part, Claims) for one in claims_data(records, part)]
+    judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
     shown = {part.name: part.shown(records).printed for part in records.parts if not isinstance(part, FigurePart)}
     texts = {name: markup.markdown(page) for name, page in shown.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
@@ -142,9 +143,9 @@ def take(results: Results, name: str, preset: str) -> None:
         "wall seconds": wall_seconds([(row.provenance.started, row.provenance.finished) for row in done]),
         "changes": dict(records.plan.changes),
         "ids": {} if records.plan.search else ids(done),
-        "intervals": POOLED,
+        "intervals": MODERATED,
         "verdicts": verdicts,
-        "claims": {one.claim.text: {"contrast": one.claim.contrast, "verdict": one.outcome} for one in judged},
+        "claims": {row.label: {"contrast": row.contrast, "verdict": verdict_words(row)} for row in judged},
         "findings": list(map(str, findings(records))),
         "tables": texts,
     }
@@ -228,19 +229,16 @@ def page(study: Study | Search, taken: dict[str, Any]) -> str:
 
 
 def claims(study: Study | Search, taken: dict[str, Any]) -> list[str]:
-    """What the study claims, and what came of it in each preset that states it."""
-    stated = {preset: stated_by(study, preset) for preset in study.presets}
-    texts = list(dict.fromkeys(text for own in stated.values() for text in own))
-    if not texts:
+    """What the study claims in each preset, and what came of it."""
+    lines = []
+    for preset in study.presets:
+        content = taken.get(f"{study.name}.{preset}")
+        for text, contrast in stated_by(study, preset).items():
+            lines.append(f"| {markup.md(text)} | {preset} | {outcome(contrast, content)} |")
+    if not lines:
         return []
-    lines = ["", "## Claims", "", f"| claim | {' | '.join(stated)} |", f"| --- |{' --- |' * len(stated)}"]
-    for text in texts:
-        cells = [
-            outcome(text, own[text], taken.get(f"{study.name}.{preset}")) if text in own else DASH
-            for preset, own in stated.items()
-        ]
-        lines.append(f"| {markup.md(text)} | {' | '.join(cells)} |")
-    return lines + ["", LATER] * any(f"| {NOT_JUDGED} |" in line for line in lines)
+    head = ["", "## Claims", "", "| claim | preset | verdict |", "| --- | --- | --- |"]
+    return [*head, *lines, *(["", LATER] if any(f"| {NOT_JUDGED} |" in line for line in lines) else [])]
 
 
 def stated_by(study: Study | Search, preset: str) -> dict[str, str]:
@@ -249,13 +247,11 @@ def stated_by(study: Study | Search, preset: str) -> dict[str, str]:
     return {by_name(claim.text): claim.contrast for part in parts for claim in part.claims}
 
 
-def outcome(text: str, contrast: str, content: dict[str, Any] | None) -> str:
+def outcome(contrast: str, content: dict[str, Any] | None) -> str:
     """A claim's verdict in results taken here, if there are any; one of another contrast or margin is none."""
     if not content:
         return "not run"
-    judged = {by_name(claim): found for claim, found in content.get("claims", {}).items()}
-    found = judged.get(text, {})
-    return found["verdict"] if found.get("contrast") == contrast else NOT_JUDGED
+    return next((one["verdict"] for one in content.get("claims", {}).values() if one["contrast"] == contrast), NOT_JUDGED)
 
 
 def deviations(study: Study | Search) -> list[str]:
@@ -322,7 +318,7 @@ def planned(study: Study | Search, preset: str) -> str:
 
 
 def provenance(content: dict[str, Any]) -> str:
-    older = f" {OLDER}" if content.get("intervals") != POOLED else ""
+    older = f" {OLDER}" if content.get("intervals") != MODERATED else ""
     wall = content.get("wall seconds")
     took = f", {wall / 60:.1f} minutes by the clock" if wall else ""
     return (

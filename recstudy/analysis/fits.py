@@ -19,14 +19,16 @@ Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant
 
 
 def scale_of(name: str, runs: Sequence[Row]) -> Scale:
-    """The scale of a metric: angles for a share of right answers, logarithms for what is better low and has no bounds."""
+    """The scale of a metric: angles for a share of right answers, logarithms for losses and times."""
     known = metric(name.partition("@")[0])
     low, high = known.bounds or (-inf, inf)
     if known.share:
         items = max((run.found.answers.of for run in runs if run.found.answers), default=0) or UNKNOWN
         return Scale(low, high, "share", items)
     positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)
-    kind: Literal["linear", "log"] = "log" if known.better == "lower" and not known.bounds and positive else "linear"
+    kind: Literal["linear", "log"] = (
+        "log" if (known.better == "lower" or known.timed) and not known.bounds and positive else "linear"
+    )
     return Scale(low, high, kind)
 
 

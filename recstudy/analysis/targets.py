@@ -17,6 +17,7 @@ from typing import Any
 from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.design import OTHERS, parted
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.registration import post_hoc
 from recstudy.papers import Target, by_name, settings
 from recstudy.records import Json
 from recstudy.records.plans import short_names
@@ -45,6 +46,7 @@ class Placed:
     target: Target
     reasons: tuple[str, ...]
     deviations: tuple[Deviation, ...] = ()  # of ours from the paper's settings
+    late: bool = False  # its margin was first stated after a run that it judges had finished
     waiting: int = 0  # runs of the variant that are planned or begun: a verdict before they are in is interim
 
     @property
@@ -139,8 +141,12 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
             reasons = (*map(by_name, target.against), *_reasons(records, index, stated, told, target.metric, theirs))
             known = () if reasons else records.plan.deviations
             apart = tuple(one for one in known if _holds(one, records.configs[index], target.metric, told))
+            late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
             waiting = sum(run.status in OPEN for run in records.by_variant[index])
-            placed[index, target.metric] = (*placed.get((index, target.metric), ()), Placed(target, reasons, apart, waiting))
+            placed[index, target.metric] = (
+                *placed.get((index, target.metric), ()),
+                Placed(target, reasons, apart, late, waiting),
+            )
     kept = {place: _of_one_data_set(records, place[0], beside) for place, beside in placed.items()}
     there = {id(one.target) for beside in kept.values() for one in beside}
     lost = {id(one.target): one.target for beside in placed.values() for one in beside if id(one.target) not in there}

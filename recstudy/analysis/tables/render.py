@@ -212,6 +212,7 @@ def outcome_words(placed: Placed, answer: Answer[str]) -> str:
         said = f"consistent: about {plural(answer.seeds_needed, 'more seed')} to reproduce within {margin:.3g}"
     elif answer.verdict is Verdict.UNDECIDED and answer.reasons:
         said = f"undecided: {answer.reasons[-1]}"
+    said += f" ({Reason.POST_HOC})" if placed.late and answer.verdict.tested and not computed else ""
     return f"{said} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else said
 
 
