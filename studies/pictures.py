@@ -18,7 +18,7 @@ from recstudy.board.serve import Board
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 RESULTS = Path("results")
-FIRST = ".figure:not([aria-label=Claims]) >> nth=0"  # the first of the report's own, not the forest plot over the claims
+FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"  # the first of the report's own, not the forest plot over the claims
 VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under the bar that stays in sight
 
 

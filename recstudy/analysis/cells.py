@@ -159,7 +159,7 @@ class TableData:
     caption: Said = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[Said, ...] = ()
-    homeless: tuple[tuple[Target, str], ...] = ()
+    unmatched_targets: tuple[tuple[Target, str], ...] = ()
     settings: tuple[tuple[str, ...], ...] = ()
 
 

@@ -118,13 +118,13 @@ class Placement:
     """Targets by (variant, metric), and those that have no place, each with the reason."""
 
     placed: dict[tuple[int, str], tuple[Placed, ...]]
-    homeless: tuple[tuple[Target, str], ...]
+    unmatched_targets: tuple[tuple[Target, str], ...]
 
 
 def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]) -> Placement:
     """Give every target its variants."""
     placed: dict[tuple[int, str], tuple[Placed, ...]] = {}
-    homeless: list[tuple[Target, str]] = []
+    unmatched_targets: list[tuple[Target, str]] = []
     among = frozenset(variants)
     for target in targets:
         decides = partial(_decides, target.metric)
@@ -133,7 +133,7 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
         found = [] if blank or target.metric not in metrics else _homes(records, stated, decides)
         homes = [index for index in found if index in among]
         if not homes:
-            homeless.append((target, _no_place(target, blank, metrics)))
+            unmatched_targets.append((target, _no_place(target, blank, metrics)))
             continue
         theirs = _references(records, target.metric, stated)
         told = {path: value for path, value in settings(target).items() if _compared(target.metric, path)}
@@ -150,12 +150,12 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
     kept = {place: _of_one_data_set(records, place[0], beside) for place, beside in placed.items()}
     there = {id(one.target) for beside in kept.values() for one in beside}
     lost = {id(one.target): one.target for beside in placed.values() for one in beside if id(one.target) not in there}
-    homeless += [(target, "its data set is not run here") for target in lost.values()]
+    unmatched_targets += [(target, "its data set is not run here") for target in lost.values()]
     shown = {place: tuple(one for one in beside if not one.of_another) for place, beside in kept.items()}
     there = {id(one.target) for beside in shown.values() for one in beside}
     other = {id(one.target): one for beside in kept.values() for one in beside if id(one.target) not in there}
-    homeless += [(one.target, f"a count of other settings: {'; '.join(one.reasons)}") for one in other.values()]
-    return Placement({place: beside for place, beside in shown.items() if beside}, tuple(homeless))
+    unmatched_targets += [(one.target, f"a count of other settings: {'; '.join(one.reasons)}") for one in other.values()]
+    return Placement({place: beside for place, beside in shown.items() if beside}, tuple(unmatched_targets))
 
 
 def _of_one_data_set(records: StudyRecords, index: int, beside: tuple[Placed, ...]) -> tuple[Placed, ...]:

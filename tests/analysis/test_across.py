@@ -94,7 +94,7 @@ def test_published_values_stand_under_ours_across(tmp_path):
     table = chest(tmp_path / "r", Table("t", metrics=("auroc", "auroc.*", "ece"), across=True, targets=targets))
 
     assert [[cell.published for cell in row.cells] for row in table.rows] == [["81.5", ""], ["", "88.1"], ["", ""]]
-    assert [reason for _, reason in table.homeless] == ["not measured here"]
+    assert [reason for _, reason in table.unmatched_targets] == ["not measured here"]
     assert "| published | – | 88.1, consistent: about 74 more seeds to reproduce |" in of_cells(table).markdown  # noqa: RUF001
 
 

@@ -118,7 +118,7 @@ def test_table_two_of_000_by_variant(tmp_path):
         "the paper states no scale of its CIDEr (ImageHRM/ImageTRM-13); data phantom_captions"
     )
     assert all(not cell.placed for label in ("LSTM", "HRM, two loops", "HRM, three loops") for cell in cells[label])
-    assert len(data.homeless) == 6
+    assert len(data.unmatched_targets) == 6
     assert "ImageTRM (FuseLIP) ROUGE-L 0.155 fraction" in of_cells(data).markdown
 
 
@@ -149,7 +149,7 @@ def test_table_one_of_000_is_from_before_the_leak_was_mended(tmp_path):
     placed = {row.label: row.cells[0].published for row in data.rows}
     assert placed == {"LSTM": "", "HRM, two loops": "0.125", "HRM, three loops": "0.157", "TRM": ""}  # the LSTM's is a ResNet-18
     assert data.rows[1].cells[0].reasons == "from before the paper mended its leak of future words (ImageHRM/ImageTRM-7)"
-    losses = [reason for target, reason in data.homeless if target.metric == "act_loss"]
+    losses = [reason for target, reason in data.unmatched_targets if target.metric == "act_loss"]
     assert losses[0].startswith(
         "not measured here; the paper does not define it, and gives one of a model without ACT (ImageHRM/ImageTRM-4)"
     )

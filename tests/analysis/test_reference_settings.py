@@ -205,7 +205,7 @@ def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):
     placement = placed(records, count)
 
     assert placement.placed == {}
-    assert placement.homeless == ((count, "a count of other settings: layers 1, not 3"),)
+    assert placement.unmatched_targets == ((count, "a count of other settings: layers 1, not 3"),)
 
 
 def test_a_deviation_is_none_where_the_paper_has_our_value_for_this_number(tmp_path):

@@ -75,13 +75,13 @@ def test_fewer_images_and_smoke_are_not_comparable(tmp_path):
 def test_a_value_left_blank_has_no_place(records):
     blank = target(train__supervision_steps=None)
 
-    assert placed(records, blank).homeless == ((blank, "supervision_steps left blank in the source"),)
+    assert placed(records, blank).unmatched_targets == ((blank, "supervision_steps left blank in the source"),)
 
 
 def test_a_metric_or_variant_that_is_not_here_has_no_place(records):
     gain, other = target(1.0, "net_gain_points", "points"), target(model="ResNet-18")
 
-    assert [why for _, why in placed(records, gain, other).homeless] == ["not measured here", "no variant here has its settings"]
+    assert [why for _, why in placed(records, gain, other).unmatched_targets] == ["not measured here", "no variant here has its settings"]
 
 
 @pytest.mark.parametrize(("own", "shown"), [("cifar100", [2.0]), ("digits", [])])
@@ -95,7 +95,7 @@ def test_of_several_data_sets_the_variants_own_alone_has_a_place(tmp_path, own, 
     placement = place(records, counts, range(4), ["params"])
 
     assert [one.value for one in placement.placed.get((0, "params"), ())] == shown
-    assert {one.value: why for one, why in placement.homeless} == {
+    assert {one.value: why for one, why in placement.unmatched_targets} == {
         one.value: "its data set is not run here" for one in counts if one.value not in shown
     }
 

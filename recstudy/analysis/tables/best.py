@@ -51,7 +51,7 @@ def best_data(records: StudyRecords, spec: Best) -> TableData:
             *spread_notes(records, variants, spec.metrics),
             *_notes(search),
         ),
-        homeless=(),
+        unmatched_targets=(),
     )
 
 

@@ -28,7 +28,7 @@ def budgets_data(records: StudyRecords, spec: Budgets) -> TableData:
             *deviation_notes(beside for row in rows for one in row.cells for beside in one.placed),
             *spread_notes(records, variants, metrics),
         ),
-        homeless=placement.homeless,
+        unmatched_targets=placement.unmatched_targets,
     )
 
 

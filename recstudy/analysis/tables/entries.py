@@ -97,7 +97,7 @@ class Printed:
 
     A line of one entry is the heading of those below it.
 
-    `warnings` come before the numbers, `caption` and `notes` after them, `homeless` (published values without a place)
+    `warnings` come before the numbers, `caption` and `notes` after them, `unmatched_targets` (published values without a place)
     last. `prose` names the columns that hold sentences.
     """
 
@@ -108,7 +108,7 @@ class Printed:
     caption: Said
     warnings: Sequence[str] = ()
     notes: Sequence[Said] = ()
-    homeless: Sequence[str] = ()
+    unmatched_targets: Sequence[str] = ()
     prose: frozenset[int] = frozenset()
     settings: int = 0
 

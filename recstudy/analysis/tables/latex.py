@@ -62,7 +62,7 @@ def latex(page: Printed, paper: Paper = ARTICLE, finding: str = "") -> str:
     """Write the table's floats; under each line comments say which runs each of its numbers comes from."""
     parts = list(_parts(page.without(paper.without), paper))
     short = [str(note) for note in page.notes if isinstance(note, Note) and note.on_paper != str(note)]
-    lines = [rf"% needs \usepackage{{{PACKAGES}}}", *(f"% {_line(words)}" for words in (*page.homeless, *short))]
+    lines = [rf"% needs \usepackage{{{PACKAGES}}}", *(f"% {_line(words)}" for words in (*page.unmatched_targets, *short))]
     for at, (kind, body) in enumerate(parts):
         last, of = at == len(parts) - 1, f", part {at + 1} of {len(parts)}" if len(parts) > 1 else ""
         lines += [rf"\begin{{{kind}}}", r"\centering\sloppy"]

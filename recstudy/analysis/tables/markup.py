@@ -28,7 +28,7 @@ def markdown(page: Printed) -> str:
         rows.append([f"**{md(one.text)}**" if one.bold else md(one.text) for one in line] if len(line) > 1 else heading)
     lines = [f"### {md(page.title)}", "", *(f"**{md(note)}**\n" for note in page.warnings)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
-    lines += ["", f"{md(page.caption)}.", *(f"\n{md(note)}" for note in [*page.notes, *page.homeless])]
+    lines += ["", f"{md(page.caption)}.", *(f"\n{md(note)}" for note in [*page.notes, *page.unmatched_targets])]
     return "\n".join(lines) + "\n"
 
 
@@ -46,7 +46,9 @@ def html_table(page: Printed, to: Callable[[Sequence[str]], str] | None = None) 
 
     classes = dict.fromkeys(range(1, page.settings + 1), "setting") | dict.fromkeys(page.prose, "prose")
     shown = table(page.title, page.heads, [list(map(html, line)) for line in page.lines], classes, "stack" if page.prose else "")
-    notes, lines = ("".join(f'<p class="note">{escape(one)}</p>' for one in some) for some in (page.notes, page.homeless))
+    notes, lines = (
+        "".join(f'<p class="note">{escape(one)}</p>' for one in some) for some in (page.notes, page.unmatched_targets)
+    )
     notes += fold("Published values with no matching variant", lines) if lines else ""
     return f'{warning_lines(page.warnings)}{shown}<p class="caption">{escape(page.caption)}.</p>{notes}'
 
@@ -70,7 +72,7 @@ class Terminal:
         yield Text(page.title, "italic", justify="center")
         for columns in page.blocks([width + BETWEEN for width in widths], options.max_width - FRAME):
             yield _block(page.only(columns), [widths[at] for at in columns])
-        yield Text("\n".join(map(str, [*page.warnings, f"{page.caption}.", *page.notes, *page.homeless])))
+        yield Text("\n".join(map(str, [*page.warnings, f"{page.caption}.", *page.notes, *page.unmatched_targets])))
 
 
 def _block(page: Printed, widths: Sequence[int]) -> RichTable:

@@ -126,7 +126,7 @@ def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence
             *margin_notes(table),
             *(Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons, 1)),
         ],
-        homeless=homeless(table),
+        unmatched_targets=unmatched_targets(table),
         settings=len(table.settings),
     )
 
@@ -151,9 +151,9 @@ def csv_text(table: TableData) -> str:
 def narrow(table: TableData, most: int | None = None) -> Printed:
     """For a terminal: what is published in a line under ours; the first `most` rows."""
     page = printed(replace(table, rows=table.rows[:most], beneath=True))
-    told = [f"{len(table.homeless)} published values with no matching variant"] if table.homeless else []
+    told = [f"{len(table.unmatched_targets)} published values with no matching variant"] if table.unmatched_targets else []
     told += [f"the first {most} of {len(table.rows)} rows; all are in {table.name}.md"] if most and len(table.rows) > most else []
-    return replace(page, homeless=told)
+    return replace(page, unmatched_targets=told)
 
 
 def _reasons(table: TableData) -> list[tuple[str, ...]]:
@@ -232,10 +232,10 @@ def _sources(cell: Cell) -> str:
     return "; ".join(dict.fromkeys(target.target.cited for target in cell.placed))
 
 
-def homeless(table: TableData) -> list[str]:
+def unmatched_targets(table: TableData) -> list[str]:
     """The published values with no matching variant: one line a source and reason, values by model and metric."""
     groups: dict[tuple[str, str], dict[tuple[str, str, str], list[str]]] = {}
-    for target, reason in table.homeless:
+    for target, reason in table.unmatched_targets:
         group = groups.setdefault((target.cited.partition(" (")[0], reason), {})
         key = (target.model or str(target.where.get("model") or ""), metric(target.metric).title, target.unit)
         group.setdefault(key, []).append(f"{target.value:g}")

@@ -60,7 +60,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
             *items_note([cell for row in rows for cell in row.cells]),
             *chance_notes(rows),
         ),
-        homeless=placement.homeless,
+        unmatched_targets=placement.unmatched_targets,
         settings=tuple(map(fields_of, spec.settings)),
     )
 
