@@ -49,7 +49,7 @@ def caption(records: StudyRecords, variants: Sequence[int], before: str = "") ->
     settled = counts["done"] + counts["diverged"] + (counts["stopped"] if records.plan.search is not None else 0)
     finish = f"Finish with: {records.plan.command}" if settled < len(runs) else ""
     facts = "; ".join(filter(None, [before, data + synthetic, protocol, progress]))
-    return Note(f"{facts}. Mean ± 95 % interval over seeds", screen=finish)
+    return Note(f"{facts}. Mean and 95 % interval over seeds", screen=finish)
 
 
 def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:

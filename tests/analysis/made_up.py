@@ -23,6 +23,7 @@ from recstudy.analysis import (
     Slices,
     Table,
 )
+from recstudy.analysis.cells import Cell
 from recstudy.metrics import Answers
 from recstudy.metrics.kept import LIMIT, packed
 from recstudy.papers import published
@@ -91,6 +92,11 @@ def plan(**changes: Any) -> dict[str, Any]:
     made.setdefault("reference", {"preset": "paper", "base": made["base"], "axes": made["axes"]})
     made["runs"] = [[index, seed, run_id(index, seed)] for seed in made["seeds"] for index in range(len(made["variants"]))]
     return made
+
+
+def beside(cell: Cell) -> tuple[str, str]:
+    """What is published beside a cell, as it is printed, and the verdicts on it."""
+    return ", ".join(dict.fromkeys(placed.text for placed in cell.placed)), ", ".join(cell.verdicts)
 
 
 def run_id(variant: int, seed: int) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from made_up import plan, write_chest
+from made_up import beside, plan, write_chest
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
@@ -41,9 +41,9 @@ def test_across_has_a_row_a_metric_and_a_column_a_variant(tmp_path):
 
     assert (table.corner, table.columns) == ("metric", ("HRM", "CNN"))
     assert [[row.label, *map(cell_text, row.cells)] for row in table.rows] == [
-        ["AUROC (%)", "81.0 ±12.7 (n=2)", "84.0, 66.0 to 100.0 (n=1 of 2)"],
-        ["AUROC, Effusion (%)", "89.0, 76.3 to 100.0 (n=2)", "88.0, 70.1 to 100.0 (n=1 of 2)"],
-        ["AUROC, Pleural Thickening (%)", "72.5 ±12.7 (n=2)", "71.5 ±18.0 (n=1 of 2)"],
+        ["AUROC (%)", "81.0 [68.3, 93.7] (n=2)", "84.0 [50.1, 100.0] (n=1 of 2)"],
+        ["AUROC, Effusion (%)", "89.0 [76.3, 100.0] (n=2)", "88.0 [54.1, 100.0] (n=1 of 2)"],
+        ["AUROC, Pleural Thickening (%)", "72.5 [59.8, 85.2] (n=2)", "71.5 [37.6, 100.0] (n=1 of 2)"],
         ["Epoch, training pass (s)", "15.5 (n=2)", "15.5 (n=1 of 2)"],
     ]
     assert [[cell.best for cell in row.cells] for row in table.rows] == [[False, False]] * 4
@@ -93,9 +93,11 @@ def test_published_values_stand_under_ours_across(tmp_path):
 
     table = chest(tmp_path / "r", Table("t", metrics=("auroc", "auroc.*", "ece"), across=True, targets=targets))
 
-    assert [[cell.published for cell in row.cells] for row in table.rows] == [["81.5", ""], ["", "88.1"], ["", ""]]
+    assert [[beside(cell)[0] for cell in row.cells] for row in table.rows] == [["81.5", ""], ["", "88.1"], ["", ""]]
     assert [reason for _, reason in table.unmatched_targets] == ["not measured here"]
-    assert "| published | – | 88.1, consistent: about 74 more seeds to reproduce |" in of_cells(table).markdown  # noqa: RUF001
+    shown = of_cells(table).markdown
+    assert "| published | 81.5, undecided: too few seeds | – |" in shown  # noqa: RUF001
+    assert "| published | – | 88.1, interim |" in shown  # noqa: RUF001
 
 
 def test_the_best_is_not_marked_across_data_sets_in_rows_either(tmp_path):

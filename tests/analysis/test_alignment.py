@@ -6,8 +6,7 @@ import pytest
 from made_up import run_id, write_alignment, write_caption_study
 
 from recstudy.analysis import Alignment
-from recstudy.analysis.alignment import alignment_data, printed_pairs, read_pairs, summary
-from recstudy.analysis.caption_cards import alignment_html
+from recstudy.analysis.alignment import alignment_data, alignment_html, printed_pairs, read_pairs, summary
 from recstudy.analysis.figures.alignment import alignment_figure
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
@@ -50,7 +49,7 @@ def test_mean_differences_have_an_interval_over_the_pairs(study):
     """t(0.975, 2) = 4.3027, standard deviation 0.3055: 4.3027 * 0.3055 / sqrt(3) = 0.7589."""
     ours, *paper = summary(found(study))
 
-    assert ours == ("TRM, seed 0", "2 of 3", "0.0333", "0.2667", "+0.2333 (-0.5256 to +0.9922)")
+    assert ours == ("TRM, seed 0", "2 of 3", "0.0333", "0.2667", "+0.2333 [-0.5256, +0.9922]")
     assert [row[4] for row in paper] == ["+0.4813 (one pair)", "+0.1336 (one pair)"]
 
 

@@ -3,7 +3,7 @@
 import csv
 
 import pytest
-from made_up import as_failure, as_result, caption_plan, captioned, run_id, write_caption_study
+from made_up import as_failure, as_result, beside, caption_plan, captioned, run_id, write_caption_study
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
@@ -27,9 +27,9 @@ def test_scores_are_printed_like_the_papers_and_what_lacks_is_said(tmp_path):
     assert [cell_text(cell) for cell in data.rows[3].cells] == [
         "0.579 (n=2)",
         "0.199 (n=2)",
-        "0.455 ±0.014 (n=2)",
+        "0.455 [0.429, 0.481] (n=2)",
         NO_JAVA,
-        "61.2 (n=2)",
+        "61.2 [57.8, 64.7] (n=2)",
         "7,350,000",
     ]
     assert "METEOR" in data.columns
@@ -68,7 +68,7 @@ def test_tokenizers_and_decoding_are_said_once_under_the_table(tmp_path):
         "text tokenizer of the models: byte (260)",
         "words of the metrics cut by: PTB (Stanford CoreNLP 3.4.1)",
         "CIDEr as pycocoevalcap gives it: ten times the mean similarity",
-        "spread over seeds, pooled from 4 variants (4 degrees of freedom): CIDEr",
+        "intervals over seeds: each variant's own variance, moderated by up to 2 degrees of freedom from the others",
     )
     assert table(results, "params").notes == ()
 
@@ -112,10 +112,11 @@ def test_table_two_of_000_by_variant(tmp_path):
     data = table(write_caption_study(tmp_path / "r"), "rouge_l", "cider", targets=TABLE2)
 
     cells = {row.label: row.cells for row in data.rows}
-    assert [(cell.published, cell.verdict) for cell in cells["TRM"]] == [("0.199", "not comparable"), ("0.449", "not comparable")]
-    assert cells["TRM"][0].reasons == "data phantom_captions, not rocov2; size 64, not 224; length 96, not 512"
-    assert cells["TRM"][1].reasons.startswith(
-        "the paper states no scale of its CIDEr (ImageHRM/ImageTRM-13); data phantom_captions"
+    assert [beside(cell) for cell in cells["TRM"]] == [("0.199", "not comparable"), ("0.449", "not comparable")]
+    assert cells["TRM"][0].reasons == ("data phantom_captions, not rocov2", "size 64, not 224", "length 96, not 512")
+    assert cells["TRM"][1].reasons[:2] == (
+        "the paper states no scale of its CIDEr (ImageHRM/ImageTRM-13)",
+        "data phantom_captions, not rocov2",
     )
     assert all(not cell.placed for label in ("LSTM", "HRM, two loops", "HRM, three loops") for cell in cells[label])
     assert len(data.unmatched_targets) == 6
@@ -126,8 +127,11 @@ def test_on_the_papers_own_data_rouge_is_judged_and_cider_is_not(tmp_path):
     data = table(write_caption_study(tmp_path / "r", data=ROCO), "rouge_l", "cider", "trained_params", targets=TABLE2)
 
     rouge, cider, _ = data.rows[3].cells
-    assert (rouge.verdict, rouge.reasons) == ("undecided", "")  # both runs have 0.199: no spread
-    assert (cider.verdict, cider.reasons) == ("not comparable", "the paper states no scale of its CIDEr (ImageHRM/ImageTRM-13)")
+    assert (rouge.verdicts, rouge.reasons) == (("undecided",), ())  # both runs have 0.199: no spread
+    assert (cider.verdicts, cider.reasons) == (
+        ("not comparable",),
+        ("the paper states no scale of its CIDEr (ImageHRM/ImageTRM-13)",),
+    )
 
 
 def test_what_no_variant_varies_is_a_reason_and_decides_no_place(tmp_path):
@@ -139,16 +143,16 @@ def test_what_no_variant_varies_is_a_reason_and_decides_no_place(tmp_path):
 
     cell = table(results, "rouge_l", targets=TABLE2).rows[3].cells[0]
 
-    assert (cell.published, cell.reasons) == ("0.199", "weights random, not pretrained")
+    assert (beside(cell)[0], cell.reasons) == ("0.199", ("weights random, not pretrained",))
 
 
 def test_table_one_of_000_is_from_before_the_leak_was_mended(tmp_path):
     results = write_caption_study(tmp_path / "r", data=ROCO)
     data = table(results, "rouge_l", "cider", targets=published("000_table1_imagehrm"))
 
-    placed = {row.label: row.cells[0].published for row in data.rows}
+    placed = {row.label: beside(row.cells[0])[0] for row in data.rows}
     assert placed == {"LSTM": "", "HRM, two loops": "0.125", "HRM, three loops": "0.157", "TRM": ""}  # the LSTM's is a ResNet-18
-    assert data.rows[1].cells[0].reasons == "from before the paper mended its leak of future words (ImageHRM/ImageTRM-7)"
+    assert data.rows[1].cells[0].reasons == ("from before the paper mended its leak of future words (ImageHRM/ImageTRM-7)",)
     losses = [reason for target, reason in data.unmatched_targets if target.metric == "act_loss"]
     assert losses[0].startswith(
         "not measured here; the paper does not define it, and gives one of a model without ACT (ImageHRM/ImageTRM-4)"
@@ -166,7 +170,7 @@ def test_about_seven_million_is_a_count_without_decimals(tmp_path, count, said):
 
     cell = table(results, "trained_params", targets=published("000_setup")).rows[3].cells[0]
 
-    assert (cell.published, cell.verdict) == ("7 M", said)
+    assert beside(cell) == ("7 M", said)
 
 
 def test_what_is_trained_once_for_all_seeds_is_said(tmp_path):

@@ -10,7 +10,7 @@ from test_targets import placed, target
 
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, Variant
 from recstudy.analysis.frame import StudyRecords, load_study, records_of
-from recstudy.analysis.stats import Spread
+from recstudy.evidence import Estimate, published as held_against
 from recstudy.analysis.targets import NOTHING, SHARDS, Placed, place
 from recstudy.config import DATASETS, FAMILIES, flatten
 from recstudy.data import Cifar10
@@ -186,9 +186,9 @@ def test_without_a_stated_margin_nothing_is_near_enough(records):
     (first, second) = placed(records, stated, bare).placed[0, "top1_accuracy"]
 
     assert (first.margin, second.margin) == (0.5, 0.0)
-    spread = Spread(sd=0.1, df=20.0)
-    assert first.verdict([93.0, 93.1, 92.9], spread) == "reproduced"
-    assert second.verdict([93.0, 93.1, 92.9], spread) == "consistent"
+    ours, another = Estimate(93.0, 92.9, 93.1, n=3, df=20.0, error=0.05), Estimate(93.0, 92.8, 93.2, n=3)
+    found = [held_against(one.value, one.margin or None, ours, another).verdict for one in (first, second)]
+    assert found == ["reproduced", "consistent"]
 
 
 def test_a_count_of_another_network_stands_beside_no_published_one(tmp_path):

@@ -221,7 +221,7 @@ def test_fresh_seeds_leave_the_searchs_own_seed_out(records):
 
     assert [cell_text(cell) for cell in table.rows[0].cells] == [
         "90.0 (n=1)",
-        "87.0, 68.5 to 95.4 (n=2 of 3)",
+        "87.0 [72.0, 96.8] (n=2 of 3)",
         "3,624,971",
         "0.4",
     ]

@@ -52,7 +52,7 @@ def test_they_stand_between_label_and_numbers_and_read_from_the_left(table):
     assert lines[5].startswith("| HRM, two loops | resnet18 | 0/false | ")
     assert '<td class="setting">swin_t</td>' in of_cells(table).html
     text = of_cells(table).latex
-    assert r"\begin{tabular}{@{}lllr" in text
+    assert r"\begin{tabular}{@{}lllS" in text
     assert r"HRM, three loops & resnet18 & 2/false & 0.199" in text
 
 

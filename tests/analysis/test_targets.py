@@ -4,6 +4,7 @@ from made_up import base, variants, write_study
 from recstudy.analysis.cells import cell
 from recstudy.analysis.design import parted
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.tables.render import outcome_words
 from recstudy.analysis.targets import deviation_notes, place
 from recstudy.papers import Target, published
 
@@ -26,6 +27,10 @@ def placed(records, *targets):
     return place(records, targets, range(len(records.variants)), ("top1_accuracy", "params"))
 
 
+def verdicts(records, index, stated):
+    return cell(records, [index], stated.metric, placed(records, stated)).verdicts
+
+
 def study(path, **changes):
     return load_study(write_study(path, **changes), "made_up", "paper")
 
@@ -46,9 +51,18 @@ def test_a_parameter_count_belongs_to_every_training_setting(records):
 
     assert list(found) == [(0, "params"), (1, "params")]
     assert found[0, "params"][0].text == "3.6 M"
-    assert found[0, "params"][0].verdict([3_624_971.0]) == "reproduced"
-    assert found[0, "params"][0].verdict([3_700_000.0]) == "differs"
-    assert found[0, "params"][0].verdict([]) == "not run"
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(3.6, "reproduced"), (3.7, "differs")])
+def test_a_parameter_count_must_round_to_the_published_digits(records, count, verdict):
+    assert verdicts(records, 0, target(count, "params", "million")) == (verdict,)
+
+
+def test_of_a_variant_without_runs_a_value_is_not_run(tmp_path):
+    records = study(tmp_path / "r", seeds=[])
+
+    assert verdicts(records, 0, target(3.6, "params", "million")) == ("not run",)
+    assert verdicts(records, 0, target(train__batch_size=64)) == ("not run",)
 
 
 def test_other_data_and_protocol_are_named(tmp_path):
@@ -58,7 +72,7 @@ def test_other_data_and_protocol_are_named(tmp_path):
 
     found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
 
-    assert found.verdict([93.0, 93.1, 93.2]) == "not comparable"
+    assert verdicts(records, 0, target(train__batch_size=64)) == ("not comparable",)
     assert found.reasons == ("data digits, not cifar10", "selection validation, not test", "epochs 12, not 1000")
 
 
@@ -107,12 +121,6 @@ def test_the_level_of_a_model_axis_names_the_model_too(tmp_path):
     records = study(tmp_path / "r", variants=named)
 
     assert list(placed(records, target(train__batch_size=64)).placed) == [(0, "top1_accuracy")]
-
-
-def test_an_emptied_cell_is_not_run(records):
-    found = placed(records, target(train__batch_size=64)).placed[0, "top1_accuracy"][0]
-
-    assert found.verdict([]) == "not run"
 
 
 def test_published_fractions_are_compared_in_percent(records):
@@ -202,8 +210,7 @@ def test_what_the_study_states_as_a_deviation_is_said_of_what_it_compares(tmp_pa
         "images whole, not cropped: nothing is lost",
         "warmup 0.1, which the paper leaves blank: a guess",
     )
-    assert score.outcome([93.0]) == "undecided (if warmup was 0.1, which the paper does not say): one run, and no spread known"
-    assert score.outcome([]) == "not run"
+    assert score.assumed == "if warmup was 0.1, which the paper does not say"
     assert deviation_notes(found[0, "params"]) == ()  # a count follows from the model
 
 
@@ -222,5 +229,9 @@ def test_what_a_row_assumes_is_part_of_its_verdict(records):
 
     found = cell(records, [0], "top1_accuracy", placed(records, assumed))
 
-    assert found.outcome.startswith("reproduced (if N_sup was 16, which the paper does not say)")
-    assert (found.verdict, found.assumed) == ("reproduced", "if N_sup was 16, which the paper does not say")
+    assert found.assumed == "if N_sup was 16, which the paper does not say"
+    assert found.verdicts == ("consistent",)
+    assert outcome_words(*found.answers[0]).endswith(f" ({found.assumed})")
+    unseen = cell(records, [3], "top1_accuracy", placed(records, assumed.model_copy(update={"where": target(
+        model="ViT-Small", train__batch_size=128).where})))  # fmt: skip
+    assert [outcome_words(*answer) for answer in unseen.answers] == ["not run"]

@@ -99,7 +99,7 @@ def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence
     reasons = _reasons(table)
     rows = [row.cells for row in table.rows if row.cells]
     published = [any(cells[column].placed for cells in rows) for column in range(len(table.columns))]
-    beneath = table.beneath or 1 + len(table.settings) + len(published) + sum(published) > WIDEST
+    beneath = table.beneath or 1 + len(table.settings) + len(published) + sum(published) + bool(seeds) > WIDEST
     heads, lines = [table.corner, *map(settings_title, table.settings)], []
     for head, beside in zip(table.columns, published, strict=True):
         heads += [head, PUBLISHED] if beside and not beneath else [head]
