@@ -39,6 +39,7 @@ class Looks:
         return 0 if not earlier else max(earlier) if self.at_most else n - 1
 
     def level(self, n: int, alpha: float = ALPHA) -> float:
-        """The level at which an answer at n seeds is read."""
+        """The level at which an answer at n seeds is read; one of more seeds than the last look had whole is read at that look."""
+        n = min(n, max(self.taken, default=n))
         before = self.before(n)
         return alpha * (self.spent(n) - (self.spent(before) if before else 0.0))

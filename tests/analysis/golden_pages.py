@@ -16,7 +16,7 @@ from typing import Any
 
 from made_up import SCORES, run_id, write_epochs, write_search, write_study
 from pypdf import PdfReader
-from test_claims import CLOSE, HELPS, HURTS, SAME, study
+from asking import CLOSE, HELPS, HURTS, SAME, study
 
 from recstudy.analysis.report import write_report
 

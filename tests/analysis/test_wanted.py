@@ -2,7 +2,7 @@
 
 import pytest
 from made_up import as_result, plan, result, run_id, variants, write_study
-from test_claims import CLOSE, HURTS, study
+from asking import CLOSE, HURTS, study
 
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.claims import claims_data, more
