@@ -81,7 +81,7 @@ def test_the_plot_stands_over_its_table_and_only_where_there_is_a_difference(tmp
 
 
 LOSS = Claim(
-    "a loss " + "that has a sentence longer than two lines of a phone " * 2, less={"steps": 1}, than={"steps": 2}, metric="nll"
+    "a loss " + "that has a sentence longer than two lines of a phone " * 4, less={"steps": 1}, than={"steps": 2}, metric="nll"
 )
 
 
@@ -113,7 +113,7 @@ def test_claims_of_another_metric_have_an_axis_of_their_own_and_long_ones_are_cu
     titles = [figure.layout[axis].title.text for axis in ("xaxis", "xaxis2")]
     assert titles == ["Top-1 accuracy: difference (%)", "NLL: difference (nats)"]
     words = figure.layout.annotations[1].text
-    assert words.count("<br>") == 1
+    assert words.count("<br>") == 3
     assert words.endswith(" …")
 
 

@@ -262,3 +262,12 @@ def test_a_finished_run_without_the_metric_is_not_called_not_run(records):
 
     assert (True, "\N{EN DASH}") in [(n > 0, text) for n, text in said]
     assert not any("not run" in text for n, text in said if n)
+
+
+def test_a_table_without_a_title_says_what_it_shows():
+    assert Table("depths").heading == "Top-1 accuracy of each variant"
+    assert Table("solved", metrics=("exact_accuracy",), rows="model", columns="train.batch_size").heading == (
+        "Exact accuracy by model and batch size"
+    )
+    assert Table("t", metrics=("auroc.*", "nll", "brier", "ece")).heading == "AUROC, NLL and other metrics of each variant"
+    assert Table("t", metrics=("params",), title="Size").heading == "Size"
