@@ -127,7 +127,9 @@ def test_numbers_that_are_written_by_hand_are_those_that_were_taken():
         (ROOT / "README.md").read_text().replace("\n", " "),
     )
     finding = json.loads((ROOT / "studies/tables/sudoku_depth.quick.json").read_text())["findings"][0]
-    taken = re.search(r"accuracy ([\d.]+)(?: against| % vs) ([\d.]+) %, \+([\d.]+) points \((\d+) % interval (\S+) to (\S+),", finding)
+    taken = re.search(
+        r"accuracy ([\d.]+)(?: against| % vs) ([\d.]+) %, \+([\d.]+) points \((\d+) % interval (\S+) to (\S+),", finding
+    )
 
     assert [f"{float(number):.0f}" for number in taken.groups()[:3]] == list(said[:3])
     level, low, high = taken.groups()[3:]

@@ -172,7 +172,7 @@ class LearningCurves(FigurePart):
     reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
     drawn_by: ClassVar[str] = "recstudy.analysis.figures.learning:drawn"
     live: ClassVar[bool] = True
-    default_title: ClassVar[str] = "Learning curves: mean over seeds, range between them"
+    default_title: ClassVar[str] = "Learning curves"
 
 
 @PARTS.add("loss_trace")
@@ -210,7 +210,7 @@ class Thinking(OfVariants):
     name: str = "thinking"
     most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
     shown_by: ClassVar[str] = "recstudy.analysis.thinking:shown"
-    default_title: ClassVar[str] = "Thinking: test puzzles, segment by segment"
+    default_title: ClassVar[str] = "Test puzzles, segment by segment"
 
 
 @PARTS.add("expert_load")
@@ -219,7 +219,7 @@ class ExpertLoad(FigurePart, OfVariants):
 
     name: str = "load"
     drawn_by: ClassVar[str] = "recstudy.analysis.figures.experts:loads"
-    default_title: ClassVar[str] = "Load: each expert's share of the test set's tokens"
+    default_title: ClassVar[str] = "Each expert's share of the test set's tokens"
 
 
 @PARTS.add("expert_path")
@@ -276,7 +276,7 @@ class Importance(FigurePart):
 
     name: str = "importance"
     drawn_by: ClassVar[str] = "recstudy.analysis.figures.search:importance"
-    default_title: ClassVar[str] = "What matters: importance of each field"
+    default_title: ClassVar[str] = "Importance of each field"
 
 
 @PARTS.add("parallel_coordinates")

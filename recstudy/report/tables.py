@@ -10,7 +10,7 @@ from pydantic import Field
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.papers import Target, published
-from recstudy.report.names import axis_title, improved, metric
+from recstudy.report.names import axis_title, improved, inline, metric
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 
 MetricName = str
@@ -40,6 +40,17 @@ class Table(TablePart, OfVariants, BesidePublished):
     cells_by: ClassVar[str] = "recstudy.analysis.tables.table:table_data"
     axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "group", "settings", "improvement")
     metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
+
+    @property
+    def heading(self) -> str:
+        """The title, or what is measured and by what: `Top-1 accuracy by model and batch size`, `AUROC of each variant`."""
+        names = [name.removesuffix(".*") for name in self.metrics]
+        measured = [name for name in names if not metric(name).computed] or names
+        titles = [metric(measured[0]).title, *map(inline, measured[1:])] if measured else [self.name]
+        several = [*titles[:2], "other metrics"] if len(titles) > 3 else titles
+        said = " and ".join(filter(None, (", ".join(several[:-1]), several[-1])))
+        axes = " and ".join(axis_title(axis) for axis in (self.rows, self.columns) if axis)
+        return self.title or (f"{said} by {axes}" if axes else f"{said} of each variant")
 
     def __post_init__(self) -> None:
         given = {"group": self.group is not None, "settings": bool(self.settings), "improvement": bool(self.improvement)}

@@ -14,9 +14,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from asking import CLOSE, HELPS, HURTS, SAME, study
 from made_up import SCORES, run_id, write_epochs, write_search, write_study
 from pypdf import PdfReader
-from asking import CLOSE, HELPS, HURTS, SAME, study
 
 from recstudy.analysis.report import write_report
 

@@ -96,6 +96,27 @@ def test_both_scores_of_puzzles_stand_over_depth(results, metric, second):
     assert curve_figure(data, spec).layout.xaxis.title.text == "supervision steps at test"
 
 
+def test_a_point_of_a_curve_is_a_tables_cell(results):
+    """Also of the metric after so many supervision steps of the same weights: one fit for all that is shown of a metric."""
+    write_grids(results)
+    records = load_study(results, "made_up", "paper")
+    batch = Curve("c", x="batch_size", y="top1_accuracy", by="model")
+    depth = Curve("d", x="eval.depth", y="exact_accuracy", by="variant", where={"model": "ViTRM"})
+
+    for spec, shown in ((batch, ["top1_accuracy"] * 4), (depth, ["exact_accuracy@1", "exact_accuracy@2"] * 2)):
+        points = curve_data(records, spec).query("not published").to_dict("records")
+        for point, name in zip(points, shown, strict=True):
+            levels = {"model": point["line"], "batch_size": point["x"]}
+            variants = (
+                records.chosen(levels)
+                if spec is batch
+                else [index for index, one in enumerate(records.variants) if one.label == point["line"]]
+            )
+            found = cell(records, variants, name, Placement({}, ()))
+            known = [point[end] if pd.notna(point[end]) else None for end in ("value", "low", "high")]
+            assert (known, point["n"]) == ([found.value, found.low, found.high], found.n)
+
+
 def test_residuals_are_a_line_a_variant_in_powers_of_ten(results):
     """The interval of 0.01 and 0.05, 0.03 ± 0.25, reaches zero: it ends at half of the lowest point."""
     write_grids(results)
@@ -254,7 +275,7 @@ def test_learning_curves_have_a_moving_average(records):
         (first["mean"].tolist(), False),
         (first["average"].tolist(), True),
     ]
-    assert "Dark: moving average, centred, over 3 epochs" in spec.drawn(records).figure.layout.title.text
+    assert "Dark: moving average, centred, over 3 epochs" in spec.drawn(records).caption
     assert learning_data(records, LearningCurves())["average"].equals(learning_data(records, LearningCurves())["mean"])
 
 
@@ -439,8 +460,8 @@ def test_lines_are_named_where_they_end_and_no_two_names_touch(records):
     assert [one.text.rpartition("> ")[2] for one in ends] == ["line 0", "line 1", "line 2", "line 3"]
     assert all(later.y - one.y > gap * 0.999 for one, later in pairwise(ends))
     assert figure.layout.meta["ends"] > 40
-    assert not curve_figure(many(records, 1), SPEC).layout.annotations
-    assert apart([1.0, 0.9, 1.0], [0.5] * 3, 1.2) == pytest.approx([0.7, 0.2, 1.2])
+    assert [one.name for one in curve_figure(many(records, 1), SPEC).layout.annotations] == ["end"]
+    assert apart([1.0, 0.9, 1.0], [0.5] * 3, 1.2) == pytest.approx([0.45, -0.05, 0.95])
 
 
 def test_more_lines_than_one_panel_holds_have_a_panel_each(records):
@@ -475,7 +496,7 @@ def test_more_variants_than_colours_have_a_panel_each_with_the_axes_of_their_met
         "<b>Training loss (nats)</b> by epoch",
         "<b>Top-1 accuracy, selection (%)</b> by epoch",
     ]
-    assert [(trace.fill, trace.name) for trace in last] == [("toself", None), ("toself", None), (None, "steps=6, width=64")]
+    assert [(trace.fill, trace.name) for trace in last] == [("toself", None), ("toself", None), (None, "steps=6")]
     gray = data[(data["metric"] == "train_loss") & (data["epoch"] == 1)]["mean"]
     assert (last[0].y[-1], last[0].y[0]) == (gray.min(), gray.max())
 
@@ -503,6 +524,8 @@ def test_a_name_is_cut_where_it_is_too_long_and_says_so():
     assert clipped("one two three <four>", 7, 2) == "one two<br>three …"
     assert brief(["a=1, b=2", "a=1, b=3", "a=1"]) == (["b=2", "b=3", "a=1"], "a=1")
     assert brief(["a=1"]) == (["a=1"], "")
+    assert brief(["model=TRM, b=2", "model=a, b, b=2"]) == (["TRM", "a, b"], "b=2")
+    assert brief(["data=x, steps=1", "data=x, steps=2"]) == (["steps=1", "steps=2"], "data=x")
 
 
 def test_an_axis_has_room_for_every_seed(records):

@@ -5,16 +5,16 @@ import csv
 import numpy as np
 import pytest
 from made_up import as_result, result, run_id, write_answers, write_study
+from recstudy.analysis.contrasts import contrast
+from recstudy.analysis.stats import Spread
+from recstudy.analysis.tables.difference_table import csv_text as differences_csv
+from recstudy.analysis.tables.differences import differences_data
 from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of_two
 
 from recstudy.analysis import Differences, Table
-from recstudy.analysis.contrasts import contrast
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.items import mcnemar, with_images
-from recstudy.analysis.stats import Spread
 from recstudy.analysis.tables.cell_names import find
-from recstudy.analysis.tables.difference_table import csv_text as differences_csv
-from recstudy.analysis.tables.differences import differences_data
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data
 from recstudy.report import dump_report

@@ -10,10 +10,11 @@ from test_targets import placed, target
 
 from recstudy import Augment, Place, RunConfig, Study, TrainConfig, Variant
 from recstudy.analysis.frame import StudyRecords, load_study, records_of
-from recstudy.evidence import Estimate, published as held_against
 from recstudy.analysis.targets import NOTHING, SHARDS, Placed, place
 from recstudy.config import DATASETS, FAMILIES, flatten
 from recstudy.data import Cifar10
+from recstudy.evidence import Estimate
+from recstudy.evidence import published as held_against
 from recstudy.models import CNN, ImageTRM, MicarVLMoE, ResNet, ViTRM
 from recstudy.papers import _rules, how_read, published, rows, settings
 from recstudy.records import Results

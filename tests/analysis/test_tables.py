@@ -24,7 +24,9 @@ def test_cells_hold_mean_interval_counts_and_runs(records):
 
     score = table.rows[1].cells[0]
     assert (score.value, score.n, score.expected, score.failed, score.diverged) == (pytest.approx(93.1), 2, 3, ("code",), 0)
-    assert (score.low, score.high) == pytest.approx((91.1888, 94.7930), abs=1e-4)  # by three degrees of freedom, on angles of 1,000 items
+    assert (score.low, score.high) == pytest.approx(
+        (91.1888, 94.7930), abs=1e-4
+    )  # by three degrees of freedom, on angles of 1,000 items
     assert score.run_ids == (run_id(1, 0), run_id(1, 1))
     assert beside(score) == ("93.1", "undecided")
 
@@ -221,7 +223,9 @@ def test_published_values_stand_beside_ours_while_there_is_room(records):
     )
 
     assert beside[0].startswith("| variant | Top-1 accuracy (%) | published | Parameters | published | Forward (GFLOP/image) |")
-    assert beside[2].startswith("| ViTRM, batch\\_size=64 | 93.1 \\[91.6, 94.5\\] | 92.6, consistent | 3,624,971 | 3.6 M, reproduced |")
+    assert beside[2].startswith(
+        "| ViTRM, batch\\_size=64 | 93.1 \\[91.6, 94.5\\] | 92.6, consistent | 3,624,971 | 3.6 M, reproduced |"
+    )
     assert "published" not in beneath[0]
     assert beneath[3] == "| published | 92.6, consistent | 3.6 M, reproduced | – | – | – | – |  |"  # noqa: RUF001
     assert beneath[7] == "| published | 94.0 \\[1\\] | 16.9 M, reproduced | – | – | – | – |  |"  # noqa: RUF001
@@ -244,7 +248,10 @@ def test_a_note_has_no_mark_without_its_row_in_a_cut_table(records):
 def test_heads_are_cut_into_lines_where_they_are_long(records):
     text = of_cells(table_data(records, Table("t", metrics=("top1_accuracy", "ece", "images_per_second")))).latex
 
-    assert r"& \multicolumn{2}{c}{\shortstack{Top-1 accuracy\\(\%)}} & {ECE (\%)} & {\shortstack{Throughput\\(images/s)}} & n" in text
+    assert (
+        r"& \multicolumn{2}{c}{\shortstack{Top-1 accuracy\\(\%)}} & {ECE (\%)} & {\shortstack{Throughput\\(images/s)}} & n"
+        in text
+    )
 
 
 @needs_siunitx
@@ -259,3 +266,12 @@ def test_a_finished_run_without_the_metric_is_not_called_not_run(records):
 
     assert (True, "\N{EN DASH}") in [(n > 0, text) for n, text in said]
     assert not any("not run" in text for n, text in said if n)
+
+
+def test_a_table_without_a_title_says_what_it_shows():
+    assert Table("depths").heading == "Top-1 accuracy of each variant"
+    assert Table("solved", metrics=("exact_accuracy",), rows="model", columns="train.batch_size").heading == (
+        "Exact accuracy by model and batch size"
+    )
+    assert Table("t", metrics=("auroc.*", "nll", "brier", "ece")).heading == "AUROC, NLL and other metrics of each variant"
+    assert Table("t", metrics=("params",), title="Size").heading == "Size"

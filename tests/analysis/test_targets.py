@@ -95,7 +95,10 @@ def test_a_value_left_blank_has_no_place(records):
 def test_a_metric_or_variant_that_is_not_here_has_no_place(records):
     gain, other = target(1.0, "net_gain_points", "points"), target(model="ResNet-18")
 
-    assert [why for _, why in placed(records, gain, other).unmatched_targets] == ["not measured here", "no variant here has its settings"]
+    assert [why for _, why in placed(records, gain, other).unmatched_targets] == [
+        "not measured here",
+        "no variant here has its settings",
+    ]
 
 
 @pytest.mark.parametrize(("own", "shown"), [("cifar100", [2.0]), ("digits", [])])

@@ -1,11 +1,11 @@
 """Which questions of a made-up study are open, and how many more seeds they want."""
 
 import pytest
-from made_up import as_result, plan, result, run_id, variants, write_study
 from asking import CLOSE, HURTS, study
+from made_up import as_result, plan, result, run_id, variants, write_study
+from recstudy.analysis.tables.claims import claims_data, more
 
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.claims import claims_data, more
 from recstudy.analysis.wanted import wanted
 from recstudy.records import Results, write_json
 

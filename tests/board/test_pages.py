@@ -115,7 +115,9 @@ def test_no_run_that_tells_its_time_leaves_the_time_open(tmp_path):
         seen.outcome = Outcome(status="failed" if run != run_id(3, 2) else "unfinished")
     sources.watch.running.clear()
 
-    assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith("12 runs to do; no estimate until a run finishes")
+    assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith(
+        "12 runs to do; no estimate until a run finishes"
+    )
 
 
 def begun(root: Path, epochs: int, patience: int = 0, ended: dict[int, float] | None = None) -> Sources:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import tiny
 import yaml
+from recstudy.analysis.audit.rules import audit
+from recstudy.analysis.tables.claims import claims_data
 from rich.console import Console
 
-from recstudy.analysis.audit.rules import audit
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, status
 from recstudy.analysis.registration import digest_of, first_stated, post_hoc
 from recstudy.analysis.report import show_status
 from recstudy.analysis.summary import summary
-from recstudy.analysis.tables.claims import claims_data
 from recstudy.errors import ConfigError
 from recstudy.evidence.looks import Looks
 from recstudy.papers import published

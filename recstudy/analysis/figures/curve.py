@@ -7,6 +7,7 @@ points is a table's cell (`cells.cell`), also of a metric after so many supervis
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -290,7 +291,8 @@ def curve_figure(data: pd.DataFrame, spec: Curve, size: Size = SCREEN, order: Se
     _axes(figure, data, spec, apart)
     if apart:
         return arrange(figure, len(names), SLICES[size.printed], size)
-    name_ends(figure, ends, spec.log, size=size)
+    if spec.by is not None:
+        name_ends(figure, ends, spec.log, size=size)
     return figure
 
 
@@ -385,8 +387,11 @@ def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) -> No
     ours, published = _split(data)
     bands = ours[ours["n"].astype(float) >= BAND] if not spec.drop else ours
     seeds = [float(value) for own in ours["seeds"] for value in own.split()]
-    reach = y_range(data["value"], bands["low"], bands["high"], published["low"], published["high"], seeds)
-    figure.update_yaxes(**({"type": "log"} if spec.log else {"range": reach}))
+    known = [*data["value"], *bands["low"], *bands["high"], *published["low"], *published["high"], *seeds]
+    if spec.log:
+        figure.update_yaxes(type="log", range=y_range([log10(value) for value in known if pd.notna(value) and value > 0]))
+    else:
+        figure.update_yaxes(range=y_range(known))
     levels = sorted({value for value in data["x"] if is_number(value)})
     if len(levels) < data["x"].nunique() or not levels:
         figure.update_xaxes(type="category")

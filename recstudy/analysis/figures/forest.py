@@ -22,7 +22,7 @@ SYMBOLS = {"yes": "circle", "no": "x", "open": "circle-open"}
 MARKS = {"yes": "Filled circles", "no": "Crosses", "open": "Hollow circles"}
 SHADE = "Shaded: the values that would bear out the claim, or that lie within the margin of the published one"
 PHONE = 330  # pixels: the widest line of a label, whatever the page's width
-LINES = 2  # of a label: the table has the whole of it
+LINES = 4  # of a label: the table has the whole of it
 ROW, TEXT, AXIS = 34, 16, 80  # pixels: of an interval with the space around it; of a line of its label; between two panels
 BAND = 9  # pixels: half a shade's height
 

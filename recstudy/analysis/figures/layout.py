@@ -278,7 +278,7 @@ def small_axes(figure: go.Figure, names: Sequence[str]) -> None:
 # ---------------------------------------------------------------------------------------------------- names of lines
 
 MOST = 6  # names beside a panel, and colours
-ENDS = 0.42  # of a figure's width that they may have: else there is a legend
+ENDS = 0.36  # of a figure's width that they may have: else there is a legend
 NAME, ROWS = 26, 2  # letters of a name's line, and lines
 GAP = 17  # pixels between two names
 
@@ -295,13 +295,13 @@ def name_ends(
     figure: go.Figure, ends: Sequence[End], log: bool = False, at: int = 0, span: tuple[float, float] | None = None,
     size: Size = SCREEN,
 ) -> None:  # fmt: skip
-    """Write the names of the lines of a panel at their right ends, as far apart as letters are high; none of one line.
+    """Write the names of the lines of a panel at their right ends, as far apart as letters are high.
 
     `span` is how far the panel's axis reaches, where it has no range of its own.
     """
     names = [folded(shown(end.name), NAME) for end in ends]
     lines = [line for name in names for line in name.split("<br>")]
-    if not 1 < len(ends) <= MOST or max(name.count("<br>") for name in names) >= ROWS:
+    if not 0 < len(ends) <= MOST or max(name.count("<br>") for name in names) >= ROWS:
         return
     axis = figure.layout[f"yaxis{numbered(at)}"]
     places = [math.log10(end.y) if log else end.y for end in ends]
@@ -328,10 +328,9 @@ def apart(places: Sequence[float], heights: Sequence[float], high: float) -> lis
     moved = list(places)
     for before, at in pairwise(order):
         moved[at] = max(moved[at], moved[before] + (heights[before] + heights[at]) / 2)
-    top = high
     for at in reversed(order):
-        moved[at] = min(moved[at], top - (heights[at] / 2 if top != high else 0))
-        top = moved[at] - heights[at] / 2
+        moved[at] = min(moved[at], high - heights[at] / 2)
+        high = moved[at] - heights[at] / 2
     return moved
 
 

@@ -4,7 +4,7 @@ The loss stands as in Figures 1, 3 and 5 of 004: light where it was recorded, it
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -113,7 +113,9 @@ def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
     """What is light and what is dark, where anything is, and what a circle is."""
     _, alike = brief(list(dict.fromkeys(data["label"])))
     circled = data["metric"].str.startswith("selection_") & (data["selected"].fillna(0).astype(float) > 0)
+    several = bool((data["n"].fillna(0).astype(int) > 1).any())
     said = {
+        "Lines: means over seeds; shaded: the range between them": several,
         f"All variants: {alike}": bool(alike),
         f"Light: each epoch. Dark: moving average, centred, over {spec.window} epochs": spec.window > 1,
         "Circles: the epochs that were selected": bool(circled.any()),
@@ -122,13 +124,15 @@ def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
 
 
 def learning_finding(data: pd.DataFrame, spec: LearningCurves) -> str:
-    """`top-1 accuracy, selection 88.2 to 93.1 % at the last epoch`: over the variants, of the last metric."""
-    own = data[data["metric"] == next((name for name in reversed(spec.metrics) if name in set(data["metric"])), "")]
-    if own.empty:
+    """`selection top-1 accuracy ends at 88.2 to 93.1 %`: over the variants, of the first score, or else of the first metric."""
+    shown = [name for name in spec.metrics if name in set(data["metric"])]
+    if not shown:
         return ""
-    name, last = str(own["metric"].iloc[0]), own.sort_values("epoch").groupby("variant")["mean"].last()
+    name = next((one for one in shown if one.startswith("selection_")), shown[0])
+    last = data[data["metric"] == name].sort_values("epoch").groupby("variant")["mean"].last()
     ends = " to ".join(dict.fromkeys(number(name, value) for value in (last.min(), last.max())))
-    return f"{inline(name)} {f'{ends} {metric(name).unit}'.strip()} at the last epoch"
+    named = f"selection {inline(name.removeprefix('selection_'))}" if name.startswith("selection_") else inline(name)
+    return f"{named} ends at {ends} {metric(name).unit}".strip()
 
 
 def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREEN, log: Collection[str] = ()) -> go.Figure:
@@ -138,61 +142,64 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREE
     in `log` have logarithmic axes.
     """
     metrics = [name for name in spec.metrics if name in set(data["metric"])]
-    apart = data["variant"].nunique() > TOGETHER and not size.printed
-    figure = (_apart if apart else _together)(data, spec.window, metrics, log, size)
+    labels = dict(zip(data["variant"], data["label"], strict=True))
+    names = dict(zip(labels, brief(list(labels.values()))[0], strict=True))
+    apart = len(names) > TOGETHER and not size.printed
+    figure = (_apart if apart else _together)(data, spec.window, metrics, names, log, size)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=1, dtick=1)  # no half epochs
     return figure
 
 
-def _together(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str], size: Size) -> go.Figure:
+def _together(
+    data: pd.DataFrame, window: int, metrics: Sequence[str], names: Mapping[int, str], log: Collection[str], size: Size
+) -> go.Figure:
     rows = max(1, len(metrics))
     figure = make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.1 / rows)
     figure.update_layout(meta={"panels": rows})
-    variants = data.drop_duplicates("variant")
-    names = dict(zip(variants["variant"], brief(variants["label"].tolist())[0], strict=True)) if len(variants) else {}
     for at, name in enumerate(metrics):
         ends, own = list[End](), data[data["metric"] == name]
         for _, points in own.groupby("variant", sort=False):
             variant = int(points["variant"].iloc[0])
-            for trace in _traces(points, window):
+            for trace in _traces(points, window, names[variant]):
                 figure.add_scatter(**{"showlegend": at == 0, **trace}, row=at + 1, col=1)
             ends.append(End(names[variant], float(points["average"].iloc[-1]), style(variant)["color"]))
         figure.update_yaxes(title=shown(metric(name).heading), **_axis(name, log), row=at + 1, col=1)
-        reach = own["average" if window > 1 else "mean"]
-        name_ends(figure, ends, name in log, at, (float(reach.min()), float(reach.max())), size)
+        name_ends(figure, ends, name in log, at, (float(own["low"].min()), float(own["high"].max())), size)
     return figure.update_xaxes(title="epoch", row=rows, col=1)
 
 
-def _apart(data: pd.DataFrame, window: int, metrics: Sequence[str], log: Collection[str], size: Size) -> go.Figure:
+def _apart(
+    data: pd.DataFrame, window: int, metrics: Sequence[str], names: Mapping[int, str], log: Collection[str], size: Size
+) -> go.Figure:
     """Panels of a metric have the same axes, and behind each line the range of all variants."""
-    variants, found, layout = list(data["variant"].unique()), list[dict[str, Any]](), dict[str, Any]()
+    found, layout = list[dict[str, Any]](), dict[str, Any]()
     for at, name in enumerate(metrics):
-        whole, first = data[data["metric"] == name], at * len(variants)
+        whole, first = data[data["metric"] == name], at * len(names)
         ends = whole.groupby("epoch")["mean"].agg(low="min", high="max").reset_index()
         gray = band(ends["epoch"].tolist(), ends, "rgba(128,128,128,0.2)")
         by_variant = dict(list(whole.groupby("variant", sort=False)))
-        for panel, variant in enumerate(variants, first):
-            own = _traces(by_variant[variant], window) if variant in by_variant else []
+        for panel, (variant, words) in enumerate(names.items(), first):
+            own = _traces(by_variant[variant], window, words) if variant in by_variant else []
             found += [{**trace, **axes_at(panel), "showlegend": False} for trace in [gray, *own]]
             axis = axes_at(panel)["yaxis"].replace("y", "yaxis")
             alike = {"matches": axes_at(first)["yaxis"]} if panel > first else {}  # of two that match, one decides
             layout |= {axis: {**_axis(name, log), **alike}, axis.replace("y", "x", 1): {}}
     figure = go.Figure(found, layout)  # at once: one by one, Plotly takes a second for hundreds
-    small_axes(figure, brief(data.drop_duplicates("variant")["label"].tolist())[0] * len(metrics))
+    small_axes(figure, list(names.values()) * len(metrics))
     for name in metrics:
         text = f'<b>{shown(metric(name).heading)}</b> by epoch<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
         figure.add_annotation(name="head", text=text, align="left", x=0, xref="paper", xanchor="left", yref="paper",
                               yanchor="top", yshift=-8, showarrow=False)  # fmt: skip
     grid = replace(SLICES[size.printed], groups=len(metrics), head=66)
-    return arrange(figure.update_xaxes(matches="x"), len(metrics) * len(variants), grid, size)
+    return arrange(figure.update_xaxes(matches="x"), len(metrics) * len(names), grid, size)
 
 
 def _axis(name: str, log: Collection[str]) -> dict[str, Any]:
     return {**bounded(name), **({"type": "log"} if name in log else {})}
 
 
-def _traces(points: pd.DataFrame, window: int) -> list[dict[str, Any]]:
+def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]]:
     """Of one variant and metric: the range over its seeds, its line, and where epochs were selected, on the curve that they were
     selected by."""
     variant, label, epochs = int(points["variant"].iloc[0]), str(points["label"].iloc[0]), points["epoch"].tolist()
@@ -208,7 +215,7 @@ def _traces(points: pd.DataFrame, window: int) -> list[dict[str, Any]]:
         "x": epochs,
         "y": points["average" if window > 1 else "mean"].tolist(),
         "mode": "lines" if len(epochs) > 1 else "markers",
-        "name": shown(label),
+        "name": shown(name),
         "line": {"color": look["color"], "dash": look["dash"]},
         "hovertext": [shown(f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})") for row in rows],
         "hoverinfo": "text",

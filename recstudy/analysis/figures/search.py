@@ -259,7 +259,9 @@ def pareto_caption(records: StudyRecords, spec: Pareto, data: pd.DataFrame) -> s
     better = f"{'up' if direction_of(y, objectives) == 'max' else 'down'} and to the {across}"
     point = "a finished trial, at the search's one seed" if objectives else "a variant, the mean of its finished runs"
     count = f"{len(data)} of {plural(len(records.variants), 'trial' if objectives else 'variant')} drawn."
-    return f"One point is {point}; {count} Better: {better}. The front is what no other point beats in both."
+    ahead = data[data["front"].astype(bool)].sort_values(spec.x)["label"].tolist()
+    named = f", from the left: {'; '.join(ahead)}" if not objectives and 0 < len(ahead) <= NAMED // 2 else ""
+    return f"One point is {point}; {count} Better: {better}. The front is what no other point beats in both{named}."
 
 
 def pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, size: Size = SCREEN) -> go.Figure:

@@ -119,10 +119,14 @@ def short(word: str, most: int = 12) -> str:
 
 
 def brief(labels: Sequence[str]) -> tuple[list[str], str]:
-    """Labels such as `steps=1, width=64` without what all of them have, and that: `width=64`."""
+    """Labels such as `steps=1, width=64` without what all of them have, and that: `width=64`; of words without their field."""
     known = [label.split(", ") for label in labels]
     alike = [part for part in known[0] if all(part in own for own in known)] if len(known) > 1 else []
-    return [", ".join(part for part in own if part not in alike) or ", ".join(own) for own in known], ", ".join(alike)
+    short = [", ".join(part for part in own if part not in alike) or ", ".join(own) for own in known]
+    parts = [name.partition("=") for name in short]
+    if len({field for field, _, _ in parts}) == 1 < len(short) and all(value[:1].isalpha() for _, _, value in parts):
+        short = [value for _, _, value in parts]
+    return short, ", ".join(alike)
 
 
 # ------------------------------------------------------------------------------------------------------------------ axes

@@ -38,7 +38,7 @@ const draw = box => {
   layout.title.text = undefined;
   layout.margin.t = 20;
   if (layout.meta.ends) {  // names at the ends of lines, or a legend
-    const direct = layout.meta.ends <= 0.42 * width;
+    const direct = layout.meta.ends <= 0.36 * width;
     layout.annotations.filter(one => one.name === "end").forEach(one => { one.visible = direct; });
     layout.showlegend = !direct;
     layout.margin.r = direct ? layout.meta.ends : 20;
