@@ -28,18 +28,15 @@ class Looks:
     taken: tuple[int, ...] = ()
     at_most: int = 0
 
-    def spent(self, n: int) -> float:
-        """alpha(t) of (1): the share of ALPHA that may be spent up to n seeds, from 0 to 1."""
-        most = max(self.at_most, *self.taken, n)
-        return log(1 + (e - 1) * min(1.0, n / most))
-
-    def before(self, n: int) -> int:
-        """The look before that at n seeds; 0 where n is the first."""
-        earlier = [look for look in self.taken if look < n]
-        return 0 if not earlier else max(earlier) if self.at_most else n - 1
-
     def level(self, n: int, alpha: float = ALPHA) -> float:
-        """The level at which an answer at n seeds is read; one of more seeds than the last look had whole is read at that look."""
-        n = min(n, max(self.taken, default=n))
-        before = self.before(n)
-        return alpha * (self.spent(n) - (self.spent(before) if before else 0.0))
+        """The level at which an answer of n seeds is read.
+
+        What it spends beyond the look before it; of a variant that has had further seeds beyond the last look of all, and where
+        no most was stated, beyond one seed fewer.
+        """
+        most = max(self.at_most, *self.taken, n)
+        earlier = [look for look in self.taken if look < n]
+        stated = n in self.taken and most == self.at_most
+        before = 0 if not earlier else max(earlier) if stated else n - 1
+        now, then = (log(1 + (e - 1) * seeds / most) for seeds in (n, before))
+        return alpha * (now - then)
