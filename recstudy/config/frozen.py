@@ -102,6 +102,7 @@ _DRAWN_FROM_0 = ("digits", "dominoes", "phantom_captions", "phantom_xray")  # th
 YOUNGER: dict[str, dict[str, Any]] = {
     **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
     **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _DRAWN_FROM_0},
+    "data.dominoes": {"drawing": "fixed", "drawing_seed": 0, "noise": 0.0},
     "Augment": {"more": []},
     "TrainConfig": {
         "amsgrad": False,

@@ -37,6 +37,7 @@ class Dominoes(DataConfig):
     columns: int = Field(3, ge=3, le=9, description="of the board, which has two rows; a domino is 6x6 pixels, for one patch")
     least_steps: int = Field(0, ge=0, description="from the marked domino to the colour")
     most_steps: int = Field(3, ge=0)
+    noise: float = Field(0.0, ge=0, lt=0.5, description="share of the pixels that are inverted, so that signs are misread")
     drawing_seed: int = Field(0, ge=0, description="draws the boards")
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@
     domino 2 + k         leads to 1
     all others           lead to any domino before them
 
-Then signs, places and colours are dealt. Everything is drawn in integers.
+Then signs, places and colours are dealt. Everything but noise is drawn in integers.
 
 Shapes: N images, M dominoes of a board, P pixels a side of a domino.
 """
@@ -41,6 +41,9 @@ def draw_set(config: Dominoes) -> Decoded:
     images, labels = draw(2 * config.columns, steps, random)
     while len(again := repeated(images)):
         images[again], labels[again] = draw(2 * config.columns, steps[again], random)
+    if config.noise:
+        count, _, height, width = images.shape
+        images[np.broadcast_to(random.random((count, 1, height, width)) < config.noise, images.shape)] ^= 255
     cut = TRAIN_IMAGES
     return Decoded(images[:cut], labels[:cut], images[cut:], labels[cut:])
 

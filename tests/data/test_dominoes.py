@@ -76,3 +76,12 @@ def test_it_is_a_synthetic_set_with_levels_within_its_board(tmp_path, monkeypatc
     for steps in ({"most_steps": 4}, {"least_steps": 4}):
         with pytest.raises(ConfigError, match="least_steps <= most_steps <= 3 must hold on 6 dominoes, but got"):
             configure(Dominoes, steps)
+
+
+def test_noise_inverts_its_share_of_the_pixels_and_nothing_else():
+    plain, noisy = draw_set(Dominoes()), draw_set(Dominoes(noise=0.06))
+
+    inverted = (noisy.train_images != plain.train_images).all(1)
+    assert (noisy.train_images[:, 0] != plain.train_images[:, 0]).mean() == pytest.approx(0.06, abs=0.001)
+    assert np.array_equal(np.where(inverted[:, None], 255 - plain.train_images, plain.train_images), noisy.train_images)
+    assert np.array_equal(noisy.test_labels, plain.test_labels)

@@ -71,7 +71,6 @@ def test_table_two_stands_beside_the_backbones_and_no_other_depth_or_mode(tmp_pa
 @pytest.mark.parametrize(
     ("name", "label", "value", "reasons"),
     [
-        ("imagehrm_loops", "triple, FuseLIP", "0.234", f"{OLD}; {PHANTOMS}; epochs 9, not 50; "),
         ("imagehrm_loops", "triple", "0.157", f"{OLD}; {PHANTOMS}; weights random, not pretrained; tuned true, not false; "),
         ("imagetrm_backbones", "ImageTRM, FuseLIP", "0.155", f"{CC3M}; {PHANTOMS}; epochs 12, not 50; "),
     ],
