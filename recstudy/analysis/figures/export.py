@@ -2,9 +2,10 @@
 
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import plotly.graph_objects as go
 from PIL import Image
@@ -56,6 +57,9 @@ class FigureShown(Shown):
     @property
     def finding(self) -> str:
         return self.drawn.finding
+
+    def without(self, said: Collection[str]) -> Self:
+        return replace(self, drawn=replace(self.drawn, notes=tuple(note for note in self.drawn.notes if note not in said)))
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         problem = write_figure(self.drawn, folder / "figures", file, export, paper)
