@@ -28,7 +28,7 @@ class Cell:
     one more run would lie, and `items` the interval over seeds and test items; all in the metric's own unit. `left` runs have
     not ended. Diverged runs and those that a search stopped early are counted, never averaged.
     `planned` are all runs of the cell, `run_ids` those behind `values`, of these `seeds`, by these `commits`; `against` those of
-    the other variant, where the estimate is by how much that one is better. `lacking`: finished runs without this metric, such
+    the other variant, where the estimate is by how many percent that one is better than `values`. `lacking`: finished runs without this metric, such
     as an AUROC of data with one label an image; `unavailable`: why some of them could not have it, such as no Java for METEOR.
     `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so never `best`. `tied`: it was
     compared with others, and no difference between any two of them is significant. `pooled`: variants of its fit.
@@ -75,8 +75,8 @@ class Cell:
 
     @property
     def n(self) -> int:
-        """Runs behind the mean."""
-        return len(self.values)
+        """Runs behind the mean, of a comparison those of the side that has fewer."""
+        return min(len(self.values), len(self.against)) if self.against else len(self.values)
 
     @property
     def mean(self) -> Weighted | None:
@@ -222,15 +222,3 @@ def gap(run: Row | None, name: str) -> str:
     if run is None or not run.done:
         return "not planned" if run is None else f"failed: {run.error_class}" if run.failed else run.status
     return "" if run.value(name) is not None else f"without {metric(name).title}"
-
-
-def pair_gap(ours: Row | None, theirs: Row | None, name: str) -> str:
-    """Why a seed gives no pair; empty where it does."""
-    said = [("", gap(ours, name)), ("base ", gap(theirs, name))]
-    return ", ".join(f"{who}{why}" for who, why in said if why)
-
-
-def by_reason(gaps: Mapping[int, str]) -> tuple[str, ...]:
-    """`seeds 1, 3: not run`, a line a reason."""
-    seeds = {why: [str(seed) for seed, own in gaps.items() if own == why] for why in dict.fromkeys(gaps.values()) if why}
-    return tuple(f"seed{'s' * (len(own) > 1)} {', '.join(own)}: {why}" for why, own in seeds.items())

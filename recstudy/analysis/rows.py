@@ -126,7 +126,6 @@ class Row(Outcome):
     seed: int
     id: str
     added: Mapping[str, Number | None] = field(default_factory=lambda: NONE)  # values that follow from others
-    lacking: Mapping[str, str] = field(default_factory=lambda: NONE)  # and why there are none
 
     @classmethod
     def of(cls, outcome: Outcome, variant: int, planned: VariantRecord, seed: int, id: str) -> "Row":
@@ -137,7 +136,7 @@ class Row(Outcome):
 
     @property
     def unavailable(self) -> Mapping[str, str]:
-        return {**self.found.unavailable, **self.lacking} if self.lacking else self.found.unavailable
+        return self.found.unavailable
 
     def value(self, name: str) -> Number | None:
         return self.added[name] if name in self.added else Outcome.value(self, name)

@@ -1,9 +1,10 @@
-"""By how much one model is better than the others: 003's Table I, seed by seed."""
+"""By how much one model is better than the others: 003's Table I, of the means over seeds."""
 
 import csv
+from math import hypot
 
 import pytest
-from made_up import as_result, base, captioned, failure, plan, run_id
+from made_up import as_result, base, beside, captioned, failure, plan, run_id
 from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
@@ -32,9 +33,9 @@ MODELS = {
 COVCTR = {"name": "cov_ctr", "size": 224, "length": 80, "tokenizer": "word", "clean": "report", "limit": None}
 MMR = COVCTR | {"name": "mm_retinal", "length": 60}
 ONE = {  # seed 0 as the paper prints it: 100 (0.638 - 0.600) / 0.600 is its 6.33, 100 (0.638 - 0.631) / 0.631 its 1.11
-    "SAT": [0.600, 0.500, 0.640],  # 6.33, 20, 0
-    "R2Gen": [0.631, 0.640, 0.640],
-    "MicarVLMoE": [0.638, 0.600, 0.640],
+    "SAT": [0.600, 0.500, 0.640],  # mean 0.58
+    "R2Gen": [0.631, 0.640, 0.640],  # mean 0.637
+    "MicarVLMoE": [0.638, 0.600, 0.640],  # mean 0.626
 }
 DELTA = {"metrics": ("avg_bleu", "avg_bleu_delta"), "improvement": {"model": "MicarVLMoE"}}
 
@@ -69,16 +70,26 @@ def table(results, **spec):
     return table_data(load_study(results, "made_up", "paper"), Table("table1", **{**DELTA, **spec}))
 
 
-def test_a_delta_is_the_mean_over_the_seeds_of_what_the_better_one_adds(tmp_path):
-    """SAT: 100 * 0.038 / 0.6 = 6.33, 100 * 0.1 / 0.5 = 20 and 0 have the mean 8.78, and 4.3027 * 10.22 / sqrt(3) beside it."""
-    sat, r2gen, ours = (row.cells[1] for row in table(study(tmp_path / "r")).rows)
+def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):
+    """100 (0.626 - 0.58) / 0.58; by the delta method the error is 100 / 0.58 times the root of s_o^2 / 3 + 1.0793^2 s_r^2 / 3."""
+    data = table(study(tmp_path / "r"))
+    sat, r2gen, ours = (row.cells[1] for row in data.rows)
 
-    assert sat.values == pytest.approx((6.33333333, 20.0, 0.0))
-    assert (sat.value, sat.high - sat.value) == pytest.approx((8.7777778, 25.393), rel=1e-4)
-    assert cell_text(sat) == "8.78 ±25.39 (n=3)"
-    assert r2gen.values[1] == -6.25  # 0.600 beside 0.640
+    assert sat.values == (0.6, 0.5, 0.64)  # of the row itself
+    row, better = (data.rows[at].cells[0].estimate.error for at in (0, 2))
+    assert sat.value == pytest.approx(100 * 0.046 / 0.58)
+    assert sat.estimate.error == pytest.approx(100 / 0.58 * hypot(better, 0.626 / 0.58 * row))
+    assert cell_text(sat) == "7.93 [-11.78, 27.65] (n=3)"
+    assert r2gen.value == pytest.approx(-100 * 0.011 / 0.637)
     assert (ours.value, cell_text(ours), ours.against) == (None, "\N{EN DASH}", ())
     assert not any(cell.best for cell in (sat, r2gen, ours))
+
+
+def test_one_more_run_of_each_lies_in_a_wider_interval(tmp_path):
+    cell = table(study(tmp_path / "r")).rows[0].cells[1]
+
+    assert cell.prediction.value == cell.value
+    assert cell.prediction.error == pytest.approx(2 * cell.estimate.error)  # sqrt(1 + 1/3) for sqrt(1/3)
 
 
 def test_the_papers_own_deltas_follow_from_its_averages():
@@ -92,7 +103,7 @@ def test_the_papers_own_deltas_follow_from_its_averages():
     assert len(deltas) == 21
 
 
-def test_a_delta_names_both_runs_of_each_pair_in_csv_and_latex(tmp_path):
+def test_a_delta_names_the_runs_of_both_in_csv_and_latex(tmp_path):
     data = table(study(tmp_path / "r"))
     ids = [[run_id(at, seed) for seed in range(3)] for at in (0, 2)]
 
@@ -103,26 +114,26 @@ def test_a_delta_names_both_runs_of_each_pair_in_csv_and_latex(tmp_path):
 
 
 def test_lower_is_better_turns_the_sign(tmp_path):
-    """NLL 1.2 beside 1.276, twice the scores: ours is 6.33 % worse."""
+    """NLL 1.16 beside 1.252, twice the scores: ours is 7.93 % worse."""
     cell = table(study(tmp_path / "r"), metrics=("nll_delta",)).rows[0].cells[0]
 
-    assert cell.values[0] == pytest.approx(-6.33333333)
+    assert cell.value == pytest.approx(-100 * 0.046 / 0.58)
 
 
 def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
-    """All three R2Gen runs of one score, so that ours is 1.1 % better on every seed: without a spread nothing is shown by it."""
+    """SAT stands so far apart from itself that the paper's delta is one of those to be expected."""
     scores = ONE | {"R2Gen": [0.631] * 3, "MicarVLMoE": [0.638] * 3}
 
     data = table(study(tmp_path / "r", scores), targets=SOTA)
 
     sat, r2gen, ours = (row.cells[1] for row in data.rows)
-    assert [(cell.published, cell.verdict) for cell in (sat, r2gen)] == [("6.33", "consistent"), ("1.11", "undecided")]
-    assert (ours.published, ours.verdict) == ("", "")
+    assert [beside(cell) for cell in (sat, r2gen)] == [("6.33", "consistent"), ("1.11", "consistent")]
+    assert beside(ours) == ("", "")
     unmatched_targets = {target.model for target, _ in data.unmatched_targets if target.where["data.name"] == "cov_ctr"}
     assert unmatched_targets == {"SAT", "CoAtt", "ASGK", "AdaAtt", "Transformer", "R2Gen", "MDAK", "MDAKF", "MicarVLMoE"}
     assert not any(target.metric == "avg_bleu_delta" and target.model in ("SAT", "R2Gen") for target, _ in data.unmatched_targets
                    if target.where["data.name"] == "cov_ctr")  # fmt: skip
-    assert "1.11, undecided: its runs agree, and no spread is known" in of_cells(data).markdown
+    assert "1.11, consistent (no margin stated)" in of_cells(data).markdown
 
 
 def test_what_is_against_either_published_number_is_against_their_delta(tmp_path):
@@ -136,24 +147,33 @@ def test_what_is_against_either_published_number_is_against_their_delta(tmp_path
         reasons.append([cell.reasons for cell in table(results, targets=SOTA).rows[0].cells])
 
     assert reasons == [
-        ["", "no published Avg-BLEU has the settings of data=COVCTR, model=MicarVLMoE"],
-        ["epochs 50, not 100", "epochs 50, not 100"],
+        [(), ("no published Avg-BLEU has the settings of data=COVCTR, model=MicarVLMoE",)],
+        [("epochs 50, not 100",), ("epochs 50, not 100",)],
     ]
 
 
-def test_seeds_without_a_pair_say_why(tmp_path):
-    scores = {"SAT": [0.6, 0.5, 0.0], "R2Gen": ["failed", None, 0.6], "MicarVLMoE": [0.66, "failed", 0.66]}
+def test_runs_that_either_side_lost_are_said(tmp_path):
+    scores = {"SAT": [0.6, 0.5, 0.4], "R2Gen": ["failed", None, 0.6], "MicarVLMoE": [0.66, "failed", 0.66]}
 
     sat, r2gen, _ = (row.cells[1] for row in table(study(tmp_path / "r", scores)).rows)
 
-    assert sat.values == (10.0,)
-    assert cell_text(sat) == (
-        "10.00 (n=1 of 3; 2 not available: data=COVCTR, model=MicarVLMoE failed: code; no percentage of a score of 0 or less)"
-    )
-    assert cell_text(r2gen) == "10.00 (n=1 of 3; 1 failed: code)"
+    assert (sat.value, sat.n, sat.left, sat.lost) == (pytest.approx(32.0), 2, 0, 1)
+    assert cell_text(sat).endswith("(n=2 of 3; 1 failed: code)")
+    assert (r2gen.value, r2gen.n, r2gen.left, r2gen.lost) == (pytest.approx(10.0), 1, 1, 2)
+    assert cell_text(r2gen).endswith("(n=1 of 3; 2 failed: code)")
 
 
-def test_each_data_set_has_its_own_pair(tmp_path):
+def test_without_a_number_a_delta_says_why(tmp_path):
+    lost = table(study(tmp_path / "a", ONE | {"MicarVLMoE": ["failed"] * 3})).rows[0].cells[1]
+    zero = table(study(tmp_path / "b", ONE | {"SAT": [0.0] * 3})).rows[0].cells[1]
+    unseen = table(study(tmp_path / "c", ONE | {"SAT": [None] * 3})).rows[0].cells[1]
+
+    assert cell_text(lost) == "not available (data=COVCTR, model=MicarVLMoE: no value)"
+    assert cell_text(zero) == "not available (no percentage of a score of 0 or less)"
+    assert cell_text(unseen) == "\N{EN DASH} not run"
+
+
+def test_each_data_set_has_its_own_better_one(tmp_path):
     scores = {"SAT": [0.5], "R2Gen": [0.8], "MicarVLMoE": [0.6]}
     results = study(tmp_path / "r", scores, (("COVCTR", COVCTR), ("MMR", MMR)), seeds=[0])
 
@@ -176,7 +196,7 @@ def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_pa
 
     assert (leaky.value, cell_text(leaky)) == (None, "not available (it is told the caption it is to write)")
     assert cell_text(missing) == "not available (no variant to compare it with)"
-    assert (missing.published, missing.reasons) == ("1.11", "no variant to compare it with")
+    assert (beside(missing)[0], missing.reasons) == ("1.11", ("no variant to compare it with",))
 
 
 def test_the_two_fields_go_together():
@@ -193,23 +213,24 @@ def test_an_axis_that_the_study_has_not_is_refused(tmp_path):
         table(study(tmp_path / "r"), improvement={"modle": "MicarVLMoE"})
 
 
-def test_explain_shows_both_runs_of_each_pair_and_the_division(tmp_path):
+def test_explain_shows_the_runs_of_both_and_the_division(tmp_path):
     results = study(tmp_path / "r", report=[{"kind": "table", "name": "table1", **DELTA}])
     records = load_study(results, "made_up", "paper")
 
     told = find(records, "table1:1:Avg-BLEU delta").behind(records)
 
-    assert told.number == "Avg-BLEU delta (%) 8.78 ±25.39 (n=3)"
+    assert told.number == "Avg-BLEU delta (%) 7.93 [-11.78, 27.65] (n=3)"
     rows = [(row[0], row[1], row[3]) for row in runs_behind(records, told)]
-    assert rows[:4] == [
-        (run_id(0, 0), "0", "0.6"), (run_id(2, 0), "0", "0.638"), (run_id(0, 1), "1", "0.5"), (run_id(2, 1), "1", "0.6"),
+    assert rows == [
+        (run_id(0, 0), "0", "0.6"), (run_id(0, 1), "1", "0.5"), (run_id(0, 2), "2", "0.64"),
+        (run_id(2, 0), "0", "0.638"), (run_id(2, 1), "1", "0.6"), (run_id(2, 2), "2", "0.64"),
     ]  # fmt: skip
-    assert told.lines[:4] == (
-        "Seed 0: 100 * (0.638 - 0.6) / 0.6 = 6.333333333",
-        "Seed 1: 100 * (0.6 - 0.5) / 0.5 = 20",
-        "Seed 2: 100 * (0.64 - 0.64) / 0.64 = 0",
-        "Mean: (6.333333333 + 20 + 0) / 3 = 8.777777778",
+    assert told.lines[:3] == (
+        "Mean: (0.6 + 0.5 + 0.64) / 3 = 0.58",
+        "data=COVCTR, model=MicarVLMoE: Mean: (0.638 + 0.6 + 0.64) / 3 = 0.626",
+        "100 * (0.626 - 0.58) / 0.58 = 7.931034483",
     )
+    assert "95 % interval: [-11.7850, 27.6470], of a ratio of two means (delta method)" in told.lines
 
 
 @needs_siunitx

@@ -59,7 +59,7 @@ class FigureShown(Shown):
         return self.drawn.finding
 
     def without(self, said: Collection[str]) -> Self:
-        return replace(self, drawn=replace(self.drawn, notes=[note for note in self.drawn.notes if note not in said]))
+        return replace(self, drawn=replace(self.drawn, notes=tuple(note for note in self.drawn.notes if note not in said)))
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         problem = write_figure(self.drawn, folder / "figures", file, export, paper)

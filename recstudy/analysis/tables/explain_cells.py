@@ -31,7 +31,6 @@ class Behind:
 def cell_behind(records: StudyRecords, cell: Cell) -> Behind:
     """The mean of a cell, what is not in it, and what is published."""
     lines = [
-        *_pairs(records, cell),
         *_arithmetic(records, cell),
         *_items(with_items_of(records, cell)),
         *(f"Not in it: run {run.id}, seed {run.seed}, {run.label}: {why}" for run, why in _others(records, cell)),
@@ -70,21 +69,13 @@ def spread_line(records: StudyRecords, variant: int, name: str) -> str:
 
 
 def _runs(records: StudyRecords, cell: Cell) -> tuple[tuple[str, float], ...]:
-    """Of a relative improvement, both runs of each pair with what was measured in them."""
-    if not cell.against:
-        return tuple(zip(cell.run_ids, cell.values, strict=True))
-    scores = {row.id: float(row.value(improved(cell.metric)) or 0.0) for row in records.rows}
-    return tuple((run_id, scores[run_id]) for pair in zip(cell.run_ids, cell.against, strict=True) for run_id in pair)
+    """Of a relative improvement, the runs of both variants with what was measured in them."""
+    return (*zip(cell.run_ids, cell.values, strict=True), *_other_side(records, cell))
 
 
-def _pairs(records: StudyRecords, cell: Cell) -> Iterator[str]:
-    """Each seed's improvement from the two runs that it is of."""
-    if cell.against:
-        scores = [value for _, value in _runs(records, cell)]
-        lower = metric(improved(cell.metric)).better == "lower"
-        for seed, row, ours, value in zip(cell.seeds, scores[::2], scores[1::2], cell.values, strict=True):
-            gain = (row, ours) if lower else (ours, row)
-            yield f"Seed {seed}: 100 * ({gain[0]:.10g} - {gain[1]:.10g}) / {row:.10g} = {value:.10g}"
+def _other_side(records: StudyRecords, cell: Cell) -> list[tuple[str, float]]:
+    scores = {row.id: row.value(improved(cell.metric)) for row in records.rows if row.id in cell.against}
+    return [(run_id, float(scores[run_id] or 0.0)) for run_id in cell.against]
 
 
 def _arithmetic(records: StudyRecords, cell: Cell) -> Iterator[str]:
@@ -93,6 +84,9 @@ def _arithmetic(records: StudyRecords, cell: Cell) -> Iterator[str]:
         yield f"No number: {cell_text(cell)}"
         return
     yield mean_line(cell.values)
+    if cell.against:
+        yield from _ratio(records, cell)
+        return
     if metric(cell.metric).computed:
         yield "It follows from the config, so that seeds do not matter and it has no interval."
     elif found.split:
@@ -112,6 +106,22 @@ def _arithmetic(records: StudyRecords, cell: Cell) -> Iterator[str]:
         yield f"95 % interval: {Range(*found.interval, '.6g')}{exact}"
 
 
+def _ratio(records: StudyRecords, cell: Cell) -> Iterator[str]:
+    """How a relative improvement follows from the means of both variants."""
+    name, theirs = improved(cell.metric), [value for _, value in _other_side(records, cell)]
+    row, ours = mean(cell.values), mean(theirs)
+    more, less = (row, ours) if metric(name).better == "lower" else (ours, row)
+    label = next(run.label for run in records.rows if run.id in cell.against)
+    yield f"{label}: {mean_line(theirs)}"
+    yield f"100 * ({more:.10g} - {less:.10g}) / {row:.10g} = {cell.value:.10g}"
+    variants = dict.fromkeys(run.variant for run in records.rows if run.id in (*cell.run_ids, *cell.against))
+    yield from filter(None, dict.fromkeys(spread_line(records, variant, name) for variant in variants))
+    if cell.estimate.interval:
+        yield f"95 % interval: {Range(*cell.estimate.interval, '.6g')}, of a ratio of two means (delta method)"
+    else:
+        yield "95 % interval: none, no spread over seeds is known."
+
+
 def _items(cell: Cell) -> Iterator[str]:
     if cell.items is not None and cell.items.interval:
         ends = Range(*cell.items.interval, ".6g")
@@ -120,12 +130,12 @@ def _items(cell: Cell) -> Iterator[str]:
 
 def _others(records: StudyRecords, cell: Cell) -> Iterator[tuple[Row, str]]:
     """The other runs of the same variants, and why they are not in the cell."""
-    variants = {row.variant for row in records.rows if row.id in cell.run_ids}
+    counted = {*cell.run_ids, *cell.against}
+    variants = {row.variant for row in records.rows if row.id in counted}
     name = improved(cell.metric) or cell.metric
     for row in records.rows:
-        if row.variant in variants and row.id not in cell.run_ids:
-            spare = "finished, without a pair" if improved(cell.metric) else "finished, and of another purpose than this cell"
-            yield row, gap(row, name) or spare
+        if row.variant in variants and row.id not in counted:
+            yield row, gap(row, name) or "finished, and of another purpose than this cell"
 
 
 def _published(placed: Placed, answer: Answer[str]) -> Iterator[str]:

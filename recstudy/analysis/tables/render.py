@@ -166,7 +166,7 @@ def entry(cell: Cell, words: Callable[[Cell], Content] = cell_content) -> Entry:
     interval = f"95 % interval {Range(*cell.estimate.interval, '.6g')}; " if cell.estimate.interval else ""
     interval += f"over seeds and items {Range(*cell.items.interval, '.6g')}; " if cell.items and cell.items.interval else ""
     seeds = ", ".join(number(cell.metric, value) for value in cell.values[:5])
-    interval += f"seeds {seeds}; " if 1 < cell.n <= 5 and not metric(cell.metric).computed else ""
+    interval += f"seeds {seeds}; " if 1 < cell.n <= 5 and not cell.against and not metric(cell.metric).computed else ""
     behind = origin(cell)
     hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
     return Entry(words(cell), cell.best, hint, f"runs {behind}" if behind else "", (*cell.planned, *cell.against))
