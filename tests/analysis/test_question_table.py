@@ -1,0 +1,220 @@
+"""Questions in words: in tables, CSV, LaTeX, `explain`, and as rows of a forest plot."""
+
+import csv
+import io
+from math import inf
+from pathlib import Path
+
+import pytest
+from asking import ABLATION, CLOSE, FULL, HELPS, HURTS, PLAIN, SAME, ablation, by, crossed, read, study
+from made_up import TABLE1, VITRM, base, run_id, write_study
+from rich.console import Console
+from tex import compiled, needs_latex, packages
+
+from recstudy import factorial
+from recstudy.analysis.loaded import load
+from recstudy.analysis.questions import family
+from recstudy.analysis.report import show_report, write_report
+from recstudy.analysis.tables import markup
+from recstudy.analysis.tables.cell_names import find
+from recstudy.analysis.tables.latex import latex
+from recstudy.analysis.tables.question_table import csv_text, needed_words, p_words, printed, signed
+from recstudy.analysis.tables.shown import asked
+from recstudy.report import Claims, Differences, Effects, dump_report
+from recstudy.report.venues import Paper
+
+GOLDEN = Path(__file__).parent / "golden"
+HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b* [1](http://x) #~ =1+1'
+COMPONENTS = Differences("components", metric=PLAIN, title="Components")
+
+
+def page_of(results, part=None):
+    records = read(results)
+    part = part or records.parts[0]
+    return printed(records, part, family(records, part))
+
+
+def components(root, **changes):
+    return ablation(root / "r", report=[COMPONENTS], **changes)
+
+
+def test_the_table_of_claims_says_what_is_claimed_found_and_lacking(tmp_path):
+    page = page_of(study(tmp_path / "r", by(PLAIN, HURTS, CLOSE)))
+    first, second = ([entry.text for entry in line] for line in page.lines)
+
+    assert page.heads == ["claim", "contrast", "difference", "interval", "p (Holm)", "seeds needed", "verdict"]
+    contrast = "Cosine after tuning: steps=1 minus steps=16: at least 0.5"
+    assert first == ["more supervision hurts", contrast, "+3.0000", "[+2.7388, +3.2612]", "<0.001", "", "supported"]
+    assert (second[-2].split()[0], second[-1]) == ("about", "undecided")
+    assert page.lines[0][2].origin.startswith("+1 * mean of runs ")
+    assert "adjusted for 2 claims (Holm)" in page.notes[0]
+
+
+def test_what_all_seeds_share_is_in_no_interval(tmp_path):
+    model = VITRM | {"tokenizer_epochs": 20, "files": ""}
+    page = page_of(study(tmp_path / "r", [HURTS], base=base() | {"model": model}))
+
+    assert "the seeds share one image tokenizer, so intervals leave out what it adds: steps=1; steps=16" in page.notes
+
+
+@pytest.mark.parametrize(
+    ("losses", "needed", "verdict"),
+    [
+        ({(16, 1): "not run"}, "1 run", "interim"),
+        ({(16, 1): "failed"}, "1 run failed", "undecided: runs failed or diverged, and the rest may be the lucky ones"),
+        ({(16, 0): 10.0}, "", "undecided: some seeds learned and others did not"),
+        ({(16, seed): "not run" for seed in range(3)}, "3 runs", "not run"),
+    ],
+)
+def test_an_open_claim_says_what_it_lacks(tmp_path, losses, needed, verdict):
+    line = page_of(study(tmp_path / "r", [HURTS], losses=losses)).lines[0]
+
+    assert verdict == line[-1].text
+    assert needed in [entry.text for entry in line]
+
+
+def test_single_runs_need_a_second_seed(tmp_path):
+    results = study(tmp_path / "r", by(PLAIN, HURTS), seeds=1)
+    (row,) = family(records := read(results), records.parts[0]).rows
+
+    assert needed_words(row) == "a second seed"
+
+
+def test_golden(tmp_path):
+    """Bases with a line of their own, a failed run, a single seed and what has not run; `WRITE=1` would be a habit: read the diff."""
+    assert markup.markdown(page_of(components(tmp_path))) == (GOLDEN / "components.md").read_text()
+
+
+def test_published_differences_are_marked_as_of_two_numbers(records):
+    part = Differences(base="ViTRM, batch_size=128", targets=TABLE1)
+    shown = markup.markdown(printed(records, part, family(records, part)))
+
+    assert "| detectable | published difference |" in shown
+    assert "| -0.5 |" in shown
+    assert "| +0.9 (not comparable) |" in shown
+    assert "published differences are not comparable: epochs 1000, not 300" in shown
+
+
+def test_csv_has_a_line_a_question_in_full_precision(tmp_path):
+    records = read(components(tmp_path))
+    found = family(records, COMPONENTS)
+    lines = {line["question"]: line for line in csv.DictReader(io.StringIO(csv_text(found)))}
+    moe, failed = lines["without MoE"], lines["a failed seed"]
+
+    assert len(lines) == 6
+    assert [float(moe[name]) for name in ("estimate", "low", "high", "level", "p", "detectable")] == pytest.approx(
+        [found.rows[0].estimate.value, *found.rows[0].estimate.interval, found.rows[0].estimate.level, found.rows[0].answer.p,
+         found.rows[0].detectable], rel=1e-12,
+    )  # fmt: skip
+    assert (moe["base"], moe["contrast"], moe["verdict"], moe["seeds_needed"]) == ("full", "without MoE minus full", "lower", "")
+    assert (failed["lost"], failed["p"], lines["no seed"]["runs_left"]) == ("a failed seed, seed 1: failed: code", "", "2")
+    assert len(moe["run_ids"].split()) == 10
+
+
+def test_hostile_labels_are_text_everywhere(tmp_path):
+    page = page_of(ablation(tmp_path / "r", {HOSTILE: FULL, f"without {HOSTILE}": FULL[:3]}, [Differences("h", title=HOSTILE)]))
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(markup.terminal(page))
+
+    assert "<script" not in markup.html_table(page) + markup.markdown(page)
+    assert "&lt;script&gt;alert(&quot;x&quot;)" in markup.html_table(page)
+    assert "[1](http://x)" in console.export_text()
+
+
+@needs_latex
+@packages
+def test_latex_names_its_runs_and_compiles(tmp_path, siunitx):
+    scores = {HOSTILE: FULL, f"without {HOSTILE}": FULL[:3]}
+    text = latex(page_of(ablation(tmp_path / "r", scores, [Differences("h", title=HOSTILE)])), Paper(9, 9))
+    runs = [" ".join(run_id(at, seed) for seed in range(count)) for at, count in ((1, 3), (0, 5))]
+
+    assert f"+1 * mean of runs {runs[0]}; -1 * mean of runs {runs[1]}; seeds 0, 1, 2, 3, 4; 0123abc" in text
+    assert compiled(text, tmp_path, siunitx).exists()
+
+
+def test_how_numbers_are_printed():
+    assert [signed("top1_accuracy", value) for value in (0.25, -1.0, None)] == ["+0.25", "-1.00", "\N{EN DASH}"]
+    assert [p_words(p) for p in (None, 0.0004, 0.049)] == ["\N{EN DASH}", "<0.001", "0.049"]
+
+
+# -------------------------------------------------------------------------------------------------------------- explain
+
+
+def test_a_claim_is_explained_by_its_runs_spreads_and_test(tmp_path):
+    told = find(records := read(study(tmp_path / "r", by(PLAIN, HURTS))), "claims:1:verdict").behind(records)
+
+    assert told.number == "Cosine after tuning +3.0000: supported"
+    assert told.runs[0] == (run_id(0, 0), 92.9)
+    assert told.lines[:3] == (
+        "Asked: steps=1 minus steps=16: at least 0.5",
+        "+1 * steps=1: Mean: (92.9 + 93 + 93.1) / 3 = 93",
+        "Standard deviation s over seeds: 0.1179, df 4 (own 0.1 with 2 degrees of freedom; 0.1335 from all variants with 2)",
+    )
+    assert told.lines[5].startswith("Estimate 3, standard error 0.09628 ")
+    assert told.lines[6] == "95 % interval [+2.7780, +3.2220]: its Holm step over 1 question, at this look of the seeds"
+    assert told.lines[7].startswith("p: 5.195e-09, two-sided, of t = 2.5 / 0.09628, from the edge of what is asked; <0.001 by Holm")
+
+
+def test_a_difference_and_an_effect_are_explained_with_what_they_lack(tmp_path):
+    records = read(components(tmp_path))
+    lost = find(records, "components:a failed seed:verdict").behind(records)
+    none = find(records, "components:no seed:difference").behind(records)
+    made = crossed(tmp_path / "e", factorial({"model.a": [0, 1], "model.b": [0, 1]}), lambda on, seed: 80.0 + 4 * on["a"] + seed,
+                   report=[Effects()])  # fmt: skip
+    effect = find(records := read(made), "effects:a:difference").behind(records)
+
+    assert lost.lines[-1] == "Not in it: a failed seed, seed 1: failed: code"
+    assert none.lines[-2:] == ("Verdict: not run", "    runs are left to do")
+    assert effect.lines[1] == "-0.5 * a=0, b=0: Mean: (80 + 81 + 82) / 3 = 81"
+    assert len(effect.runs) == 12
+
+
+def test_a_published_difference_is_explained_with_both_numbers(tmp_path):
+    part = Differences("d", base="ViTRM, batch_size=128", targets=TABLE1)
+    records = read(write_study(tmp_path / "r", report=dump_report([part])))
+    same, other = (find(records, f"d:{label}, batch_size=64:1").behind(records).lines for label in ("ViTRM", "ViT-Small"))
+
+    sources = "ViTRM Table 1 (002_table1_cifar10#2) minus ViTRM Table 1 (002_table1_cifar10#3)"
+    assert same[-1] == f"Published: 92.6 - 93.1 = -0.5, of two numbers without seeds: {sources}"
+    assert other[-1] == "    not comparable: epochs 1000, not 300"
+
+
+# --------------------------------------------------------------------------------------------------------------- forest
+
+
+def test_a_claim_is_drawn_over_the_shade_of_what_is_claimed(tmp_path):
+    records = read(study(tmp_path / "r", by(PLAIN, HURTS, HELPS, SAME, CLOSE)))
+    shown, rows = asked(records, records.parts[0]), family(records, records.parts[0]).rows
+    data, (drawn,) = shown.forest.frame, shown.figure.data
+
+    assert data[["region_low", "region_high"]].to_numpy().tolist() == [[0.5, inf], [0.0, inf], [-0.6, 0.6], [0.0, inf]]
+    assert list(drawn.marker.symbol) == ["circle", "x", "circle", "circle-open"]
+    assert drawn.error_x.array[0] == pytest.approx(rows[0].estimate.high - 3.0)
+    assert shown.figure.layout.xaxis.title.text == "Cosine after tuning: difference (no unit)"
+
+
+def test_a_difference_is_drawn_with_the_margin_of_the_published_one(records):
+    data = asked(records, Differences(base="ViTRM, batch_size=64", targets=TABLE1)).forest.frame
+
+    assert data["label"].tolist() == ["ViTRM, batch_size=128", "ViT-Small, batch_size=64"]
+    assert data.loc[0, ["region_low", "region_high"]].tolist() == pytest.approx([0.0, 1.0])  # 93.1 and 92.6, within 0.5
+    assert data["group"].unique().tolist() == ["Top-1 accuracy: difference from ViTRM, batch_size=64 (%)"]
+
+
+def test_the_plot_stands_over_its_table_and_only_where_there_is_an_estimate(tmp_path):
+    page = write_report(components(tmp_path), "made_up", "paper")
+    none = write_report(ablation(tmp_path / "none", {"a": [None], "b": [None]}, [COMPONENTS]), "made_up", "paper")
+
+    assert page.read_text().index("Hollow circles: ") < page.read_text().index("<td")
+    assert {path.suffix for path in (page.parent / "tables").glob("components.*")} == {".md", ".tex", ".csv"}
+    assert (page.parent / "figures" / "components.csv").exists()
+    assert not (none.parent / "figures" / "components.csv").exists()
+
+
+def test_questions_stand_in_the_terminal_and_in_a_notebook(tmp_path):
+    results, console = components(tmp_path), Console(width=250, record=True, file=io.StringIO())
+    show_report(results, "made_up", "paper", (), console)
+
+    assert "no significant difference" in console.export_text()
+    assert len(load(results.root).parts["components"].frame) == len(ABLATION) - 1
+    assert Claims.shown_by == Differences.shown_by == Effects.shown_by
