@@ -152,7 +152,9 @@ def test_a_claim_is_explained_by_its_runs_spreads_and_test(tmp_path):
     )
     assert told.lines[5].startswith("Estimate 3, standard error 0.09628 ")
     assert told.lines[6] == "95 % interval [+2.7780, +3.2220]: its Holm step over 1 question, at this look of the seeds"
-    assert told.lines[7].startswith("p: 5.195e-09, two-sided, of t = 2.5 / 0.09628, from the edge of what is asked; <0.001 by Holm")
+    assert told.lines[7].startswith(
+        "p: 5.195e-09, two-sided, of t = 2.5 / 0.09628, from the edge of what is asked; <0.001 by Holm"
+    )
 
 
 def test_a_difference_and_an_effect_are_explained_with_what_they_lack(tmp_path):

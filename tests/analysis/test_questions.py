@@ -6,7 +6,21 @@ from itertools import product
 import numpy as np
 import pytest
 from asking import (
-    ABLATION, AROUND, CLOSE, FULL, HELPS, HURTS, PLAIN, SAME, ablation, by, claimed, crossed, read, study, written,
+    ABLATION,
+    AROUND,
+    CLOSE,
+    FULL,
+    HELPS,
+    HURTS,
+    PLAIN,
+    SAME,
+    ablation,
+    by,
+    claimed,
+    crossed,
+    read,
+    study,
+    written,
 )  # fmt: skip
 from made_up import TABLE1, as_result, plan, result, run_id, write_answers
 from scipy import stats

@@ -62,7 +62,17 @@ def _none(row: Cell, why: str) -> Cell:
     """The row's cell without a number; `why` where runs have finished."""
     unavailable = row.unavailable or ((why,) if why and row.values else ())
     lacking = row.lacking + row.n
-    return replace(row, estimate=NOTHING, prediction=NOTHING, values=(), run_ids=(), seeds=(), commits=(), lacking=lacking, unavailable=unavailable)
+    return replace(
+        row,
+        estimate=NOTHING,
+        prediction=NOTHING,
+        values=(),
+        run_ids=(),
+        seeds=(),
+        commits=(),
+        lacking=lacking,
+        unavailable=unavailable,
+    )
 
 
 def _doubts(records: StudyRecords, spec: Table, index: int | None, name: str) -> tuple[str, ...]:
