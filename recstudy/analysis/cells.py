@@ -28,8 +28,9 @@ class Cell:
     one more run would lie, and `items` the interval over seeds and test items; all in the metric's own unit. `left` runs have
     not ended. Diverged runs and those that a search stopped early are counted, never averaged.
     `planned` are all runs of the cell, `run_ids` those behind `values`, of these `seeds`, by these `commits`; `against` those of
-    the other variant, where the estimate is by how many percent that one is better than `values`. `lacking`: finished runs without this metric, such
-    as an AUROC of data with one label an image; `unavailable`: why some of them could not have it, such as no Java for METEOR.
+    the other variant, where the estimate is by how many percent that one is better than `values`.
+    `lacking`: finished runs without this metric, such as an AUROC of data with one label an image; `unavailable`: why some of
+    them could not have it, such as no Java for METEOR.
     `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so never `best`. `tied`: it was
     compared with others, and no difference between any two of them is significant. `pooled`: variants of its fit.
     """
