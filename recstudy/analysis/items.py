@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from recstudy.analysis.cells import Cell, TableRow
+from recstudy.analysis.fits import scale_of
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.rows import distinct
 from recstudy.errors import StorageError
-from recstudy.evidence import over_items, width
+from recstudy.evidence import LINEAR, over_items, width
 from recstudy.evidence.items import Scores
 from recstudy.metrics import METRICS, NotAvailable
 from recstudy.metrics.kept import unpacked
@@ -52,7 +54,10 @@ def with_items_of(records: StudyRecords, cell: Cell) -> Cell:
     scores = each_score(records, cell.run_ids, cell.metric) if known else None
     if scores is None:
         return cell
-    return replace(cell, items=over_items(cell.estimate, [scores], [1.0]))
+    runs = [row for row in distinct(records.rows) if row.id in cell.run_ids]
+    alone = len({row.variant for row in runs}) == 1  # the mean of several variants is a contrast, in the metric's unit
+    scale = scale_of(cell.metric, runs) if alone else LINEAR
+    return replace(cell, items=over_items(cell.estimate, [scores], [1.0], scale=scale))
 
 
 def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:

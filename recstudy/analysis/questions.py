@@ -255,9 +255,8 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
     placement = place(records, part.targets, compared, [name])
     rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
     many = len({run_id for row in rows for run_id in row.run_ids}) > MOST_RUNS
-    return Family(
-        _judged(records, rows if many else [_with_items(records, row) for row in rows]), len(placement.unmatched_targets)
-    )
+    found = _judged(records, rows)
+    return Family(found if many else tuple(_with_items(records, row) for row in found), len(placement.unmatched_targets))
 
 
 def _bases(records: StudyRecords, part: Differences, chosen: Sequence[int]) -> dict[int, int]:

@@ -17,6 +17,7 @@ A variant whose seeds all lie within two items of a bound says nothing of the ot
 kinds has no spread at all. `studies/bench/evidence.py` prints what these intervals cover.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,6 +114,11 @@ class Fit(Generic[Key]):
         """The degrees of freedom of all that tells."""
         return sum(weight * self.own[key].df for key, weight in self._weights.items())
 
+    @cached_property
+    def _spreads(self) -> list[float]:
+        """s^2 of all that tells, the smallest first."""
+        return sorted(self.own[key].value for key in self._weights)
+
     def variance(self, key: Key) -> Variance | None:
         """s~^2 (4); None where nothing is known of the spread, or where the seeds split."""
         own = self.own.get(key, Variance(0.0, 0.0))
@@ -132,10 +138,15 @@ class Fit(Generic[Key]):
 
     def stands_apart(self, key: Key) -> bool:
         """Whether a variant's own spread is several times that of the others: differences with it are covered less well."""
-        own, others = self.own.get(key), [one.value for other, one in self.own.items() if other != key and other in self._weights]
-        return (
-            own is not None and key not in self.splits and len(others) > 1 and own.value > WIDE**2 * float(np.median(others)) > 0
-        )
+        own, others = self.own.get(key), list(self._spreads)
+        if own is None or key in self.splits:
+            return False
+        if key in self._weights:
+            others.pop(bisect_left(others, own.value))
+        if len(others) < 2:
+            return False
+        middle = (others[(len(others) - 1) // 2] + others[len(others) // 2]) / 2
+        return own.value > WIDE**2 * middle > 0
 
     def estimate(self, key: Key, level: float = LEVEL) -> Estimate:
         """The mean of a variant's seeds with its interval."""

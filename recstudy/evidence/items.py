@@ -10,10 +10,10 @@ from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtrc
+from scipy.special import chdtrc, stdtrit
 
 from recstudy.evidence.estimates import Estimate
-from recstudy.evidence.questions import at_level
+from recstudy.evidence.scales import LINEAR, Scale
 
 Scores = npt.NDArray[np.float64]
 
@@ -23,6 +23,7 @@ def over_items(
     scores: Sequence[Scores],
     weights: Sequence[float],
     clusters: npt.NDArray[np.int64] | None = None,
+    scale: Scale = LINEAR,
 ) -> Estimate:
     """An estimate as if the items were drawn anew, too: seeds and items as crossed random effects.
 
@@ -34,6 +35,7 @@ def over_items(
         scores: (n, M) of each variant in the contrast.
         weights: of each.
         clusters: (M,) which items are one draw; each its own by default.
+        scale: of a single mean, that of its metric.
     """
     if found.value is None or found.error is None or found.df is None:
         return found
@@ -42,7 +44,10 @@ def over_items(
     of_seeds, both = found.error**2, sum(weight**2 * _single(one) for one, weight in zip(scores, weights, strict=True))
     total = max(of_seeds, of_items, of_seeds + of_items - both)
     df = total**2 / (of_seeds**2 / found.df + of_items**2 / max(1, drawn - 1))
-    wide = at_level(replace(found, error=sqrt(total), df=df), found.level)
+    middle = scale.transform(found.value)
+    half = float(stdtrit(df, (1 + found.level) / 2)) * sqrt(total) / scale.slope(found.value)
+    low, high = max(scale.inverse(middle - half), found.reach[0]), min(scale.inverse(middle + half), found.reach[1])
+    wide = replace(found, low=low, high=high, error=sqrt(total), df=df)
     return wide if width(wide) > width(found) else found
 
 

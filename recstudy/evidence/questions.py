@@ -244,7 +244,8 @@ def judged(answers: Sequence[Answer[Key]], levels: Sequence[float] = (), pooled:
         estimate = at_level(one.estimate, 1 - alpha) if one.estimate.error is not None else one.estimate
         one = replace(one, estimate=estimate, alpha=alpha, adjusted=None if one.p is None else adjusted[at])
         verdict = _verdict(one)
-        more = _more(one, level / len(answers), pooled) if verdict in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE) else None
+        open_ = one.p is not None and verdict in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE)  # what is not tested lacks no seeds
+        more = _more(one, level / len(answers), pooled) if open_ else None
         found.append(replace(one, verdict=verdict, seeds_needed=more))
     return found
 

@@ -111,7 +111,8 @@ class Until:
             return cls(at_most, found, Meter(log, gpus=0))
         if (first := len({run.id for run in plan.runs})) > found.amount:
             raise ConfigError(
-                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {first:,} runs, but the budget is {found}"
+                f"{plural(plan.seeds, 'seed')} of each variant of {name} are {first:,} runs, but the budget is {found}: give "
+                "more, or lower --seeds"
             )
         return cls(at_most, found)
 

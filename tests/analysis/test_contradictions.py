@@ -6,7 +6,7 @@ from math import ceil, hypot, prod, sqrt
 import pytest
 
 from recstudy.analysis.audit import contradictions
-from recstudy.papers import EPOCHS, rows
+from recstudy.papers import published, rows
 
 # Images of a patient -> patients, of the 336 images with a caption in COVID-CT (github.com/UCSD-AI4H/COVID-CT).
 PATIENTS = {1: 147, 2: 25, 3: 10, 4: 6, 5: 3, 6: 5, 8: 3, 16: 1}
@@ -26,7 +26,8 @@ def updates():
     """Of a run of 002 without and with the most supervision (batch 128), on 50,000 images; and what the accuracy loses."""
     once, most = (row("002_ablation_fig2_fig3", id=f"002_ablation_fig2_fig3#{at}") for at in (1, 3))
     steps, batch = (json.loads(most["config"])[letter] for letter in ("n_sup", "batch_size"))
-    made, loss = EPOCHS["002", "ViTRM"] * ceil(50_000 / batch), float(once["value"]) - float(most["value"])
+    (epochs,) = (one.where["train.epochs"] for one in published("002_ablation_fig2_fig3") if one.row == once["id"])
+    made, loss = epochs * ceil(50_000 / batch), float(once["value"]) - float(most["value"])
     return f"{made:,} of them at N_sup=1 (batch 128) and up to {steps * made:,} at {steps}", f"the loss of {loss:.1f} points"
 
 

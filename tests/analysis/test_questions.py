@@ -30,7 +30,7 @@ from recstudy.analysis.questions import families, family
 from recstudy.analysis.registration import digest_of
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
-from recstudy.evidence import Fit, Reason, Verdict, contrast, mcnemar
+from recstudy.evidence import Fit, Looks, Reason, Verdict, contrast, mcnemar
 from recstudy.models import ViTRM
 from recstudy.records import read_record, write_json
 from recstudy.records.reading import dumped
@@ -86,11 +86,12 @@ def test_holm_counts_every_claim_and_intervals_agree_with_it(tmp_path):
 
 
 def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
+    """One seed is whole, so that a claim on variants with three is read as if every seed had been a look."""
     losses = {(2, 1): "not run", (2, 2): "not run", (4, 1): "failed", (4, 0): "diverged"}
     lost = Claim("four are worse", less={"steps": 4}, than={"steps": 1})
     hurts, same, fewer = claimed(tmp_path, *by(PLAIN, HURTS, SAME, lost), losses=losses)
 
-    assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(0.05 / 3))
+    assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(Looks((1,)).level(3) / 3))
     assert (same.verdict, same.left, same.answer.p) == (Verdict.INTERIM, 2, None)
     assert (fewer.verdict, fewer.answer.reasons, fewer.answer.p) == (Verdict.UNDECIDED, (Reason.RUNS_LOST,), None)
     assert fewer.lost == ("steps=4, seed 0: diverged", "steps=4, seed 1: failed: code")
@@ -203,14 +204,15 @@ def test_what_was_first_stated_after_its_runs_is_post_hoc(tmp_path):
     assert family(records, records.parts[0]).rows[0].marks == ("post hoc",)
 
 
-def test_a_variant_ahead_of_the_others_is_read_at_their_look(tmp_path):
-    """Three seeds are whole: the two variants with five were read at a level of 0, and nothing of the report could be shown."""
+def test_variants_ahead_of_the_others_are_read_as_if_every_seed_had_been_a_look(tmp_path):
+    """Three seeds are whole. The two variants with five were once read at a level of 0, and no part could be shown."""
     scores = {"full": FULL, "b": ABLATION["without MoE"], "c": [91.0, 91.1, 91.2, None, None]}
     records = read(ablation(tmp_path / "r", scores))
     ahead, behind = family(records, Differences(metric=PLAIN)).rows
 
     assert (records.looks.taken, behind.left) == ((3,), 2)
-    assert (ahead.verdict, ahead.answer.alpha) == (Verdict.LOWER, 0.025)
+    assert (ahead.verdict, ahead.answer.alpha) == (Verdict.LOWER, pytest.approx(records.looks.level(5) / 2))
+    assert 0 < records.looks.level(5) < 0.05
 
 
 # ---------------------------------------------------------------------------------------------------------- differences
@@ -247,11 +249,13 @@ def test_verdicts_of_differences(tmp_path):
 
 
 def test_p_is_adjusted_over_every_row_that_was_asked(tmp_path):
+    """Of three whole seeds, so that what four and five seeds spend comes to it; the last is as often 1."""
     rows = differences(tmp_path, Differences(metric=PLAIN)).values()
-    tested = sorted((row.answer.p, row.answer.adjusted) for row in rows if row.answer.p is not None and row.estimate.n > 2)
+    tested = [row for row in rows if row.answer.p is not None]
+    steps = sorted((row.answer.p * 0.05 / Looks((3,)).level(row.estimate.n), row.answer.adjusted) for row in tested)
 
-    assert len(rows) == 6 > len([row for row in rows if row.answer.p is not None]) == 4
-    assert [adjusted for _, adjusted in tested[:2]] == pytest.approx([6 * tested[0][0], 5 * tested[1][0]])
+    assert (len(rows), len(tested)) == (6, 4)
+    assert [adjusted for _, adjusted in steps[:3]] == pytest.approx([6 * steps[0][0], 5 * steps[1][0], 4 * steps[2][0]])
 
 
 def test_seeds_by_chance_alone_show_nothing_and_say_what_they_could_have_shown(tmp_path):

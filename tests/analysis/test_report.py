@@ -163,7 +163,7 @@ def test_a_part_that_cannot_be_made_says_so_in_its_place(tmp_path, caplog):
 
     assert "the report names &#x27;batch_sise&#x27;" in page
     assert "batch_sise" in caplog.text
-    assert "93.1 ±0.3 (n=3)" in page
+    assert "93.1 [91.6, 94.5]" in page
 
 
 def test_a_report_that_cannot_be_written_is_one_error_and_no_parts_own(tmp_path, caplog):

@@ -226,7 +226,7 @@ def test_fresh_seeds_leave_the_searchs_own_seed_out(records):
         "0.4",
     ]
     assert table.rows[0].cells[1].run_ids == (run_id(4, 1), run_id(4, 2))
-    assert cell_text(table.rows[1].cells[1]) == "87.0, 57.7 to 97.1 (n=1 of 3)"
+    assert cell_text(table.rows[1].cells[1]) == "87.0 [41.2, 100.0] (n=1 of 3)"
     assert cell_text(table.rows[2].cells[1]) == "\N{EN DASH} not run"
     assert table.notes[-1].startswith("Scores of fresh seeds leave out the seed that the search used")
 

@@ -80,12 +80,12 @@ def test_the_overview_asks_by_the_papers_names(tmp_path):
 
 
 def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
-    first = "Best: by top-1 accuracy, ViT-Small, batch_size=64 94.1"
+    first = "No significant difference: between variants by top-1 accuracy (n=3)."
 
     assert f"made_up (paper) {first}" in words(parts(sources, "/")["findings"])
-    assert words(parts(sources, "/study/made_up/paper")["findings"]).startswith(first.replace("Best:", "Best :"))
+    assert words(parts(sources, "/study/made_up/paper")["findings"]).startswith(first.replace("difference:", "difference :"))
     (table,) = [one for one in page(sources, address("/study/made_up/paper")).recipes if one.title == "Accuracy and cost"]
-    assert table.part().finding.startswith("best by top-1 accuracy: ViT-Small")
+    assert table.part().finding == "no significant difference by top-1 accuracy"
 
 
 def test_the_overview_tells_what_runs_now(sources):
@@ -262,10 +262,10 @@ def test_each_number_of_a_table_leads_to_its_runs(tmp_path):
         (query,) = set(re.findall(rf'<a href="/runs/made_up/paper\?([^"]*)">(?:<strong>)?{words}', found[part]))
         return sorted(listed(sources, html.unescape(query)))
 
-    assert leads("part1", r"93\.1 ±0\.3 \(n=3\)") == [run_id(0, seed) for seed in range(3)]
-    assert leads("part1", "[^<]*1 failed") == [run_id(1, seed) for seed in range(3)]
+    assert leads("part1", r"93\.1 \[91\.6, 94\.5\]") == [run_id(0, seed) for seed in range(3)]
+    assert leads("part1", r"93\.1 \[91\.2, 94\.8\]") == [run_id(1, seed) for seed in range(3)]
     assert leads("part1", "[^<]*not run") == [run_id(3, seed) for seed in range(3)]
-    assert leads("part2", r"\+1\.00") == [run_id(variant, seed) for variant in (0, 2) for seed in range(3)]
+    assert leads("part2", "interim") == [run_id(variant, seed) for variant in (0, 2) for seed in range(3)]
     assert 'class="figure"' in found["part2"]  # a forest plot stands over the differences, as in the report
 
 
@@ -283,7 +283,7 @@ def test_a_part_that_cannot_be_drawn_says_so_in_its_place(tmp_path, caplog):
     assert "Nothing to draw yet" in found["part1"]
     assert "'f' cannot be drawn: RuntimeError: no such column" in html.unescape(found["part2"])
     assert "RuntimeError: no such column" in caplog.text
-    assert "93.1 ±0.3 (n=3)" in without["part3"]
+    assert "93.1 [91.6, 94.5]" in without["part3"]
     assert found["part3"] == without["part3"]
 
 
@@ -382,10 +382,10 @@ def test_a_study_whose_runs_have_no_scores_yet_has_no_parallel_coordinates(tmp_p
 
 
 def test_columns_are_chosen(sources):
-    said = parts(sources, RUNS, "?columns=macro_f1,model.width")["runs"]
+    said = parts(sources, RUNS, "?columns=macro_f1,model.latent_steps")["runs"]
 
-    assert re.findall(r'data-head="([^"]*)"', said)[:2] == ["Macro F1 (%)", "model.width"]
-    assert "92.8 256" in words(said)
+    assert re.findall(r'data-head="([^"]*)"', said)[:2] == ["Macro F1 (%)", "model.latent_steps"]
+    assert "92.8 3" in words(said)
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest(sources):
@@ -518,7 +518,8 @@ def test_more_than_two_runs_beside_each_other(sources):
     assert "train.batch_size 64 64 128 64" in words(found["settings"])
     assert "d: ViT-Small, batch_size=64, seed 0" in found["curves"]
     assert "against ViTRM, batch_size=64" in words(found["differences"])
-    assert re.search(r"ViTRM, batch_size=128 93\.1 .* [+-]0\.00 -\d.* no difference shown", words(found["differences"]))
+    beside = r"ViTRM, batch_size=128 93\.1 .* \+0\.00 \[-\d.*\] 1 run failed \d\.\d\d undecided: runs failed"
+    assert re.search(beside, words(found["differences"]))
 
 
 def test_runs_of_one_variant_have_no_differences_but_curves(sources):
@@ -535,7 +536,7 @@ def test_two_studies_beside_each_other(results):
     write_json(results.study("other", "quick") / "plan.json", plan(study="other", seeds=[0]))
     found = parts(looked(results.root), "/compare", "?a=made_up/paper&b=other/quick")
 
-    assert "ViTRM, batch_size=64 93.1 ±0.3 (n=3) 93.0 (n=1)" in words(found["studies"])
+    assert "ViTRM, batch_size=64 93.1 [91.6, 94.5] (n=3) 93.0 (n=1)" in words(found["studies"])
 
 
 @pytest.mark.parametrize(

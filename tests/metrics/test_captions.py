@@ -193,7 +193,7 @@ def test_images_without_a_reference_are_left_out(no_java):
 
     assert among.values == alone.values
     assert cut(*some).notes[1] == "2 of 4 images have no reference caption and are left out"
-    assert caption_scores(["a"], [[]]) == ({}, (), dict.fromkeys(NAMES, "no image has a reference caption"))
+    assert caption_scores(["a"], [[]]) == ({}, (), dict.fromkeys(NAMES, "no image has a reference caption"), ())
     with pytest.raises(ValueError, match="2 captions for 1 images"):
         cut(["a", "b"], [["a"]])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from recstudy import Search, Study
 from recstudy.analysis import Table
-from recstudy.analysis.cells import TableData
+from recstudy.analysis.cells import Cell, TableData
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.table import table_data
 from recstudy.records import Results
@@ -33,3 +33,9 @@ def first_table(folder: Path, name: str, preset: str, changes: Mapping[str, Any]
     record_plan(make_plan(study, preset, changes), results)
     table = next(part for part in study.by_preset(study.report, preset) if isinstance(part, Table))
     return table, table_data(load_study(results, name, preset), replace(table, group=None))
+
+
+def compared(cell: Cell) -> tuple[str, str, str]:
+    """What is published beside a cell, as the paper prints it; the verdict; and what speaks against a comparison."""
+    texts = dict.fromkeys(placed.text for placed in cell.placed)
+    return ", ".join(texts), ", ".join(cell.verdicts), "; ".join(cell.reasons)

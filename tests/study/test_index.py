@@ -9,12 +9,11 @@ import pytest
 
 from recstudy import Deviation
 from recstudy.papers import published
-from recstudy.report.names import DASH
 from recstudy.study.study import make_plan
 
 TAKEN = {
     "command": "python studies/sudoku_depth.py", "runs": "12 of 12", "minutes": 7.2, "date": "2026-11-23", "machine": "a machine",
-    "commit": "0123456789", "uncommitted changes": False, "intervals": "pooled",
+    "commit": "0123456789", "uncommitted changes": False, "intervals": "moderated",
 }  # fmt: skip
 STUDIES = Path(__file__).parents[2] / "studies"
 
@@ -69,19 +68,23 @@ def judged(claim, verdict, text=""):
     return {text or claim.text: {"contrast": claim.contrast, "verdict": verdict}}
 
 
-def test_a_claim_has_its_verdict_by_preset_or_says_that_there_is_none():
+def test_a_claim_has_its_verdict_in_each_preset_or_says_that_there_is_none():
     index, study = load("index"), load("sudoku_depth").study
-    first, second = (claim.text for claim in study.claims["quick"][:2])
-    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(study.claims["quick"][0], "supported")}}
+    (first, second), (other,) = study.claims["quick"][:2], study.claims["paper"][:1]
+    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(first, "supported")}}
 
-    lines = "\n".join(
-        index.claims(replace(study, claims={"quick": study.claims["quick"][:2], "paper": study.claims["quick"][:1]}), taken)
-    )
+    lines = index.claims(replace(study, claims={"quick": [first, second], "paper": [other]}), taken)
 
-    assert cells(lines, "claim |")[1:] == list(study.presets)
-    assert cells(lines, index.markup.md(first)) == [index.markup.md(first), "supported", DASH, "not run"]
-    assert cells(lines, index.markup.md(second)) == [index.markup.md(second), "not judged", DASH, DASH]
-    assert lines.endswith("Not judged: the claim was stated, or given another margin, after the results here were taken.")
+    assert lines[3:] == [
+        "| claim | preset | verdict |",
+        "| --- | --- | --- |",
+        f"| {index.markup.md(first.text)} | quick | supported |",
+        f"| {index.markup.md(second.text)} | quick | not judged |",
+        f"| {index.markup.md(other.text)} | paper | not run |",
+        "",
+        "Not judged: the claim was stated, or given another margin, after the results here were taken.",
+    ]
+    assert index.claims(replace(study, claims={"quick": [first]}), taken) == lines[:6]
 
 
 def test_a_verdict_is_that_of_the_margin_it_was_given_for():
@@ -91,17 +94,23 @@ def test_a_verdict_is_that_of_the_margin_it_was_given_for():
 
     lines = index.claims(replace(study, claims={"quick": [replace(claim, by=claim.by + 1)]}), taken)
 
-    assert cells("\n".join(lines), index.markup.md(claim.text))[1] == "not judged"
+    assert cells("\n".join(lines), index.markup.md(claim.text))[2] == "not judged"
 
 
-def test_a_claim_is_known_by_its_paper_s_name_or_number():
+def test_a_claim_is_known_by_its_contrast_and_has_its_paper_s_name():
     index, study = load("index"), load("sudoku_depth").study
     claim = replace(study.claims["quick"][0], text="002 4.4: deeper is better")
-    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(claim, "undecided", "ViTRM 4.4: deeper is better")}}
+    taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(claim, "undecided", "in the words of that time")}}
 
     lines = index.claims(replace(study, claims={"quick": [claim]}), taken)
 
-    assert cells("\n".join(lines), "ViTRM")[:2] == ["ViTRM 4.4: deeper is better", "undecided"]
+    assert cells("\n".join(lines), "ViTRM") == ["ViTRM 4.4: deeper is better", "quick", "undecided"]
+
+
+def test_results_by_the_spread_of_before_say_so():
+    index = load("index")
+
+    assert index.provenance({**TAKEN, "intervals": "pooled"}) == f"{index.provenance(TAKEN)} {index.OLDER}"
 
 
 def test_a_page_says_where_the_paper_preset_is_not_its_paper_s():

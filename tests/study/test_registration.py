@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 import tiny
 import yaml
-from recstudy.analysis.audit.rules import audit
-from recstudy.analysis.tables.claims import claims_data
 from rich.console import Console
 
+from recstudy.analysis.audit import audit
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, status
+from recstudy.analysis.questions import family
 from recstudy.analysis.registration import digest_of, first_stated, post_hoc
 from recstudy.analysis.report import show_status
 from recstudy.analysis.summary import summary
+from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.errors import ConfigError
 from recstudy.evidence.looks import Looks
 from recstudy.papers import published
@@ -64,7 +65,7 @@ def claims(records: StudyRecords) -> Claims:
 
 
 def outcomes(records: StudyRecords) -> list[str]:
-    return [one.outcome for one in claims_data(records, claims(records))]
+    return [verdict_words(row) for row in family(records, claims(records)).rows]
 
 
 def test_a_claim_that_was_stated_before_the_runs_is_not_post_hoc_whatever_comes_after(results):
@@ -74,7 +75,7 @@ def test_a_claim_that_was_stated_before_the_runs_is_not_post_hoc_whatever_comes_
         record_plan(make_plan(other), results)
     record_plan(make_plan(STUDY, changes={"train.epochs": 9}), results)
 
-    assert outcomes(stated(results, seeds=4)) == ["not run"]
+    assert outcomes(stated(results, seeds=4)) == ["interim"]
     assert outcomes(stated(results)) == ["supported"]
 
 
@@ -116,7 +117,7 @@ def test_runs_that_are_run_again_were_finished_before_all_the_same(results):
 
 def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
-    target = published("002_ablation_fig2_fig3", margin=0.3)[0]
+    target = published("002_ablation_fig2_fig3", margin=0.3, why="small")[0]
     table = Table("depths", targets=[target])
     record_plan(make_plan(STUDY), results)
     finish(results, make_plan(STUDY), BEFORE)
@@ -216,7 +217,7 @@ def told(records: StudyRecords) -> str:
 
 
 def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_stays_in_its_plan(results, file):
-    target = published("002_ablation_fig2_fig3", margin=0.3)[0]
+    target = published("002_ablation_fig2_fig3", margin=0.3, why="small")[0]
     table = Table("depths", targets=[target])
     study = replace(STUDY, report=[table], seeds_at_most=5)
     register(plan_record(make_plan(study)))
@@ -253,15 +254,17 @@ def test_what_was_registered_after_the_first_run_is_post_hoc_too(results, file):
 
 
 def test_what_is_registered_stays_and_says_the_same_each_time(file):
-    plan = plan_record(make_plan(STUDY))
+    study = replace(STUDY, report=[Table("depths", targets=published("002_ablation_fig2_fig3", margin=0.3, why="small"))])
+    plan = plan_record(make_plan(study))
     assert register(plan) == f"{file}: 1 claim, 11 margins, 0 deviations"
     before = file.read_text()
+    assert {margin["why"] for margin in yaml.safe_load(before)["margins"]} == {"small"}
     assert register(plan).endswith(", unchanged")
 
     with pytest.raises(
         ConfigError, match=r"quick\.registered\.yaml was registered on .* and stays: 4 seeds, not 3 at most\. Run the"
     ):
-        register(plan_record(make_plan(STUDY, seeds=4)))
+        register(plan_record(make_plan(study, seeds=4)))
 
     assert file.read_text() == before
     file.unlink()

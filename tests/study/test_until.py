@@ -134,7 +134,9 @@ def test_a_budget_in_hours_is_spent_over_all_sessions(results):
 def test_what_cannot_be_asked_for_is_refused(results):
     with pytest.raises(ConfigError, match="add --seeds-at-most N, such as 10, or state seeds_at_most in the study"):
         Until.of(make_plan(tiny.study), results)
-    with pytest.raises(ConfigError, match="1 seed of each variant of tiny are 6 runs, but the budget is 5 runs"):
+    with pytest.raises(
+        ConfigError, match="1 seed of each variant of tiny are 6 runs, but the budget is 5 runs: give more, or lower --seeds"
+    ):
         Until.of(make_plan(tiny.study, seeds_at_most=10), results, "5")
     with pytest.raises(ConfigError, match="a budget is a number of runs"):
         Until.of(make_plan(tiny.study, seeds_at_most=10), results, "much")

@@ -14,7 +14,7 @@ from rich.console import Console
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report
 from recstudy.analysis.summary import failed_metrics, lacking, summary
-from recstudy.cli import exit_code
+from recstudy.cli import exit_code, reasons
 from recstudy.command import main
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, PhantomCaptions, PhantomXray
@@ -309,11 +309,11 @@ def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_an
         assert capsys.readouterr().out.count(failed[4:]) == 1
         assert told in unescape((results.study("later", "quick") / "report/report.html").read_text())
         assert records.rows[0].value("top1_accuracy") is not None
-        assert exit_code(plan.runs, results) == failure_code("code")
+        assert exit_code(reasons(plan.runs, results)) == failure_code("code")
 
         done, said = computed(results)
         assert (done, "ZeroDivisionError" in said[0]) == (False, True)
-        assert exit_code(plan.runs, results) == failure_code("code")
+        assert exit_code(reasons(plan.runs, results)) == failure_code("code")
     finally:
         del METRICS["brier"]
 
@@ -321,6 +321,6 @@ def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_an
     try:
         assert computed(results)[0]
         assert failed_metrics(load_study(results, "later", "quick")) == ()
-        assert exit_code(plan.runs, results) == 0
+        assert exit_code(reasons(plan.runs, results)) == 0
     finally:
         del METRICS["brier"]

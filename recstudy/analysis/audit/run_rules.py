@@ -154,7 +154,7 @@ def resolution(records: StudyRecords) -> Iterator[Finding]:
 
 def _blurred(records: StudyRecords, group: Sequence[int], name: str) -> tuple[str, int | None] | None:
     """Say how wide the median interval of a score is and how far apart its means are, where that is less; and after how many
-    seeds of every variant an interval by their pooled spread would be no wider (None: over `MOST_SEEDS`)."""
+    seeds of every variant it would be no wider, by the spread that the intervals go by (None: over `MOST_SEEDS`)."""
     cells = [cell_of(records, [index], name, records.by_variant[index]) for index in group]
     widths = [cell.high - cell.low for cell in cells if cell.high is not None and cell.low is not None]
     means = [cell.value for cell in cells if cell.value is not None]
@@ -162,13 +162,14 @@ def _blurred(records: StudyRecords, group: Sequence[int], name: str) -> tuple[st
         return None
     n = " to ".join(dict.fromkeys(str(end([cell.n for cell in cells if cell.n])) for end in (min, max)))
     words = f"{metric(name).title}, {number(name, width)} wide (n={n}), all means within {number(name, apart)}"
-    several = [np.array(cell.values) for cell in cells if cell.n > 1]
-    df = sum(len(values) - 1 for values in several)
-    if not df:
-        return words, None
-    sd = sqrt(sum(((values - values.mean()) ** 2).sum() for values in several) / df)
+    known = [
+        (cell.estimate.error * sqrt(cell.n), cell.estimate.df - cell.n)
+        for cell in cells
+        if cell.estimate.error and cell.estimate.df
+    ]
     count = np.arange(2, MOST_SEEDS + 1)
-    enough = count[2 * stdtrit(len(several) * (count - 1), (1 + LEVEL) / 2) * sd / np.sqrt(count) <= apart]
+    later = np.median([2 * stdtrit(df + count, (1 + LEVEL) / 2) * s / np.sqrt(count) for s, df in known], axis=0)
+    enough = count[later <= apart] if known else count[:0]
     return words, int(enough[0]) if len(enough) else None
 
 

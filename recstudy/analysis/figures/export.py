@@ -59,7 +59,9 @@ class FigureShown(Shown):
         return self.drawn.finding
 
     def without(self, said: Collection[str]) -> Self:
-        return replace(self, drawn=replace(self.drawn, notes=tuple(note for note in self.drawn.notes if note not in said)))
+        left = tuple(note for note in self.drawn.notes if note not in said)
+        same = len(left) == len(self.drawn.notes)  # then its file and its place in the page share one figure
+        return self if same else replace(self, drawn=replace(self.drawn, notes=left))
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         problem = write_figure(self.drawn, folder / "figures", file, export, paper)
@@ -68,7 +70,11 @@ class FigureShown(Shown):
         return "" if self.drawn.data.empty else links("figures", file, ("html", "csv", *(() if problem else export)))
 
     @property
-    def in_notebook(self) -> go.Figure:
+    def table(self) -> None:
+        return None
+
+    @property
+    def figure(self) -> go.Figure:
         return self.drawn.figure
 
 

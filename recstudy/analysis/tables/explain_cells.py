@@ -12,7 +12,7 @@ from recstudy.analysis.questions import Asked, Family
 from recstudy.analysis.rows import Row
 from recstudy.analysis.tables.entries import Range
 from recstudy.analysis.tables.labels import settings_text
-from recstudy.analysis.tables.question_table import interval_words, p_words, signed, verdict_words
+from recstudy.analysis.tables.question_table import form, interval_words, p_words, signed, verdict_words
 from recstudy.analysis.tables.render import cell_text, outcome_words
 from recstudy.analysis.targets import Placed, deviation_text
 from recstudy.evidence import ALPHA, POWER, Answer, Verdict
@@ -174,6 +174,9 @@ def question_behind(records: StudyRecords, row: Asked, family: Family) -> Behind
         lines.append(
             f"p: {answer.p:.4g}, two-sided, of t = {answer.room:.6g} / {found.error:.4g}, from the edge of what is asked; {step}"
         )
+    if row.items and row.items.interval:
+        ends, alone = Range(*row.items.interval, form(row.metric)), p_words(row.over_items_alone)
+        lines.append(f"Test items as a sample, too: over seeds and test items {ends}; over items alone p = {alone} (McNemar)")
     if row.detectable:
         lines.append(
             f"Detectable: {signed(row.metric, row.detectable)}, a true difference of so much in {POWER:.0%} of repetitions"

@@ -77,10 +77,12 @@ class Terminal:
 
 def _block(page: Printed, widths: Sequence[int]) -> RichTable:
     shown = RichTable()
-    for at, (head, width) in enumerate(zip(page.heads, widths, strict=True)):
+    for at, (head, width, whole) in enumerate(zip(page.heads, widths, page.widths(), strict=True)):
         side: JustifyMethod = "left" if page.words(at) else "right"
         folded = head if page.words(at) else "\n".join(wrap(head, max(1, width)))
-        shown.add_column(Text(folded), justify=side, overflow="fold", min_width=width, no_wrap=not page.words(at))
+        shown.add_column(
+            Text(folded), justify=side, overflow="fold", min_width=width, no_wrap=whole <= width and not page.words(at)
+        )
     for line in page.lines:
         if len(line) == 1:
             shown.add_row(Text(line[0].text, "italic"))

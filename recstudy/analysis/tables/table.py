@@ -40,7 +40,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
     rows = with_items(records, plain_rows if spec.group else marked(records, spec, variants, plain_rows))
     return TableData(
         name=spec.name,
-        title=spec.title or spec.name.replace("_", " "),
+        title=spec.heading,
         corner=_corner(records, spec, variants),
         columns=columns,
         rows=rows,
