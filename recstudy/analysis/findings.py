@@ -225,8 +225,9 @@ def leaders(table: TableData) -> Sentence | None:
     best = [f"{label} {cell_text(one)}" for label, one in own if one.best]
     if best:
         return Sentence("Best", f"by {inline(name)}, {_some(best)}, 95 % intervals over seeds")
-    few = max(one.n for _, one in own) < 2
-    why = "one run of each, and no spread is known" if few else f"n={max(one.n for _, one in own)}"
+    least, most = (ends(one.n for _, one in own) for ends in (min, max))
+    few, n = most < 2, f"n={most}" if least == most else f"n={least} to {most}"
+    why = "one run of each, and no spread is known" if few else n
     return Sentence(UNTOLD, f"between variants by {inline(name)} ({why})")
 
 

@@ -65,7 +65,7 @@ def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
     ratios = [width(cell.items) / width(cell.estimate) for cell in cells if cell.items and width(cell.estimate)]
     ends = dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))) if ratios else {}
     wider = f"over seeds and other items they are {' to '.join(ends)} times as wide"
-    return (f"intervals are over seeds, for these test items; {wider}",) if ratios else ()
+    return (f"intervals are over seeds, for these test items; {wider}",) if set(ends) - {"1.0"} else ()
 
 
 def _of_items(name: str) -> bool:

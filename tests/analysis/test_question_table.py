@@ -204,7 +204,7 @@ def test_a_difference_is_drawn_with_the_margin_of_the_published_one(records):
 
     assert data["label"].tolist() == ["ViTRM, batch_size=128", "ViT-Small, batch_size=64"]
     assert data.loc[0, ["region_low", "region_high"]].tolist() == pytest.approx([0.0, 1.0])  # 93.1 and 92.6, within 0.5
-    assert data["group"].unique().tolist() == ["Top-1 accuracy: difference from ViTRM, batch_size=64 (%)"]
+    assert data["group"].unique().tolist() == ["Top-1 accuracy: difference from ViTRM, batch_size=64 (points)"]
 
 
 def test_the_plot_stands_over_its_table_and_only_where_there_is_an_estimate(tmp_path):

@@ -115,6 +115,7 @@ def test_no_difference_at_the_ceiling_is_undecided_and_a_direction_is_not(tmp_pa
     same, lower = claimed(tmp_path, alike, worse, means=means, losses=top)
 
     assert (same.verdict, same.answer.reasons, same.answer.p) == (Verdict.UNDECIDED, (Reason.CEILING,), None)
+    assert same.answer.seeds_needed is None
     assert lower.verdict is Verdict.SUPPORTED
 
 

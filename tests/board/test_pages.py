@@ -80,7 +80,7 @@ def test_the_overview_asks_by_the_papers_names(tmp_path):
 
 
 def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
-    first = "No significant difference: between variants by top-1 accuracy (n=3)."
+    first = "No significant difference: between variants by top-1 accuracy (n=1 to 3)."
 
     assert f"made_up (paper) {first}" in words(parts(sources, "/")["findings"])
     assert words(parts(sources, "/study/made_up/paper")["findings"]).startswith(first.replace("difference:", "difference :"))

@@ -68,7 +68,12 @@ def test_levels_come_back_and_are_judged_one_by_one(tmp_path):
     kept = again(tmp_path, answers).answers
 
     assert kept.levels.tolist() == [0, 0, 3, 3]
-    assert measured(kept, ["level_accuracy"]) == ({"level_accuracy": 75, "level_accuracy.0": 50, "level_accuracy.3": 100}, (), {}, ())
+    assert measured(kept, ["level_accuracy"]) == (
+        {"level_accuracy": 75, "level_accuracy.0": 50, "level_accuracy.3": 100},
+        (),
+        {},
+        (),
+    )
     assert "level_accuracy" in measured(kept).values
     assert "level_accuracy" not in measured(some(5)).values | measured(some(5)).unavailable
 

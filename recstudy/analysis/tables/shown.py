@@ -158,7 +158,8 @@ def _forest_rows(part: Part, found: Family) -> list[ForestRow]:
         if row.estimate.value is None:
             continue
         known, estimate = metric(row.metric), row.estimate
-        group = f"{known.title}: difference{f' from {row.group}' if row.group else ''} ({known.unit or 'no unit'})"
+        unit = "points" if known.unit == "%" else known.unit or "no unit"
+        group = f"{known.title}: difference{f' from {row.group}' if row.group else ''} ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
         about = f"{row.contrast or row.label}; {interval_words(row)}"
         for theirs in row.published:
