@@ -4,18 +4,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from math import sqrt
 
 from recstudy.analysis.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
-from recstudy.analysis.cells import TableData, TableRow, cell
+from recstudy.analysis.cells import Cell, TableData, TableRow, cell
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.items import items_note, with_items
 from recstudy.analysis.tables.improvements import improvement_cell, improvement_notes
 from recstudy.analysis.tables.labels import BAND, corner, fields_of, groups, label_within, only_axis, settings_of
 from recstudy.analysis.tables.ranks import marked, tied_notes
-from recstudy.analysis.targets import Placement, deviation_notes, place
+from recstudy.analysis.targets import Placed, Placement, deviation_notes, place
 from recstudy.errors import NotYetError
-from recstudy.evidence import ALPHA
+from recstudy.evidence import ALPHA, Answer
+from recstudy.evidence.replications import agreement
+from recstudy.papers import by_name
 from recstudy.report import Table
 from recstudy.report.names import axis_title, improved, metric, plain, plural, registered
 
@@ -59,6 +62,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
             *spread_notes(records, variants, metrics),
             *items_note([cell for row in rows for cell in row.cells]),
             *chance_notes(rows),
+            *agreement_notes(rows),
         ),
         unmatched_targets=placement.unmatched_targets,
         settings=tuple(map(fields_of, spec.settings)),
@@ -109,12 +113,34 @@ def _how_grouped(spec: Table) -> tuple[str, ...]:
     return (f"{within}; the best is that of a group",) if registered(spec.group or "") else ()
 
 
+def judged(its: Cell) -> list[tuple[Placed, Answer[str]]]:
+    """The published values that a cell's spread over seeds is held against."""
+    return [found for found in its.answers if found[1].verdict.tested and not metric(its.metric).computed]
+
+
 def chance_notes(rows: Sequence[TableRow]) -> tuple[str, ...]:
     """How many values would differ from the published ones if every training were the paper's."""
-    cells = [cell for row in rows for cell in row.cells]
-    judged = [one for cell in cells for one, answer in cell.answers if answer.verdict.tested and not metric(cell.metric).computed]
-    expected = f"{len(judged) * ALPHA:.2g} of {plural(len(judged), 'comparable value')}"
-    return (f"differs: outside the 95 % prediction interval, as chance alone puts {expected}",) if judged else ()
+    count = sum(len(judged(its)) for row in rows for its in row.cells)
+    expected = f"{count * ALPHA:.2g} of {plural(count, 'comparable value')}"
+    return (f"differs: outside the 95 % prediction interval, as chance alone puts {expected}",) if count else ()
+
+
+def agreement_notes(rows: Sequence[TableRow]) -> tuple[str, ...]:
+    """Whether the comparable values of a published table, taken together, are as far from ours as single runs would be."""
+    tables: dict[str, list[tuple[float, float, int, float, float]]] = {}
+    for placed, one in ((placed, its.estimate) for row in rows for its in row.cells for placed, _ in judged(its)):
+        if one.value is not None and one.error and one.df:
+            found = one.value, one.error * sqrt(one.n), one.n, placed.value, one.df
+            tables.setdefault(placed.target.table, []).append(found)
+    notes = []
+    for table, columns in ((table, zip(*found, strict=True)) for table, found in tables.items() if len(found) > 1):
+        means, spreads, ns, theirs, dfs = columns
+        whole = agreement(means, spreads, ns, theirs, dfs)
+        said = (
+            f"Q={whole.q:.1f} of {whole.df} values (p={whole.p:.2g}), mean z {whole.mean_z:+.1f}, above 0 where ours are higher"
+        )
+        notes.append(f"{by_name(table)} as a whole: {said}")
+    return tuple(notes)
 
 
 def _across(records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement) -> Layout:
