@@ -120,7 +120,7 @@ def test_a_new_result_appears_without_a_reload(tab, results):
     page.locator("summary", has_text="Base settings").click()
     results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
 
-    tab.has("97.8 ±0.2 (n=1 of 3)")
+    tab.has("97.8 [95.3, 99.3]")
 
     assert page.evaluate("window.loaded") == "once"
     assert page.locator("details[open] >> text=train.batch_size").count() == 1  # what a reader opened stays open
@@ -151,7 +151,7 @@ def test_a_new_result_on_an_object_store_appears_too(browser, object_store, tmp_
         tab.open("/study/made_up/paper")
         with writer.changing(writer.run(run_id(3, 0)).result):
             writer.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
-        tab.has("97.8 ±0.2 (n=1 of 3)")
+        tab.has("97.8 [95.3, 99.3]")
         tab.page.close()
 
     assert tab.complaints == []
@@ -168,7 +168,7 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
     results.run(run_id(3, 2)).finish(as_result(result(97.77, "ViT-Small")))
 
     tab.until("!document.querySelector('#underway')")  # nothing runs now
-    tab.has("97.8 ±0.2 (n=1 of 3)")
+    tab.has("97.8 [95.3, 99.3]")
     assert page.evaluate("document.querySelector('#settings').getBoundingClientRect().top") == pytest.approx(above, abs=2)
     assert page.evaluate("document.activeElement.name") == "find"
     assert page.input_value("input[name=find]") == "half a wo"
@@ -654,7 +654,7 @@ def test_a_board_that_is_gone_says_so_and_goes_on_when_it_is_back(browser, resul
     kept = tab.page.inner_text("main")
     results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
     with serving(results.root, port=int(url.rpartition(":")[2])):
-        tab.has("97.8 ±0.2 (n=1 of 3)")
+        tab.has("97.8 [95.3, 99.3]")
         tab.until("!document.body.innerText.includes('does not answer')")
     tab.page.close()
 
