@@ -131,7 +131,8 @@ def _fits(records: StudyRecords, name: str) -> Fits:
         ] = {}  # variants with the same runs, such as an ablation that changes nothing, count once
         keys = {index: first.setdefault(_ids(own), index) for index, own in runs.items()}
         scores = {key: [run.number(name) for run in runs[key]] for key in dict.fromkeys(keys.values())}
-        fit: Fit[int] = Fit(scores, scale_of(name, [run for own in runs.values() for run in own]))
+        scale = scale_of(name, [run for own in runs.values() for run in own])
+        fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]))
         found |= {index: (fit, key) for index, key in keys.items()}
     return found
 

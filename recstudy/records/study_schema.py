@@ -176,6 +176,7 @@ class PlanRecord:
     variants: tuple[VariantRecord, ...]
     seeds: tuple[int, ...]
     seeds_at_most: int = 0  # how many it may come to have, as stated; 0 where it states none
+    learned: dict[str, float] = Field(default_factory=dict)  # metric -> the value above which a seed has learned
     runs: tuple[PlannedRun, ...]
     report: tuple[Json, ...]  # its parts, each with its kind
     search: SearchRecord | None = None

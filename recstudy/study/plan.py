@@ -50,6 +50,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
         ),
         seeds=tuple(range(max([plan.seeds, *plan.extended.values()]))),
         seeds_at_most=plan.seeds_at_most,
+        learned=dict(plan.study.learned),
         runs=tuple(PlannedRun(run.variant, run.seed, run.id) for run in plan.runs),
         report=tuple(dump_report(plan.report)),
     )

@@ -3,11 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from reprlib import repr as brief
 from typing import Any
 
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, choices, nearest
+from recstudy.metrics import METRICS
 from recstudy.records.study_schema import folder_of
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
@@ -69,6 +71,17 @@ def check_at_most(study: str, seeds: int, most: Any) -> None:
     """Refuse (ConfigError) what is no number of seeds that a study may come to have; 0 states none."""
     if not isinstance(most, int) or isinstance(most, bool) or most < 0 or 0 < most < seeds:
         raise ConfigError(f"the seeds_at_most of {study} must be a whole number of at least its {seeds} seeds, but got {most!r}")
+
+
+def check_learned(study: str, given: Any) -> None:
+    """Refuse (ConfigError) what does not give metrics the number above which a seed has learned."""
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"the `learned` of {study} must be {{METRIC: VALUE}}, but got {brief(given)}")
+    for name, value in given.items():
+        known = METRICS[name]  # its error names those that there are
+        low, high = known.bounds or (-inf, inf)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
+            raise ConfigError(f"`learned` of {study}: {name} must be a number between {low:g} and {high:g}, but got {value!r}")
 
 
 def preset_of(study: Any, preset: str) -> str:

@@ -17,7 +17,7 @@ from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report
 from recstudy.report.claims import weights_each
 from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.stated import check_at_most, check_by_preset, check_list, check_presets, check_seeds, preset_of
+from recstudy.study.stated import check_at_most, check_by_preset, check_learned, check_list, check_presets, check_seeds, preset_of
 
 PAPER = "paper"  # the preset with the settings of the paper
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
@@ -34,6 +34,8 @@ class Study(metaclass=Explained):
         seeds: how many seeds (0, 1, ...), for every preset or by preset.
         seeds_at_most: how many it may come to have, for every preset or by preset; 0 where that is not stated. Whoever looks at
             3 seeds and then at 5 has had two chances to be wrong: levels of tests go by the looks that were taken, out of these.
+        learned: metric -> the value above which a seed has learned, where some seeds do and others do not (`2 of 3 learned`);
+            without it one wide gap between the seeds tells.
         report: the tables and figures in their order, for every preset or by preset.
         claims: the sentences that it tests, for every preset or by preset; they stand before the report.
         question: what the study asks and what an answer costs; by default the docstring of the file that is run.
@@ -45,6 +47,7 @@ class Study(metaclass=Explained):
     variants: Sequence[Variant] | Mapping[str, Sequence[Variant]]
     seeds: int | Mapping[str, int] = 1
     seeds_at_most: int | Mapping[str, int] = 0
+    learned: Mapping[str, float] = field(default_factory=dict)
     report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
     claims: Sequence[Claim] | Mapping[str, Sequence[Claim]] = ()
     question: str = ""
@@ -57,6 +60,7 @@ class Study(metaclass=Explained):
         check_by_preset(self.name, "seeds_at_most", self.seeds_at_most, self.presets, whole=False)
         for preset in self.presets:
             check_at_most(self.name, self.by_preset(self.seeds, preset), self.most(preset))
+        check_learned(self.name, self.learned)
         for part, kind in (("variants", Variant), ("report", Part), ("claims", Claim)):
             for one in check_by_preset(self.name, part, getattr(self, part), self.presets, whole=part != "claims"):
                 check_list(f"the {part} of {self.name}", one, kind)

@@ -22,12 +22,15 @@ from asking import (
     study,
     written,
 )  # fmt: skip
-from made_up import TABLE1, as_result, plan, result, run_id, write_answers
+from made_up import TABLE1, as_result, plan, result, run_id, write_answers, write_study
 from scipy import stats
 
 from recstudy import Claim, Gain, RunConfig, Study, TrainConfig, factorial, grid
+from recstudy.analysis.cells import cell
+from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import families, family
 from recstudy.analysis.registration import digest_of
+from recstudy.analysis.targets import Placement
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.evidence import Fit, Looks, Reason, Verdict, contrast, mcnemar
@@ -468,3 +471,15 @@ def test_a_plan_gives_back_what_was_claimed_and_only_questions_have_families(rec
 
     assert read_report(dump_report(parts)) == parts
     assert families(records, [Table("t")]) == []
+
+
+def test_a_stated_threshold_tells_the_seeds_that_learned(tmp_path):
+    """Of 93.0, 93.1 and 93.2 two are above 93.05; without a threshold no gap is wide enough to split them."""
+    records = load_study(write_study(tmp_path / "r", learned={"top1_accuracy": 93.05}), "made_up", "paper")
+
+    found = cell(records, [0], "top1_accuracy", Placement({}, ())).estimate
+
+    assert (found.split.learned, found.split.of, found.split.given) == (2, 3, pytest.approx(93.15))
+    assert (found.low, found.high) == (None, None)
+    plain = load_study(write_study(tmp_path / "p"), "made_up", "paper")
+    assert cell(plain, [0], "top1_accuracy", Placement({}, ())).estimate.split is None

@@ -87,3 +87,16 @@ def test_a_folder_that_cannot_be_written_can_be_looked_at(results, monkeypatch):
     record_look(results, "tiny", "quick")
 
     assert read_plan(results.study("tiny", "quick")).looks == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"exact": 50}, "no metric 'exact'"),
+        ({"exact_accuracy": 500}, "exact_accuracy must be a number between 0 and 100, but got 500"),
+        ([50], r"must be {METRIC: VALUE}, but got \[50\]"),
+    ],
+)
+def test_a_threshold_of_learning_is_of_a_metric_and_within_its_bounds(given, said):
+    with pytest.raises(ConfigError, match=said):
+        replace(STUDY, learned=given)
