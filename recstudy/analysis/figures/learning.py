@@ -5,7 +5,6 @@ The loss stands as in Figures 1, 3 and 5 of 004: light where it was recorded, it
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, some, warnings
 from recstudy.analysis.figures.layout import MOST as TOGETHER
-from recstudy.analysis.figures.layout import SLICES, Drawn, End, arrange, axes_at, name_ends, small_axes
-from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, band, bounded, brief, shown, style, tint
+from recstudy.analysis.figures.layout import Drawn, End, axes_at, facets, name_ends, small_multiples
+from recstudy.analysis.figures.marks import band, bounded, marked, scatter
+from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, brief, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.metrics import METRICS
@@ -60,6 +59,11 @@ def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int]
         return not records.leaks(index), METRICS[name].sign * sum(known) / len(known) if known else float("-inf")
 
     return sorted(sorted(range(len(records.variants)) if among is None else among, key=rank, reverse=True)[:most])
+
+
+def comparable(records: StudyRecords, where: dict[str, Any]) -> list[int]:
+    """The variants at these levels that do not leak."""
+    return [index for index in records.chosen(where) if not records.leaks(index)]
 
 
 def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
@@ -154,9 +158,7 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREE
 def _together(
     data: pd.DataFrame, window: int, metrics: Sequence[str], names: Mapping[int, str], log: Collection[str], size: Size
 ) -> go.Figure:
-    rows = max(1, len(metrics))
-    figure = make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.1 / rows)
-    figure.update_layout(meta={"panels": rows})
+    figure = facets(len(metrics), 0.1, shared_xaxes=True)
     for at, name in enumerate(metrics):
         ends, own = list[End](), data[data["metric"] == name]
         for _, points in own.groupby("variant", sort=False):
@@ -166,7 +168,7 @@ def _together(
             ends.append(End(names[variant], float(points["average"].iloc[-1]), style(variant)["color"]))
         figure.update_yaxes(title=shown(metric(name).heading), **_axis(name, log), row=at + 1, col=1)
         name_ends(figure, ends, name in log, at, (float(own["low"].min()), float(own["high"].max())), size)
-    return figure.update_xaxes(title="epoch", row=rows, col=1)
+    return figure.update_xaxes(title="epoch", row=max(1, len(metrics)), col=1)
 
 
 def _apart(
@@ -186,13 +188,9 @@ def _apart(
             alike = {"matches": axes_at(first)["yaxis"]} if panel > first else {}  # of two that match, one decides
             layout |= {axis: {**_axis(name, log), **alike}, axis.replace("y", "x", 1): {}}
     figure = go.Figure(found, layout)  # at once: one by one, Plotly takes a second for hundreds
-    small_axes(figure, list(names.values()) * len(metrics))
-    for name in metrics:
-        text = f'<b>{shown(metric(name).heading)}</b> by epoch<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
-        figure.add_annotation(name="head", text=text, align="left", x=0, xref="paper", xanchor="left", yref="paper",
-                              yanchor="top", yshift=-8, showarrow=False)  # fmt: skip
-    grid = replace(SLICES[size.printed], groups=len(metrics), head=66)
-    return arrange(figure.update_xaxes(matches="x"), len(metrics) * len(names), grid, size)
+    small = f'<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
+    heads = [f"<b>{shown(metric(name).heading)}</b> by epoch{small}" for name in metrics]
+    return small_multiples(figure, list(names.values()) * len(metrics), size, heads).update_xaxes(matches="x")
 
 
 def _axis(name: str, log: Collection[str]) -> dict[str, Any]:
@@ -207,32 +205,17 @@ def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]
     if (points["n"] >= BAND).any():
         found.append(band(epochs, points, tint(look["color"], 0.12)))
     if window > 1:
-        light = {"color": tint(look["color"], 0.35), "width": 1}
-        found.append(
-            {"x": epochs, "y": points["mean"].tolist(), "mode": "lines", "line": light, "hoverinfo": "skip", "showlegend": False}
-        )
-    line = {
-        "x": epochs,
-        "y": points["average" if window > 1 else "mean"].tolist(),
-        "mode": "lines" if len(epochs) > 1 else "markers",
-        "name": shown(name),
-        "line": {"color": look["color"], "dash": look["dash"]},
-        "hovertext": [shown(f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})") for row in rows],
-        "hoverinfo": "text",
-    }
+        found.append(scatter(epochs, points["mean"], mode="lines", line={"color": tint(look["color"], 0.35), "width": 1}))
+    hover = [f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})" for row in rows]
+    mode = "lines" if len(epochs) > 1 else "markers"
+    found.append(scatter(epochs, points["average"], hover, name, mode=mode, line=marked(look)["line"]))
     chosen = [row for row in rows if row["metric"].startswith("selection_") and pd.notna(row["selected"]) and row["selected"] > 0]
-    marks = {
-        "x": [row["epoch"] for row in chosen],
-        "y": [row["mean"] for row in chosen],
-        "mode": "markers",
-        "marker": {"symbol": "circle-open", "size": 9, "color": look["color"], "line": {"width": 2}},
-        "showlegend": False,
-        "hovertext": [
-            shown(f"{label}: epoch {row['epoch']} selected by {plural(int(row['selected']), 'seed')}") for row in chosen
-        ],
-        "hoverinfo": "text",
-    }
-    return [{**one, "legendgroup": str(variant)} for one in [*found, line, *([marks] if chosen else [])]]
+    if chosen:
+        hover = [f"{label}: epoch {row['epoch']} selected by {plural(int(row['selected']), 'seed')}" for row in chosen]
+        circle = {"symbol": "circle-open", "size": 9, "color": look["color"], "line": {"width": 2}}
+        x, y = ([row[axis] for row in chosen] for axis in ("epoch", "mean"))
+        found.append(scatter(x, y, hover, mode="markers", marker=circle))
+    return [{**one, "legendgroup": str(variant)} for one in found]
 
 
 # ------------------------------------------------------------------------------------------------------ update by update
