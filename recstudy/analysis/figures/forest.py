@@ -45,8 +45,12 @@ class ForestRow:
 
 def drawn(title: str, rows: Sequence[ForestRow], notes: Sequence[str] = (), finding: str = "", line: float | None = 0.0) -> Drawn:
     """The plot of these rows, with a vertical `line` where there is no difference."""
-    data = forest_data(rows)
-    return Drawn(partial(forest_figure, data, line), data, title, notes, forest_caption(data), finding=finding)
+    data, said = forest_data(rows), list[str]()
+    for mark, words in MARKS.items():
+        own = dict.fromkeys(data.loc[data["mark"] == mark, "verdict"])
+        said += [f"{words}: {', '.join(filter(None, own))}"] if any(own) else []
+    caption = ". ".join([*said, *([SHADE] if data["region_low"].notna().any() else [])])
+    return Drawn(partial(forest_figure, data, line), data, title, notes, caption, finding=finding)
 
 
 def forest_data(rows: Sequence[ForestRow]) -> pd.DataFrame:
@@ -54,15 +58,6 @@ def forest_data(rows: Sequence[ForestRow]) -> pd.DataFrame:
     told = [{**vars(row), "region_low": (row.region or (nan,))[0], "region_high": (row.region or (nan,))[-1]} for row in rows]
     numbers = dict.fromkeys(("estimate", "low", "high", "region_low", "region_high"), float)
     return pd.DataFrame(told, columns=COLUMNS).astype({**numbers, "n": "Int64"})
-
-
-def forest_caption(data: pd.DataFrame) -> str:
-    """What the marks mean that there are."""
-    told = []
-    for mark, words in MARKS.items():
-        own = dict.fromkeys(data.loc[data["mark"] == mark, "verdict"])
-        told += [f"{words}: {', '.join(filter(None, own))}"] if any(own) else []
-    return ". ".join([*told, *([SHADE] if data["region_low"].notna().any() else [])])
 
 
 def forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SCREEN) -> go.Figure:

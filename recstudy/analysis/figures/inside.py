@@ -183,11 +183,7 @@ def _tiles(figure: go.Figure, data: Attention, size: Size) -> float:
         row, column = np.unravel_index(int(shares.argmax()), shares.shape)
         hover.append(f"{word}: most at row {row + 1}, column {column + 1}, {100 * shares.max():.3g} %")
     words = ["<i>the image</i>", *map(short, data.words[1:])]
-
-    def picture(pixels: Pixels) -> str:
-        return picture_uri(pixels, max(pixels.shape))
-
-    wide, high = image_grid(figure, 0, picture, images, columns, rows, side, (GAP, SPACE), hover, words)
+    wide, high = image_grid(figure, 0, picture_uri, images, columns, rows, side, (GAP, SPACE), hover, words)
     figure.update_layout(
         xaxis={"constrain": "domain", "constraintoward": "left"},
         yaxis={"scaleanchor": "x", "constrain": "domain", "constraintoward": "top"},

@@ -47,9 +47,6 @@ def heat(x: Iterable[Any], y: Iterable[Any], z: Any, hover: Sequence[str], gap: 
     return {"x": columns, "y": list(y), "z": z, "hovertext": rows, "hoverinfo": "text", "xgap": gap, "ygap": gap, **look}
 
 
-# ------------------------------------------------------------------------------------------------------------------ axes
-
-
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 

@@ -47,9 +47,8 @@ class MistakesData:
 
 def drawn(records: StudyRecords, spec: Mistakes) -> Drawn:
     data = mistakes_data(records, spec)
-    return Drawn(
-        partial(mistakes_figure, data), data.frame, spec.heading, data.notes, mistakes_caption(data), words=in_words(data.frame)
-    )
+    figure, caption = partial(mistakes_figure, data), mistakes_caption(data)
+    return Drawn(figure, data.frame, spec.heading, data.notes, caption, words=in_words(data.frame))
 
 
 def mistakes_data(records: StudyRecords, spec: Mistakes, most: int = MOST) -> MistakesData:

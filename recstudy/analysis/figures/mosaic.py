@@ -83,8 +83,9 @@ def data_uri(picture: Pixels) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
-def picture_uri(image: Pixels, most: int) -> str:
+def picture_uri(image: Pixels, most: int | None = None) -> str:
     """One image, its longest side `most` pixels at most: as it is in a PNG, or shrunk in a WebP of about 10 kB."""
+    most = most or max(image.shape[:2])
     if max(image.shape[:2]) <= min(most, SMALL):
         return data_uri(_colour(image))
     file, picture = io.BytesIO(), Image.fromarray(_colour(image))

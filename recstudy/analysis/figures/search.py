@@ -88,9 +88,8 @@ def history_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
         own, place = data[data["objective"] == name], {"row": panel, "col": 1}
         low, high = y_range(own["value"], own["reached"]) or (0.0, 1.0)
         best = own[own["best"].notna()]
-        name_of = {"name": "best so far", "legendgroup": "best so far", "showlegend": panel == 1}
-        steps = {"shape": "hv", "color": PALETTE[2], "width": 2}
-        figure.add_scatter(**scatter(best["trial"], best["best"], mode="lines", line=steps) | name_of, **place)
+        steps = scatter(best["trial"], best["best"], name="best so far", legendgroup="best so far", showlegend=panel == 1)
+        figure.add_scatter(**steps, mode="lines", line={"shape": "hv", "color": PALETTE[2], "width": 2}, **place)
         for state, look in LOOKS.items():
             some = own[own["state"] == state]
             if some.empty:
@@ -232,6 +231,11 @@ def pareto_caption(records: StudyRecords, spec: Pareto, data: pd.DataFrame) -> s
 
 def pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, size: Size = SCREEN) -> go.Figure:
     """All points, and a line through the front; a search's front carries its trial numbers."""
+
+    def paid(row: dict[Any, Any]) -> str:
+        who = f"trial {row['trial']:.0f}, " if pd.notna(row["trial"]) else ""
+        return f"{who}{row['label']}: {scored(y, row[y])}, {scored(spec.x, row[spec.x])} (n={row['n']})"
+
     figure, ahead = go.Figure(), data["front"].astype(bool)
     best = data[ahead].sort_values(spec.x)
     named = best["trial"].notna().all() and len(best) <= NAMED
@@ -239,7 +243,7 @@ def pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, size: Size = SCREEN)
     mode = "lines+markers+text" if named else "lines+markers"
     others: tuple[Any, ...] = ("others", data[~ahead], {"mode": "markers"}, PALETTE[0], "circle")
     for name, points, look, color, symbol in (others, ("front", best, {"mode": mode, **words}, PALETTE[1], "diamond")):
-        hover = (_paid(row, spec, y) for row in points.to_dict("records"))
+        hover = map(paid, points.to_dict("records"))
         marker = {"size": 9, "color": color, "symbol": symbol}
         trace = scatter(points[spec.x], points[y], hover, name, marker=marker, line={"color": color}, cliponaxis=False)
         figure.add_scatter(**trace, **look)
@@ -262,8 +266,3 @@ def y_of(records: StudyRecords, spec: Pareto) -> str:
 
 def _objectives(records: StudyRecords) -> Mapping[str, str]:
     return records.plan.search.objectives if records.plan.search is not None else {}
-
-
-def _paid(row: dict[Any, Any], spec: Pareto, y: str) -> str:
-    who = f"trial {row['trial']:.0f}, " if pd.notna(row["trial"]) else ""
-    return f"{who}{row['label']}: {scored(y, row[y])}, {scored(spec.x, row[spec.x])} (n={row['n']})"

@@ -72,9 +72,6 @@ def blend(share: float) -> str:
     return "#" + "".join(f"{round(low + (high - low) * far):02X}" for low, high in zip(*ends, strict=True))
 
 
-# ----------------------------------------------------------------------------------------------------------------- words
-
-
 def shown(text: object) -> str:
     """Escape text so that Plotly shows it as it is: its labels read a kind of HTML."""
     return html.escape(str(text), quote=False)
