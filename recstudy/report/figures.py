@@ -40,7 +40,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     @property
     def heading(self) -> str:
         across = metric(self.x).title.lower() if registered(self.x) else axis_title(self.x)
-        return self.title or (f"{metric(self.y).title} against {across}" + ", as a drop from each line's best" * self.drop)
+        usual = f"{metric(self.y).title} against {across}" + ", as a drop from each line's best" * self.drop
+        return self.title or self.default_title or usual
 
 
 @PARTS.add("residuals")
@@ -57,10 +58,6 @@ class Residuals(Curve):
     log: bool = True
     default_title: ClassVar[str] = "How far the states still move, segment by segment"
 
-    @property
-    def heading(self) -> str:
-        return self.title or self.default_title
-
 
 @PARTS.add("effort")
 class Effort(Curve):
@@ -76,10 +73,6 @@ class Effort(Curve):
     by: str | None = "variant"
     drawn_by: ClassVar[str] = "recstudy.analysis.figures.curve:effort"
     default_title: ClassVar[str] = "Exact accuracy against FLOPs at test, same weights"
-
-    @property
-    def heading(self) -> str:
-        return self.title or self.default_title
 
 
 @PARTS.add("interactions")
@@ -218,7 +211,7 @@ class ExpertLoad(FigurePart, OfVariants):
     """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
 
     name: str = "load"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.experts:loads"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.inside:loads"
     default_title: ClassVar[str] = "Each expert's share of the test set's tokens"
 
 
@@ -228,7 +221,7 @@ class ExpertPath(FigurePart, OfVariants):
 
     name: str = "experts"
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.experts:path"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.inside:path"
     default_title: ClassVar[str] = "Experts of each token along a generated caption"
 
 
@@ -243,7 +236,7 @@ class AttentionMaps(FigurePart, OfVariants):
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
     layer: int | None = Field(default=None, ge=1)
     head: int | None = Field(default=None, ge=1)
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.attention:drawn"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.inside:attention"
     default_title: ClassVar[str] = "Attention while a caption is written"
 
 

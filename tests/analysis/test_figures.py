@@ -12,7 +12,8 @@ from recstudy.analysis.cells import cell
 from recstudy.analysis.figures.curve import curve_data, curve_figure, curve_notes, effort
 from recstudy.analysis.figures.layout import apart, dress
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
-from recstudy.analysis.figures.theme import Size, brief, clipped, on_paper, powers_of_two, style, y_range
+from recstudy.analysis.figures.marks import powers_of_two, y_range
+from recstudy.analysis.figures.theme import Size, brief, clipped, on_paper, style
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.targets import Placement
 from recstudy.errors import ConfigError

@@ -9,8 +9,20 @@ import pytest
 from made_up import as_result, captioned, run_id, write_caption_study, write_captions
 
 from recstudy.analysis import AttentionMaps, ExpertLoad, ExpertPath
-from recstudy.analysis.figures.attention import ORANGE, attention_caption, attention_data, attention_figure, tinted
-from recstudy.analysis.figures.experts import LINE, loads_caption, loads_data, loads_figure, path_caption, path_data, path_figure
+from recstudy.analysis.figures.inside import (
+    LINE,
+    ORANGE,
+    attention_caption,
+    attention_data,
+    attention_figure,
+    loads_caption,
+    loads_data,
+    loads_figure,
+    path_caption,
+    path_data,
+    path_figure,
+    tinted,
+)
 from recstudy.analysis.figures.layout import shade
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report

@@ -19,6 +19,7 @@ from made_up import (
 from rich.console import Console
 
 from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices, Table
+from recstudy.analysis.figures.marks import log_ticks
 from recstudy.analysis.figures.search import (
     history_caption,
     history_data,
@@ -33,7 +34,7 @@ from recstudy.analysis.figures.search import (
     pareto_notes,
 )
 from recstudy.analysis.figures.settings import parallel_figure, scale, settings_data, slices_caption, slices_figure
-from recstudy.analysis.figures.theme import PALETTE, SPECTRUM, log_ticks
+from recstudy.analysis.figures.theme import PALETTE, SPECTRUM
 from recstudy.analysis.frame import load_study, status
 from recstudy.analysis.report import show_status, write_report
 from recstudy.analysis.rows import Outcome

@@ -7,12 +7,14 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.alignment import Aligned, alignment_caption, alignment_data, alignment_html
 from recstudy.analysis.figures.layout import Drawn
+from recstudy.analysis.figures.marks import scatter
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, shown, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.report import Alignment
 
 COLORS = {"before": PALETTE[1], "after": PALETTE[0]}  # orange and blue
-SIDES = {"before": "negative", "after": "positive"}  # of the violin's middle: left and right
+# Of the violin's middle: left and right; where the points stand; and as what.
+SIDES = {"before": ("negative", -0.5, "circle-open"), "after": ("positive", 0.5, "circle")}
 FEW = 60  # pairs that are drawn as points too
 
 
@@ -35,38 +37,20 @@ def alignment_figure(data: Aligned, size: Size = SCREEN) -> go.Figure:
     figure = go.Figure()
     for when, color in COLORS.items():
         for at, (_, part) in enumerate(data.ours.groupby("variant", sort=False)):
-            figure.add_violin(
-                x=[place(part["label"].iloc[0])] * len(part),
-                y=part[when].tolist(),
-                name=when,
-                legendgroup=when,
-                showlegend=at == 0,
-                side=SIDES[when],
-                points="all" if len(part) <= FEW else False,
-                pointpos=-0.5 if when == "before" else 0.5,
-                jitter=0.2,
-                marker={"size": 5, "color": color, "symbol": "circle-open" if when == "before" else "circle"},
-                spanmode="hard",  # no cosine is drawn that no pair has
-                line={"color": color},
-                fillcolor=tint(color, 0.3),
-                meanline={"visible": True},
-                box={"visible": True},
-                hoverinfo="y",
-            )
+            side, apart, symbol = SIDES[when]
+            look = {"side": side, "line": {"color": color}, "fillcolor": tint(color, 0.3), "hoverinfo": "y"}
+            look |= {"spanmode": "hard", "meanline": {"visible": True}, "box": {"visible": True}}  # hard: up to the last pair
+            dots = {"points": "all" if len(part) <= FEW else False, "pointpos": apart, "jitter": 0.2}
+            marker = {"size": 5, "color": color, "symbol": symbol}
+            half = scatter([place(part["label"].iloc[0])] * len(part), part[when], name=when, legendgroup=when)
+            figure.add_violin(**{**half, **look, **dots, "marker": marker, "showlegend": at == 0})
         pairs = data.published.to_dict("records")
         if pairs:
             said = [f"published, {pair['caption']}, {when}: {pair[when]:.4f}; {pair['source']}" for pair in pairs]
+            x, y = [place(f"published, {pair['caption'].replace('_', ' ')}") for pair in pairs], [pair[when] for pair in pairs]
             symbol = "diamond-open" if when == "before" else "diamond"
-            figure.add_scatter(
-                x=[place(f"published, {pair['caption'].replace('_', ' ')}") for pair in pairs],
-                y=[pair[when] for pair in pairs],
-                mode="markers",
-                name=f"{when}, paper",
-                legendgroup=when,
-                marker={"symbol": symbol, "size": 12, "color": color, "line": {"width": 2}},
-                hovertext=list(map(shown, said)),
-                hoverinfo="text",
-            )
+            marker = {"symbol": symbol, "size": 12, "color": color, "line": {"width": 2}}
+            figure.add_scatter(**scatter(x, y, said, f"{when}, paper", legendgroup=when, mode="markers", marker=marker))
     figure.update_layout(violinmode="overlay", violingap=0.2)
     places = len(dict.fromkeys(place for trace in figure.data for place in trace.x))
     figure.update_xaxes(type="category", range=[-0.6, places - 0.4])  # room for the halves at both ends

@@ -4,7 +4,7 @@ The published points stand in the same data, marked as such, so that the CSV bes
 points is a table's cell (`cells.cell`), also of a metric after so many supervision steps: both ask the same fit for the interval.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from math import log10
@@ -17,20 +17,10 @@ import plotly.graph_objects as go
 from recstudy.analysis.budgets import budgets
 from recstudy.analysis.caveats import leaky_notes, warnings
 from recstudy.analysis.cells import Cell, cell
-from recstudy.analysis.figures.layout import MOST, SLICES, Drawn, End, arrange, axes_at, name_ends, small_axes
-from recstudy.analysis.figures.theme import (
-    SCREEN,
-    Size,
-    band,
-    brief,
-    is_number,
-    log_ticks,
-    powers_of_two,
-    shown,
-    style,
-    tint,
-    y_range,
-)
+from recstudy.analysis.figures.layout import MOST, Drawn, End, axes_at, name_ends, small_multiples
+from recstudy.analysis.figures.learning import comparable
+from recstudy.analysis.figures.marks import band, is_number, log_ticks, marked, powers_of_two, scatter, y_range
+from recstudy.analysis.figures.theme import SCREEN, Size, brief, shown, style, tint
 from recstudy.analysis.fits import Fits, fits_of
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.headlines import of_curve
@@ -58,15 +48,17 @@ Points = dict[tuple[Any, Any, str], list[int]]  # line, x and what is measured t
 def drawn(records: StudyRecords, spec: Curve) -> Drawn:
     data = curve_data(records, spec)
     levels = [records.level(index, spec.by) for index in range(len(records.variants)) if spec.by is not None]
-    figure = partial(curve_figure, data, spec, order=list(dict.fromkeys(_line(level, spec) for level in levels)))
-    return Drawn(
-        figure, data, spec.heading, curve_notes(records, spec, data), curve_caption(data, spec), "", of_curve(data, spec)
-    )
+    return _drawn(records, spec, data, partial(curve_figure, data, spec, order=[_line(level, spec) for level in levels]))
+
+
+def _drawn(records: StudyRecords, spec: Curve, data: pd.DataFrame, figure: Callable[[Size], go.Figure]) -> Drawn:
+    notes, caption = curve_notes(records, spec, data), curve_caption(data, spec)
+    return Drawn(figure, data, spec.heading, notes, caption, finding=of_curve(data, spec))
 
 
 def effort(records: StudyRecords, spec: Effort) -> Drawn:
     """A line for each way to spend FLOPs on a puzzle with the same weights; each doubling is as far from the last."""
-    variants, points = _comparable(records, spec), Points()
+    variants, points = comparable(records, spec.where), Points()
     for index in variants:
         for way, _, gflops, measured in budgets(records, index):
             points[way if len(variants) == 1 else f"{records.variants[index].label}, {way}", gflops, measured] = [index]
@@ -78,11 +70,7 @@ def effort(records: StudyRecords, spec: Effort) -> Drawn:
         made = curve_figure(data, spec, size).update_xaxes(type="log", **words)
         return made if "grid" in (made.layout.meta or {}) else made.update_xaxes(title="Forward at test (GFLOP/puzzle)")
 
-    notes = curve_notes(records, spec, data)
-    return Drawn(figure, data, spec.heading, notes, curve_caption(data, spec), "", of_curve(data, spec))
-
-
-# ------------------------------------------------------------------------------------------------------------------ data
+    return _drawn(records, spec, data, figure)
 
 
 def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
@@ -98,7 +86,7 @@ def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
         ConfigError: `x`, `by` or `where` name what the study does not have.
     """
     points = Points()
-    for index in _comparable(records, spec):
+    for index in comparable(records, spec.where):
         line = None if spec.by is None else records.level(index, spec.by)
         for x, measured in _places(records, index, spec):
             points.setdefault((line, x, measured), []).append(index)
@@ -137,10 +125,6 @@ def curve_caption(data: pd.DataFrame, spec: Curve) -> str:
     return ". ".join(words for words, needed in said.items() if needed)
 
 
-def _comparable(records: StudyRecords, spec: Curve) -> list[int]:
-    return [index for index in records.chosen(spec.where) if not records.leaks(index)]
-
-
 def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Ours and the published ones."""
     published = data["published"].astype(bool)
@@ -159,23 +143,20 @@ def _places(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, s
     would stand, too."""
     runs = records.by_variant[index]
     if spec.x in WITHIN:
-        within = _depths if spec.x == "eval.depth" else _parts
-        return within(runs, spec.y) or within(records.rows, spec.y)
+        return _within(runs, spec) or _within(records.rows, spec)
     if not registered(spec.x) or spec.x in records.variants[index].levels:
         return [(records.level(index, spec.x), spec.y)]
     costs = [run.number(spec.x) for run in runs if run.done and run.value(spec.x) is not None]
     return [(mean_of(costs) if costs else None, spec.y)]
 
 
-def _depths(runs: Iterable[Row], name: str) -> list[tuple[Any, str]]:
-    scored = {int(depth) for run in runs for depth in run.found.depths.get(name, ())}
-    return [(depth, at_depth(name, depth)) for depth in sorted(scored)]
-
-
-def _parts(runs: Iterable[Row], name: str) -> list[tuple[Any, str]]:
-    """A level is a number, a class a word."""
-    whole = dict.fromkeys(one for run in runs for one in run.found.metrics if one.startswith(f"{name}."))
-    named = [(one.removeprefix(f"{name}."), one) for one in whole]
+def _within(runs: Iterable[Row], spec: Curve) -> list[tuple[Any, str]]:
+    """Find the depths that runs were scored at, or their parts: a level is a number, a class a word."""
+    if spec.x == "eval.depth":
+        scored = {int(depth) for run in runs for depth in run.found.depths.get(spec.y, ())}
+        return [(depth, at_depth(spec.y, depth)) for depth in sorted(scored)]
+    whole = dict.fromkeys(one for run in runs for one in run.found.metrics if one.startswith(f"{spec.y}."))
+    named = [(one.removeprefix(f"{spec.y}."), one) for one in whole]
     return [(int(part) if part.isdecimal() else part.replace("_", " "), one) for part, one in named]
 
 
@@ -212,20 +193,14 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
     def each(words: Iterable[str]) -> str:
         return "; ".join(dict.fromkeys(words))
 
-    return [
-        {
-            "value": value,
-            "low": value - max(target.margin for target, _ in same),
-            "high": value + max(target.margin for target, _ in same),
-            "published": True,
-            "source": each(target.target.cited for target, _ in same),
-            "verdict": each(answer.verdict for _, answer in same),
-            "reasons": each(reason for target, _ in same for reason in [*target.reasons, target.assumed] if reason),
-            "synthetic": False,
-            "seeds": "",
-        }
-        for value, same in placed.items()
-    ]
+    rows = []
+    for value, same in placed.items():
+        margin = max(target.margin for target, _ in same)
+        reasons = each(reason for target, _ in same for reason in [*target.reasons, target.assumed] if reason)
+        told = {"source": each(target.target.cited for target, _ in same), "verdict": each(answer.verdict for _, answer in same)}
+        numbers = {"value": value, "low": value - margin, "high": value + margin}
+        rows.append({**numbers, **told, "reasons": reasons, "published": True, "synthetic": False, "seeds": ""})
+    return rows
 
 
 def _from_best(part: pd.DataFrame, runs: Mapping[str, Row], fits: Fits, spec: Curve) -> pd.DataFrame:
@@ -262,9 +237,6 @@ def _from_best(part: pd.DataFrame, runs: Mapping[str, Row], fits: Fits, spec: Cu
     return told
 
 
-# ----------------------------------------------------------------------------------------------------------------- figure
-
-
 def curve_figure(data: pd.DataFrame, spec: Curve, size: Size = SCREEN, order: Sequence[str] = ()) -> go.Figure:
     """Lines with interval bands and a dot a seed; published points as open markers with their margins.
 
@@ -275,23 +247,17 @@ def curve_figure(data: pd.DataFrame, spec: Curve, size: Size = SCREEN, order: Se
     looks = {name: style(at) for at, name in enumerate(dict.fromkeys([*order, *names]))}
     short = dict(zip(names, brief(names)[0], strict=True)) if names else {}
     apart, ends = _one_each(data), list[End]()
+    if apart:
+        small_multiples(figure, [short[name] for name in names], size).update_layout(showlegend=False)
     for at, name in enumerate(names):
         ours, published = _split(data[data["line"] == name])
-        ours, since = ours[ours["value"].notna()], len(figure.data)
-        if apart:
-            _draw_others(figure, data, name)
-        _draw_line(figure, ours, short[name], looks[name], spec)
-        _draw_published(figure, published, short[name], looks[name])
-        for trace in figure.data[since:] if apart else ():
-            trace.update(axes_at(at))
+        ours = ours[ours["value"].notna()]
+        traces = [*_line_traces(ours, short[name], looks[name], spec), *_published_trace(published, short[name], looks[name])]
+        for trace in [_others(data, name), *traces] if apart else traces:
+            figure.add_scatter(**trace, **(axes_at(at) if apart else {}))
         ends += [End(short[name], float(value), looks[name]["color"]) for value in ours["value"].tail(1)]
-    if apart:
-        figure.update_layout(showlegend=False)
-        small_axes(figure, [short[name] for name in names])
     _axes(figure, data, spec, apart)
-    if apart:
-        return arrange(figure, len(names), SLICES[size.printed], size)
-    if spec.by is not None:
+    if spec.by is not None and not apart:
         name_ends(figure, ends, spec.log, size=size)
     return figure
 
@@ -301,20 +267,17 @@ def _one_each(data: pd.DataFrame) -> bool:
     return MOST < data["line"].nunique() <= MOST_PANELS
 
 
-def _draw_others(figure: go.Figure, data: pd.DataFrame, name: str) -> None:
-    """All lines but this one, as thin gray ones behind it."""
+def _others(data: pd.DataFrame, name: str) -> dict[str, Any]:
+    """Draw all lines but this one, as thin gray ones behind it."""
     ours, _ = _split(data[(data["line"] != name) & data["value"].notna()])
-    x: list[Any] = []
-    y: list[float | None] = []
+    x, y = list[Any](), list[float | None]()
     for _, own in ours.groupby("line", sort=False):
         x += [*map(_tick, own["x"]), None]
         y += [*own["value"], None]
-    figure.add_scatter(
-        x=x, y=y, mode="lines", showlegend=False, hoverinfo="skip", line={"color": "rgba(128,128,128,0.5)", "width": 1}
-    )
+    return scatter(x, y, mode="lines", line={"color": "rgba(128,128,128,0.5)", "width": 1})
 
 
-def _draw_line(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> None:
+def _line_traces(points: pd.DataFrame, name: str, look: dict[str, str], spec: Curve) -> Iterator[dict[str, Any]]:
     if spec.log:  # zero is nowhere on such an axis: an interval that reaches it ends a little below the lowest point
         points = points[points["value"] > 0]
         points = points.assign(low=points["low"].astype(float).clip(lower=points["value"].min() / 2))
@@ -323,60 +286,36 @@ def _draw_line(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[st
     for has, group in groupby(enumerate(known), key=lambda pair: pair[1]):  # no band bridges a point without an interval
         if has:
             stretch = [at for at, _ in group]
-            figure.add_scatter(
-                **band([x[at] for at in stretch], points.iloc[stretch], tint(look["color"], 0.16)), legendgroup=name
-            )
+            area = band([x[at] for at in stretch], points.iloc[stretch], tint(look["color"], 0.16))
+            yield {**area, "legendgroup": name}
     each = zip(points["x"], points["seeds"], strict=True)
     seeds = [(x, float(value)) for x, own in each for value in own.split() if " " in own]  # where a point has several
     if seeds:
-        figure.add_scatter(
-            x=[_tick(x) for x, _ in seeds],
-            y=[value for _, value in seeds],
-            mode="markers",
-            legendgroup=name,
-            showlegend=False,
-            marker={"symbol": "circle", "size": 5, "color": look["color"]},
-            hoverinfo="skip",
-        )
-    figure.add_scatter(
-        x=x,
-        y=list(points["value"]),
-        mode="lines+markers",
-        name=shown(name),
-        legendgroup=name,
-        line={"color": look["color"], "dash": look["dash"]},
-        marker={"symbol": look["symbol"], "size": 9},
-        hovertext=[_hover(row, spec) for row in points.to_dict("records")],
-        hoverinfo="text",
-    )
+        dot = {"symbol": "circle", "size": 5, "color": look["color"]}
+        x_seeds, y_seeds = zip(*seeds, strict=True)
+        yield scatter(map(_tick, x_seeds), y_seeds, legendgroup=name, mode="markers", marker=dot)
+    hover = (_hover(row, spec) for row in points.to_dict("records"))
+    yield scatter(x, points["value"], hover, name, legendgroup=name, mode="lines+markers", **marked(look))
 
 
-def _draw_published(figure: go.Figure, points: pd.DataFrame, name: str, look: dict[str, str]) -> None:
-    """The margin is a shade as high as ours may be off and still be reproduced; differences have none."""
+def _published_trace(points: pd.DataFrame, name: str, look: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Draw the margin as a shade as high as ours may be off and still be reproduced; differences have none."""
     if points.empty:
         return
     rows = points.to_dict("records")
     said = [f"published: {row['value']:g}, {row['source']}: {row['verdict']}. {row['reasons']}" for row in rows]
     half = (points["high"].astype(float) - points["value"].astype(float)).tolist()
-    figure.add_scatter(
-        x=[_tick(value) for value in points["x"]],
-        y=list(points["value"]),
-        mode="markers",
-        name=shown(f"{name}, published"),
-        legendgroup=name,
-        marker={"symbol": look["symbol"] + "-open", "size": 12, "color": look["color"], "line": {"width": 2}},
-        error_y=None
-        if points["low"].isna().any()
-        else {"array": half, "thickness": 12, "width": 0, "color": tint(look["color"], 0.25)},
-        hovertext=[shown(text) for text in said],
-        hoverinfo="text",
-    )
+    margin = {"array": half, "thickness": 12, "width": 0, "color": tint(look["color"], 0.25)}
+    hollow = {"symbol": look["symbol"] + "-open", "size": 12, "color": look["color"], "line": {"width": 2}}
+    x, title = map(_tick, points["x"]), f"{name}, published"
+    trace = scatter(x, points["value"], said, title, legendgroup=name, mode="markers", marker=hollow)
+    yield trace if points["low"].isna().any() else {**trace, "error_y": margin}
 
 
 def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
     interval = f" [{row['low']:.6g}, {row['high']:.6g}]" if pd.notna(row["low"]) else ""
     head = f"{row['line']}, {axis_title(spec.x)} {plain(row['x'])}: {row['value']:.6g} {metric(spec.y).unit}"
-    return shown(f"{head}{interval} (n={row['n']:.0f} of {row['expected']:.0f})")
+    return f"{head}{interval} (n={row['n']:.0f} of {row['expected']:.0f})"
 
 
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) -> None:

@@ -108,8 +108,12 @@ def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] =
         return NO_BROWSER.format(formats=", ".join(formats), reason=reason.rstrip("."))
     for kind, image in images.items():
         write_whole(folder / f"{name}.{kind}", image)
-    if "pdf" in images:
-        write_whole(folder / f"{name}.tex", _float(drawn, name, wide))
+    if "pdf" in images:  # beside it the figure in LaTeX: what it shows in one sentence, and under it how to read it
+        kind, said = "figure*" if wide else "figure", sentence(drawn.label.partition(". ")[0], drawn.finding)
+        lines = [rf"\begin{{{kind}}}", r"\centering", rf"\includegraphics{{{name}.pdf}}"]
+        lines += [rf"\caption{{{tex(said)}}}", rf"\label{{fig:{label(name)}}}"]
+        lines += [*notes_under([drawn.caption] if drawn.caption else []), rf"\end{{{kind}}}"]
+        write_whole(folder / f"{name}.tex", "\n".join(lines) + "\n")
     return None
 
 
@@ -125,15 +129,6 @@ def printed(drawn: Drawn, paper: Paper) -> tuple[go.Figure, bool]:
     if paper.columns == 1 or figure.layout.height <= HIGHEST * figure.layout.width:
         return figure, False
     return drawn.printed(paper.text), True
-
-
-def _float(drawn: Drawn, name: str, wide: bool) -> str:
-    """The figure in LaTeX: what it shows in one sentence, and under it how to read it."""
-    kind = "figure*" if wide else "figure"
-    lines = [rf"\begin{{{kind}}}", r"\centering", rf"\includegraphics{{{name}.pdf}}"]
-    said = sentence(drawn.label.partition(". ")[0], drawn.finding)
-    lines += [rf"\caption{{{tex(said)}}}", rf"\label{{fig:{label(name)}}}"]
-    return "\n".join([*lines, *notes_under([drawn.caption] if drawn.caption else []), rf"\end{{{kind}}}"]) + "\n"
 
 
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from recstudy.analysis.figures.layout import Drawn
+from recstudy.analysis.figures.layout import Drawn, facets
+from recstudy.analysis.figures.marks import scatter, whiskers
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, SMALL, Size, clipped, letters, shown, tint
 
 COLUMNS = ["label", "group", "estimate", "low", "high", "region_low", "region_high", "verdict", "n", "about", "mark"]
@@ -45,8 +45,12 @@ class ForestRow:
 
 def drawn(title: str, rows: Sequence[ForestRow], notes: Sequence[str] = (), finding: str = "", line: float | None = 0.0) -> Drawn:
     """The plot of these rows, with a vertical `line` where there is no difference."""
-    data = forest_data(rows)
-    return Drawn(partial(forest_figure, data, line), data, title, notes, forest_caption(data), finding=finding)
+    data, said = forest_data(rows), list[str]()
+    for mark, words in MARKS.items():
+        own = dict.fromkeys(data.loc[data["mark"] == mark, "verdict"])
+        said += [f"{words}: {', '.join(filter(None, own))}"] if any(own) else []
+    caption = ". ".join([*said, *([SHADE] if data["region_low"].notna().any() else [])])
+    return Drawn(partial(forest_figure, data, line), data, title, notes, caption, finding=finding)
 
 
 def forest_data(rows: Sequence[ForestRow]) -> pd.DataFrame:
@@ -56,15 +60,6 @@ def forest_data(rows: Sequence[ForestRow]) -> pd.DataFrame:
     return pd.DataFrame(told, columns=COLUMNS).astype({**numbers, "n": "Int64"})
 
 
-def forest_caption(data: pd.DataFrame) -> str:
-    """What the marks mean that there are."""
-    told = []
-    for mark, words in MARKS.items():
-        own = dict.fromkeys(data.loc[data["mark"] == mark, "verdict"])
-        told += [f"{words}: {', '.join(filter(None, own))}"] if any(own) else []
-    return ". ".join([*told, *([SHADE] if data["region_low"].notna().any() else [])])
-
-
 def forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SCREEN) -> go.Figure:
     """A panel a group, the first row on top; each label above its interval, so that it has room on a phone."""
     wide = letters((size.width - 60) if size.printed else PHONE, SMALL)
@@ -72,10 +67,8 @@ def forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SCR
     texts = [[clipped(one["label"], wide, LINES) for one in rows] for _, rows in panels]
     heights = [[ROW + TEXT * (1 + text.count("<br>")) for text in own] for own in texts]
     high = sum(map(sum, heights)) + AXIS * (len(panels) - 1) or ROW
-    figure = make_subplots(
-        rows=len(panels), cols=1, row_heights=[sum(own) or 1 for own in heights],
-        vertical_spacing=AXIS / high if len(panels) > 1 else 0,
-    )  # fmt: skip
+    gap = AXIS / high * len(panels) if len(panels) > 1 else 0
+    figure = facets(len(panels), gap, row_heights=[sum(own) or 1 for own in heights])
     for at, ((group, rows), own, tall) in enumerate(zip(panels, texts, heights, strict=True), 1):
         known = [one[name] for one in rows for name in ("estimate", "low", "high", "region_low", "region_high")]
         reach = [value for value in [*known, *([] if line is None else [line])] if isfinite(value)] or [0.0]
@@ -96,20 +89,12 @@ def forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SCR
                 font={"size": SMALL}, borderpad=0, row=at, col=1,
             )  # fmt: skip
             above += height
-        up, down = ([abs(one[end] - one["estimate"]) for one in rows] for end in ("high", "low"))
-        symbols = [SYMBOLS[one["mark"]] for one in rows]
-        figure.add_scatter(
-            x=[one["estimate"] for one in rows],
-            y=middles,
-            mode="markers",
-            marker={"symbol": symbols, "size": 11, "color": PALETTE[0], "line": {"width": 2, "color": PALETTE[0]}},
-            error_x={"array": up, "arrayminus": down, "symmetric": False, "thickness": 2, "width": 5, "color": PALETTE[0]},
-            hovertext=[shown(_hover(one)) for one in rows],
-            hoverinfo="text",
-            showlegend=False,
-            row=at,
-            col=1,
-        )
+        value, lower, upper = ([one[name] for one in rows] for name in ("estimate", "low", "high"))
+        marker = {"symbol": [SYMBOLS[one["mark"]] for one in rows], "size": 11, "color": PALETTE[0]}
+        marker |= {"line": {"width": 2, "color": PALETTE[0]}}
+        bars = whiskers(value, lower, upper, thickness=2, width=5, color=PALETTE[0])
+        trace = scatter(value, middles, map(_hover, rows), mode="markers", marker=marker)
+        figure.add_scatter(**trace, error_x=bars, row=at, col=1)
         if line is not None:
             figure.add_vline(x=line, line={"color": "gray", "width": 1}, layer="below", row=at, col=1)
         figure.update_xaxes(title=shown(group), range=ends, row=at, col=1)

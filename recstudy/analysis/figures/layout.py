@@ -3,7 +3,7 @@
 import html
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from textwrap import wrap
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from recstudy.analysis.figures.theme import (
     ALARM,
@@ -82,33 +83,22 @@ def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), caption: str
     """Put the common look on a figure, with space for the heading and a legend; `page.js` redoes it for a page's own width."""
     line = letters(size.width - 24, SMALL) if size.printed else LINE
     said = [(ALARM, note) for note in notes] + [(SOFT, caption)] * (not size.printed)
-    spans = [
-        f'<span style="font-size:{SMALL}px;color:{color}">{shown(part)}</span>'
-        for color, text in said
-        for part in wrap(text, line)
-    ]
+    parts = [(color, part) for color, text in said for part in wrap(text, line)]
+    spans = [f'<span style="font-size:{SMALL}px;color:{color}">{shown(part)}</span>' for color, part in parts]
     words = "<br>".join([shown(title)] * (not size.printed) + spans)
     pad = {"l": 12, "t": 25 if "<br>" in words else 14}  # Plotly sets a title of several lines 11 points higher
     heading = {"text": words, "x": 0, "pad": pad, "y": 1, "yanchor": "top", "yref": "container", "font": {"size": 16}}
-    figure.update_layout(
-        title=heading,
-        template=LOOK,
-        font={"family": "system-ui, sans-serif", "size": LARGE},
-        meta={"panels": 1, **(figure.layout.meta or {})},
-        hovermode="closest",
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0], "remove": BUTTONS_OUT},
-        colorway=list(PALETTE),
-    )
+    font = {"family": "system-ui, sans-serif", "size": LARGE}
+    buttons = {"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0], "remove": BUTTONS_OUT}
+    meta = {"panels": 1, **(figure.layout.meta or {})}
+    look = {"template": LOOK, "font": font, "hovermode": "closest", "modebar": buttons, "colorway": list(PALETTE)}
+    figure.update_layout(title=heading, meta=meta, **look)
     if size.printed:  # white paper, smaller letters, and names in the legend that are folded to its width
-        figure.update_layout(
-            template=PRINT,
-            font={"family": "Arial, Helvetica, sans-serif"},  # of a paper's other figures
-            width=size.width,
-            paper_bgcolor="white",
-            plot_bgcolor="white",
-            title={"pad": {"t": 20 if "<br>" in words else 10}, "font": {"size": SMALL}},
-            legend={"font": {"size": SMALL}, "xref": "container", "tracegroupgap": 0, "maxheight": 1},
-        )
+        legend = {"font": {"size": SMALL}, "xref": "container", "tracegroupgap": 0, "maxheight": 1}
+        smaller = {"pad": {"t": 20 if "<br>" in words else 10}, "font": {"size": SMALL}}
+        font = {"family": "Arial, Helvetica, sans-serif"}  # of a paper's other figures
+        paper = {"width": size.width, "paper_bgcolor": "white", "plot_bgcolor": "white"}
+        figure.update_layout(template=PRINT, font=font, title=smaller, legend=legend, **paper)
         for trace in figure.data:
             if trace.name:
                 trace.name = folded(trace.name, letters(size.width - 60, SMALL))
@@ -157,9 +147,6 @@ def _legend_height(groups: Sequence[Sequence[str]], size: Size) -> int:
     return height + high + 8
 
 
-# ----------------------------------------------------------------------------------------------------------------- panels
-
-
 class Panel(NamedTuple):
     """Pixels: of the panel itself, of its label above and of its ticks below."""
 
@@ -178,15 +165,19 @@ def axes_at(at: int) -> dict[str, str]:
     return {"xaxis": f"x{numbered(at)}", "yaxis": f"y{numbered(at)}"}
 
 
+def joined(figure: go.Figure, at: int, across: dict[str, Any], upwards: dict[str, Any]) -> None:
+    """Anchor the two axes of the panel at this place to each other, with what is said of each."""
+    number = numbered(at)
+    x, y = {"anchor": f"y{number}", **across}, {"anchor": f"x{number}", **upwards}
+    figure.update_layout({f"xaxis{number}": x, f"yaxis{number}": y})
+
+
 def stack(figure: go.Figure, panels: Sequence[Panel], size: Size = SCREEN) -> go.Figure:
     """Set panels of sizes of their own under each other."""
     whole, above = math.ceil(sum(map(sum, panels))), 0.0
     for at, panel in enumerate(panels):
-        top, number = above + panel.head, numbered(at)
-        domain = [max(0.0, 1 - (top + panel.height) / whole), 1 - top / whole]
-        figure.update_layout(
-            {f"yaxis{number}": {"domain": domain, "anchor": f"x{number}"}, f"xaxis{number}": {"anchor": f"y{number}"}}
-        )
+        top = above + panel.head
+        joined(figure, at, {}, {"domain": [max(0.0, 1 - (top + panel.height) / whole), 1 - top / whole]})
         above = top + panel.height + panel.foot
     return figure.update_layout(meta={"panels": whole / size.panel})
 
@@ -241,6 +232,13 @@ SLICES = {  # by whether it is printed: panels with an axis each
 }
 
 
+def facets(panels: int, gap: float, **more: Any) -> go.Figure:
+    """Make a figure of panels of one height under each other, with `gap` of a panel between them."""
+    rows = max(1, panels)
+    figure = make_subplots(rows=rows, cols=1, vertical_spacing=gap / rows, **more)
+    return figure.update_layout(meta={"panels": rows})
+
+
 def arrange(figure: go.Figure, panels: int, grid: Grid, size: Size = SCREEN) -> go.Figure:
     """Give every panel of a grid its place; `page.js` does the same for a page's own width."""
     each, inner = max(1, panels // grid.groups), size.width - 2 * EDGE
@@ -265,17 +263,21 @@ def arrange(figure: go.Figure, panels: int, grid: Grid, size: Size = SCREEN) -> 
     return figure.update_layout(meta={"panels": panels, "grid": {**asdict(grid), "whole": whole}})
 
 
-def small_axes(figure: go.Figure, names: Sequence[str]) -> None:
-    """Join the two axes of each panel of a grid, with the panel's name under it."""
+def small_multiples(figure: go.Figure, names: Sequence[str], size: Size, heads: Sequence[str] = ()) -> go.Figure:
+    """Give each name a panel of a grid with axes of its own, and stand under it; `heads` divide them into groups."""
     most = letters(SLICES[False].narrow - EDGE, 13)
     for at, name in enumerate(names):
         title = {"text": clipped(name, most, 2), "standoff": 6, "font": {"size": 13}}
-        across, up = {"anchor": f"y{numbered(at)}", "title": title}, {"anchor": f"x{numbered(at)}"}
-        figure.update_layout({f"xaxis{numbered(at)}": across, f"yaxis{numbered(at)}": up})
+        joined(figure, at, {"title": title}, {})
     figure.update_xaxes(automargin=False).update_yaxes(automargin=False)
+    for text in heads:
+        figure.add_annotation(
+            name="head", text=text, align="left", x=0, xref="paper", xanchor="left", yref="paper", yanchor="top", yshift=-8,
+            showarrow=False,
+        )  # fmt: skip
+    groups = {"groups": len(heads), "head": 66} if heads else {}
+    return arrange(figure, max(1, len(names)), replace(SLICES[size.printed], **groups), size)
 
-
-# ---------------------------------------------------------------------------------------------------- names of lines
 
 MOST = 6  # names beside a panel, and colours
 ENDS = 0.36  # of a figure's width that they may have: else there is a legend
@@ -305,9 +307,8 @@ def name_ends(
         return
     axis = figure.layout[f"yaxis{numbered(at)}"]
     places = [math.log10(end.y) if log else end.y for end in ends]
-    low, high = (
-        axis.range or (span and tuple(math.log10(end) if log else end for end in span)) or (min(places), max(places) or 1.0)
-    )
+    wide = span and tuple(math.log10(end) if log else end for end in span)
+    low, high = axis.range or wide or (min(places), max(places) or 1.0)
     bottom, top = axis.domain or (0.0, 1.0)
     panels = (figure.layout.meta or {}).get("panels", 1)
     each = (high - low) / (size.panel * panels * (top - bottom))  # of a pixel
@@ -318,8 +319,8 @@ def name_ends(
             font={"size": SMALL}, align="left", x=1, xref="paper", xanchor="left", xshift=4, y=y,
             yref=f"y{numbered(at)}", showarrow=False, visible=False,
         )  # fmt: skip
-    wide = round(WIDE * SMALL * max(len(html.unescape(line)) for line in lines)) + 26
-    figure.update_layout(meta={"panels": panels, "ends": max(wide, (figure.layout.meta or {}).get("ends", 0))})
+    longest = round(WIDE * SMALL * max(len(html.unescape(line)) for line in lines)) + 26
+    figure.update_layout(meta={"panels": panels, "ends": max(longest, (figure.layout.meta or {}).get("ends", 0))})
 
 
 def apart(places: Sequence[float], heights: Sequence[float], high: float) -> list[float]:
@@ -334,28 +335,21 @@ def apart(places: Sequence[float], heights: Sequence[float], high: float) -> lis
     return moved
 
 
-# --------------------------------------------------------------------------------------------------------------- in print
-
 UPRIGHT, ROW = 20, 14  # letters of a line that stands upright; pixels of a line of a category's letters
 BAR, BEFORE, MARK = 40, 130, 60  # pixels of a scale of colours that lies: its height, its title, and between two of its marks
 
 
-class Beside(NamedTuple):
-    """Words next to each other: their lines, their angle, and the pixels of their height."""
+def beside(words: Sequence[str], place: float) -> tuple[list[str], int, int]:
+    """Fold each word to a place of so many pixels; all stand upright where a single word is longer than that.
 
-    words: list[str]
-    angle: int
-    height: int
-
-
-def beside(words: Sequence[str], place: float) -> Beside:
-    """Fold each word to a place of so many pixels; all stand upright where a single word is longer than that."""
+    Returns their lines, their angle, and the pixels of their height.
+    """
     most = letters(place, CELL)
     flat, tall = ([folded(word, line) for word in words] for line in (most, UPRIGHT))
     longest = [max((len(line) for word in own for line in word.split("<br>")), default=0) for own in (flat, tall)]
     if longest[0] <= most:
-        return Beside(flat, 0, ROW * max((word.count("<br>") + 1 for word in flat), default=1))
-    return Beside(tall, -90, round(WIDE * CELL * longest[1]))
+        return flat, 0, ROW * max((word.count("<br>") + 1 for word in flat), default=1)
+    return tall, -90, round(WIDE * CELL * longest[1])
 
 
 def _fitted(figure: go.Figure) -> go.Figure:
@@ -375,9 +369,9 @@ def _fitted(figure: go.Figure) -> go.Figure:
             axis.update(tickmode="array", tickvals=values, ticktext=[folded(word, letters(wide / 4, CELL)) for word in words])
             axis.tickfont = {"size": axis.tickfont.size or CELL}
         else:
-            fit = beside(words, length / max(1, len(words)))
-            axis.update(tickmode="array", tickvals=values, ticktext=fit.words, tickangle=fit.angle, tickfont={"size": CELL})
-            more = max(more, fit.height - ROW)
+            lines, angle, height = beside(words, length / max(1, len(words)))
+            axis.update(tickmode="array", tickvals=values, ticktext=lines, tickangle=angle, tickfont={"size": CELL})
+            more = max(more, height - ROW)
     own = [trace.colorbar for trace in figure.data if trace.type == "heatmap" and trace.coloraxis is None]
     for bar in (figure.layout.coloraxis.colorbar, *own):
         if not bar.thickness or bar.orientation == "h":

@@ -4,8 +4,7 @@ The loss stands as in Figures 1, 3 and 5 of 004: light where it was recorded, it
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, some, warnings
 from recstudy.analysis.figures.layout import MOST as TOGETHER
-from recstudy.analysis.figures.layout import SLICES, Drawn, End, arrange, axes_at, name_ends, small_axes
-from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, band, bounded, brief, shown, style, tint
+from recstudy.analysis.figures.layout import Drawn, End, axes_at, facets, name_ends, numbered, small_multiples
+from recstudy.analysis.figures.marks import band, bounded, marked, scatter
+from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, brief, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.metrics import METRICS
-from recstudy.records import LossLine, read_log
+from recstudy.records import Json, LossLine, read_log
 from recstudy.report import LearningCurves, LossTrace
 from recstudy.report.names import inline, metric, number, plural, registered
 
@@ -39,9 +38,6 @@ def drawn(records: StudyRecords, spec: LearningCurves) -> Drawn:
     data = learning_data(records, spec)
     notes, finding = learning_notes(records, spec, data), learning_finding(data, spec)
     return Drawn(partial(learning_figure, data, spec), data, spec.heading, notes, learning_caption(data, spec), finding=finding)
-
-
-# -------------------------------------------------------------------------------------------------------- which variants
 
 
 def labelled(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
@@ -62,6 +58,11 @@ def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int]
     return sorted(sorted(range(len(records.variants)) if among is None else among, key=rank, reverse=True)[:most])
 
 
+def comparable(records: StudyRecords, where: dict[str, Any]) -> list[int]:
+    """The variants at these levels that do not leak."""
+    return [index for index in records.chosen(where) if not records.leaks(index)]
+
+
 def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
     """Says so where `shown_variants` leaves some of `count` variants out."""
     return (f"the {most} best of {count:,} variants by {inline(_ranked_by(records))}",) if count > most else ()
@@ -70,9 +71,6 @@ def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, 
 def _ranked_by(records: StudyRecords) -> str:
     scores = [name for name, known in METRICS.items() if known.ranks]
     return next((name for name in scores if any(run.value(name) is not None for run in records.rows)), "top1_accuracy")
-
-
-# ------------------------------------------------------------------------------------------------------- learning curves
 
 
 def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
@@ -145,36 +143,31 @@ def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREE
     labels = dict(zip(data["variant"], data["label"], strict=True))
     names = dict(zip(labels, brief(list(labels.values()))[0], strict=True))
     apart = len(names) > TOGETHER and not size.printed
-    figure = (_apart if apart else _together)(data, spec.window, metrics, names, log, size)
+    axes = {name: {**bounded(name), **({"type": "log"} if name in log else {})} for name in metrics}
+    figure = (_apart if apart else _together)(data, spec.window, axes, names, size)
     if 0 < data["epoch"].nunique() <= 12:
         figure.update_xaxes(tick0=1, dtick=1)  # no half epochs
     return figure
 
 
-def _together(
-    data: pd.DataFrame, window: int, metrics: Sequence[str], names: Mapping[int, str], log: Collection[str], size: Size
-) -> go.Figure:
-    rows = max(1, len(metrics))
-    figure = make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.1 / rows)
-    figure.update_layout(meta={"panels": rows})
-    for at, name in enumerate(metrics):
+def _together(data: pd.DataFrame, window: int, axes: dict[str, Json], names: dict[int, str], size: Size) -> go.Figure:
+    figure = facets(len(axes), 0.1, shared_xaxes=True)
+    for at, (name, axis) in enumerate(axes.items()):
         ends, own = list[End](), data[data["metric"] == name]
         for _, points in own.groupby("variant", sort=False):
             variant = int(points["variant"].iloc[0])
             for trace in _traces(points, window, names[variant]):
                 figure.add_scatter(**{"showlegend": at == 0, **trace}, row=at + 1, col=1)
             ends.append(End(names[variant], float(points["average"].iloc[-1]), style(variant)["color"]))
-        figure.update_yaxes(title=shown(metric(name).heading), **_axis(name, log), row=at + 1, col=1)
-        name_ends(figure, ends, name in log, at, (float(own["low"].min()), float(own["high"].max())), size)
-    return figure.update_xaxes(title="epoch", row=rows, col=1)
+        figure.update_yaxes(title=shown(metric(name).heading), **axis, row=at + 1, col=1)
+        name_ends(figure, ends, "type" in axis, at, (float(own["low"].min()), float(own["high"].max())), size)
+    return figure.update_xaxes(title="epoch", row=max(1, len(axes)), col=1)
 
 
-def _apart(
-    data: pd.DataFrame, window: int, metrics: Sequence[str], names: Mapping[int, str], log: Collection[str], size: Size
-) -> go.Figure:
+def _apart(data: pd.DataFrame, window: int, axes: dict[str, Json], names: dict[int, str], size: Size) -> go.Figure:
     """Panels of a metric have the same axes, and behind each line the range of all variants."""
     found, layout = list[dict[str, Any]](), dict[str, Any]()
-    for at, name in enumerate(metrics):
+    for at, name in enumerate(axes):
         whole, first = data[data["metric"] == name], at * len(names)
         ends = whole.groupby("epoch")["mean"].agg(low="min", high="max").reset_index()
         gray = band(ends["epoch"].tolist(), ends, "rgba(128,128,128,0.2)")
@@ -182,21 +175,12 @@ def _apart(
         for panel, (variant, words) in enumerate(names.items(), first):
             own = _traces(by_variant[variant], window, words) if variant in by_variant else []
             found += [{**trace, **axes_at(panel), "showlegend": False} for trace in [gray, *own]]
-            axis = axes_at(panel)["yaxis"].replace("y", "yaxis")
             alike = {"matches": axes_at(first)["yaxis"]} if panel > first else {}  # of two that match, one decides
-            layout |= {axis: {**_axis(name, log), **alike}, axis.replace("y", "x", 1): {}}
+            layout |= {f"yaxis{numbered(panel)}": {**axes[name], **alike}, f"xaxis{numbered(panel)}": {}}
     figure = go.Figure(found, layout)  # at once: one by one, Plotly takes a second for hundreds
-    small_axes(figure, list(names.values()) * len(metrics))
-    for name in metrics:
-        text = f'<b>{shown(metric(name).heading)}</b> by epoch<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
-        figure.add_annotation(name="head", text=text, align="left", x=0, xref="paper", xanchor="left", yref="paper",
-                              yanchor="top", yshift=-8, showarrow=False)  # fmt: skip
-    grid = replace(SLICES[size.printed], groups=len(metrics), head=66)
-    return arrange(figure.update_xaxes(matches="x"), len(metrics) * len(names), grid, size)
-
-
-def _axis(name: str, log: Collection[str]) -> dict[str, Any]:
-    return {**bounded(name), **({"type": "log"} if name in log else {})}
+    small = f'<br><span style="font-size:{SMALL}px">{WHOLE}</span>'
+    heads = [f"<b>{shown(metric(name).heading)}</b> by epoch{small}" for name in axes]
+    return small_multiples(figure, list(names.values()) * len(axes), size, heads).update_xaxes(matches="x")
 
 
 def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]]:
@@ -207,35 +191,18 @@ def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]
     if (points["n"] >= BAND).any():
         found.append(band(epochs, points, tint(look["color"], 0.12)))
     if window > 1:
-        light = {"color": tint(look["color"], 0.35), "width": 1}
-        found.append(
-            {"x": epochs, "y": points["mean"].tolist(), "mode": "lines", "line": light, "hoverinfo": "skip", "showlegend": False}
-        )
-    line = {
-        "x": epochs,
-        "y": points["average" if window > 1 else "mean"].tolist(),
-        "mode": "lines" if len(epochs) > 1 else "markers",
-        "name": shown(name),
-        "line": {"color": look["color"], "dash": look["dash"]},
-        "hovertext": [shown(f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})") for row in rows],
-        "hoverinfo": "text",
-    }
+        found.append(scatter(epochs, points["mean"], mode="lines", line={"color": tint(look["color"], 0.35), "width": 1}))
+    hover = [f"{label}, epoch {row['epoch']}: {row['mean']:.6g} (n={row['n']})" for row in rows]
+    mode = "lines" if len(epochs) > 1 else "markers"
+    line = points["average" if window > 1 else "mean"]
+    found.append(scatter(epochs, line, hover, name, mode=mode, line=marked(look)["line"]))
     chosen = [row for row in rows if row["metric"].startswith("selection_") and pd.notna(row["selected"]) and row["selected"] > 0]
-    marks = {
-        "x": [row["epoch"] for row in chosen],
-        "y": [row["mean"] for row in chosen],
-        "mode": "markers",
-        "marker": {"symbol": "circle-open", "size": 9, "color": look["color"], "line": {"width": 2}},
-        "showlegend": False,
-        "hovertext": [
-            shown(f"{label}: epoch {row['epoch']} selected by {plural(int(row['selected']), 'seed')}") for row in chosen
-        ],
-        "hoverinfo": "text",
-    }
-    return [{**one, "legendgroup": str(variant)} for one in [*found, line, *([marks] if chosen else [])]]
-
-
-# ------------------------------------------------------------------------------------------------------ update by update
+    if chosen:
+        hover = [f"{label}: epoch {row['epoch']} selected by {plural(int(row['selected']), 'seed')}" for row in chosen]
+        circle = {"symbol": "circle-open", "size": 9, "color": look["color"], "line": {"width": 2}}
+        x, y = ([row[axis] for row in chosen] for axis in ("epoch", "mean"))
+        found.append(scatter(x, y, hover, mode="markers", marker=circle))
+    return [{**one, "legendgroup": str(variant)} for one in found]
 
 
 def losses(records: StudyRecords, spec: LossTrace) -> Drawn:

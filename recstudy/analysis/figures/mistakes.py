@@ -14,9 +14,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.examples import finished, pictures, read_archive
-from recstudy.analysis.figures.layout import Drawn, Grid, arrange, axes_at, numbered
+from recstudy.analysis.figures.layout import Drawn, Grid, arrange, axes_at
 from recstudy.analysis.figures.learning import labelled
-from recstudy.analysis.figures.mosaic import Pixels, data_uri, mosaic, side_of
+from recstudy.analysis.figures.mosaic import Pixels, data_uri, image_grid, side_of
 from recstudy.analysis.figures.theme import SCREEN, Size, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.errors import StorageError
@@ -47,9 +47,8 @@ class MistakesData:
 
 def drawn(records: StudyRecords, spec: Mistakes) -> Drawn:
     data = mistakes_data(records, spec)
-    return Drawn(
-        partial(mistakes_figure, data), data.frame, spec.heading, data.notes, mistakes_caption(data), words=in_words(data.frame)
-    )
+    figure, caption = partial(mistakes_figure, data), mistakes_caption(data)
+    return Drawn(figure, data.frame, spec.heading, data.notes, caption, words=in_words(data.frame))
 
 
 def mistakes_data(records: StudyRecords, spec: Mistakes, most: int = MOST) -> MistakesData:
@@ -151,19 +150,9 @@ def mistakes_figure(data: MistakesData, size: Size = SCREEN) -> go.Figure:
     rows = max((-(-len(part) // ACROSS) for part in parts), default=1)
     for panel, (part, own) in enumerate(zip(parts, labels, strict=True)):
         axes, images = axes_at(panel), [data.images[at] for at in part.index]
-        side = side_of(images[0])
-        gap, room = round(GAP * side), round(words * side)
-        across = {"anchor": axes["yaxis"], "range": [-0.5, ACROSS * (side + gap) - 0.5]}
-        down = {"anchor": axes["xaxis"], "range": [rows * (side + room) - 0.5, -0.5]}
-        figure.update_layout({f"xaxis{numbered(panel)}": across, f"yaxis{numbered(panel)}": down})
-        figure.add_image(source=data_uri(mosaic(images, ACROSS, side, gap, room)), hoverinfo="skip", **axes)
-        points = {"x": [at % ACROSS * (side + gap) + side / 2 for at in range(len(part))], "showlegend": False, **axes}
-        top = [at // ACROSS * (side + room) for at in range(len(part))]
         named = zip(_words(part), part["row"], part["seed"], strict=True)
-        hover = [shown(f"{tile}, test image {row}, seed {seed}") for tile, row, seed in named]
-        middles, under = [y + side / 2 for y in top], [y + side + room / 2 for y in top]
-        figure.add_scatter(y=middles, mode="markers", marker={"opacity": 0}, hovertext=hover, hoverinfo="text", **points)
-        figure.add_scatter(y=under, mode="text", text=own, hoverinfo="skip", cliponaxis=False, **points)
+        hover = [f"{tile}, test image {row}, seed {seed}" for tile, row, seed in named]
+        image_grid(figure, panel, data_uri, images, ACROSS, rows, side_of(images[0]), (GAP, words), hover, own)
         lines = wrap(part["label"].iloc[0], 40, max_lines=2, placeholder=f" {CUT}")
         figure.add_annotation(
             text=f"<b>{'<br>'.join(map(shown, lines))}</b>", xref=axes["xaxis"], yref=axes["yaxis"], x=0, y=0,

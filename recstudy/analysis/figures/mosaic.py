@@ -6,15 +6,18 @@ spaces between tiles take the colour of any page.
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import plotly.graph_objects as go
 from PIL import Image
+
+from recstudy.analysis.figures.layout import axes_at, joined
+from recstudy.analysis.figures.marks import scatter
 
 Pixels = npt.NDArray[np.uint8]
 TILE = 128  # about how many pixels a tile's side has: 4 for each of CIFAR's, 5 for MNIST's, 16 for the digits'
-
 SMALL = 64  # pixels: up to here an image loses nothing in the page
 
 
@@ -52,6 +55,27 @@ def mosaic(images: Sequence[Pixels], columns: int, side: int, gap: int, words: i
     return picture
 
 
+def image_grid(
+    figure: go.Figure, panel: int, picture: Callable[[Pixels], str], images: Sequence[Pixels], columns: int, rows: int,
+    side: int, spaces: tuple[float, float], hover: Sequence[str], words: Sequence[str],
+) -> tuple[int, int]:  # fmt: skip
+    """Draw tiles as one picture into the panel at this place, `words` under each, which is named under the pointer by `hover`.
+
+    `spaces` are beside and under a tile, as shares of its side. Returns the width and the height of the picture's pixels.
+    """
+    gap, under = (round(share * side) for share in spaces)
+    wide, high, axes = columns * (side + gap), rows * (side + under), axes_at(panel)
+    joined(figure, panel, {"range": [-0.5, wide - 0.5]}, {"range": [high - 0.5, -0.5]})
+    figure.add_image(source=picture(mosaic(images, columns, side, gap, under)), hoverinfo="skip", **axes)
+    x = [at % columns * (side + gap) + side / 2 for at in range(len(images))]
+    top = [at // columns * (side + under) for at in range(len(images))]
+    middles, below = [y + side / 2 for y in top], [y + side + under / 2 for y in top]
+    figure.add_scatter(**scatter(x, middles, hover, mode="markers", marker={"opacity": 0, "size": 40}), **axes)
+    text = scatter(x, below, hover, mode="text", text=words, textfont={"size": 11}, cliponaxis=False)
+    figure.add_scatter(**text, **axes)
+    return wide, high
+
+
 def data_uri(picture: Pixels) -> str:
     """The picture as a PNG that stands in the page itself."""
     file = io.BytesIO()
@@ -59,8 +83,9 @@ def data_uri(picture: Pixels) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
-def picture_uri(image: Pixels, most: int) -> str:
+def picture_uri(image: Pixels, most: int | None = None) -> str:
     """One image, its longest side `most` pixels at most: as it is in a PNG, or shrunk in a WebP of about 10 kB."""
+    most = most or max(image.shape[:2])
     if max(image.shape[:2]) <= min(most, SMALL):
         return data_uri(_colour(image))
     file, picture = io.BytesIO(), Image.fromarray(_colour(image))

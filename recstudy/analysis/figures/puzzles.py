@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 from PIL import Image, ImageDraw, ImageFont
 
 from recstudy.analysis.figures.layout import Drawn
+from recstudy.analysis.figures.marks import scatter
 from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, folded, letters, shown
 from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, Look, Thinker, Thought, Thoughts, Tokens
 from recstudy.records import Json
@@ -87,9 +88,6 @@ def how_to_read(data: Thoughts) -> str:
     return " ".join(said)
 
 
-# ----------------------------------------------------------------------------------------------------------------- stills
-
-
 def strip(data: Thoughts, spec: Thinking) -> Drawn:
     """Stills of the first puzzle of each variant, or of all puzzles of one variant."""
     return Drawn(partial(strip_figure, data), data.frame, spec.heading, data.notes, how_to_read(data))
@@ -120,24 +118,15 @@ def strip_figure(data: Thoughts, size: Size = SCREEN) -> go.Figure:
             say(at * (side + GAP), bottom, lines, "top")
             most = max(most, lines.count("<br>") + 1)
         under = bottom + LINE * most
-    figure = go.Figure(
-        layout={  # at once: Plotly copies those shapes that it has
-            "shapes": [shape for grid in grids for shape in _shapes(grid)],
-            "annotations": said,
-            "width": size.width,
-            "meta": {"panels": 0, "grid": {"whole": under, "bottom": EDGE}},
-        }
-    )
-    drawn = [(piece, *piece.ends) for grid in grids for piece in grid if piece.kind == "letter"]
-    figure.add_scatter(
-        x=[(x0 + x1) / 2 for _, x0, _, x1, _ in drawn],
-        y=[(y0 + y1) / 2 for _, _, y0, _, y1 in drawn],
-        mode="text",
-        text=[f"<b>{shown(piece.text)}</b>" if piece.bold else shown(piece.text) for piece, *_ in drawn],
-        textfont={"size": [LETTER * (x1 - x0) for _, x0, _, x1, _ in drawn], "color": [piece.colour for piece, *_ in drawn]},
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    shapes = [shape for grid in grids for shape in _shapes(grid)]
+    meta = {"panels": 0, "grid": {"whole": under, "bottom": EDGE}}
+    figure = go.Figure(layout={"shapes": shapes, "annotations": said, "width": size.width, "meta": meta})
+    letters_in = [piece for grid in grids for piece in grid if piece.kind == "letter"]
+    x, y = ([(piece.ends[axis] + piece.ends[axis + 2]) / 2 for piece in letters_in] for axis in (0, 1))
+    text = [f"<b>{shown(piece.text)}</b>" if piece.bold else shown(piece.text) for piece in letters_in]
+    sizes = [LETTER * (piece.ends[2] - piece.ends[0]) for piece in letters_in]
+    font = {"size": sizes, "color": [piece.colour for piece in letters_in]}
+    figure.add_scatter(**scatter(x, y, mode="text", text=text, textfont=font))
     hidden = {"visible": False, "fixedrange": True}
     return figure.update_xaxes(range=[-1, wide + 1], **hidden).update_yaxes(range=[under, -1], **hidden)
 
@@ -162,19 +151,13 @@ def _shapes(grid: Sequence[Piece]) -> list[Json]:
             path = f"M{x0},{y0}L{x1},{y1}" if piece.kind == "line" else f"M{x0},{y0}L{x1},{y0}L{x1},{y1}L{x0},{y1}Z"
             look = (piece.kind, piece.colour, piece.width)
             alike[look] = alike.get(look, "") + path
-    return [
-        {
-            "type": "path",
-            "path": path,
-            "line": {"color": colour, "width": 0 if kind == "box" else width},
-            "fillcolor": colour if kind == "box" else "rgba(0,0,0,0)",
-            "layer": "below",
-        }
-        for (kind, colour, width), path in alike.items()
-    ]
-
-
-# -------------------------------------------------------------------------------------------------------------- animation
+    shapes: list[Json] = []
+    for (kind, colour, width), path in alike.items():
+        fill, line = (colour, 0.0) if kind == "box" else ("rgba(0,0,0,0)", width)
+        shapes.append(
+            {"type": "path", "path": path, "line": {"color": colour, "width": line}, "fillcolor": fill, "layer": "below"}
+        )
+    return shapes
 
 
 def animation(data: Thoughts) -> bytes:

@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.layout import Drawn
-from recstudy.analysis.figures.theme import PALETTE, SCREEN, SOFT, Size, clipped, letters, shown, tint
+from recstudy.analysis.figures.marks import scatter, whiskers
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, SOFT, Size, clipped, letters, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.targets import place
 from recstudy.evidence.replications import Combined, combine
@@ -105,14 +106,10 @@ def forest_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     for kind, (symbol, color) in LOOKS.items():
         at = [place for place, one in enumerate(rows) if one["kind"] == kind]
         points = [rows[place] for place in at]
-        figure.add_scatter(
-            x=[one["value"] for one in points], y=at, mode="markers", showlegend=False,
-            marker={"symbol": symbol, "size": 9, "color": color, "line": {"width": 2, "color": color}},
-            error_x=None if kind != "retrained" else
-            {"array": [one["high"] - one["value"] for one in points], "symmetric": False, "thickness": 2, "width": 4,
-             "arrayminus": [one["value"] - one["low"] for one in points], "color": color},
-            hovertext=[shown(_hover(one)) for one in points], hoverinfo="text",
-        )  # fmt: skip
+        value, low, high = ([one[name] for one in points] for name in ("value", "low", "high"))
+        marker = {"symbol": symbol, "size": 9, "color": color, "line": {"width": 2, "color": color}}
+        bars = whiskers(value, low, high, thickness=2, width=4, color=color) if kind == "retrained" else None
+        figure.add_scatter(**scatter(value, at, map(_hover, points), mode="markers", marker=marker), error_x=bars)
     bands = data[data["kind"].isin(["mean", "prediction"]) & data["low"].notna()]
     for kind, low, high in zip(bands["kind"], bands["low"], bands["high"], strict=True):
         alpha = 0.22 if kind == "mean" else 0.10

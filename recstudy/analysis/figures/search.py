@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
-from recstudy.analysis.figures.layout import Drawn
-from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, shown, y_range
+from recstudy.analysis.figures.layout import Drawn, facets
+from recstudy.analysis.figures.marks import scatter, y_range
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.trials import direction_of, front, running_best, scored, search_of, trial_table
 from recstudy.errors import ConfigError
@@ -82,44 +82,26 @@ def history_caption(data: pd.DataFrame) -> str:
 def history_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     """A panel an objective; a trial without a value stands at the bottom, marked by how it ended."""
     names = list(dict.fromkeys(data["objective"]))
-    panels = max(1, len(names))
-    figure = make_subplots(rows=panels, cols=1, shared_xaxes=True, vertical_spacing=0.1 / panels)
-    figure.update_layout(meta={"panels": panels})
+    figure = facets(len(names), 0.1, shared_xaxes=True)
     said: set[str] = set()  # states that the legend has
     for panel, name in enumerate(names, 1):
-        points, place = data[data["objective"] == name], {"row": panel, "col": 1}
-        low, high = y_range(points["value"], points["reached"]) or (0.0, 1.0)
-        best = points[points["best"].notna()]
-        figure.add_scatter(
-            x=best["trial"].tolist(), y=best["best"].tolist(), mode="lines",
-            line={"shape": "hv", "color": PALETTE[2], "width": 2}, name="best so far", legendgroup="best so far",
-            showlegend=panel == 1, hoverinfo="skip", **place,
-        )  # fmt: skip
+        own, place = data[data["objective"] == name], {"row": panel, "col": 1}
+        low, high = y_range(own["value"], own["reached"]) or (0.0, 1.0)
+        best = own[own["best"].notna()]
+        steps = scatter(best["trial"], best["best"], name="best so far", legendgroup="best so far", showlegend=panel == 1)
+        figure.add_scatter(**steps, mode="lines", line={"shape": "hv", "color": PALETTE[2], "width": 2}, **place)
         for state, look in LOOKS.items():
-            some = points[points["state"] == state]
+            some = own[own["state"] == state]
             if some.empty:
                 continue
-            figure.add_scatter(
-                x=some["trial"].tolist(),
-                y=some["value"].fillna(some["reached"]).fillna(low).tolist(),
-                mode="markers",
-                name=look["name"],
-                legendgroup=look["name"],
-                showlegend=state not in said,
-                marker={
-                    "symbol": look["symbol"],
-                    "color": look["color"],
-                    "size": 9,
-                    "line": {"width": 1.5, "color": look["color"]},
-                },
-                cliponaxis=False,
-                hovertext=[_tried(row) for row in some.to_dict("records")],
-                hoverinfo="text",
-                **place,
-            )
+            y, hover = some["value"].fillna(some["reached"]).fillna(low), map(_tried, some.to_dict("records"))
+            points = scatter(some["trial"], y, hover, look["name"], legendgroup=look["name"], showlegend=state not in said)
+            marker = {"symbol": look["symbol"], "color": look["color"], "size": 9}
+            marker |= {"line": {"width": 1.5, "color": look["color"]}}
+            figure.add_scatter(**points, mode="markers", marker=marker, cliponaxis=False, **place)
             said.add(state)
         figure.update_yaxes(title=shown(metric(name).heading), range=[low - 0.06 * (high - low), high], **place)
-    figure.update_xaxes(title="trial", row=panels, col=1)
+    figure.update_xaxes(title="trial", row=max(1, len(names)), col=1)
     if 0 < data["trial"].nunique() <= 12:
         figure.update_xaxes(tick0=0, dtick=1)  # no half trials
     return figure
@@ -128,10 +110,7 @@ def history_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
 def _tried(row: dict[Any, Any]) -> str:
     what = LOOKS[row["state"]]["name"] if pd.isna(row["value"]) else scored(row["objective"], row["value"])
     at = "" if pd.isna(row["reached"]) else f" at {scored(row['objective'], row['reached'])}"
-    return shown(f"trial {row['trial']}: {what}{at}, {row['label']}")
-
-
-# ------------------------------------------------------------------------------------------------------------- importance
+    return f"trial {row['trial']}: {what}{at}, {row['label']}"
 
 
 def importance(records: StudyRecords, spec: Importance) -> Drawn:
@@ -161,9 +140,9 @@ def importance_data(records: StudyRecords, spec: Importance) -> pd.DataFrame:
 def importance_notes(records: StudyRecords, spec: Importance) -> tuple[str, ...]:
     """Why there are no bars yet, or none of a method."""
     found = search_of(records, spec.name).importance
-    if found is None:
-        return (*warnings(records), "importance is computed once enough trials have finished")
-    return (*warnings(records), *(f"{method} is missing: {reason}" for method, reason in found.missing.items()))
+    early = ["importance is computed once enough trials have finished"] if found is None else []
+    missing = found.missing.items() if found else ()
+    return (*warnings(records), *early, *(f"{method} is missing: {reason}" for method, reason in missing))
 
 
 def importance_caption(data: pd.DataFrame) -> str:
@@ -177,38 +156,24 @@ def importance_caption(data: pd.DataFrame) -> str:
 def importance_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     """Bars of all methods side by side, the field that matters most on top; a panel an objective."""
     names = list(dict.fromkeys(data["objective"]))
-    panels = max(1, len(names))
     titles = [shown(metric(name).heading) for name in names] if len(names) > 1 else None
-    figure = make_subplots(rows=panels, cols=1, vertical_spacing=0.3 / panels, subplot_titles=titles)
+    figure = facets(len(names), 0.3, subplot_titles=titles)
     figure.update_annotations(x=0, xanchor="left", font_size=14)
     for panel, name in enumerate(names, 1):
         shares = data[data["objective"] == name]
         order = shares.groupby("field", sort=False)["importance"].mean().sort_values(kind="stable").index.tolist()
         for at, method in enumerate(dict.fromkeys(data["method"])):
             own = shares[shares["method"] == method]
-            figure.add_bar(
-                y=own["field"].tolist(),
-                x=own["importance"].tolist(),
-                orientation="h",
-                name=shown(method),
-                legendgroup=method,
-                showlegend=panel == 1,
-                marker={"color": PALETTE[at]},
-                hovertext=[shown(f"{method}, {one['field']}: {one['importance']:.1%}") for one in own.to_dict("records")],
-                hoverinfo="text",
-                row=panel,
-                col=1,
-            )
+            hover = [f"{method}, {one['field']}: {one['importance']:.1%}" for one in own.to_dict("records")]
+            bars = scatter(own["importance"], own["field"], hover, method, legendgroup=method, showlegend=panel == 1)
+            figure.add_bar(**bars, orientation="h", marker={"color": PALETTE[at]}, row=panel, col=1)
         words = short_names(order)
         ticks = [shown(words[path].replace("_", " ")) for path in order]
         axis = {"type": "category", "categoryorder": "array", "categoryarray": order, "tickvals": order, "ticktext": ticks}
         figure.update_yaxes(**axis, row=panel, col=1)
     figure.update_xaxes(range=[0, 1.02 * max(data["importance"], default=1.0)], tickformat=".0%")
-    figure.update_xaxes(title="share of the importance", row=panels, col=1)
-    return figure.update_layout(barmode="group", bargap=0.3, legend={"traceorder": "reversed"}, meta={"panels": panels})
-
-
-# ------------------------------------------------------------------------------------------------------------------ costs
+    figure.update_xaxes(title="share of the importance", row=max(1, len(names)), col=1)
+    return figure.update_layout(barmode="group", bargap=0.3, legend={"traceorder": "reversed"})
 
 
 def pareto(records: StudyRecords, spec: Pareto) -> Drawn:
@@ -266,26 +231,22 @@ def pareto_caption(records: StudyRecords, spec: Pareto, data: pd.DataFrame) -> s
 
 def pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, size: Size = SCREEN) -> go.Figure:
     """All points, and a line through the front; a search's front carries its trial numbers."""
+
+    def paid(row: dict[Any, Any]) -> str:
+        who = f"trial {row['trial']:.0f}, " if pd.notna(row["trial"]) else ""
+        return f"{who}{row['label']}: {scored(y, row[y])}, {scored(spec.x, row[spec.x])} (n={row['n']})"
+
     figure, ahead = go.Figure(), data["front"].astype(bool)
     best = data[ahead].sort_values(spec.x)
     named = best["trial"].notna().all() and len(best) <= NAMED
     words = {"text": [f"{trial:.0f}" for trial in best["trial"]], "textposition": "top center"} if named else {}
-    looks: dict[str, tuple[pd.DataFrame, dict[str, Any], str, str]] = {
-        "others": (data[~ahead], {"mode": "markers"}, PALETTE[0], "circle"),
-        "front": (best, {"mode": "lines+markers+text" if named else "lines+markers", **words}, PALETTE[1], "diamond"),
-    }
-    for name, (points, look, color, symbol) in looks.items():
-        figure.add_scatter(
-            x=points[spec.x].tolist(),
-            y=points[y].tolist(),
-            name=name,
-            marker={"size": 9, "color": color, "symbol": symbol},
-            line={"color": color},
-            hovertext=[_paid(row, spec, y) for row in points.to_dict("records")],
-            hoverinfo="text",
-            cliponaxis=False,
-            **look,
-        )
+    mode = "lines+markers+text" if named else "lines+markers"
+    others: tuple[Any, ...] = ("others", data[~ahead], {"mode": "markers"}, PALETTE[0], "circle")
+    for name, points, look, color, symbol in (others, ("front", best, {"mode": mode, **words}, PALETTE[1], "diamond")):
+        hover = map(paid, points.to_dict("records"))
+        marker = {"size": 9, "color": color, "symbol": symbol}
+        trace = scatter(points[spec.x], points[y], hover, name, marker=marker, line={"color": color}, cliponaxis=False)
+        figure.add_scatter(**trace, **look)
     costs = data[spec.x].astype(float)
     wide = len(costs) > 0 and costs.min() > 0 and costs.max() > WIDE * costs.min()
     figure.update_xaxes(title=shown(metric(spec.x).heading), **({"type": "log", "dtick": "D2"} if wide else {}))
@@ -305,8 +266,3 @@ def y_of(records: StudyRecords, spec: Pareto) -> str:
 
 def _objectives(records: StudyRecords) -> Mapping[str, str]:
     return records.plan.search.objectives if records.plan.search is not None else {}
-
-
-def _paid(row: dict[Any, Any], spec: Pareto, y: str) -> str:
-    who = f"trial {row['trial']:.0f}, " if pd.notna(row["trial"]) else ""
-    return shown(f"{who}{row['label']}: {scored(y, row[y])}, {scored(spec.x, row[spec.x])} (n={row['n']})")

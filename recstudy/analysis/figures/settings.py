@@ -12,25 +12,11 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import warnings
-from recstudy.analysis.figures.layout import SLICES, Beside, Drawn, arrange, axes_at, beside, small_axes
-from recstudy.analysis.figures.theme import (
-    CELL,
-    GRID,
-    SCREEN,
-    SMALL,
-    SPECTRUM,
-    STEPS,
-    SYMBOLS,
-    Size,
-    blend,
-    folded,
-    log_ticks,
-    shown,
-    y_range,
-)
+from recstudy.analysis.figures.layout import Drawn, axes_at, beside, facets, small_multiples
+from recstudy.analysis.figures.marks import STEPS, log_ticks, scatter, y_range
+from recstudy.analysis.figures.theme import CELL, GRID, SCREEN, SMALL, SPECTRUM, SYMBOLS, Size, blend, folded, shown
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.trials import TRIAL, scored, search_of, trial_table
 from recstudy.records import Json
@@ -49,7 +35,10 @@ WHOLE = 10  # whole numbers that can each have a tick
 
 def parallel(records: StudyRecords, spec: ParallelCoordinates) -> Drawn:
     search, data = search_of(records, spec.name), settings_data(records, spec)
-    figure, caption = partial(parallel_figure, data, search), parallel_caption(data, search)
+    cut = f" Drawn are the {MOST} best." if len(data) > MOST else ""
+    finished = f"{len(data)} of {len(search.trials)} trials have finished."
+    caption = f"One line per finished trial, to what it reached; orange is better. {finished}{cut}"
+    figure = partial(parallel_figure, data, search)
     return Drawn(figure, data, spec.heading, warnings(records), caption, finding=_best(data, search))
 
 
@@ -84,30 +73,18 @@ def _best(data: pd.DataFrame, search: SearchRecord) -> str:
     return f"best {scored(name, best[name])} at {', '.join(chosen)}"
 
 
-def parallel_caption(data: pd.DataFrame, search: SearchRecord) -> str:
-    """How to read the lines, and how many trials there are."""
-    cut = f" Drawn are the {MOST} best." if len(data) > MOST else ""
-    return f"One line per finished trial, to what it reached; orange is better. {_count(data, search)}{cut}"
-
-
 def slices_caption(data: pd.DataFrame, search: SearchRecord) -> str:
     """What stands upwards, and what the colours and the symbols are."""
     goal, families = metric(next(iter(search.objectives))).heading, list(search.space)
+    count = f"{len(data)} of {len(search.trials)} trials have finished."
     symbols = f" Symbols: {', '.join(f'{family} {_symbol(search, family)}' for family in families)}." if families[1:] else ""
-    return f"Upwards: {goal}. One point per finished trial: early ones blue, late ones orange. {_count(data, search)}{symbols}"
-
-
-def _count(data: pd.DataFrame, search: SearchRecord) -> str:
-    return f"{len(data)} of {len(search.trials)} trials have finished."
+    return f"Upwards: {goal}. One point per finished trial: early ones blue, late ones orange. {count}{symbols}"
 
 
 def _symbol(search: SearchRecord, family: str) -> str:
     """Empty is the family of a search that has only one."""
     families = list(search.space)
     return SYMBOLS[families.index(family) % len(SYMBOLS) if family in families else 0]
-
-
-# ----------------------------------------------------------------------------------------------------------- the axes
 
 
 @dataclass(frozen=True)
@@ -167,9 +144,6 @@ def _ticks(low: float, high: float, whole: bool) -> list[float]:
     return [round(step * count, 12) for count in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
 
 
-# --------------------------------------------------------------------------------------------------------------- drawn
-
-
 def parallel_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREEN) -> go.Figure:
     """A panel a family. Better lines are orange and lie above the others."""
     name, direction = next(iter(search.objectives.items()))
@@ -177,7 +151,7 @@ def parallel_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREE
     families = [family for family in search.space if (kept["family"] == family).any()] or [""]
     low, high = (float(kept[name].min()), float(kept[name].max())) if len(kept) else (0.0, 1.0)
     goal = scale([Range(low=low, high=high)], [])
-    figure = make_subplots(rows=len(families), cols=1, vertical_spacing=0.25 / len(families))
+    figure = facets(len(families), 0.25)
     above = [0]
     for panel, family in enumerate(families, 1):
         trials = kept[kept["family"] == family]
@@ -185,37 +159,28 @@ def parallel_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREE
         axes = {path: scale([stated], trials[path]) for path, stated in ranges.items()} | {name: goal}
         for row in trials.to_dict("records"):
             share, told = goal.height(row[name]), f"trial {row['trial']}: {scored(name, row[name])}"
-            figure.add_scatter(
-                x=list(range(len(axes))),
-                y=[axis.height(row[path]) for path, axis in axes.items()],
-                mode="lines+markers",
-                line={"color": blend(share if direction == "max" else 1 - share), "width": 1.8},
-                marker={"size": 5},
-                showlegend=False,
-                cliponaxis=False,
-                hovertext=[shown(told if path == name else f"{told}, {path} = {plain(row[path])}") for path in axes],
-                hoverinfo="text",
-                row=panel,
-                col=1,
-            )
+            heights = [axis.height(row[path]) for path, axis in axes.items()]
+            hover = [told if path == name else f"{told}, {path} = {plain(row[path])}" for path in axes]
+            line = {"color": blend(share if direction == "max" else 1 - share), "width": 1.8}
+            trace = scatter(range(len(axes)), heights, hover, mode="lines+markers", line=line, marker={"size": 5})
+            figure.add_scatter(**trace, cliponaxis=False, row=panel, col=1)
         above.append(_name_axes(figure, axes, name, panel, size))
         figure.update_yaxes(title=shown(family), row=panel, col=1)
     figure.update_yaxes(range=[-0.03, 1.03], showticklabels=False, showgrid=False, ticks="", showline=False)
     figure.update_xaxes(showline=False, ticks="")
-    most = max(len(search.space[family]) for family in search.space) + 1
-    return figure.update_layout(
-        meta={"panels": len(families), "axes": most, "above": max(above) + 8 if size.printed else 50}
-    )  # fmt: skip
+    most, height = max(map(len, search.space.values())) + 1, max(above) + 8 if size.printed else 50
+    return figure.update_layout(meta={"panels": len(families), "axes": most, "above": height})
 
 
 def _name_axes(figure: go.Figure, axes: dict[str, Scale], name: str, panel: int, size: Size) -> int:
     """Each axis's name above it and its ticks to its left, those of the last one to its right; the height of the names."""
     words = short_names(path for path in axes if path != name)
     titles = [words[path].replace("_", " ") if path != name else metric(name).heading for path in axes]
-    heads = Beside([folded(shown(title), LETTERS) for title in titles], 0, 0)
+    heads, angle, height = [folded(shown(title), LETTERS) for title in titles], 0, 0
     if size.printed:
-        heads = beside(list(map(shown, titles)), min(2 * BESIDE[1], (size.width - sum(BESIDE)) / max(1, len(axes) - 1)))
-    ticks = {"tickmode": "array", "tickvals": list(range(len(axes))), "ticktext": heads.words, "tickangle": heads.angle}
+        room = min(2 * BESIDE[1], (size.width - sum(BESIDE)) / max(1, len(axes) - 1))
+        heads, angle, height = beside(list(map(shown, titles)), room)
+    ticks = {"tickmode": "array", "tickvals": list(range(len(axes))), "ticktext": heads, "tickangle": angle}
     look = {"tickfont": {"size": 12}, "side": "top", "range": [-0.01, len(axes) - 0.99]}
     figure.update_xaxes(**ticks, **look, showgrid=True, gridcolor=GRID, gridwidth=2, row=panel, col=1)
     for at, (path, axis) in enumerate(axes.items()):
@@ -226,32 +191,26 @@ def _name_axes(figure: go.Figure, axes: dict[str, Scale], name: str, panel: int,
                 text=text, showarrow=False, font={"size": 11}, bgcolor="rgba(255,255,255,0.75)", **side,
                 x=at, y=(position - low) / (high - low), row=panel, col=1,
             )  # fmt: skip
-    return heads.height
+    return height
 
 
 def slices_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREEN) -> go.Figure:
     """Coloured by trial number, so that a reader sees where the sampler went; a symbol for each family."""
-    name, ranges, figure = next(iter(search.objectives)), ranges_of(search.space), go.Figure()
+    name, ranges = next(iter(search.objectives)), ranges_of(search.space)
     words = short_names(ranges)
-    small_axes(figure, [words[path].replace("_", " ") for path in ranges])
+    figure = small_multiples(go.Figure(), [words[path].replace("_", " ") for path in ranges], size)
     for at, (path, stated) in enumerate(ranges.items()):
         trials = data[data[path].notna()]
         axis = scale(stated, trials[path])
         figure.update_layout({axes_at(at)["xaxis"].replace("x", "xaxis"): axis.axis})
         for family, points in trials.groupby(FAMILY, sort=False):
-            said = [f"trial {row['trial']}: {scored(name, row[name])} at {plain(row[path])}, {row['label']}"
-                    for row in points.to_dict("records")]  # fmt: skip
-            look = {"symbol": _symbol(search, str(family)), "size": 8, "color": points["trial"].tolist()}
-            figure.add_scatter(
-                x=[axis.at(value) for value in points[path]],
-                y=points[name].tolist(),
-                **axes_at(at),
-                mode="markers",
-                showlegend=False,
-                marker={**look, "coloraxis": "coloraxis"},
-                hovertext=list(map(shown, said)),
-                hoverinfo="text",
-            )
+            hover = [
+                f"trial {row['trial']}: {scored(name, row[name])} at {plain(row[path])}, {row['label']}"
+                for row in points.to_dict("records")
+            ]
+            marker = {"symbol": _symbol(search, str(family)), "size": 8, "color": points["trial"].tolist()}
+            trace = scatter(map(axis.at, points[path]), points[name], hover, marker={**marker, "coloraxis": "coloraxis"})
+            figure.add_scatter(**trace, **axes_at(at), mode="markers")
     figure.update_yaxes(range=y_range(data[name]))
     bar = {"orientation": "h", "thickness": 10, "yref": "container", "y": 0, "yanchor": "bottom", "title": "trial"}
     bar |= {"tickformat": "d", **({"dtick": 1} if data["trial"].nunique() <= FEW else {})}
@@ -261,4 +220,4 @@ def slices_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREEN)
         upwards = f"Upwards: {shown(metric(name).heading)}"
         figure.add_annotation(text=upwards, font={"size": SMALL}, showarrow=False, **top_left)
         figure.update_xaxes(tickfont={"size": CELL}).update_yaxes(tickfont={"size": CELL})
-    return arrange(figure, max(1, len(ranges)), SLICES[size.printed], size)
+    return figure

@@ -1,16 +1,9 @@
 """How figures look: colours that colour-blind readers tell apart, a dash and a marker for each line, words that fit."""
 
 import html
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
-
-import numpy as np
-import pandas as pd
-
-from recstudy.report.names import metric
 
 # Near those of Okabe and Ito (2008), and to the colour-blind as far apart as theirs, but each at a contrast of 3 to the paper at
 # least (WCAG 1.4.11; their orange has 2.2). `DARK` are the same on a dark page, where `page.js` puts them.
@@ -26,7 +19,6 @@ GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 INCH = 120  # pixels of a printed figure
 CELL, SMALL, LARGE = 11, 12, 14  # pixels of letters: in a cell; of notes and names of lines; of axes
 WIDE = 0.58  # of a letter's size its mean width in DejaVu, the widest of the usual fonts
-STEPS = (1, 2, 5)  # ticks within a decade, where a logarithmic range has fewer than three
 
 
 @dataclass(frozen=True)
@@ -80,16 +72,6 @@ def blend(share: float) -> str:
     return "#" + "".join(f"{round(low + (high - low) * far):02X}" for low, high in zip(*ends, strict=True))
 
 
-def band(x: Sequence[Any], points: pd.DataFrame, fill: str) -> dict[str, Any]:
-    """Fill the area from `low` to `high` of the points; it answers to no pointer and no legend."""
-    ends = {"x": [*x, *reversed(x)], "y": [*points["high"], *points["low"][::-1]]}
-    look = {"mode": "lines", "fill": "toself", "fillcolor": fill, "line": {"width": 0}}
-    return {**ends, **look, "hoverinfo": "skip", "showlegend": False}
-
-
-# ----------------------------------------------------------------------------------------------------------------- words
-
-
 def shown(text: object) -> str:
     """Escape text so that Plotly shows it as it is: its labels read a kind of HTML."""
     return html.escape(str(text), quote=False)
@@ -127,50 +109,3 @@ def brief(labels: Sequence[str]) -> tuple[list[str], str]:
     if len({field for field, _, _ in parts}) == 1 < len(short) and all(value[:1].isalpha() for _, _, value in parts):
         short = [value for _, _, value in parts]
     return short, ", ".join(alike)
-
-
-# ------------------------------------------------------------------------------------------------------------------ axes
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def ordered(levels: Sequence[Any]) -> list[Any]:
-    """Each level once: numbers in their order, words in the study's."""
-    known = list(dict.fromkeys(levels))
-    return sorted(known) if all(map(is_number, known)) else known
-
-
-def powers_of_two(levels: Sequence[float]) -> bool:
-    """Whether the levels ask for a log2 axis: three or more, all of them powers of two."""
-    return len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
-
-
-def y_range(*columns: pd.Series | Sequence[float]) -> list[float] | None:
-    """Reach from the lowest to the highest of all these values with some room: no interval and no seed is cut off."""
-    values = [float(value) for column in columns for value in column if pd.notna(value)]
-    if not values:
-        return None
-    low, high = min(values), max(values)
-    room = 0.05 * (high - low) or 0.02 * abs(high) or 1.0
-    return [low - room, high + room]
-
-
-def bounded(name: str) -> dict[str, Any]:
-    """End the axis of a metric where the metric does."""
-    low, high = metric(name).bounds or (-math.inf, math.inf)
-    ends = {"clipmin": low, "clipmax": high}
-    return {"autorangeoptions": {end: value for end, value in ends.items() if math.isfinite(value)}}
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of two between two of them, else decades, or 1, 2, 5 where there are fewer than three, or else both ends."""
-    doubled = [low * 2**step for step in range(int(math.log2(high / low)) + 1)]
-    if powers_of_two(doubled) and doubled[-1] == high and len(doubled) <= 10:
-        return doubled
-    decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
-    fine = [step * 10.0**decade for decade in decades for step in STEPS]
-    steps = [tick for tick in fine if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
-    whole = [tick for tick in steps if math.isclose(math.log10(tick), round(math.log10(tick)), abs_tol=1e-9)]
-    return whole if len(whole) > 2 else steps if len(steps) > 1 else sorted({low, high})

@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.cells import Cell, cell, gap
-from recstudy.analysis.figures.layout import SCALE, Drawn, End, Panel, name_ends, stack, standing
-from recstudy.analysis.figures.theme import CELL, SCREEN, SHADES, Size, letters, ordered, shown, style, y_range
+from recstudy.analysis.figures.layout import SCALE, Drawn, End, Panel, facets, name_ends, stack, standing
+from recstudy.analysis.figures.learning import comparable
+from recstudy.analysis.figures.marks import heat, marked, ordered, scatter, whiskers, y_range
+from recstudy.analysis.figures.theme import CELL, SCREEN, SHADES, Size, letters, shown, style
 from recstudy.analysis.fits import weighted
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.tables.render import cell_text
@@ -34,7 +35,10 @@ def heat_map(records: StudyRecords, spec: HeatMap) -> Drawn:
     data = heat_map_data(records, spec)
     known = sorted(data[data["value"].notna()].to_dict("records"), key=lambda row: metric(spec.metric).sign * row["value"])
     finding = f"best mean {quantity(spec.metric, known[-1]['value'])} at {_where(known[-1], spec)}" if known else ""
-    notes = heat_map_notes(records, spec, data)
+    variants, absent = len(comparable(records, spec.where)), int(data["value"].isna().sum())
+    notes = [*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False)]
+    notes += [f"each cell pools {variants / len(data):.3g} variants"] if len(data) and variants > len(data) else []
+    notes += [f"{absent} of {len(data)} cells have no finished run"] if absent else []
     return Drawn(partial(heat_map_figure, data, spec), data, spec.heading, notes, HOW, finding=finding)
 
 
@@ -44,7 +48,7 @@ def heat_map_data(records: StudyRecords, spec: HeatMap) -> pd.DataFrame:
     Raises:
         ConfigError: the study has no such axis or level.
     """
-    places = _levels(records, _comparable(records, spec), spec.x, spec.y)
+    places = _levels(records, comparable(records, spec.where), spec.x, spec.y)
     nothing = place(records, (), [index for pooled in places.values() for index in pooled], (spec.metric,))
     xs, ys = (ordered([at[axis] for at in places]) for axis in (0, 1))
 
@@ -56,41 +60,27 @@ def heat_map_data(records: StudyRecords, spec: HeatMap) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def heat_map_notes(records: StudyRecords, spec: HeatMap, data: pd.DataFrame) -> tuple[str, ...]:
-    """What a reader must know first: smoke, synthetic data, pooled variants, cells without a number."""
-    variants, absent = len(_comparable(records, spec)), int(data["value"].isna().sum())
-    pooled = [f"each cell pools {variants / len(data):.3g} variants"] if len(data) and variants > len(data) else []
-    gaps = [f"{absent} of {len(data)} cells have no finished run"] if absent else []
-    return (*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False), *pooled, *gaps)
-
-
 def heat_map_figure(data: pd.DataFrame, spec: HeatMap, size: Size = SCREEN) -> go.Figure:
     """Columns are the levels of `x`, rows those of `y` from the top down; darker is more."""
     xs, ys = (list(dict.fromkeys(data[axis])) for axis in ("x", "y"))
     cells = {(row["x"], row["y"]): row for row in data.to_dict("records")}
-    grid = [[one if (one := cells.get((x, y))) and pd.notna(one["value"]) else None for x in xs] for y in ys]
-    words = [["" if one is None else _in_cell(one, spec) for one in line] for line in grid]
+    places = [(x, y) for y in ys for x in xs]
+
+    def words(one: dict[Any, Any]) -> str:
+        ends = [number(spec.metric, one[end]) for end in ("low", "high") if pd.notna(one[end])]
+        return "<br>".join([number(spec.metric, one["value"]), *([f"[{', '.join(ends)}]"] if ends else []), f"n={one['n']}"])
+
+    known = {at: one for at, one in cells.items() if pd.notna(one["value"])}
+    values = [[known[x, y]["value"] if (x, y) in known else None for x in xs] for y in ys]
+    inside = [[words(known[x, y]) if (x, y) in known else "" for x in xs] for y in ys]
+    hover = [f"{_where(cells[at], spec)}: {cells[at]['said']}" if at in cells else "not planned" for at in places]
+    columns, lines = ([shown(plain(level)) for level in levels] for levels in (xs, ys))
+    look = {"colorscale": list(SHADES), "colorbar": standing(shown(metric(spec.metric).heading))}
     figure = go.Figure()
-    figure.add_heatmap(
-        x=[shown(plain(x)) for x in xs],
-        y=[shown(plain(y)) for y in ys],
-        z=[[None if one is None else one["value"] for one in line] for line in grid],
-        **_fitting(words, size),
-        hovertext=[[_said(cells.get((x, y)), spec) for x in xs] for y in ys],
-        hoverinfo="text",
-        colorscale=list(SHADES),
-        colorbar=standing(shown(metric(spec.metric).heading)),
-        xgap=2,
-        ygap=2,
-    )
+    figure.add_heatmap(**heat(columns, lines, values, hover, 2, **look, **_fitting(inside, size)))
     figure.update_xaxes(title={"text": shown(axis_title(spec.x)), "standoff": 2}, type="category", showgrid=False, ticks="")
     figure.update_yaxes(title=shown(axis_title(spec.y)), type="category", autorange="reversed", showgrid=False, ticks="")
     return stack(figure, [Panel(ROW * len(ys)) if size.printed else Panel(max(SCALE + 30, ROW * len(ys)), 0, 30)], size)
-
-
-def _in_cell(one: dict[Any, Any], spec: HeatMap) -> str:
-    ends = [number(spec.metric, one[end]) for end in ("low", "high") if pd.notna(one[end])]
-    return "<br>".join([number(spec.metric, one["value"]), *([f"[{', '.join(ends)}]"] if ends else []), f"n={one['n']}"])
 
 
 def _fitting(words: list[list[str]], size: Size) -> dict[str, Any]:
@@ -110,14 +100,6 @@ def _where(one: Any, spec: HeatMap) -> str:
     return f"{axis_title(spec.x)} {plain(one['x'])}, {axis_title(spec.y)} {plain(one['y'])}"
 
 
-def _said(one: dict[Any, Any] | None, spec: HeatMap) -> str:
-    return "not planned" if one is None else shown(f"{_where(one, spec)}: {one['said']}")
-
-
-def _comparable(records: StudyRecords, spec: HeatMap | Interactions) -> list[int]:
-    return [index for index in records.chosen(spec.where) if not records.leaks(index)]
-
-
 def _levels(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> dict[tuple[Any, Any], list[int]]:
     """The variants at each two levels."""
     found: dict[tuple[Any, Any], list[int]] = {}
@@ -131,9 +113,11 @@ def _levels(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> d
 
 def interactions(records: StudyRecords, spec: Interactions) -> Drawn:
     data = interactions_data(records, spec)
-    return Drawn(
-        partial(interactions_figure, data, spec), data, spec.heading, interactions_notes(records, spec, data), PARALLEL
-    )  # fmt: skip
+    absent, some = int(data["value"].isna().sum()), int((data["value"].notna() & (data["n"] < data["expected"])).sum())
+    notes = [*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False)]
+    notes += [f"{absent} of {len(data)} points have no finished seed"] if absent else []
+    notes += [f"{some} of {len(data)} points lack some seed"] if some else []
+    return Drawn(partial(interactions_figure, data, spec), data, spec.heading, notes, PARALLEL)
 
 
 def interactions_data(records: StudyRecords, spec: Interactions) -> pd.DataFrame:
@@ -144,7 +128,7 @@ def interactions_data(records: StudyRecords, spec: Interactions) -> pd.DataFrame
     Raises:
         ConfigError: an axis is unknown, or fewer than two of them vary.
     """
-    variants = _comparable(records, spec)
+    variants = comparable(records, spec.where)
     pairs = [(spec.x, spec.by)] if spec.x is not None and spec.by is not None else []
     if not pairs:
         varied = [axis for axis in records.plan.axes if len({plain(records.level(index, axis)) for index in variants}) > 1]
@@ -162,23 +146,12 @@ def interactions_data(records: StudyRecords, spec: Interactions) -> pd.DataFrame
     return pd.DataFrame(rows, columns=POINT)
 
 
-def interactions_notes(records: StudyRecords, spec: Interactions, data: pd.DataFrame) -> tuple[str, ...]:
-    """What a reader must know first: smoke, synthetic data, variants left out, points without a number."""
-    absent = int(data["value"].isna().sum())
-    some = int((data["value"].notna() & (data["n"] < data["expected"])).sum())
-    gaps = [f"{absent} of {len(data)} points have no finished seed"] if absent else []
-    gaps += [f"{some} of {len(data)} points lack some seed"] if some else []
-    return (*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False), *gaps)
-
-
 def interactions_figure(data: pd.DataFrame, spec: Interactions, size: Size = SCREEN) -> go.Figure:
     """A panel for each pair of axes, on one scale; a level keeps its look in all of them, and is named where its line ends."""
     pairs = list(dict.fromkeys(zip(data["x_axis"], data["by_axis"], strict=True)))
-    levels = list(
-        dict.fromkeys(f"{axis_title(by)} {plain(level)}" for by, level in zip(data["by_axis"], data["by"], strict=True))
-    )
-    figure = make_subplots(rows=max(1, len(pairs)), cols=1, vertical_spacing=0.3 / max(1, len(pairs)))
-    figure.update_layout(meta={"panels": max(1, len(pairs))})
+    each = zip(data["by_axis"], data["by"], strict=True)
+    levels = list(dict.fromkeys(f"{axis_title(by)} {plain(level)}" for by, level in each))
+    figure = facets(len(pairs), 0.3)
     reach = y_range(data["value"], data["low"], data["high"])
     figure.update_yaxes(title=shown(metric(spec.metric).heading), range=reach)
     named: set[str] = set()
@@ -187,22 +160,15 @@ def interactions_figure(data: pd.DataFrame, spec: Interactions, size: Size = SCR
         for level in dict.fromkeys(whole["by"]):
             name, points = f"{axis_title(by)} {plain(level)}", whole[(whole["by"] == level) & whole["value"].notna()]
             look = style(levels.index(name))
-            up, down = ((points[end].astype(float) - points["value"].astype(float)).abs().fillna(0.0) for end in ("high", "low"))
-            figure.add_scatter(
-                x=[shown(plain(value)) for value in points["x"]],
-                y=points["value"].tolist(),
-                error_y={"array": up.tolist(), "arrayminus": down.tolist(), "symmetric": False, "thickness": 1, "width": 4},
-                mode="lines+markers",
-                name=shown(name),
-                legendgroup=name,
-                showlegend=name not in named,
-                line={"color": look["color"], "dash": look["dash"]},
-                marker={"symbol": look["symbol"], "size": 9},
-                hovertext=[_hover(row, name, spec) for row in points.to_dict("records")],
-                hoverinfo="text",
-                row=panel,
-                col=1,
+            value = points["value"].astype(float)
+            low, high = (points[end].astype(float).fillna(value) for end in ("low", "high"))
+            places, hover = (
+                [shown(plain(at)) for at in points["x"]],
+                [_hover(row, name, spec) for row in points.to_dict("records")],
             )
+            line = scatter(places, value, hover, name, legendgroup=name, showlegend=name not in named, mode="lines+markers")
+            bars = whiskers(value, low, high, thickness=1, width=4)
+            figure.add_scatter(**line, **marked(look), error_y=bars, row=panel, col=1)
             named.add(name)
             ends += [End(name, float(value), look["color"]) for value in points["value"].tail(1)]
         ticks = [shown(plain(level)) for level in dict.fromkeys(whole["x"])]
@@ -219,19 +185,13 @@ def _point(records: StudyRecords, name: str, cells: Sequence[int]) -> dict[str, 
     lost = {seed: [f"{run.label} {why}" for run in own if (why := gap(run, name))] for seed, own in seeds.items()}
     whole = [own for seed, own in seeds.items() if not lost[seed] and len(own) == len(cells)]
     found = contrast([(1 / len(cells), weighted(records, index, name)) for index in cells]) if whole else Estimate(None)
-    return {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "n": len(whole),
-        "expected": len(seeds),
-        "missing": "; ".join(f"seed {seed}: {', '.join(said)}" for seed, said in lost.items() if said),
-        "run_ids": " ".join(run.id for own in whole for run in own),
-        "synthetic": is_synthetic(records, cells),
-    }
+    numbers = {"value": found.value, "low": found.low, "high": found.high, "n": len(whole), "expected": len(seeds)}
+    missing = "; ".join(f"seed {seed}: {', '.join(said)}" for seed, said in lost.items() if said)
+    run_ids = " ".join(run.id for own in whole for run in own)
+    return {**numbers, "missing": missing, "run_ids": run_ids, "synthetic": is_synthetic(records, cells)}
 
 
 def _hover(row: dict[Any, Any], name: str, spec: Interactions) -> str:
     interval = f" [{row['low']:.6g}, {row['high']:.6g}]" if pd.notna(row["low"]) else ""
     head = f"{axis_title(row['x_axis'])} {plain(row['x'])}, {name}: {row['value']:.6g} {metric(spec.metric).unit}".strip()
-    return shown(f"{head}{interval} (n={row['n']} of {row['expected']})")
+    return f"{head}{interval} (n={row['n']} of {row['expected']})"
