@@ -15,7 +15,7 @@ from made_up import plan as made_plan
 
 from recstudy.analysis import Pareto, Table
 from recstudy.analysis.audit import RULES, TITLE, audit, audit_html, audit_lines, audit_record, contradictions
-from recstudy.analysis.audit.design_rules import command
+from recstudy.analysis.audit.rules import command
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_report
 from recstudy.records import Results, write_json
