@@ -17,9 +17,8 @@ from scipy.special import stdtrit
 
 from recstudy.analysis.caveats import LEAK, some
 from recstudy.analysis.cells import cell_of
-from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.registration import differences, post_hoc, statements
+from recstudy.analysis.registration import changes, differences, lines, post_hoc, statements
 from recstudy.analysis.rows import Row
 from recstudy.config import averaged_steps
 from recstudy.errors import ConfigError
