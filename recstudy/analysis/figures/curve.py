@@ -31,9 +31,9 @@ from recstudy.analysis.figures.theme import (
     tint,
     y_range,
 )
+from recstudy.analysis.findings import of_curve
 from recstudy.analysis.fits import Fits, fits_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.headlines import of_curve
 from recstudy.analysis.rows import Row
 from recstudy.analysis.targets import Placed, place
 from recstudy.evidence import Answer, Verdict, contrast, mean_of
