@@ -84,27 +84,17 @@ def read_pairs(path: Path) -> list[Json]:
 
 
 def printed_pairs(targets: Sequence[Target]) -> list[Json]:
-    """The published cosines, two of them a pair: the image's name is their only caption."""
-    cosines = [target for target in targets if target.metric == "image_text_cosine"]
+    """Return the published cosines, two of them a pair: the image's name is their only caption."""
     pairs: dict[str, dict[str, Target]] = {}
-    for target in cosines:
+    for target in (target for target in targets if target.metric == "image_text_cosine"):
         when = "before" if target.note.startswith("before") else "after"
         pairs.setdefault(str(target.where["image"]), {})[when] = target
-    return [
-        {
-            "data": pair["before"].where["data.name"],
-            "label": "published",
-            "caption": image,
-            "before": pair["before"].value,
-            "after": pair["after"].value,
-            "difference": pair["after"].value - pair["before"].value,
-            "published": True,
-            "source": f"{pair['before'].cited}; {pair['after'].cited}",
-            "synthetic": False,
-        }
-        for image, pair in pairs.items()
-        if len(pair) == 2
-    ]
+    rows = []
+    for image, (before, after) in ((image, (pair["before"], pair["after"])) for image, pair in pairs.items() if len(pair) == 2):
+        own = {"data": before.where["data.name"], "label": "published", "caption": image, "published": True, "synthetic": False}
+        values = {"before": before.value, "after": after.value, "difference": after.value - before.value}
+        rows.append({**own, **values, "source": f"{before.cited}; {after.cited}"})
+    return rows
 
 
 def summary(data: Aligned) -> list[tuple[str, str, str, str, str]]:
