@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from recstudy.analysis.caveats import made_notes
-from recstudy.analysis.examples import Images, damaged, folded, kept_entries, picture, read_kept
+from recstudy.analysis.examples import Examples, damaged, folded, kept_entries, picture, read_kept
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, escape, fold, table, words_table
@@ -38,13 +38,8 @@ PAIR_HEADS = ("test image", "caption", "before", "after", "difference")
 
 
 @dataclass(frozen=True)
-class Aligned:
+class Aligned(Examples):
     """One row of `frame` a pair, the published ones last (`published`, with `source` and no row)."""
-
-    frame: pd.DataFrame
-    images: Images
-    notes: tuple[str, ...]
-    told: tuple[str, ...]
 
     @property
     def ours(self) -> pd.DataFrame:

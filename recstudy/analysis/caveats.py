@@ -150,6 +150,6 @@ def made_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[st
     return (*notes, *([STAND_IN] if standin else []))
 
 
-def some(labels: Sequence[str]) -> str:
+def some(labels: Sequence[str], between: str = " / ") -> str:
     """Three of them, and how many more there are."""
-    return " / ".join([*labels[:3], *([f"{len(labels) - 3} more"] if labels[3:] else [])])
+    return between.join([*labels[:3], *([f"{len(labels) - 3} more"] if labels[3:] else [])])

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from recstudy.analysis.caveats import some
 from recstudy.analysis.cells import Cell, TableData, cell
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.questions import Asked, Family, Part, family
@@ -35,7 +36,6 @@ from recstudy.report import BesidePublished, Best, Claims, Curve, Effects, OfVar
 from recstudy.report.names import inline, metric, number, plain, plural, points, quantity
 
 MOST = 5
-NAMED = 3  # rows that a sentence names
 HOW = (
     f"At most {MOST} sentences, made from the verdicts and intervals below. First what is shown: decided claims, then "
     "differences and effects with p below 0.05 by Holm, in the order of the page and of each kind one before a second of any; "
@@ -165,7 +165,7 @@ def _differences(rows: Sequence[Asked]) -> Said:
 def _each(rows: Sequence[Asked]) -> str:
     """`by exact accuracy, HRM -78.60 points (95 % interval [-91.81, -65.39], n=3), ...`."""
     said = [f"{row.label} {_size(row)} ({interval_words(row)}, n={row.estimate.n})" for row in rows]
-    return f"by {inline(rows[0].metric)}, {_some(said)}"
+    return f"by {inline(rows[0].metric)}, {some(said, ', ')}"
 
 
 def _seeds(rows: Sequence[Asked]) -> str:
@@ -183,8 +183,8 @@ def _effects(found: Family, measured: str) -> Said:
     untold = [row.label for row in found.rows if row.verdict is Verdict.NO_DIFFERENCE]
     shown = [f"{row.label} {_size(row)} ({interval_words(row)})" for row in told]
     return Said(
-        [Sentence("Effects shown", f"on {name}, {_some(shown)} ({n})")] if shown else [],
-        [Sentence("No effect shown", f"on {name}, of {_some(untold)} ({n})")] if untold else [],
+        [Sentence("Effects shown", f"on {name}, {some(shown, ', ')} ({n})")] if shown else [],
+        [Sentence("No effect shown", f"on {name}, of {some(untold, ', ')} ({n})")] if untold else [],
     )
 
 
@@ -214,7 +214,7 @@ def _leaders(table: TableData) -> Sentence | None:
     own = [(label, one) for label, one in named if one.metric == name]
     best = [f"{label} {cell_text(one)}" for label, one in own if one.best]
     if best:
-        return Sentence("Best", f"by {inline(name)}, {_some(best)}, 95 % intervals over seeds")
+        return Sentence("Best", f"by {inline(name)}, {some(best, ', ')}, 95 % intervals over seeds")
     least, most = (end(one.n for _, one in own) for end in (min, max))
     n = f"n={most}" if least == most else f"n={least} to {most}"
     why = "one run of each, and no spread is known" if most < 2 else n
@@ -252,7 +252,7 @@ def _published(records: StudyRecords) -> list[Sentence]:
     reasons = [target.reasons for _, one in found.values() for target in one.placed if target.reasons]
     least = min(reasons, key=len, default=())  # the fewest of any value
     lacks = "".join(least[:1]) + (f", and {plural(len(least) - 1, 'more reason')}" if len(least) > 1 else "")
-    why = {str(Verdict.DIFFERS): _some(differing), str(Verdict.NOT_COMPARABLE): lacks}
+    why = {str(Verdict.DIFFERS): some(differing, ", "), str(Verdict.NOT_COMPARABLE): lacks}
     said = [_counted(measured, PUBLISHED, "value", why)] if measured else []
     said += [f"of parameters and FLOPs, {_counted(counted, PUBLISHED, 'value', {})}"] if counted else []  # no training decides
     return [Sentence("Published", "; ".join(said))] if said else []
@@ -275,10 +275,6 @@ def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping
     kinds = [word for word in order if counts[word]]
     each = [f"{counts[word]:,}{of * (word == kinds[0])} {word}{f' ({why[word]})' if why.get(word) else ''}" for word in kinds]
     return ", ".join(each)
-
-
-def _some(words: Sequence[str]) -> str:
-    return ", ".join([*words[:NAMED], *([f"{len(words) - NAMED} more"] if len(words) > NAMED else [])])
 
 
 # ------------------------------------------------------------------------------------------------------------- headings

@@ -70,11 +70,6 @@ def first_dates(now: PlanRecord, before: Iterable[PlanRecord]) -> dict[str, str]
     return {digest_of(one): now.created for one in statements(now)} | known
 
 
-def first_stated(records: "StudyRecords", one: Statement) -> str:
-    """The date at which it was first stated; empty where that was before this was kept."""
-    return records.plan.stated.get(digest_of(one), "")
-
-
 def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | None = None) -> bool:
     """Whether it was first stated after a run had finished that is judged by it.
 
@@ -84,7 +79,7 @@ def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | 
         variants: those that are judged by it; by default those of a claim's contrast, those that deviate,
             and else all.
     """
-    stated = first_stated(records, one)
+    stated = records.plan.stated.get(digest_of(one), "")  # empty where it was stated before this was kept
     if not stated:
         return False
     if variants is None:

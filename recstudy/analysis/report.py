@@ -19,7 +19,7 @@ from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies
 from recstudy.analysis.page import Section, page, safe_names
 from recstudy.analysis.shown import no_figure, section
-from recstudy.analysis.summary import again, failed_metrics, failures, header, lacking, provenance, settings
+from recstudy.analysis.summary import again, asked, failed_metrics, failures, found, lacking, provenance, ran, settings
 from recstudy.analysis.tables.entries import named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
 from recstudy.analysis.tables.markup import md
@@ -163,7 +163,8 @@ def _write(
     for column in paper.without:
         if not any(named(head, [column]) for page in pages for head in page.heads[1:]):
             log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
-    write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", header(records), sections))
+    head = [asked(records), found(records), ran(records)]
+    write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections))
     return folder / "report.html"
 
 

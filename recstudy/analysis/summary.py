@@ -33,11 +33,6 @@ PROVENANCE = {
 }
 
 
-def header(records: StudyRecords) -> list[str]:
-    """Title and question, what was found, and what was run."""
-    return [asked(records), found(records), ran(records)]
-
-
 def asked(records: StudyRecords) -> str:
     """Title, question, and what a reader must know before any number."""
     plan = records.plan
