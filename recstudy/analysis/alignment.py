@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from recstudy.analysis.caveats import made_notes
-from recstudy.analysis.examples import Examples, damaged, folded, kept_entries, picture, read_kept
-from recstudy.analysis.figures.learning import labelled
+from recstudy.analysis.examples import Examples, damaged, folded, kept_examples, picture, read_kept
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, escape, fold, table, words_table
 from recstudy.evidence import Fit
@@ -52,16 +50,14 @@ class Aligned(Examples):
 
 def alignment_data(records: StudyRecords, spec: Alignment, most: int = MOST) -> Aligned:
     """The pairs of the first finished seed of each of the `most` best variants, and those that the paper prints."""
-    kept = kept_entries(records, spec.where, PAIRS, most, read_pairs)
-    if not kept.rows:
+    kept = kept_examples(records, spec.where, PAIRS, most, read_pairs, ("text", "image"))
+    if kept.frame.empty:
         return Aligned(pd.DataFrame(columns=COLUMNS), {}, kept.notes, ())
-    ours = labelled(records, pd.DataFrame(kept.rows)).assign(published=False, source="")
     theirs = pd.DataFrame(printed_pairs(spec.targets), columns=COLUMNS)
     other = () if theirs.empty else ("the published pairs are of other images and other weights: not comparable",)
-    frame = pd.concat([ours, theirs], ignore_index=True)[COLUMNS]
+    frame = pd.concat([kept.frame.assign(published=False, source=""), theirs], ignore_index=True)[COLUMNS]
     frame = frame.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published have none
-    told = made_notes(records, kept.variants, ("text", "image"))
-    return Aligned(frame, kept.images, (*kept.notes, *other), (RATIO, *told))
+    return Aligned(frame, kept.images, (*kept.notes, *other), (RATIO, *kept.told))
 
 
 def read_pairs(path: Path) -> list[Json]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -70,15 +70,6 @@ def kept_answers(results: Results, run_id: str) -> tuple[kept.Kept | None, str]:
         return None, str(damage)
 
 
-class Kept(NamedTuple):
-    """What runs kept of captions: entries with their `data`, `variant` and `seed`, images, what to say first, the variants."""
-
-    rows: list[Json]
-    images: Images
-    notes: tuple[str, ...]
-    variants: list[int]
-
-
 @dataclass(frozen=True)
 class Examples:
     """One row of `frame` an image and variant; `references` is a JSON list, `shared` counts the hypothesis' `words` in them, each
@@ -95,13 +86,18 @@ class Examples:
 
 def captions_data(records: StudyRecords, spec: Captions, most: int = MOST) -> Examples:
     """The first `spec.most` images of each data set, by the first finished seed of each of the `most` best variants."""
-    found = kept_entries(records, spec.where, TEXTS, most, lambda path: list(map(_counted, read_captions(path)[: spec.most])))
-    frame = labelled(records, pd.DataFrame(found.rows))[COLUMNS] if found.rows else pd.DataFrame(columns=COLUMNS)
-    return Examples(frame, found.images, found.notes, made_notes(records, found.variants, ("decode", "text", "image")))
+
+    def read(path: Path) -> list[Json]:
+        return list(map(_counted, read_captions(path)[: spec.most]))
+
+    found = kept_examples(records, spec.where, TEXTS, most, read, ("decode", "text", "image"))
+    return replace(found, frame=found.frame.reindex(columns=COLUMNS))
 
 
-def kept_entries(records: StudyRecords, where: Json, file: str, most: int, read: Callable[[Path], Sequence[Json]]) -> Kept:
-    """Return what `read` gives of this file of each of the runs that `finished` chooses, with the runs' images."""
+def kept_examples(
+    records: StudyRecords, where: Json, file: str, most: int, read: Callable[[Path], Sequence[Json]], made: Sequence[str]
+) -> Examples:
+    """Return what `read` gives of this file of each of the runs that `finished` chooses, and how these were `made`."""
     found, notes = finished(records, where, file, most)
     rows: list[Json] = []
     images: Images = {}
@@ -112,7 +108,8 @@ def kept_entries(records: StudyRecords, where: Json, file: str, most: int, read:
             images = {(data, row): image for row, image in read_images(folder / IMAGES).items()} | images
         except StorageError as damage:
             notes.append(f"{run.label}: {damage}")
-    return Kept(rows, images, tuple(notes), list(found))
+    frame = labelled(records, pd.DataFrame(rows)) if rows else pd.DataFrame()
+    return Examples(frame, images, tuple(notes), made_notes(records, list(found), made))
 
 
 def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[dict[int, Row], list[str]]:

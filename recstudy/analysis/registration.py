@@ -88,19 +88,18 @@ def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | 
             variants = weights(one, records.variants, records.configs)
         elif isinstance(one, Deviation) and one.of_config:
             variants = [at for at in variants if records.configs[at].get(one.field) == one.ours]
-    finished = first_finished(records, variants)
-    return bool(finished) and datetime.fromisoformat(stated) > datetime.fromisoformat(finished)
+    return finished_before(records, variants, stated)
 
 
-def first_finished(records: "StudyRecords", variants: Iterable[int]) -> str:
-    """When the first run of these variants finished, whatever was run again since; empty where none has."""
+def finished_before(records: "StudyRecords", variants: Iterable[int], date: str) -> bool:
+    """Whether any run of these variants had finished by then, whatever was run again since."""
     dates = []
     for row in (row for at in variants for row in records.by_variant[at] if row.result):
         dates.append(row.provenance.finished)
         if row.provenance.earlier:
             kept = (read_record(file, Result) for file in records.results.run(row.id).path.glob("attempt-*/result.json"))
             dates += [one.provenance.finished for one in kept if one]
-    return min(filter(None, dates), key=datetime.fromisoformat, default="")
+    return any(datetime.fromisoformat(one) < datetime.fromisoformat(date) for one in dates if one)
 
 
 def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
@@ -151,8 +150,7 @@ def registration_words(records: "StudyRecords") -> str:
     registered = records.plan.registered
     if registered is None:
         return ""
-    finished = first_finished(records, range(len(records.variants)))
-    late = bool(finished) and datetime.fromisoformat(registered.date) > datetime.fromisoformat(finished)
+    late = finished_before(records, range(len(records.variants)), registered.date)
     after = f", after the first run had finished ({POST_HOC})" * late
     return f"{registered.date[:10]}{after}, {'; '.join(differences(records.plan, registered)) or 'unchanged'}"
 

@@ -220,10 +220,11 @@ def _(records: StudyRecords) -> Iterator[Found]:
 def _(records: StudyRecords) -> Iterator[Found]:
     """A note where the report shows what each row was paid."""
     for group in compared(records):
-        costs = {
-            index: [run.number("train_pflop") for run in done(records, [index]) if run.value("train_pflop")] for index in group
-        }
-        paid = {index: cost for index, known in costs.items() if known and (cost := mean_of(known))}
+        paid = {}
+        for index in group:
+            known = [run.number("train_pflop") for run in done(records, [index]) if run.value("train_pflop")]
+            if known and (cost := mean_of(known)):
+                paid[index] = cost
         if len(paid) < 2 or max(paid.values()) < UNEQUAL * min(paid.values()):
             continue
         least, most = min(paid, key=lambda index: paid[index]), max(paid, key=lambda index: paid[index])
