@@ -230,7 +230,14 @@ class CardsShown(KeptShown):
 
     @property
     def html(self) -> str:
-        return captions_html(self.data)
+        """All cards, what must be said before them, and how they were made."""
+        data, notes = self.data, warning_lines(self.data.notes)
+        if data.frame.empty:
+            return notes + NOTHING
+        images: Any = data.frame.groupby(["data", "row"], sort=False)
+        cards = "\n".join(_card(data, str(name[0]), int(name[1]), part) for name, part in images)
+        told = "".join(f'<p class="caption">{escape(line)}.</p>' for line in (MARKED, *data.told))
+        return f'{notes}<div class="cards">\n{cards}\n</div>\n{told}\n'
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         write_whole(folder / "tables" / f"{file}.csv", self.frame.to_csv(index=False))
@@ -239,16 +246,6 @@ class CardsShown(KeptShown):
 
 def shown(records: StudyRecords, part: Captions) -> CardsShown:
     return CardsShown(captions_data(records, part))
-
-
-def captions_html(data: Examples) -> str:
-    """All cards, what must be said before them, and how they were made."""
-    if data.frame.empty:
-        return warning_lines(data.notes) + NOTHING
-    images: Any = data.frame.groupby(["data", "row"], sort=False)
-    cards = "\n".join(_card(data, str(name[0]), int(name[1]), part) for name, part in images)
-    told = "".join(f'<p class="caption">{escape(line)}.</p>' for line in (MARKED, *data.told))
-    return f'{warning_lines(data.notes)}<div class="cards">\n{cards}\n</div>\n{told}\n'
 
 
 def picture(image: Pixels | None, words: str) -> str:

@@ -1,13 +1,8 @@
 """What a study found, in two to five sentences, made from the verdicts, intervals and counts that its report has.
 
-    shown        claims that are decided, then differences and effects by Holm, in the report's order; where it asks for none,
-                 the best of its first table that tells any. Where places are short, one of each word before a second of any
-    open         what was asked and cannot be told, and the seeds that it would take
-    published    how many published values were reproduced, and the shortest reason why others are not comparable
-    missing      runs that failed, diverged or are still to do
-
-The last three have a sentence each, or none, and leave the others of `MOST` places to what is shown. The first sentence is the
-study's line on the overview. Of a smoke run, and before any run has finished, it says that nothing is known.
+`HOW` says which, in which order, on the page. What failed, is missing, is open or was published has a sentence each, or none, and
+leaves the others of `MOST` places to what is shown. The first sentence is the study's line on the overview. Of a smoke run, and
+before any run has finished, it says that nothing is known.
 
 What one part found stands in a few words in its heading (`of_family`, `of_table`, `of_curve`). `--until decided` goes by which
 questions are open, and about how many more seeds would decide each (`wanted`).

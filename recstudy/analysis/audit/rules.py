@@ -84,9 +84,10 @@ def rule(name: str, why: str, settle: str = "", *known: str) -> Callable[[Check]
     def add(check: Check) -> None:
         def findings(records: StudyRecords) -> Iterator[Finding]:
             for found in check(records):
-                chosen = sorted(set(range(len(records.variants)) if found.variants is None else found.variants))
-                if chosen:
-                    labels = [records.variants[index].label for index in chosen] if len(chosen) < len(records.variants) else []
+                everywhere = set(range(len(records.variants)))  # none before the first trial of a search
+                chosen = everywhere if found.variants is None else set(found.variants)
+                if chosen or found.variants is None:
+                    labels = [records.variants[index].label for index in sorted(chosen)] if chosen != everywhere else []
                     severity: Severity = "note" if found.note else "question"
                     texts = found.what, found.why or why, found.settle or settle
                     yield Finding(*texts, found.rows or tuple(labels), found.command, severity, known)
