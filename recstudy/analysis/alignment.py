@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from recstudy.analysis.caveats import made_notes
-from recstudy.analysis.examples import Images, damaged, folded, kept_entries, picture, read_kept
-from recstudy.analysis.figures.learning import labelled
+from recstudy.analysis.examples import Examples, damaged, folded, kept_examples, picture, read_kept
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, escape, fold, table, words_table
 from recstudy.evidence import Fit
@@ -38,13 +36,8 @@ PAIR_HEADS = ("test image", "caption", "before", "after", "difference")
 
 
 @dataclass(frozen=True)
-class Aligned:
+class Aligned(Examples):
     """One row of `frame` a pair, the published ones last (`published`, with `source` and no row)."""
-
-    frame: pd.DataFrame
-    images: Images
-    notes: tuple[str, ...]
-    told: tuple[str, ...]
 
     @property
     def ours(self) -> pd.DataFrame:
@@ -57,16 +50,14 @@ class Aligned:
 
 def alignment_data(records: StudyRecords, spec: Alignment, most: int = MOST) -> Aligned:
     """The pairs of the first finished seed of each of the `most` best variants, and those that the paper prints."""
-    kept = kept_entries(records, spec.where, PAIRS, most, read_pairs)
-    if not kept.rows:
+    kept = kept_examples(records, spec.where, PAIRS, most, read_pairs, ("text", "image"))
+    if kept.frame.empty:
         return Aligned(pd.DataFrame(columns=COLUMNS), {}, kept.notes, ())
-    ours = labelled(records, pd.DataFrame(kept.rows)).assign(published=False, source="")
     theirs = pd.DataFrame(printed_pairs(spec.targets), columns=COLUMNS)
     other = () if theirs.empty else ("the published pairs are of other images and other weights: not comparable",)
-    frame = pd.concat([ours, theirs], ignore_index=True)[COLUMNS]
+    frame = pd.concat([kept.frame.assign(published=False, source=""), theirs], ignore_index=True)[COLUMNS]
     frame = frame.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published have none
-    told = made_notes(records, kept.variants, ("text", "image"))
-    return Aligned(frame, kept.images, (*kept.notes, *other), (RATIO, *told))
+    return Aligned(frame, kept.images, (*kept.notes, *other), (RATIO, *kept.told))
 
 
 def read_pairs(path: Path) -> list[Json]:
@@ -84,27 +75,17 @@ def read_pairs(path: Path) -> list[Json]:
 
 
 def printed_pairs(targets: Sequence[Target]) -> list[Json]:
-    """The published cosines, two of them a pair: the image's name is their only caption."""
-    cosines = [target for target in targets if target.metric == "image_text_cosine"]
+    """Return the published cosines, two of them a pair: the image's name is their only caption."""
     pairs: dict[str, dict[str, Target]] = {}
-    for target in cosines:
+    for target in (target for target in targets if target.metric == "image_text_cosine"):
         when = "before" if target.note.startswith("before") else "after"
         pairs.setdefault(str(target.where["image"]), {})[when] = target
-    return [
-        {
-            "data": pair["before"].where["data.name"],
-            "label": "published",
-            "caption": image,
-            "before": pair["before"].value,
-            "after": pair["after"].value,
-            "difference": pair["after"].value - pair["before"].value,
-            "published": True,
-            "source": f"{pair['before'].cited}; {pair['after'].cited}",
-            "synthetic": False,
-        }
-        for image, pair in pairs.items()
-        if len(pair) == 2
-    ]
+    rows = []
+    for image, (before, after) in ((image, (pair["before"], pair["after"])) for image, pair in pairs.items() if len(pair) == 2):
+        own = {"data": before.where["data.name"], "label": "published", "caption": image, "published": True, "synthetic": False}
+        values = {"before": before.value, "after": after.value, "difference": after.value - before.value}
+        rows.append({**own, **values, "source": f"{before.cited}; {after.cited}"})
+    return rows
 
 
 def summary(data: Aligned) -> list[tuple[str, str, str, str, str]]:

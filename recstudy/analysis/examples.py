@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -70,15 +70,6 @@ def kept_answers(results: Results, run_id: str) -> tuple[kept.Kept | None, str]:
         return None, str(damage)
 
 
-class Kept(NamedTuple):
-    """What runs kept of captions: entries with their `data`, `variant` and `seed`, images, what to say first, the variants."""
-
-    rows: list[Json]
-    images: Images
-    notes: tuple[str, ...]
-    variants: list[int]
-
-
 @dataclass(frozen=True)
 class Examples:
     """One row of `frame` an image and variant; `references` is a JSON list, `shared` counts the hypothesis' `words` in them, each
@@ -95,13 +86,18 @@ class Examples:
 
 def captions_data(records: StudyRecords, spec: Captions, most: int = MOST) -> Examples:
     """The first `spec.most` images of each data set, by the first finished seed of each of the `most` best variants."""
-    found = kept_entries(records, spec.where, TEXTS, most, lambda path: list(map(_counted, read_captions(path)[: spec.most])))
-    frame = labelled(records, pd.DataFrame(found.rows))[COLUMNS] if found.rows else pd.DataFrame(columns=COLUMNS)
-    return Examples(frame, found.images, found.notes, made_notes(records, found.variants, ("decode", "text", "image")))
+
+    def read(path: Path) -> list[Json]:
+        return list(map(_counted, read_captions(path)[: spec.most]))
+
+    found = kept_examples(records, spec.where, TEXTS, most, read, ("decode", "text", "image"))
+    return replace(found, frame=found.frame.reindex(columns=COLUMNS))
 
 
-def kept_entries(records: StudyRecords, where: Json, file: str, most: int, read: Callable[[Path], Sequence[Json]]) -> Kept:
-    """What `read` gives of this file of each of the runs that `finished` chooses, with the runs' images."""
+def kept_examples(
+    records: StudyRecords, where: Json, file: str, most: int, read: Callable[[Path], Sequence[Json]], made: Sequence[str]
+) -> Examples:
+    """Return what `read` gives of this file of each of the runs that `finished` chooses, and how these were `made`."""
     found, notes = finished(records, where, file, most)
     rows: list[Json] = []
     images: Images = {}
@@ -109,14 +105,11 @@ def kept_entries(records: StudyRecords, where: Json, file: str, most: int, read:
         data, folder = records.variants[index].data, records.results.run(run.id).path
         try:
             rows += [{"data": data, "variant": index, "seed": run.seed, **entry} for entry in read(folder / file)]
+            images = {(data, row): image for row, image in read_images(folder / IMAGES).items()} | images
         except StorageError as damage:
             notes.append(f"{run.label}: {damage}")
-            continue
-        try:
-            images |= {(data, row): image for row, image in read_images(folder / IMAGES).items() if (data, row) not in images}
-        except StorageError as damage:
-            notes.append(f"{run.label}: {damage}")
-    return Kept(rows, images, tuple(notes), list(found))
+    frame = labelled(records, pd.DataFrame(rows)) if rows else pd.DataFrame()
+    return Examples(frame, images, tuple(notes), made_notes(records, list(found), made))
 
 
 def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[dict[int, Row], list[str]]:
@@ -128,28 +121,26 @@ def finished(records: StudyRecords, where: Json, file: str, most: int) -> tuple[
 
 
 def read_captions(path: Path) -> list[Json]:
-    """Each example's `row`, `references` and `hypothesis`.
+    """Return each example's `row`, `references` and `hypothesis`.
 
     Raises:
         StorageError: the file is damaged. The message names it.
     """
-    kinds = {"row": int, "references": list, "hypothesis": str}
-    examples = read_kept(path, "examples", kinds)
+    examples = read_kept(path, "examples", {"row": int, "references": list, "hypothesis": str})
     if not all(isinstance(text, str) for example in examples for text in example["references"]):
         raise damaged(path, "a reference is no text")
     return examples
 
 
 def read_kept(path: Path, key: str, kinds: Mapping[str, Any]) -> list[Json]:
-    """The list under `key` of a run's JSON file, whose entries have fields of these `kinds` (StorageError)."""
+    """Return the list under `key` of a run's JSON file, whose entries have fields of these `kinds` (StorageError)."""
     content = read_json(path)
     entries = content.get(key) if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise damaged(path, f"it has no list of {key}")
     for at, entry in enumerate(entries):
-        if not isinstance(entry, dict) or any(
-            isinstance(entry.get(name), bool) or not isinstance(entry.get(name), kind) for name, kind in kinds.items()
-        ):
+        found = [(entry.get(name), kind) for name, kind in kinds.items()] if isinstance(entry, dict) else [(None, dict)]
+        if any(isinstance(value, bool) or not isinstance(value, kind) for value, kind in found):
             raise damaged(path, f"{key}[{at}] lacks one of {', '.join(kinds)}")
     return entries
 
@@ -191,7 +182,7 @@ def damaged(path: Path, reason: str) -> StorageError:
 
 
 def words_of(text: str) -> list[str]:
-    return [word.group().lower() for word in WORD.finditer(text)]
+    return [word.lower() for word in WORD.findall(text)]
 
 
 def known_words(references: Iterable[str]) -> Counter[str]:
@@ -209,16 +200,16 @@ def _counted(example: Json) -> Json:
     lengths = [len(words_of(text)) for text in example["references"]]
     closest = min(lengths, key=lambda length: (abs(length - len(said)), length), default=0)
     score = shared / len(said) * min(1.0, exp(1 - closest / len(said))) if said else 0.0
-    counts = {"words": len(said), "shared": shared, "bleu_1": score}
     references = json.dumps(example["references"], ensure_ascii=False)
+    counts = {"words": len(said), "shared": shared, "bleu_1": score}
     return {"row": example["row"], "references": references, "hypothesis": example["hypothesis"], **counts}
 
 
 @dataclass(frozen=True, repr=False)
-class CardsShown(Shown):
-    """Kept captions, a card an image."""
+class KeptShown(Shown):
+    """What runs kept: its `data` have a `frame`, and `notes` on what was left out."""
 
-    data: Examples
+    data: Any
 
     def without(self, said: Collection[str]) -> Self:
         return replace(self, data=replace(self.data, notes=tuple(note for note in self.data.notes if note not in said)))
@@ -227,30 +218,34 @@ class CardsShown(Shown):
     def frame(self) -> pd.DataFrame:
         return self.data.frame
 
+    def __repr__(self) -> str:
+        return repr(self.frame)
+
+
+@dataclass(frozen=True, repr=False)
+class CardsShown(KeptShown):
+    """Kept captions, a card an image."""
+
+    data: Examples
+
     @property
     def html(self) -> str:
-        return captions_html(self.data)
+        """All cards, what must be said before them, and how they were made."""
+        data, notes = self.data, warning_lines(self.data.notes)
+        if data.frame.empty:
+            return notes + NOTHING
+        images: Any = data.frame.groupby(["data", "row"], sort=False)
+        cards = "\n".join(_card(data, str(name[0]), int(name[1]), part) for name, part in images)
+        told = "".join(f'<p class="caption">{escape(line)}.</p>' for line in (MARKED, *data.told))
+        return f'{notes}<div class="cards">\n{cards}\n</div>\n{told}\n'
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
         write_whole(folder / "tables" / f"{file}.csv", self.frame.to_csv(index=False))
         return links("tables", file, ("csv",))
 
-    def __repr__(self) -> str:
-        return repr(self.frame)
-
 
 def shown(records: StudyRecords, part: Captions) -> CardsShown:
     return CardsShown(captions_data(records, part))
-
-
-def captions_html(data: Examples) -> str:
-    """All cards, what must be said before them, and how they were made."""
-    if data.frame.empty:
-        return warning_lines(data.notes) + NOTHING
-    images: Any = data.frame.groupby(["data", "row"], sort=False)
-    cards = "\n".join(_card(data, str(name[0]), int(name[1]), part) for name, part in images)
-    told = "".join(f'<p class="caption">{escape(line)}.</p>' for line in (MARKED, *data.told))
-    return f'{warning_lines(data.notes)}<div class="cards">\n{cards}\n</div>\n{told}\n'
 
 
 def picture(image: Pixels | None, words: str) -> str:
@@ -273,9 +268,8 @@ def folded(text: str, known: Iterable[str] | Mapping[str, int] = ()) -> str:
     cut = text.rfind(" ", FOLD // 2, FOLD)
     cut = cut if cut > 0 else FOLD
     head, rest = _marked(text[:cut], left), _marked(text[cut:], left)
-    return (
-        f'<details class="long"><summary>{head}<span class="more">\N{HORIZONTAL ELLIPSIS} more</span></summary>{rest}</details>'
-    )
+    summary = f'{head}<span class="more">\N{HORIZONTAL ELLIPSIS} more</span>'
+    return f'<details class="long"><summary>{summary}</summary>{rest}</details>'
 
 
 def _card(data: Examples, title: str, row: int, part: Any) -> str:

@@ -1,33 +1,36 @@
 """What a study found, in two to five sentences, made from the verdicts, intervals and counts that its report has.
 
-    shown        claims that are decided, then differences and effects by Holm, in the report's order; where it asks for none,
-                 the best of its first table that tells any. Where places are short, one of each word before a second of any
-    open         what was asked and cannot be told, and the seeds that it would take
-    published    how many published values were reproduced, and the shortest reason why others are not comparable
-    missing      runs that failed, diverged or are still to do
+`HOW` says which, in which order, on the page. What failed, is missing, is open or was published has a sentence each, or none, and
+leaves the others of `MOST` places to what is shown. The first sentence is the study's line on the overview. Of a smoke run, and
+before any run has finished, it says that nothing is known.
 
-The last three have a sentence each, or none, and leave the others of `MOST` places to what is shown. The first sentence is the
-study's line on the overview. Of a smoke run, and before any run has finished, it says that nothing is known.
+What one part found stands in a few words in its heading (`of_family`, `of_table`, `of_curve`). `--until decided` goes by which
+questions are open, and about how many more seeds would decide each (`wanted`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
+import pandas as pd
+
+from recstudy.analysis.caveats import some
 from recstudy.analysis.cells import Cell, TableData, cell
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.questions import Asked, Family, Part, family
 from recstudy.analysis.rows import STATUSES, distinct
 from recstudy.analysis.tables.question_table import interval_words, needed_words, signed, verdict_words
-from recstudy.analysis.tables.render import cell_text
+from recstudy.analysis.tables.render import cell_text, outcome_words
 from recstudy.analysis.targets import place
-from recstudy.evidence import Kind, Reason, Verdict
-from recstudy.report import BesidePublished, Best, Effects, OfVariants, TablePart
-from recstudy.report.names import inline, metric, number, plural, points
+from recstudy.errors import ConfigError
+from recstudy.evidence import MOST_SEEDS, Answer, Kind, Reason, Verdict
+from recstudy.report import BesidePublished, Best, Claims, Curve, Effects, OfVariants, TablePart
+from recstudy.report.names import inline, metric, number, plain, plural, points, quantity
 
 MOST = 5
-NAMED = 3  # rows that a sentence names
 HOW = (
     f"At most {MOST} sentences, made from the verdicts and intervals below. First what is shown: decided claims, then "
     "differences and effects with p below 0.05 by Holm, in the order of the page and of each kind one before a second of any; "
@@ -41,6 +44,10 @@ PUBLISHED = (
     Verdict.REPRODUCED, Verdict.WITHIN_MARGIN, Verdict.CONSISTENT, Verdict.DIFFERS, Verdict.UNDECIDED, Verdict.INTERIM,
     Verdict.NOT_COMPARABLE, Verdict.NOT_RUN,
 )  # fmt: skip
+UNENDING = f"would take over {MOST_SEEDS:,} more seeds"
+SPREAD = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS)  # what one more seed may mend
+FEW = 3  # seeds that may agree by chance: only then does the next one tell how they spread
+LEADERS = 2  # that a heading names
 
 
 class Sentence(NamedTuple):
@@ -62,7 +69,7 @@ class Said(NamedTuple):
 
 
 def findings(records: StudyRecords) -> list[Sentence]:
-    """The study's findings, the most telling first."""
+    """Return the study's findings, the most telling first."""
     return records.once("findings", lambda: _found_in(records))
 
 
@@ -74,15 +81,11 @@ def _found_in(records: StudyRecords) -> list[Sentence]:
     answers = answers if any(one.shown or one.open for one in answers) else [*answers, _best(records)]
     left = [sentence for one in answers for sentence in one.open][:1]
     last = [*left, *_published(records), *_missing(records, [one.waiting for one in answers if one.waiting])]
-    told = [*_in_turns([sentence for one in answers for sentence in one.shown], MOST - len(last)), *last]
+    shown = [sentence for one in answers for sentence in one.shown]
+    words = [sentence.word for sentence in shown]
+    turns = sorted(range(len(shown)), key=lambda at: words[:at].count(words[at]))  # of each word the first, then the second
+    told = [*(shown[at] for at in sorted(turns[: MOST - len(last)])), *last]
     return told or [Sentence(UNTOLD, "the report has no two values to compare")]
-
-
-def _in_turns(found: Sequence[Sentence], most: int) -> list[Sentence]:
-    """At most so many in their order: of each word the first, then of each the second, and so on."""
-    words = [sentence.word for sentence in found]
-    turns = sorted(range(len(found)), key=lambda at: words[:at].count(words[at]))
-    return [found[at] for at in sorted(turns[:most])]
 
 
 def _of(records: StudyRecords, part: object) -> Said:
@@ -101,85 +104,67 @@ def _of(records: StudyRecords, part: object) -> Said:
 
 
 def _claims(found: Family) -> Said:
-    decided = [row for row in found.rows if row.verdict in (Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER)]
+    shown = []
+    for row in found.rows:
+        if row.verdict in (Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.SMALLER):
+            word = "contradicted" if row.verdict is Verdict.SMALLER else str(row.verdict)
+            word += f" ({', '.join(row.marks)})" if row.marks else ""
+            shown.append(Sentence(word.capitalize(), f"{row.label}: {estimate_words(row)}"))
     left = [row for row in found.rows if row.verdict is Verdict.UNDECIDED]
     waiting = sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in found.rows)
-    return Said(
-        [Sentence(_headed(row), f"{row.label}: {estimate_words(row)}") for row in decided],
-        [Sentence("Undecided", _undecided(left, len(found.rows)))] if left else [],
-        f"{waiting} of {plural(len(found.rows), 'claim')}" if waiting else "",
-    )
-
-
-def _headed(row: Asked) -> str:
-    word = "contradicted" if row.verdict is Verdict.SMALLER else str(row.verdict)
-    return (f"{word} ({', '.join(row.marks)})" if row.marks else word).capitalize()
+    undecided = [Sentence("Undecided", _undecided(left, len(found.rows)))] if left else []
+    return Said(shown, undecided, f"{waiting} of {plural(len(found.rows), 'claim')}" if waiting else "")
 
 
 def estimate_words(row: Asked) -> str:
     """`exact accuracy 92.1 % vs 1.0 %, +91.03 points (98.33 % interval [+90.00, +92.07], n=3)`."""
-    name, found = row.metric, row.estimate
-    unit = f" {metric(name).unit}".rstrip()
-    against = [f"{inline(name)} {' vs '.join(number(name, side) + unit for side in row.sides)}"] if row.sides else []
-    said = [*against, points(name, signed(name, found.value))]
-    interval = f"{interval_words(row)}, " if found.interval else ""
+    unit = f" {metric(row.metric).unit}".rstrip()
+    sides = " vs ".join(number(row.metric, side) + unit for side in row.sides or ())
+    against = f"{inline(row.metric)} {sides}, " if row.sides else ""
+    interval = f"{interval_words(row)}, " if row.estimate.interval else ""
     claimed = f", where {row.margin} is claimed" if row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER) else ""
-    return f"{', '.join(said)} ({interval}n={found.n}){claimed}"
+    return f"{against}{_size(row)} ({interval}n={row.estimate.n}){claimed}"
+
+
+def _size(row: Asked) -> str:
+    return points(row.metric, signed(row.metric, row.estimate.value))
 
 
 def _undecided(left: Sequence[Asked], asked: int) -> str:
-    """The claim that is nearest to a verdict, and how many there are."""
-    at = min(range(len(left)), key=lambda at: left[at].answer.seeds_needed or inf)
+    """Name the claim that is nearest to a verdict, and count the others."""
+    nearest = min(left, key=lambda row: row.answer.seeds_needed or inf)
     of = f"{len(left)} of {plural(asked, 'claim')}, the nearest to a verdict being: " if len(left) > 1 else ""
-    needed = needed_words(left[at])
-    why = next((str(reason) for reason in left[at].answer.reasons if reason is not Reason.WIDE), "")
+    needed = needed_words(nearest)
+    why = next((str(reason) for reason in nearest.answer.reasons if reason is not Reason.WIDE), "")
     lacks = f"; seeds needed: {needed}" if needed else f"; {why}" if why else ""
-    return f"{of}{left[at].label}: {estimate_words(left[at])}{lacks}"
+    return f"{of}{nearest.label}: {estimate_words(nearest)}{lacks}"
 
 
 def _differences(rows: Sequence[Asked]) -> Said:
-    """A sentence for each verdict and base."""
-    bases = dict.fromkeys(row.group for row in rows)
-    kinds = {f"{word.capitalize()} than {base}": _having(rows, base, word) for base in bases for word in SIDES}
-    ties = {
-        f"{UNTOLD} from {base}": [row for row in rows if row.group == base and row.verdict is Verdict.NO_DIFFERENCE]
-        for base in bases
-    }
-    alone = [row for row in rows if Reason.NO_SPREAD in row.answer.reasons]
-    return Said(
-        [Sentence(word, _each(own)) for word, own in kinds.items() if own],
-        [
-            *(Sentence(word, f"{_each(own)}{_seeds(own)}") for word, own in ties.items() if own),
-            *(
-                [Sentence("Undecided", f"{plural(len(alone), 'difference')} of single runs, whose spread is unknown")]
-                if alone
-                else []
-            ),
-        ],
-    )
-
-
-def _having(rows: Sequence[Asked], base: str, word: str) -> list[Asked]:
-    """The rows with this base and verdict, the surest first."""
-    found = [
-        row for row in rows if row.group == base and row.verdict in (Verdict.HIGHER, Verdict.LOWER) and verdict_words(row) == word
-    ]
-    return sorted(found, key=lambda row: row.answer.adjusted or 0.0)
+    """Make a sentence for each base and verdict, in which the surest rows stand first."""
+    shown, open = [], []
+    for base in dict.fromkeys(row.group for row in rows):
+        own = [row for row in rows if row.group == base]
+        told = [row for row in own if row.verdict in (Verdict.HIGHER, Verdict.LOWER)]
+        told.sort(key=lambda row: row.answer.adjusted or 0.0)
+        for word in SIDES:
+            if found := [row for row in told if verdict_words(row) == word]:
+                shown.append(Sentence(f"{word.capitalize()} than {base}", _each(found)))
+        if ties := [row for row in own if row.verdict is Verdict.NO_DIFFERENCE]:
+            open.append(Sentence(f"{UNTOLD} from {base}", _each(ties) + _seeds(ties)))
+    if alone := sum(Reason.NO_SPREAD in row.answer.reasons for row in rows):
+        open.append(Sentence("Undecided", f"{plural(alone, 'difference')} of single runs, whose spread is unknown"))
+    return Said(shown, open)
 
 
 def _each(rows: Sequence[Asked]) -> str:
     """`by exact accuracy, HRM -78.60 points (95 % interval [-91.81, -65.39], n=3), ...`."""
-    name = rows[0].metric
-    said = [
-        f"{row.label} {points(name, signed(name, row.estimate.value))} ({interval_words(row)}, n={row.estimate.n})"
-        for row in rows[:NAMED]
-    ]
-    more = [f"{len(rows) - NAMED} more"] if len(rows) > NAMED else []
-    return f"by {inline(name)}, {', '.join([*said, *more])}"
+    said = [f"{row.label} {_size(row)} ({interval_words(row)}, n={row.estimate.n})" for row in rows]
+    return f"by {inline(rows[0].metric)}, {some(said, ', ')}"
 
 
 def _seeds(rows: Sequence[Asked]) -> str:
-    """What it would take to show differences of these sizes."""
+    """Say what it would take to show differences of these sizes."""
     seeds = sorted(row.answer.seeds_needed for row in rows if row.answer.seeds_needed)
     if not seeds:
         return ""
@@ -191,10 +176,10 @@ def _effects(found: Family, measured: str) -> Said:
     name, n = inline(measured), f"n={min((row.estimate.n for row in found.rows), default=0)}"
     told = [row for row in found.rows if row.verdict in (Verdict.HIGHER, Verdict.LOWER)]
     untold = [row.label for row in found.rows if row.verdict is Verdict.NO_DIFFERENCE]
-    shown = [f"{row.label} {points(measured, signed(measured, row.estimate.value))} ({interval_words(row)})" for row in told]
+    shown = [f"{row.label} {_size(row)} ({interval_words(row)})" for row in told]
     return Said(
-        [Sentence("Effects shown", f"on {name}, {_some(shown)} ({n})")] if shown else [],
-        [Sentence("No effect shown", f"on {name}, of {_some(untold)} ({n})")] if untold else [],
+        [Sentence("Effects shown", f"on {name}, {some(shown, ', ')} ({n})")] if shown else [],
+        [Sentence("No effect shown", f"on {name}, of {some(untold, ', ')} ({n})")] if untold else [],
     )
 
 
@@ -202,10 +187,10 @@ def _effects(found: Family, measured: str) -> Said:
 
 
 def _best(records: StudyRecords) -> Said:
-    """Of a study that asks for no comparison: who leads its first table that tells."""
+    """Say of a study that asks for no comparison who leads its first table that tells."""
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         try:
-            found = (_search if isinstance(part, Best) else leaders)(part.cells_once(records))
+            found = (_search if isinstance(part, Best) else _leaders)(part.cells_once(records))
         except Exception:  # said in its own section and in the log
             continue
         if found is not None:
@@ -213,26 +198,26 @@ def _best(records: StudyRecords) -> Said:
     return Said()
 
 
-def leaders(table: TableData) -> Sentence | None:
-    """Of the first measured metric that any two values have: the best, or that none can be told; None without two values."""
+def _leaders(table: TableData) -> Sentence | None:
+    """Name the best by the first measured metric that any two values have, or say that none can be told; None without two."""
     cells = [(row.label, column, one) for row in table.rows for column, one in zip(table.columns, row.cells, strict=False)]
     known = [(label, column, one) for label, column, one in cells if one.value is not None and (one.best or one.tied)]
     name = next((one.metric for _, _, one in known if not metric(one.metric).computed), None)
     if name is None:
         return None
-    own = [(label if column == metric(name).heading else f"{label}, {column}", one) for label, column, one in known]
-    own = [(label, one) for label, one in own if one.metric == name]
+    named = [(label if column == metric(name).heading else f"{label}, {column}", one) for label, column, one in known]
+    own = [(label, one) for label, one in named if one.metric == name]
     best = [f"{label} {cell_text(one)}" for label, one in own if one.best]
     if best:
-        return Sentence("Best", f"by {inline(name)}, {_some(best)}, 95 % intervals over seeds")
-    least, most = (ends(one.n for _, one in own) for ends in (min, max))
-    few, n = most < 2, f"n={most}" if least == most else f"n={least} to {most}"
-    why = "one run of each, and no spread is known" if few else n
+        return Sentence("Best", f"by {inline(name)}, {some(best, ', ')}, 95 % intervals over seeds")
+    least, most = (end(one.n for _, one in own) for end in (min, max))
+    n = f"n={most}" if least == most else f"n={least} to {most}"
+    why = "one run of each, and no spread is known" if most < 2 else n
     return Sentence(UNTOLD, f"between variants by {inline(name)} ({why})")
 
 
 def _search(table: TableData) -> Sentence | None:
-    """The first of a search's best trials, by its fresh seeds where there are any."""
+    """Name the first of a search's best trials, by its fresh seeds where there are any."""
     cells = [one for row in table.rows[:1] for one in row.cells if one.value is not None and not metric(one.metric).computed]
     if not cells:
         return None
@@ -243,46 +228,33 @@ def _search(table: TableData) -> Sentence | None:
 
 
 def _published(records: StudyRecords) -> list[Sentence]:
-    """How the published values that the report shows compare, each once."""
+    """Say how the published values that the report shows compare, each once."""
     found: dict[tuple[str, str, float, Verdict], tuple[str, Cell]] = {}
-    for label, one in _beside_published(records):
-        for target, answer in one.answers:
-            found.setdefault((target.target.source, one.metric, target.value, answer.verdict), (label, one))
+    for part in (part for part in records.parts if isinstance(part, BesidePublished) and part.targets):
+        placement = place(records, part.targets, records.chosen(part.where) if isinstance(part, OfVariants) else [], part.shows)
+        for index, name in placement.placed:
+            one = cell(records, [index], name, placement)
+            for target, answer in one.answers:
+                known = target.target.source, one.metric, target.value, answer.verdict
+                found.setdefault(known, (records.variants[index].label, one))
     measured, counted = (
         Counter(str(verdict) for _, name, _, verdict in found if metric(name).computed is known) for known in (False, True)
     )
-    differing = [_differs(label, one) for (*_, verdict), (label, one) in found.items() if verdict is Verdict.DIFFERS]
+    differing = []
+    for label, one in (named for (*_, verdict), named in found.items() if verdict is Verdict.DIFFERS):
+        theirs = ", ".join(dict.fromkeys(placed.text for placed in one.placed))
+        differing.append(f"{label}, {inline(one.metric)}: {theirs} published, {cell_text(one)} here")
     reasons = [target.reasons for _, one in found.values() for target in one.placed if target.reasons]
-    why = {str(Verdict.DIFFERS): _some(differing), str(Verdict.NOT_COMPARABLE): _shortest(reasons)}
+    least = min(reasons, key=len, default=())  # the fewest of any value
+    lacks = "".join(least[:1]) + (f", and {plural(len(least) - 1, 'more reason')}" if len(least) > 1 else "")
+    why = {str(Verdict.DIFFERS): some(differing, ", "), str(Verdict.NOT_COMPARABLE): lacks}
     said = [_counted(measured, PUBLISHED, "value", why)] if measured else []
     said += [f"of parameters and FLOPs, {_counted(counted, PUBLISHED, 'value', {})}"] if counted else []  # no training decides
     return [Sentence("Published", "; ".join(said))] if said else []
 
 
-def _beside_published(records: StudyRecords) -> Iterable[tuple[str, Cell]]:
-    """Each variant's cells that have a published value, part by part."""
-    for part in (part for part in records.parts if isinstance(part, BesidePublished) and part.targets):
-        variants = records.chosen(part.where) if isinstance(part, OfVariants) else []
-        placement = place(records, part.targets, variants, part.shows)
-        for index, name in placement.placed:
-            yield records.variants[index].label, cell(records, [index], name, placement)
-
-
-def _differs(label: str, one: Cell) -> str:
-    published = ", ".join(dict.fromkeys(placed.text for placed in one.placed))
-    return f"{label}, {inline(one.metric)}: {published} published, {cell_text(one)} here"
-
-
-def _shortest(reasons: Sequence[tuple[str, ...]]) -> str:
-    """The fewest reasons of any, in a word."""
-    if not reasons:
-        return ""
-    least = min(reasons, key=len)
-    return least[0] + (f", and {plural(len(least) - 1, 'more reason')}" if len(least) > 1 else "")
-
-
 def _missing(records: StudyRecords, waiting: Sequence[str]) -> list[Sentence]:
-    """Runs that give no number; those that a search stopped early are no loss."""
+    """Count the runs that give no number; those that a search stopped early are no loss."""
     runs = distinct(records.rows)
     counts = Counter(run.status for run in runs if run.status not in ("done", "stopped"))
     if not counts:
@@ -300,5 +272,110 @@ def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping
     return ", ".join(each)
 
 
-def _some(words: Sequence[str]) -> str:
-    return ", ".join([*words[:NAMED], *([f"{len(words) - NAMED} more"] if len(words) > NAMED else [])])
+# ------------------------------------------------------------------------------------------------------------- headings
+
+
+def of_family(found: Family) -> str:
+    """`2 supported, 1 undecided`; of differences `5 worse, 4 not significant`."""
+    short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
+    side = {True: "better", False: "worse"}
+    counts = Counter(short.get(row.verdict, str(row.verdict)) if row.better is None else side[row.better] for row in found.rows)
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
+
+
+def of_table(table: TableData) -> str:
+    """Say who leads by its first measured metric that two variants have; of several places that are ranked apart, nothing."""
+    columns = zip(*(row.cells for row in table.rows if row.cells), strict=False)
+    labels = [row.label for row in table.rows if row.cells]
+    for head, cells in zip(table.columns, columns, strict=False):
+        name = cells[0].metric
+        if metric(name).computed or head != metric(name).heading or not any(one.best or one.tied for one in cells):
+            continue
+        best = [label for label, one in zip(labels, cells, strict=True) if one.best]
+        if not best:
+            return f"no significant difference by {inline(name)}"
+        return f"best by {inline(name)}: {' and '.join(best) if len(best) <= LEADERS else f'{len(best)} of {len(cells)}'}"
+    return ""
+
+
+def of_curve(data: pd.DataFrame, spec: Curve) -> str:
+    """`1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are apart."""
+    ours = data[~data["published"].astype(bool) & data["value"].notna() & data["low"].notna()]
+    if spec.drop or metric(spec.y).better is None or ours.empty or not ours["x"].map(lambda x: isinstance(x, int | float)).all():
+        return ""
+    points = ours.to_dict("records")
+    line = max(points, key=lambda point: metric(spec.y).sign * point["value"])["line"]
+    own = [point for point in points if point["line"] == line]
+    first, last = own[0], own[-1]
+    if first["high"] >= last["low"] and last["high"] >= first["low"]:
+        return ""
+    unit = f" {metric(spec.y).unit}".rstrip()
+    ends = ", ".join(f"{number(spec.y, end['value'])}{unit} at {plain(end['x'])}" for end in (first, last))
+    return ends + (f" ({line})" if ours["line"].nunique() > 1 else "")
+
+
+# ------------------------------------------------------------------------------------------------------- open questions
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A question, how it stands, and what would settle it.
+
+    Args:
+        text: the sentence that is claimed, or the published value with its place.
+        variants: whose runs answer it, by their place in the plan.
+        verdict: as the page says it.
+        decided: no more seeds are wanted.
+        more: about how many more seeds of each of its variants settle it; 0 where it is decided, or while runs that are planned
+            have not ended; None where seeds do not settle it.
+        why: then, the reason.
+    """
+
+    text: str
+    variants: tuple[int, ...]
+    verdict: str
+    decided: bool
+    more: int | None
+    why: str = ""
+
+
+def wanted(records: StudyRecords) -> list[Wanted]:
+    """Return every claim, then every comparable published value that stands in a table of cells, each once.
+
+    Raises:
+        ConfigError: a claim names what the study has not, or what cannot be compared.
+    """
+    asked = []
+    for row in (row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows):
+        more, why = _further(row.answer, row.left, min((len(term.values) for term in row.terms), default=0))
+        variants = tuple(term.variant for term in row.terms)
+        asked.append(Wanted(row.label, variants, verdict_words(row), row.verdict.decided, more, "; ".join(row.lost) or why))
+    of_run = {row.id: row.variant for row in reversed(records.rows)}  # of runs under two labels, the first
+    for part in (part for part in records.parts if isinstance(part, TablePart)):
+        with suppress(ConfigError):  # a table that no run has given anything for so far
+            for label, one in ((line.label, one) for line in part.cells_once(records).rows for one in line.cells):
+                variants = tuple(sorted({of_run[run] for run in one.planned}))
+                label = records.variants[variants[0]].label if len(variants) == 1 else label  # as in any other table
+                for placed, answer in () if metric(one.metric).computed else one.answers:
+                    if not placed.reasons:
+                        name, (more, why) = placed.target.metric, _further(answer, one.left, one.n)
+                        text = f"{label}: {inline(name)} {quantity(name, placed.value)}, {placed.target.cited}"
+                        verdict = outcome_words(placed, answer)
+                        asked.append(Wanted(text, variants, verdict, answer.verdict.decided, more, why))
+    return list({(one.text, one.variants): one for one in asked}.values())
+
+
+def _further(answer: Answer[int] | Answer[str], left: int, seeds: int) -> tuple[int | None, str]:
+    """Return how many more seeds of each variant, or why no number of them decides it."""
+    if answer.verdict.decided or left:
+        return 0, ""
+    if answer.seeds_needed is not None:
+        return answer.seeds_needed, ""
+    lacks = next((reason for reason in answer.reasons if reason in SPREAD), None)
+    if lacks and seeds < FEW:
+        return 1, ""
+    if answer.verdict is Verdict.NOT_RUN:
+        return None, "no run has a value"
+    return None, next(
+        (str(reason) for reason in answer.reasons if reason is not Reason.WIDE), f"would take over {MOST_SEEDS:,} more seeds"
+    )

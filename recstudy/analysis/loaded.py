@@ -57,27 +57,20 @@ class Loaded:
 
     def table(self, name: str) -> Any:
         """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
-        found = self._made(name).table
+        found = self._made(self._part(name)).table
         if found is None:
             raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
         return found
 
     def figure(self, name: str) -> Any:
         """Return a figure of the report, or the one over a table, as Plotly's own."""
-        found = self._made(name).figure
+        found = self._made(self._part(name)).figure
         if found is None:
             raise ConfigError(f"{name!r} is a table without a figure: use table({name!r})")
         return found
 
-    def _made(self, name: str) -> Shown:
-        if name not in self.parts:
-            raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
-        with reading(self.records.plugins):
-            return self.parts[name].shown(self.records)
-
     def __getitem__(self, name: str) -> Any:
-        made = self._made(name)
-        return made.figure if made.table is None else made.table
+        return self.show(self._part(name))
 
     def show(self, part: Part) -> Any:
         """Any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
@@ -88,12 +81,23 @@ class Loaded:
         Raises:
             ConfigError: it names what the study does not have, or cannot be drawn here.
         """
+        made = self._made(part)
+        return made.figure if made.table is None else made.table
+
+    def _part(self, name: str) -> Part:
+        if name not in self.parts:
+            raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
+        return self.parts[name]
+
+    def _made(self, part: Part) -> Shown:
         with reading(self.records.plugins):
-            made = part.shown(self.records)
-            return made.figure if made.table is None else made.table
+            return part.shown(self.records)
 
     def _repr_html_(self) -> str:
-        rows = [(name, *_described(part)) for name, part in self.parts.items()]
+        rows = [
+            (name, "not drawable", part.reason) if isinstance(part, Undrawable) else (name, type(part).__name__, heading(part))
+            for name, part in self.parts.items()
+        ]
         with reading(self.records.plugins):
             head = found(self.records) + facts(summary(self.records))
         return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
@@ -114,7 +118,3 @@ def load(path: str | Path) -> Loaded:
         known: Sequence[str] = [f"studies/{name}/{preset}" for _, name, preset in found]
         raise ConfigError(f"{path} has {len(found)} studies: give one of {choices(known)} in {found[0][0].root}")
     return Loaded(load_study(*found[0]))
-
-
-def _described(part: Part) -> tuple[str, str]:
-    return ("not drawable", part.reason) if isinstance(part, Undrawable) else (type(part).__name__, heading(part))

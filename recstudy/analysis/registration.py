@@ -1,26 +1,44 @@
-"""When a study stated what it is judged by, and whether the runs had finished by then.
+"""When a study stated what it is judged by, and whether the runs had finished by then; and what has changed since they had.
 
 A claim, the margin of a published value, a deviation and the most seeds each have a digest of what decides a verdict. The plan
 keeps the date at which each digest was first stated, in this folder, by any definition of the study. What was first stated
 after a run that it is judged by had finished is post hoc. Plans of before have no dates: theirs are unknown, and not post hoc.
+
+A run's record says which code computed it and on which images, the plan what computes it since: the difference is its changes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from recstudy.config import digest
+from recstudy.errors import StorageError
 from recstudy.papers import Target
-from recstudy.records import PlanRecord, Result, read_record
-from recstudy.records.study_schema import Deviation, Registered, Stated
+from recstudy.records import PlanRecord, Result, Results, read_record
+from recstudy.records.schema import CodeRecord, Provenance
+from recstudy.records.study_schema import Deviation, Registered, Stated, VariantRecord
 from recstudy.report import BesidePublished, Claim, Claims, read_report
 from recstudy.report.claims import weights
+from recstudy.report.names import plural
 
 if TYPE_CHECKING:
-    from recstudy.analysis.frame import StudyRecords
+    from recstudy.analysis.frame import StudyRecords  # brings pandas, which a plan does without
 
 Statement = Claim | Target | Deviation | int  # an int is the most seeds
 POST_HOC = "post hoc"
+SHOWN = 2  # files, sets or commits that a line names before it counts the others
+SHORT = 7  # hex digits of a commit
+
+
+@dataclass(frozen=True)
+class Change:
+    """What has changed since a run was finished: files of code, or data sets."""
+
+    run_id: str
+    kind: Literal["code", "data"]
+    names: tuple[str, ...]
+    since: str  # the run's commits, or its day where it has none
 
 
 def digest_of(one: Statement) -> str:
@@ -52,11 +70,6 @@ def first_dates(now: PlanRecord, before: Iterable[PlanRecord]) -> dict[str, str]
     return {digest_of(one): now.created for one in statements(now)} | known
 
 
-def first_stated(records: "StudyRecords", one: Statement) -> str:
-    """The date at which it was first stated; empty where that was before this was kept."""
-    return records.plan.stated.get(digest_of(one), "")
-
-
 def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | None = None) -> bool:
     """Whether it was first stated after a run had finished that is judged by it.
 
@@ -66,7 +79,7 @@ def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | 
         variants: those that are judged by it; by default those of a claim's contrast, those that deviate,
             and else all.
     """
-    stated = first_stated(records, one)
+    stated = records.plan.stated.get(digest_of(one), "")  # empty where it was stated before this was kept
     if not stated:
         return False
     if variants is None:
@@ -75,28 +88,33 @@ def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | 
             variants = weights(one, records.variants, records.configs)
         elif isinstance(one, Deviation) and one.of_config:
             variants = [at for at in variants if records.configs[at].get(one.field) == one.ours]
-    finished = first_finished(records, variants)
-    return bool(finished) and datetime.fromisoformat(stated) > datetime.fromisoformat(finished)
+    return finished_before(records, variants, stated)
 
 
-def first_finished(records: "StudyRecords", variants: Iterable[int]) -> str:
-    """When the first run of these variants finished, whatever was run again since; empty where none has."""
+def finished_before(records: "StudyRecords", variants: Iterable[int], date: str) -> bool:
+    """Whether any run of these variants had finished by then, whatever was run again since."""
     dates = []
     for row in (row for at in variants for row in records.by_variant[at] if row.result):
         dates.append(row.provenance.finished)
         if row.provenance.earlier:
             kept = (read_record(file, Result) for file in records.results.run(row.id).path.glob("attempt-*/result.json"))
             dates += [one.provenance.finished for one in kept if one]
-    return min(filter(None, dates), key=datetime.fromisoformat, default="")
+    return any(datetime.fromisoformat(one) < datetime.fromisoformat(date) for one in dates if one)
 
 
 def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
-    """All that the plan states, as it is registered on this date by this version of recstudy."""
+    """Return all that the plan states, as it is registered on this date by this version of recstudy."""
     kinds: dict[type, list[Stated]] = {Claim: [], Target: [], Deviation: []}
     for one in statements(plan):
-        if not isinstance(one, int):
-            kinds[type(one)].append(_in_words(one))
-    claims, margins, deviations = (tuple(kinds[kind]) for kind in (Claim, Target, Deviation))
+        if isinstance(one, Claim):
+            kinds[Claim].append(Stated(digest=digest_of(one), what=one.text, says=f"{one.metric}: {one.contrast}"))
+        elif isinstance(one, Target):
+            says, why = f"within {one.margin:g} of {one.value:g} {one.unit}", getattr(one, "margin_reason", "")
+            kinds[Target].append(Stated(digest=digest_of(one), what=f"{one.source}: {one.metric}", says=says, why=why))
+        elif isinstance(one, Deviation):
+            says = f"{one.ours!r}, where the paper has {one.paper!r}"
+            kinds[Deviation].append(Stated(digest=digest_of(one), what=one.field, says=says, why=one.why))
+    claims, margins, deviations = map(tuple, kinds.values())
     code = {name: one.digest for name, one in sorted(plan.code.items())}
     stated = [one.digest for one in (*claims, *margins, *deviations)]
     return Registered(
@@ -106,33 +124,19 @@ def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
     )  # fmt: skip
 
 
-def _in_words(one: Claim | Target | Deviation) -> Stated:
-    if isinstance(one, Claim):
-        return Stated(digest=digest_of(one), what=one.text, says=f"{one.metric}: {one.contrast}")
-    if isinstance(one, Target):
-        says, why = f"within {one.margin:g} of {one.value:g} {one.unit}", getattr(one, "margin_reason", "")
-        return Stated(digest=digest_of(one), what=f"{one.source}: {one.metric}", says=says, why=why)
-    return Stated(digest=digest_of(one), what=one.field, says=f"{one.ours!r}, where the paper has {one.paper!r}", why=one.why)
-
-
 def differences(plan: PlanRecord, registered: Registered) -> list[str]:
-    """In what the plan is not as it was registered, each in a few words. Fewer seeds are the begin of what was registered."""
-    now = registrable(plan, "", "")
-    found = [f"other settings are compared ({now.definition}, not {registered.definition})"] * (
-        now.definition != registered.definition
-    )
-    most = registered.seeds_at_most or registered.seeds
-    found += [f"{now.seeds} seeds, not {most} at most"] * (now.seeds > most)
-    found += [f"seeds_at_most {now.seeds_at_most}, not {registered.seeds_at_most}"] * (
-        now.seeds_at_most != registered.seeds_at_most
-    )
-    for kind, ours, theirs in (
-        ("claim", now.claims, registered.claims),
-        ("margin", now.margins, registered.margins),
-        ("deviation", now.deviations, registered.deviations),
-    ):
-        new = {one.what: one for one in ours if one.digest not in {other.digest for other in theirs}}
-        for gone in (one for one in theirs if one.digest not in {other.digest for other in ours}):
+    """Say in what the plan is not as it was registered, each in a few words; fewer seeds are the beginning of what was."""
+    now, most, found = registrable(plan, "", ""), registered.seeds_at_most or registered.seeds, []
+    if now.definition != registered.definition:
+        found.append(f"other settings are compared ({now.definition}, not {registered.definition})")
+    if now.seeds > most:
+        found.append(f"{now.seeds} seeds, not {most} at most")
+    if now.seeds_at_most != registered.seeds_at_most:
+        found.append(f"seeds_at_most {now.seeds_at_most}, not {registered.seeds_at_most}")
+    for kind in ("claim", "margin", "deviation"):
+        ours, theirs = ({one.digest: one for one in getattr(plan, f"{kind}s")} for plan in (now, registered))
+        new = {one.what: one for key, one in ours.items() if key not in theirs}
+        for gone in (one for key, one in theirs.items() if key not in ours):
             changed = new.pop(gone.what, None)
             said = f"is {changed.says}, not {gone.says}" if changed else "is gone"
             found.append(f"the {kind} {gone.what!r} {said}")
@@ -146,7 +150,61 @@ def registration_words(records: "StudyRecords") -> str:
     registered = records.plan.registered
     if registered is None:
         return ""
-    finished = first_finished(records, range(len(records.variants)))
-    late = bool(finished) and datetime.fromisoformat(registered.date) > datetime.fromisoformat(finished)
+    late = finished_before(records, range(len(records.variants)), registered.date)
     after = f", after the first run had finished ({POST_HOC})" * late
     return f"{registered.date[:10]}{after}, {'; '.join(differences(records.plan, registered)) or 'unchanged'}"
+
+
+def changes(records: "StudyRecords") -> list[Change]:
+    """Return what has changed since a study's runs were finished."""
+
+    def found() -> list[Change]:
+        planned = {row.id: records.variants[row.variant] for row in records.rows}
+        made = {row.id: row.result.provenance for row in records.rows if row.result is not None}
+        return changed(planned, records.plan.code, made, records.results)
+
+    return records.once("changes", found)
+
+
+def changed(
+    planned: Mapping[str, VariantRecord], code: Mapping[str, CodeRecord], made: Mapping[str, Provenance], results: Results
+) -> list[Change]:
+    """Compare these runs, by id, with what computes them now. What old records and plans do not tell is no change."""
+    found = []
+    for run_id, variant in ((run_id, variant) for run_id, variant in planned.items() if run_id in made):
+        by = made[run_id]
+        commits = by.commits or ((by.commit,) if by.commit else ())
+        since = ", ".join(commit[:SHORT] for commit in commits) or by.finished[:10]
+        present = {part: code[name] for part, name in variant.code.items() if name in code}
+        differ = {part: now for part, now in present.items() if by.code.get(part) and now.digest not in ("", by.code[part])}
+        if differ:
+            found.append(Change(run_id, "code", _files(run_id, differ, results), since))
+        if variant.data_checksum and by.data_checksum and variant.data_checksum != by.data_checksum:
+            found.append(Change(run_id, "data", (variant.data,), since))
+    return found
+
+
+def _files(run_id: str, differ: Mapping[str, CodeRecord], results: Results) -> tuple[str, ...]:
+    """Return those whose definitions are others now; none where the code changed while the run was under way, and not since."""
+    try:
+        before = results.run(run_id).made_by
+    except StorageError:  # then the digest alone tells
+        return ()
+    both = [(before[part].files if part in before else {}, now.files) for part, now in differ.items()]
+    return tuple(name for then, now in both for name in then | now if then.get(name) != now.get(name))
+
+
+def lines(found: Sequence[Change]) -> list[str]:
+    """Return a line for the code and one for the data: `12 runs are of other code: models/mixer.py changed since 3f2a91c`."""
+    said = []
+    for kind in dict.fromkeys(one.kind for one in found):
+        own = [change for change in found if change.kind == kind]
+        names, since = _some(name for change in own for name in change.names), _some(change.since for change in own)
+        told = f"{names} changed since {since}" if names else "it changed while under way"
+        said.append(f"{plural(len(own), 'run')} {'is' if len(own) == 1 else 'are'} of other {kind}: {told}")
+    return said
+
+
+def _some(names: Iterable[str]) -> str:
+    known = list(dict.fromkeys(names))
+    return ", ".join(known[:SHOWN]) + (f" and {len(known) - SHOWN} more" if len(known) > SHOWN else "")

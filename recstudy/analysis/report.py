@@ -1,4 +1,4 @@
-"""A study's report: tables and figures as files, and one page that holds them all and opens anywhere.
+"""A study's report: tables and figures as files, one page that holds them all and opens anywhere, and a LaTeX document of them.
 
 The page is written last and whole, so that it never speaks of files that are not there yet.
 """
@@ -18,9 +18,10 @@ from recstudy.analysis.figures.export import check_export
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies
 from recstudy.analysis.page import Section, page, safe_names
-from recstudy.analysis.paper import document, unknown_columns
 from recstudy.analysis.shown import no_figure, section
-from recstudy.analysis.summary import again, failed_metrics, failures, header, lacking, provenance, settings
+from recstudy.analysis.summary import again, asked, failed_metrics, failures, found, lacking, provenance, ran, settings
+from recstudy.analysis.tables.entries import named
+from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
 from recstudy.analysis.tables.markup import md
 from recstudy.errors import ConfigError, NotYetError
 from recstudy.papers import by_name
@@ -30,6 +31,8 @@ from recstudy.report import FigurePart, OfVariants
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.terminal import shortest
 
+COMPILE = """% Compile it here: pdflatex paper.tex, or tectonic paper.tex.
+% A paper of your own may \\input each part as well, with the packages below and \\graphicspath{{figures/}}."""
 log = logging.getLogger(__name__)
 
 
@@ -106,12 +109,10 @@ def check_drawable(plan: PlanRecord) -> list[str]:
 def show_status(results: Results, out: Console) -> None:
     """Print how far each study of a results folder is, and the commands that finish those that are not."""
     rows = status(results)
-    heads = ("study", "preset", "done", "stopped", "failed", "planned")
-    shown = RichTable(*heads)
+    shown = RichTable("study", "preset", "done", "stopped", "failed", "planned")
     for row in rows:
-        if row.definition:
-            row = replace(row, preset=f"{row.preset}, definition {row.definition}")
-        shown.add_row(*(Text(str(getattr(row, head))) for head in heads))
+        preset = f"{row.preset}, definition {row.definition}" if row.definition else row.preset
+        shown.add_row(*(Text(str(one)) for one in (row.study, preset, row.done, row.stopped, row.failed, row.planned)))
     out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
     for row in rows:
         if row.problem:
@@ -139,7 +140,7 @@ def studies_at(path: Path) -> list[tuple[Results, str, str]]:
 def _write(
     records: StudyRecords, study: Path, export: Sequence[str], paper: Paper, tell: Callable[[str], object] = lambda line: None
 ) -> Path:
-    """Everything, the page last. `tell` gets a line before each figure that is exported, which takes seconds."""
+    """Write everything, the page last. `tell` gets a line before each figure that is exported, which takes seconds."""
     check_export(export)
     folder = study / "report"
     files = safe_names([part.name for part in records.parts])
@@ -149,22 +150,26 @@ def _write(
         if part in figures:
             tell(f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}")
         sections.append(section(records, part, folder, file, export, paper))
-    _forget_others(folder, files)
-    failed = failures(records)
-    sections += [Section("What failed", failed)] if failed else []
+    for old in [*(folder / "tables").glob("*"), *(folder / "figures").glob("*")]:
+        if old.is_file() and old.name.rpartition(".")[0] not in {*files, "plotly.min"}:
+            old.unlink()  # of a part that this report no longer has: it would show older numbers
     last = {TITLE: audit_html(audit(records)), "Settings": settings(records), "Provenance": provenance(records)}
-    sections += [Section(*one) for one in (last | {"Finish or repeat": again(records)}).items()]
-    target = folder / "report.html"
+    failed = failures(records)
+    last = ({"What failed": failed} if failed else {}) | last | {"Finish or repeat": again(records)}
+    sections += [Section(*one) for one in last.items()]
     write_whole(folder / "report.md", _markdown(records, folder, files))
-    write_whole(folder / "paper.tex", document(records, folder, files, paper))
-    for column in paper.without and unknown_columns(records, paper.without):
-        log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
-    write_whole(target, page(f"{study.parent.name} ({study.name})", header(records), sections))
-    return target
+    write_whole(folder / "paper.tex", _latex(records, folder, files, paper))
+    pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]
+    for column in paper.without:
+        if not any(named(head, [column]) for page in pages for head in page.heads[1:]):
+            log.warning("--without %s: no table of %s has such a column", column, records.plan.study)
+    head = [asked(records), found(records), ran(records)]
+    write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections))
+    return folder / "report.html"
 
 
 def _markdown(records: StudyRecords, folder: Path, files: Sequence[str]) -> str:
-    """Question, findings and tables on one page."""
+    """Return question, findings and tables on one page."""
     plan = records.plan
     head = f"# {md(f'{plan.study} ({plan.folder})')}\n\n{md(by_name(plan.question))}\n"
     found = "\n".join(f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records))
@@ -172,8 +177,44 @@ def _markdown(records: StudyRecords, folder: Path, files: Sequence[str]) -> str:
     return "\n".join([head, f"{found}\n", *tables])
 
 
-def _forget_others(folder: Path, files: Sequence[str]) -> None:
-    """Remove tables and figures that this report no longer has: they would show older numbers."""
-    for old in [*(folder / "tables").glob("*"), *(folder / "figures").glob("*")]:
-        if old.is_file() and old.name.rpartition(".")[0] not in {*files, "plotly.min"}:
-            old.unlink()
+def _latex(records: StudyRecords, folder: Path, files: Sequence[str], paper: Paper) -> str:
+    """Return question and findings, then what `folder` has in LaTeX of these parts: tables, and figures exported as PDF."""
+    plan = records.plan
+    parts = [part for file in files for part in (f"tables/{file}.tex", f"figures/{file}.tex") if (folder / part).exists()]
+    found = [rf"\item \textbf{{{breakable(one.word)}:}} {breakable(sentence(one.said))}" for one in findings(records)]
+    return "\n".join(
+        [
+            COMPILE,
+            *preamble(paper),
+            r"\begin{document}",
+            r"\suppressfloats[t]",
+            rf"\section*{{\raggedright {breakable(f'{plan.study} ({plan.folder})')}}}",
+            breakable(by_name(plan.question)),
+            *([r"\begin{itemize}", *found, r"\end{itemize}"] if found else []),
+            *(rf"\input{{{part}}}" for part in parts),
+            r"\end{document}",
+        ]
+    ) + "\n"  # fmt: skip
+
+
+def preamble(paper: Paper) -> list[str]:
+    """Return a page of a venue's size, without its style files, and the packages that tables and figures need.
+
+    Around a text that is wider than paper is, the page is as large as leaves margins of an inch.
+    """
+    width = {"letter": 8.5, "a4": 21 / 2.54}[paper.paper]
+    large = f"paperwidth={paper.text + 2:.3f}in,paperheight={paper.height + 2:g}in"
+    geometry = f"{paper.paper}paper" if paper.text <= width - 1 else large
+    geometry += f",textwidth={paper.text:.4f}in,textheight={paper.height:.4f}in"
+    geometry += f",columnsep={paper.text - 2 * paper.column:.4f}in" if paper.columns == 2 else ""
+    return [
+        rf"\documentclass[{paper.letters}pt{',twocolumn' if paper.columns == 2 else ''}]{{article}}",
+        rf"\usepackage[{geometry}]{{geometry}}",
+        r"\usepackage[T1]{fontenc}",
+        r"\usepackage{lmodern}",
+        rf"\usepackage{{{PACKAGES}}}",
+        r"\graphicspath{{figures/}}",
+        r"\sloppy",
+        r"\renewcommand{\topfraction}{0.9}\renewcommand{\textfraction}{0.05}\renewcommand{\floatpagefraction}{0.7}",
+        r"\renewcommand{\dbltopfraction}{0.9}\renewcommand{\dblfloatpagefraction}{0.7}",
+    ]

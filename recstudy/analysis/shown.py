@@ -89,17 +89,16 @@ def section(records: StudyRecords, part: Part, folder: Path, file: str, export: 
     Raises:
         StorageError: the report's folder cannot be written, which is no part's own fault.
     """
+    title, made = heading(part), False
     try:
         shown = part.shown(records)
         content, finding = shown.without(warnings(records)).html, shown.finding
+        made = True
+        return Section(title, content + shown.write(folder, file, export, paper), finding)
     except Exception as error:
-        return Section(heading(part), warning_lines([problem(part, error)]))
-    try:
-        return Section(heading(part), content + shown.write(folder, file, export, paper), finding)
-    except StorageError:
-        raise
-    except Exception as error:
-        return Section(heading(part), warning_lines([problem(part, error)]))
+        if made and isinstance(error, StorageError):
+            raise
+        return Section(title, warning_lines([problem(part, error)]))
 
 
 def heading(part: Part) -> str:

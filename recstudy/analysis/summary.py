@@ -2,14 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from recstudy.analysis.caveats import SELECTIONS, drawn_anew, is_synthetic, to_evaluate, warnings
-from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.findings import HOW, findings
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
-from recstudy.analysis.registration import registration_words
+from recstudy.analysis.registration import changes, lines, registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.tables.entries import Note
 from recstudy.analysis.trials import ranked, scored, trial_table
@@ -34,11 +33,6 @@ PROVENANCE = {
 }
 
 
-def header(records: StudyRecords) -> list[str]:
-    """Title and question, what was found, and what was run."""
-    return [asked(records), found(records), ran(records)]
-
-
 def asked(records: StudyRecords) -> str:
     """Title, question, and what a reader must know before any number."""
     plan = records.plan
@@ -57,16 +51,10 @@ def ran(records: StudyRecords) -> str:
     """Other warnings, the facts, and the author's own words."""
     about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
-    return (
-        warning_lines([*failed_metrics(records), *gone(records), *lacking(records), *lines(changes(records))])
-        + facts(summary(records))
-        + words
-    )
-
-
-def gone(records: StudyRecords) -> tuple[str, ...]:
-    """Why some of what the study itself defines cannot be had: its figures, and its metrics' titles, units and directions."""
-    return tuple(f"not all that this study defines is here: {reason}" for reason in absent if records.plan.plugins)
+    # of what the study itself defines: its figures, and its metrics' titles, units and directions
+    gone = [f"not all that this study defines is here: {reason}" for reason in absent if records.plan.plugins]
+    notes = [*failed_metrics(records), *gone, *lacking(records), *lines(changes(records))]
+    return warning_lines(notes) + facts(summary(records)) + words
 
 
 def lacking(records: StudyRecords) -> tuple[Note, ...]:
@@ -92,8 +80,8 @@ def flowing(text: str) -> str:
 
 
 def summary(records: StudyRecords) -> list[tuple[str, str]]:
-    """What this report shows, as facts: runs, data, protocol, cost."""
-    runs = distinct(records.rows)
+    """Say as facts what this report shows: runs, data, protocol, cost."""
+    runs, of_plan = distinct(records.rows), records.plan
     counts = Counter(row.status for row in runs)
     states = "".join(f", {counts[state]:,} {state}" for state in STATUSES[1:] if counts[state])
     data = dict.fromkeys(
@@ -102,51 +90,34 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     )
     chosen = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
     shared = len(records.rows) - len(runs)
-    seeds = sorted(set(Counter(run.variant for run in records.plan.runs).values()))  # of a variant; not of all the same
+    seeds = sorted(set(Counter(run.variant for run in of_plan.runs).values()))  # of a variant; not of all the same
     several = f"{seeds[0]} to " if seeds[1:] else ""
-    plan = f"{plural(len(records.variants), 'variant')}, {several}{plural(len(records.plan.seeds), 'seed')}"
+    plan = f"{plural(len(records.variants), 'variant')}, {several}{plural(len(of_plan.seeds), 'seed')}"
     plan += f"; {plural(shared, 'run')} under a second label" if shared else ""
     uncounted = f", without the {counts['stopped']:,} stopped" if counts["stopped"] else ""
     pflop = sum(float(row.value("train_pflop") or 0.0) for row in runs)
-    paid = f"{duration(sum(row.paid for row in runs))} of runs, {flops(pflop)}{uncounted}"
-    others = ", ".join(f"{definition} ({holds})" for definition, holds in records.plan.others.items())
+    others = ", ".join(f"{definition} ({holds})" for definition, holds in of_plan.others.items())
     looks = ", ".join(map(str, records.looks.taken)) if records.looks.at_most or len(records.looks.taken) > 1 else ""
     looks += f" of at most {records.looks.at_most} seeds" if records.looks.at_most else " seeds" * bool(looks)
+    cut = dict.fromkeys((kept.kept, kept.of) for row in records.rows if (kept := row.found.answers) and kept.kept < kept.of)
+    later = Counter((name, how) for row in records.rows for name, how in row.later.items() if "." not in name)
+    repeated = sum(row.provenance.earlier > 0 for row in records.rows)
     found = [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
-        *([("Plan", plan)] if records.plan.search is None else searched(records, records.plan.search)),
-        ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in records.plan.changes.items())),
-        ("Definition", f"{records.plan.definition}; kept and not shown: {others}" if others else ""),
+        *([("Plan", plan)] if of_plan.search is None else searched(records, of_plan.search)),
+        ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in of_plan.changes.items())),
+        ("Definition", f"{of_plan.definition}; kept and not shown: {others}" if others else ""),
         ("Registered", registration_words(records)),
         ("Looks", looks),
         ("Data", ", ".join(data)),
-        ("Answers kept", "; ".join(dict.fromkeys(_answers_note(row) for row in records.rows if _answers_note(row)))),
-        ("Computed later", _later_words(records)),
-        ("Run again", _again_words(records)),
+        ("Answers kept", "; ".join(f"of the first {n:,} of {of:,} test images, as many as fit 4 MiB a run" for n, of in cut)),
+        ("Computed later", ", ".join(f"{metric(one).title} of {plural(n, 'run')} from {how}" for (one, how), n in later.items())),
+        ("Run again", f"{plural(repeated, 'run')}; the records of before are kept in runs/ID/attempt-N" * bool(repeated)),
         ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
         ("Drawn anew for each seed", drawn_anew(records, range(len(records.variants)))),
-        ("Compute used", paid),
+        ("Compute used", f"{duration(sum(row.paid for row in runs))} of runs, {flops(pflop)}{uncounted}"),
     ]
     return [(name, value) for name, value in found if value]
-
-
-def _again_words(records: StudyRecords) -> str:
-    """How many runs were finished before, and where that is kept."""
-    count = sum(row.provenance.earlier > 0 for row in records.rows)
-    return f"{plural(count, 'run')}; the records of before are kept in runs/ID/attempt-N" if count else ""
-
-
-def _later_words(records: StudyRecords) -> str:
-    """Which metrics were computed after the runs, and from what."""
-    made = Counter((name, how) for row in records.rows for name, how in row.later.items() if "." not in name)
-    return ", ".join(f"{metric(name).title} of {plural(count, 'run')} from {how}" for (name, how), count in made.items())
-
-
-def _answers_note(row: Row) -> str:
-    """Of how many test images a run keeps its answers, where it is not all."""
-    kept = row.found.answers
-    some = kept is not None and kept.kept < kept.of
-    return f"of the first {kept.kept:,} of {kept.of:,} test images, as many as fit 4 MiB a run" if kept and some else ""
 
 
 def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str]]:
@@ -165,38 +136,40 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
 
 
 def failures(records: StudyRecords) -> str:
-    """Each different error once: class, message, last lines and the runs it ended. Empty where nothing failed."""
+    """Show each different error once: class, message, last lines and the runs it ended. Empty where nothing failed."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in records.rows:
         if row.failed:
             groups.setdefault((row.error_class, row.error), []).append(row)
-    parts = [_failure(kind, error, rows) for (kind, error), rows in groups.items()]
+    html = ""
+    for (kind, error), rows in groups.items():
+        count, last = plural(len(rows), "run"), "\n".join(rows[0].traceback.strip().splitlines()[-12:])
+        heads = ("variant", "seed", "run id", "attempts")
+        runs = words_table("Runs", heads, [(row.label, row.seed, row.id, plain(row.attempts)) for row in rows])
+        html += (
+            f"<h3>{escape(kind)}: {count}</h3><p><code>{escape(error)}</code></p>{code(last) if last else ''}{fold(count, runs)}"
+        )
     diverged = [row for row in records.rows if row.status == "diverged"]
     if diverged:
-        heads = ("variant", "seed", "run id", "what happened")
+        count, heads = plural(len(diverged), "run"), ("variant", "seed", "run id", "what happened")
         runs = words_table("Diverged runs", heads, [(row.label, row.seed, row.id, row.found.error) for row in diverged])
-        many = runs if len(diverged) <= FEW else fold(plural(len(diverged), "run"), runs)
-        parts.append(f"<h3>diverged: {plural(len(diverged), 'run')}</h3><p>The loss was not finite. Not in any mean.</p>{many}")
-    return "".join(parts)
+        html += f"<h3>diverged: {count}</h3><p>The loss was not finite. Not in any mean.</p>"
+        html += runs if len(diverged) <= FEW else fold(count, runs)
+    return html
 
 
 def settings(records: StudyRecords) -> str:
-    """The base config, and what each variant changes in it."""
-    base = words_table(
-        "Base settings", ("field", "value"), [(path, plain(value)) for path, value in flatten(records.plan.base).items()]
-    )
-    rows = [
-        (
-            variant.label,
-            variant.model,
-            "; ".join(f"{path} = {plain(value)}" for path, value in variant.changes.items()) or "nothing",
-        )
-        for variant in records.variants
-    ]
-    changed = words_table("Variants", ("variant", "model", "changes"), rows)
-    return fold("Base settings, before a variant's changes", base) + fold(
-        f"What the {plural(len(rows), 'variant')} change", changed
-    )
+    """Show the base config, and what each variant changes in it."""
+
+    def rows(fields: Mapping[str, object]) -> list[tuple[str, str]]:
+        return [(path, plain(value)) for path, value in fields.items()]
+
+    base = words_table("Base settings", ("field", "value"), rows(flatten(records.plan.base)))
+    said = ["; ".join(map(" = ".join, rows(variant.changes))) or "nothing" for variant in records.variants]
+    variants = [(variant.label, variant.model, change) for variant, change in zip(records.variants, said, strict=True)]
+    changed = words_table("Variants", ("variant", "model", "changes"), variants)
+    what = f"What the {plural(len(variants), 'variant')} change"
+    return fold("Base settings, before a variant's changes", base) + fold(what, changed)
 
 
 def provenance(records: StudyRecords) -> str:
@@ -210,7 +183,7 @@ def provenance(records: StudyRecords) -> str:
         rows += [(title, value, plural(count, "run")) for value, count in sorted((+found).items())]
     unknown = sum(row.result is not None and not row.provenance.code for row in records.rows)
     rows += [("code", "of unknown code", plural(unknown, "run"))] if unknown else []
-    noted = Counter(note for row in records.rows for note in _data_notes(row))
+    noted = Counter(note for row in records.rows for note in row.provenance.data_notes)
     rows += [("data note", note, plural(count, "run")) for note, count in sorted(noted.items())]
     finished = sorted(row.provenance.finished for row in records.rows if row.provenance.finished)
     rows += [("finished", f"{finished[0]} to {finished[-1]}", plural(len(finished), "run"))] if finished else []
@@ -220,39 +193,12 @@ def provenance(records: StudyRecords) -> str:
 
 
 def again(records: StudyRecords) -> str:
-    """The one command that finishes, repeats or extends the study."""
+    """Give the one command that finishes, repeats or extends the study."""
     runs = distinct(records.rows)
     left = sum(row.status not in ("done", "diverged") for row in runs)
-    search = "This command resumes the search and draws the report again; nothing is run twice:"
-    words = (
-        search
-        if records.plan.search is not None
-        else (
-            f"{plural(left, 'run')} of {len(runs):,} are still to do. This command runs those and no other:"
-            if left
-            else "Every run has finished. This command draws the report again; finished runs are never run twice:"
-        )
-    )
+    words = "Every run has finished. This command draws the report again; finished runs are never run twice:"
+    if records.plan.search is not None:
+        words = "This command resumes the search and draws the report again; nothing is run twice:"
+    elif left:
+        words = f"{plural(left, 'run')} of {len(runs):,} are still to do. This command runs those and no other:"
     return f"<p>{escape(words)}</p>{code(records.plan.command)}"
-
-
-def _failure(kind: str, error: str, rows: Sequence[Row]) -> str:
-    traceback = rows[0].traceback
-    last = "\n".join(traceback.strip().splitlines()[-12:])
-    return (
-        f"<h3>{escape(kind)}: {plural(len(rows), 'run')}</h3><p><code>{escape(error)}</code></p>"
-        f"{code(last) if last else ''}{fold(plural(len(rows), 'run'), _runs(rows))}"
-    )
-
-
-def _runs(rows: Sequence[Row]) -> str:
-    return words_table(
-        "Runs",
-        ("variant", "seed", "run id", "attempts"),
-        [(row.label, row.seed, row.id, plain(row.attempts)) for row in rows],
-    )
-
-
-def _data_notes(row: Row) -> tuple[str, ...]:
-    """What was done to a run's data before training, such as `12 colour images converted to grey`."""
-    return row.provenance.data_notes

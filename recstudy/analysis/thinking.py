@@ -7,21 +7,20 @@ Shapes: n puzzles, R rows, C columns, S = R C cells, T segments, V tokens.
 import logging
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from plotly.io.json import to_json_plotly
 
-from recstudy.analysis.examples import finished, read_archive
+from recstudy.analysis.examples import KeptShown, finished, read_archive
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import escape, links, warning_lines
-from recstudy.analysis.shown import Shown
 from recstudy.errors import StorageError
 from recstudy.records import Json, write_whole
 from recstudy.report import Thinking
@@ -134,18 +133,11 @@ class Thoughts:
 
 
 @dataclass(frozen=True, repr=False)
-class ThinkingShown(Shown):
+class ThinkingShown(KeptShown):
     """Puzzles after every segment."""
 
     data: Thoughts
     spec: Thinking
-
-    def without(self, said: Collection[str]) -> Self:
-        return replace(self, data=replace(self.data, notes=tuple(note for note in self.data.notes if note not in said)))
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        return self.data.frame
 
     @property
     def html(self) -> str:
@@ -177,9 +169,6 @@ class ThinkingShown(Shown):
         write_whole(folder / "figures" / f"{file}.gif", animation(self.data))
         return links("figures", file, ("gif", "html", "csv", *(() if problem else export)))
 
-    def __repr__(self) -> str:
-        return repr(self.frame)
-
 
 def shown(records: StudyRecords, part: Thinking) -> ThinkingShown:
     return ThinkingShown(thinking_data(records, part), part)
@@ -198,10 +187,11 @@ def thinking_data(records: StudyRecords, spec: Thinking, most: int = MOST) -> Th
             notes.append(f"{variant.label}: {damage}")
             continue
         runs.append(Thinker(variant.label, run.seed, look, thoughts))
-        own = {"data": variant.data, "variant": index, "seed": run.seed}
         rows += [
             {
-                **own,
+                "data": variant.data,
+                "variant": index,
+                "seed": run.seed,
                 "row": thought.row,
                 "segment": segment,
                 "wrong": thought.marked(segment, WRONG),
@@ -238,15 +228,13 @@ def _check(kept: Mapping[str, Any], look: Look) -> None:
     count, cells, halt = len(kept["rows"]), kept["cells"], kept["halt"]
     rows, columns = map(int, kept["shape"])
     segments = cells.shape[1] if cells.ndim == 3 else 0
-    if not count or not segments or cells.shape != (count, segments, rows * columns):
-        raise ValueError(f"cells of {cells.shape} for {plural(count, 'puzzle')} of {rows}x{columns}")
-    for name in ("given", "answers"):
-        if kept[name].shape != (count, rows * columns):
+    sides = {"cells": (count, segments, rows * columns), **dict.fromkeys(("given", "answers"), (count, rows * columns))}
+    for name, shape in sides.items():
+        if kept[name].shape != shape or not count or not segments:
             raise ValueError(f"{name} of {kept[name].shape} for {plural(count, 'puzzle')} of {rows}x{columns}")
-    for name in ("given", "answers", "cells"):
         if kept[name].dtype != np.uint8:
             raise ValueError(f"{name} of {kept[name].dtype}, but tokens are uint8")
-    largest = max(int(kept[name].max()) for name in ("given", "answers", "cells"))
+    largest = max(int(kept[name].max()) for name in sides)
     if largest >= len(look.symbols):
         raise ValueError(f"token {largest}, but {plural(len(look.symbols), 'symbol')}")
     if look.colours and (len(look.colours) != len(look.symbols) or not all(map(COLOUR.fullmatch, look.colours))):

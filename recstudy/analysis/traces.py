@@ -5,6 +5,7 @@ Shapes: n captions, L layers, H heads, T tokens, P places of the image, E expert
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,18 +72,24 @@ def first_inside(records: StudyRecords, where: Json, example: int, experts: bool
     notes, lacking = list(warnings(records)), []
     for index in records.chosen(where):
         variant, run = records.variants[index], records.first_run(index, TRACE, ("done",))
+        folder = None if run is None else records.results.run(run.id).path
         try:
-            trace = None if run is None else read_trace(records.results.run(run.id).path / TRACE, example)
+            trace = None if folder is None else read_trace(folder / TRACE, example)
         except StorageError as damage:
             notes.append(f"{variant.label}: {damage}")
             continue
-        if run is None or trace is None or (experts and trace.router is None):
+        if run is None or folder is None or trace is None or (experts and trace.router is None):
             lacking.append(variant.label)
             continue
-        image = _image(records.results.run(run.id).path / IMAGES, trace.row)
+        image = None
+        if (folder / IMAGES).exists():
+            with suppress(StorageError):  # the maps are still good
+                image = read_images(folder / IMAGES).get(trace.row)
         return Inside(variant.label, variant.data, run, trace, image, is_synthetic(records, [index])), tuple(notes)
-    what = "the experts of a caption" if experts else "the attention of a caption"
-    return None, (*notes, *([f"no finished run has kept {what}{_nth(example)}: {some(lacking)}"] if lacking else []))
+    if lacking:
+        what = f"the {'experts' if experts else 'attention'} of a caption{f' (example {example})' if example else ''}"
+        notes.append(f"no finished run has kept {what}: {some(lacking)}")
+    return None, tuple(notes)
 
 
 def read_trace(path: Path, example: int) -> Trace | None:
@@ -98,7 +105,10 @@ def read_trace(path: Path, example: int) -> Trace | None:
             return None
         length = int(kept["lengths"][example])
         words = [str(word) for word in kept["words"][example][: length + 1]]
-        cross, own, router = (_cut(kept.get(name), example, length) for name in ("cross_attention", "self_attention", "router"))
+        cross, own, router = (  # of the caption's own tokens: the last dimension but one
+            kept[name][example][..., :length, :].astype(np.float64) if name in kept else None
+            for name in ("cross_attention", "self_attention", "router")
+        )
         if cross is None:
             raise ValueError("it has no cross_attention")
         chosen = None if router is None else kept["chosen"][example][:, :length].astype(np.int64)
@@ -106,11 +116,6 @@ def read_trace(path: Path, example: int) -> Trace | None:
         return _checked(Trace(int(kept["rows"][example]), words, cross, own, router, chosen))
 
     return read_archive(path, caption)
-
-
-def _cut(part: Any, example: int, length: int) -> Numbers | None:
-    """One caption's own tokens: the last dimension but one."""
-    return None if part is None else part[example][..., :length, :].astype(np.float64)
 
 
 def _checked(trace: Trace) -> Trace:
@@ -132,15 +137,3 @@ def _checked(trace: Trace) -> Trace:
         if trace.chosen.min() < 0 or trace.chosen.max() >= experts:
             raise ValueError(f"a token has an expert that is none of {experts}")
     return trace
-
-
-def _image(path: Path, row: int) -> Pixels | None:
-    """None where it cannot be read: the maps are still good."""
-    try:
-        return read_images(path).get(row) if path.exists() else None
-    except StorageError:
-        return None
-
-
-def _nth(example: int) -> str:
-    return f" (example {example})" if example else ""

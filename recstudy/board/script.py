@@ -4,7 +4,7 @@ Dash's own components would be made anew with every update, and with them would 
 and unfolded, and the zoom of a figure. So a page's parts come as nodes (elements.py), and what is there already is kept.
 """
 
-from recstudy.analysis.assets import COPY, SCRIPT, VIEWER
+from recstudy.analysis.page import COPY, SCRIPT, VIEWER
 from recstudy.board import brush_script
 
 FIT = """

@@ -1,6 +1,6 @@
 """The board's style sheet: the report's own, and what only a live page has; and the page that everything is shown in."""
 
-from recstudy.analysis.assets import CSS, ICON, VIEWER_CSS
+from recstudy.analysis.page import CSS, ICON, VIEWER_CSS
 from recstudy.board import brush_script
 
 BOARD = """

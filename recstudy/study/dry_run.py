@@ -81,8 +81,8 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
 
 def _further(plan: Plan, results: Results, until: "Until") -> Iterator[str]:
     """What `--until decided` may cost beyond these runs: all seeds for every variant that a question is about."""
+    from recstudy.analysis.findings import wanted
     from recstudy.analysis.frame import records_of
-    from recstudy.analysis.wanted import wanted
 
     asked = wanted(records_of(results, plan_record(plan)))
     variants = sorted({variant for one in asked for variant in one.variants})

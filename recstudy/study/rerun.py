@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recstudy.analysis.changes import Change, changed, lines
+from recstudy.analysis.registration import Change, changed, lines
 from recstudy.data.known import unread
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Results

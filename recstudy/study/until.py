@@ -12,9 +12,9 @@ from itertools import accumulate
 from math import inf
 from typing import Self
 
+from recstudy.analysis.findings import Wanted, wanted
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.rows import Row, distinct
-from recstudy.analysis.wanted import Wanted, wanted
 from recstudy.errors import ConfigError
 from recstudy.records import Results
 from recstudy.records.plans import record_look

@@ -15,7 +15,7 @@ from made_up import plan as made_plan
 
 from recstudy.analysis import Pareto, Table
 from recstudy.analysis.audit import RULES, TITLE, audit, audit_html, audit_lines, audit_record, contradictions
-from recstudy.analysis.audit.design_rules import command
+from recstudy.analysis.audit.rules import command
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_report
 from recstudy.records import Results, write_json
@@ -434,7 +434,9 @@ def test_a_search_is_asked_for_fresh_seeds(tmp_path):
     without = found(read(write_search(tmp_path / "a", done, {"confirm": none})))
     waiting = found(read(write_search(tmp_path / "b", done, {"confirm": planned})))
     confirmed = found(read(write_search(tmp_path / "c")))
+    unbegun = found(read(write_search(tmp_path / "d", {})))
 
+    assert unbegun["fresh seeds after a search"].place == "every variant"
     assert without["fresh seeds after a search"].severity == "question"
     assert without["fresh seeds after a search"].command.endswith(" --seeds 3 --budget 48")
     assert waiting["fresh seeds after a search"].severity == "note"

@@ -14,8 +14,8 @@ from pycocoevalcap.bleu.bleu import Bleu
 from recstudy.analysis import Captions
 from recstudy.analysis.examples import (
     FOLD,
+    CardsShown,
     captions_data,
-    captions_html,
     folded,
     known_words,
     picture,
@@ -80,7 +80,7 @@ def test_the_first_finished_seed_of_each_variant_with_its_counts(study):
 
 
 def test_a_card_shows_image_references_and_every_hypothesis(study):
-    page = Words(captions_html(found(study)))
+    page = Words(CardsShown(found(study)).html)
 
     assert [attrs["aria-label"] for tag, attrs in page.tags if tag == "article"] == [
         "Phantoms, test image 0",
@@ -112,7 +112,7 @@ def test_hostile_texts_add_no_tag(tmp_path):
     write_captions(results, run_id(0, 0), [([HOSTILE, HOSTILE * 9], HOSTILE), ([HOSTILE], HOSTILE * 9)])
     results.run(run_id(0, 0)).finish(as_result(captioned(0.3, decode=HOSTILE)))
 
-    page = Words(captions_html(found(results)))
+    page = Words(CardsShown(found(results)).html)
 
     assert {tag for tag, _ in page.tags} <= KINDS
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
@@ -141,7 +141,7 @@ def test_a_word_counts_at_most_as_often_as_a_reference_has_it(tmp_path):
     write_captions(results, run_id(0, 0), [(references, "large large large large large"), (references, "Large mass")])
 
     data = found(results)
-    page = Words(captions_html(data))
+    page = Words(CardsShown(data).html)
 
     assert data.frame[["words", "shared"]].values.tolist() == [[5, 2], [2, 2]]
     assert page.marked == ["large", "large", "Large", "mass"]

@@ -4,7 +4,7 @@ from made_up import as_result, base, result, run_id, variants, write_study
 from recstudy.analysis.caveats import drawn_anew
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.summary import flowing, header
+from recstudy.analysis.summary import asked, flowing, ran
 
 
 def test_recstudys_own_commit_stands_beside_the_studys_where_it_is_another(results):
@@ -21,7 +21,7 @@ def test_recstudys_own_commit_stands_beside_the_studys_where_it_is_another(resul
 def test_a_smoke_page_and_the_commands_on_it_name_the_smoke_folder(tmp_path):
     records = load_study(write_study(tmp_path / "r", smoke=True), "made_up", "paper")
 
-    assert "<small>(paper-smoke)</small>" in header(records)[0]
+    assert "<small>(paper-smoke)</small>" in asked(records)
     assert records.place.endswith("made_up/paper-smoke")
 
 
@@ -68,7 +68,7 @@ def test_a_page_says_what_each_seed_draws_anew(tmp_path, data, told):
     records = load_study(write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}), "made_up", "paper")
 
     assert drawn_anew(records, range(4)) == told
-    assert f"<dt>Drawn anew for each seed</dt><dd>{told}</dd>" in "".join(header(records))
+    assert f"<dt>Drawn anew for each seed</dt><dd>{told}</dd>" in ran(records)
 
 
 def test_variants_of_which_one_draws_its_data_anew_are_told_apart(tmp_path):

@@ -24,8 +24,7 @@ from rich.console import Console
 
 from recstudy import Claim
 from recstudy.analysis import Alignment, Arithmetic, Captions, Claims, Curve, LossTrace, Mistakes, Table
-from recstudy.analysis.assets import packed
-from recstudy.analysis.page import safe_names
+from recstudy.analysis.page import packed, safe_names
 from recstudy.analysis.report import show_report, show_status, studies_at, write_report
 from recstudy.analysis.tables import table as tables
 from recstudy.cli import _report

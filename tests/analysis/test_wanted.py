@@ -4,9 +4,9 @@ import pytest
 from asking import CLOSE, HURTS, study
 from made_up import as_result, plan, result, run_id, variants, write_study
 
+from recstudy.analysis.findings import wanted
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import family
-from recstudy.analysis.wanted import wanted
 from recstudy.evidence import Reason
 from recstudy.records import Results, write_json
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from recstudy.analysis.paper import preamble
+from recstudy.analysis.report import preamble
 from recstudy.report.venues import ARTICLE, Paper
 
 PDFLATEX = shutil.which("pdflatex")

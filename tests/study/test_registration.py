@@ -17,7 +17,7 @@ from recstudy.analysis.audit import audit
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, status
 from recstudy.analysis.questions import family
-from recstudy.analysis.registration import digest_of, first_stated, post_hoc
+from recstudy.analysis.registration import digest_of, post_hoc
 from recstudy.analysis.report import show_status
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.question_table import verdict_words
@@ -99,7 +99,8 @@ def test_only_runs_of_its_own_variants_and_of_its_own_numbers_count(results):
     records = stated(results)
     assert post_hoc(records, claims(records).claims[0])
     reworded = replace(claims(records).claims[0], text="other words")
-    assert first_stated(records, reworded) == first_stated(records, claims(records).claims[0]) > BEFORE
+    dates = records.plan.stated
+    assert dates[digest_of(reworded)] == dates[digest_of(claims(records).claims[0])] > BEFORE
 
 
 def test_runs_that_are_run_again_were_finished_before_all_the_same(results):
@@ -143,7 +144,7 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
         write_json(folder / f"{name}.json", old)
     records = load_study(results, "tiny", "quick")
     assert outcomes(records) == ["supported"]
-    assert first_stated(records, claims(records).claims[0]) == ""
+    assert records.plan.stated.get(digest_of(claims(records).claims[0]), "") == ""
 
     new = make_plan(replace(STUDY, claims=[STEPS, STRICTER]))
     assert earlier(new, results) == set()

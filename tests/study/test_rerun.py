@@ -9,8 +9,8 @@ from PIL import Image
 from shell import Shell
 
 from recstudy.analysis.audit import audit
-from recstudy.analysis.changes import changes, lines
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.registration import changes, lines
 from recstudy.cluster.driver import set_aside
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, ImageFolder

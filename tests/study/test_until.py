@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import tiny
 
-from recstudy.analysis.wanted import Wanted
+from recstudy.analysis.findings import Wanted
 from recstudy.cluster.sources import Paid
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line

@@ -1,11 +1,7 @@
-"""What a careful reviewer would ask of a study, from its records and from what is known of the papers beside it.
-
-Rules are pure functions of the records; those of `design_rules` hold before the first run. None of them refuses anything: a study
-may have its reasons, and then its text should give them.
-"""
+"""What a careful reviewer would ask of a study, from its records and from what is known of the papers beside it."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -14,8 +10,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.analysis.audit import design_rules, run_rules
-from recstudy.analysis.audit.design_rules import Finding
+from recstudy.analysis.audit.rules import RULES, Finding
 from recstudy.analysis.frame import StudyRecords, load_studies
 from recstudy.analysis.page import code, escape, fold, words_table
 from recstudy.errors import StorageError
@@ -26,31 +21,6 @@ from recstudy.report import BesidePublished
 from recstudy.report.names import plural
 
 TITLE = "What a careful reviewer would ask"
-RULES: dict[str, Callable[[StudyRecords], Iterator[Finding]]] = {  # what is checked, in the words of the report
-    "selection on the test set": design_rules.selection,
-    "a search's objective": design_rules.objectives,
-    "the number of seeds": design_rules.seeds,
-    "fresh seeds after a search": design_rules.curse,
-    "equal epochs": design_rules.epochs,
-    "equal training FLOPs": run_rules.training_cost,
-    "learning rates by batch size": design_rules.rates,
-    "handicapped baselines": design_rules.stems,
-    "leaking captions": design_rules.leaks,
-    "one implementation of each metric": run_rules.scoring,
-    "synthetic data": design_rules.synthetic,
-    "whole data sets": design_rules.limits,
-    "data checksums": run_rules.checksums,
-    "claims stated before the runs": run_rules.registered,
-    "commits and versions": run_rules.code,
-    "code and data since": run_rules.outdated,
-    "uncommitted changes": run_rules.dirty,
-    "machines": run_rules.machines,
-    "the span of the moving average": run_rules.averages,
-    "failed runs left out": run_rules.failed,
-    "unfinished runs": run_rules.unfinished,
-    "verdicts from one run": run_rules.verdicts,
-    "intervals against differences": run_rules.resolution,
-}
 CHECKED = f"Checked: {', '.join(RULES)}."
 
 
@@ -84,12 +54,14 @@ def contradictions() -> dict[str, Contradiction]:
     """Read `recstudy/papers/contradictions.yaml`, by id."""
     import yaml
 
-    found = {}
-    for line in yaml.safe_load(files("recstudy").joinpath("papers/contradictions.yaml").read_text(encoding="utf-8")):
-        statement, quoted = line.get("quote", line.get("says")), "quote" in line
-        handling = "noted" if line["handling"] == "note" else line["handling"]
-        found[line["id"]] = Contradiction(line["id"], line["seed"], line["where"], statement, quoted, line["conflict"], handling)
-    return found
+    lines = yaml.safe_load(files("recstudy").joinpath("papers/contradictions.yaml").read_text(encoding="utf-8"))
+    return {
+        one["id"]: Contradiction(
+            one["id"], one["seed"], one["where"], one.get("quote", one.get("says")), "quote" in one, one["conflict"],
+            "noted" if one["handling"] == "note" else one["handling"],
+        )
+        for one in lines
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -134,15 +106,18 @@ def audit(records: StudyRecords) -> Audit:
 
 def audit_html(found: Audit) -> str:
     """Show questions in full, notes and contradictions folded; one line that opens where there is nothing."""
-    questions = "".join(_finding_html(found, one) for _, one in found.findings if one.severity == "question")
-    notes = "".join(_finding_html(found, one) for _, one in found.findings if one.severity == "note")
-    none = "" if questions else fold("Nothing to ask", f"<p>{escape(CHECKED)}</p>")
-    told = fold(plural(len(found.findings) - found.questions, "note"), notes) if notes else ""
-    known = ""
+    shown = {"question": "", "note": ""}
+    for _, one in found.findings:
+        known = "".join(f'<p class="note">{escape(found.about[about].words)}</p>' for about in one.known)
+        shown[one.severity] += f"<h3>{escape(one.what)}</h3><p>{escape(one.why)}</p>"
+        shown[one.severity] += f'<p class="note">Where: {escape(one.place)}</p><p>What would settle it: {escape(one.settle)}</p>'
+        shown[one.severity] += f"{code(one.command) if one.command else ''}{known}"
+    html = shown["question"] or fold("Nothing to ask", f"<p>{escape(CHECKED)}</p>")
+    html += fold(plural(len(found.findings) - found.questions, "note"), shown["note"]) if shown["note"] else ""
     for title, others in found.by_paper:
         rows = [(one.said, one.conflict, one.handling) for one in others]
-        known += fold(f"{title} ({len(others)})", words_table(title, ("the paper says", "but", "here"), rows))
-    return f"{none}{questions}{told}{known}"
+        html += fold(f"{title} ({len(others)})", words_table(title, ("the paper says", "but", "here"), rows))
+    return html
 
 
 def audit_lines(found: Audit) -> Iterator[Text]:
@@ -187,12 +162,3 @@ def show_audits(studies: Sequence[tuple[Results, str, str]], as_json: bool, out:
             out.print(line, soft_wrap=True)
     if damaged:
         raise StorageError(" ".join(map(str, damaged)))
-
-
-def _finding_html(found: Audit, finding: Finding) -> str:
-    known = "".join(f'<p class="note">{escape(found.about[one].words)}</p>' for one in finding.known)
-    command = code(finding.command) if finding.command else ""
-    return (
-        f"<h3>{escape(finding.what)}</h3><p>{escape(finding.why)}</p>"
-        f'<p class="note">Where: {escape(finding.place)}</p><p>What would settle it: {escape(finding.settle)}</p>{command}{known}'
-    )

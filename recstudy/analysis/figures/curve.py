@@ -21,9 +21,9 @@ from recstudy.analysis.figures.layout import MOST, Drawn, End, axes_at, name_end
 from recstudy.analysis.figures.learning import comparable
 from recstudy.analysis.figures.marks import band, is_number, log_ticks, marked, powers_of_two, scatter, y_range
 from recstudy.analysis.figures.theme import SCREEN, Size, brief, shown, style, tint
+from recstudy.analysis.findings import of_curve
 from recstudy.analysis.fits import Fits, fits_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.headlines import of_curve
 from recstudy.analysis.rows import Row
 from recstudy.analysis.targets import Placed, place
 from recstudy.evidence import Answer, Verdict, contrast, mean_of

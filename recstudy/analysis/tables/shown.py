@@ -15,8 +15,8 @@ from recstudy.analysis.cells import TableData
 from recstudy.analysis.figures import forest
 from recstudy.analysis.figures.export import FigureShown, shown
 from recstudy.analysis.figures.forest import ForestRow, Mark
+from recstudy.analysis.findings import of_family, of_table
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.headlines import of_family, of_table
 from recstudy.analysis.page import links
 from recstudy.analysis.questions import Family, Part, family
 from recstudy.analysis.shown import Explained, Places, Shown, check_made
