@@ -16,7 +16,7 @@ from recstudy.report import FigurePart, Part
 from recstudy.report.venues import ARTICLE, Paper
 
 if TYPE_CHECKING:
-    from recstudy.analysis.tables.explain_cells import Behind
+    from recstudy.analysis.tables.explain import Behind
     from recstudy.analysis.tables.markup import Printed
 
 Explained = Callable[[StudyRecords], "Behind"]

@@ -9,8 +9,7 @@ from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.cell_names import find
-from recstudy.analysis.tables.explain import runs_behind
+from recstudy.analysis.tables.explain import find, runs_behind
 from recstudy.analysis.tables.render import cell_text, csv_text
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data

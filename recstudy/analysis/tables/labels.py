@@ -72,21 +72,6 @@ def fields_of(setting: str | tuple[str, ...]) -> tuple[str, ...]:
     return (setting,) if isinstance(setting, str) else setting
 
 
-def settings_title(fields: tuple[str, ...]) -> str:
-    """`high/middle/low cycles` of three fields that end alike, `weights/tuned` of two that do not."""
-    titles = [axis_title(path).split() for path in fields]
-    alike = 0
-    while len(fields) > 1 and all(len(title) > alike + 1 and title[-alike - 1] == titles[0][-alike - 1] for title in titles):
-        alike += 1
-    ends = titles[0][len(titles[0]) - alike :]
-    return " ".join(["/".join(" ".join(title[: len(title) - alike]) for title in titles), *ends])
-
-
-def settings_text(words: tuple[str, ...]) -> str:
-    """`2/0/2`; one dash where there is none of them."""
-    return DASH if set(words) == {DASH} else "/".join(words)
-
-
 def _bands(records: StudyRecords, variants: Sequence[int], name: str) -> Groups:
     costs = {index: _cost(records, index, name) for index in variants}
     known = {index: cost for index, cost in costs.items() if cost is not None}

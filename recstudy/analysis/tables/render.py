@@ -5,17 +5,15 @@ from dataclasses import replace
 
 from recstudy.analysis.cells import Cell, TableData
 from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Number, Piece, Printed, Range
-from recstudy.analysis.tables.labels import settings_text, settings_title
 from recstudy.analysis.tables.markup import csv_lines
 from recstudy.analysis.targets import Placed
 from recstudy.evidence import Answer, Reason, Verdict, Why
-from recstudy.report.names import DASH, metric, number, plural
+from recstudy.report.names import DASH, axis_title, metric, number, plural
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
 CSV_HEADS += ["low_items", "high_items"]
 WIDEST = 9  # columns that a page has room for: where published ones would make them more, those values stand beneath ours
-
 
 Content = tuple[Piece, ...]
 
@@ -182,6 +180,21 @@ def origin(cell: Cell) -> str:
 
 def seeds_text(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
+def settings_title(fields: tuple[str, ...]) -> str:
+    """Return `high/middle/low cycles` of three fields that end alike, `weights/tuned` of two that do not."""
+    titles = [axis_title(path).split() for path in fields]
+    alike = 0
+    while len(fields) > 1 and all(len(title) > alike + 1 and title[-alike - 1] == titles[0][-alike - 1] for title in titles):
+        alike += 1
+    ends = titles[0][len(titles[0]) - alike :]
+    return " ".join(["/".join(" ".join(title[: len(title) - alike]) for title in titles), *ends])
+
+
+def settings_text(words: tuple[str, ...]) -> str:
+    """Return `2/0/2`; one dash where there is none of them."""
+    return DASH if set(words) == {DASH} else "/".join(words)
 
 
 def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> Entry:

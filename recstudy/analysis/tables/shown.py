@@ -21,11 +21,11 @@ from recstudy.analysis.page import links
 from recstudy.analysis.questions import Family, Part, family
 from recstudy.analysis.shown import Explained, Places, Shown, check_made
 from recstudy.analysis.tables import arithmetic, markup, question_table, render
-from recstudy.analysis.tables.explain_cells import cell_behind, question_behind, setting_behind
-from recstudy.analysis.tables.labels import settings_title
+from recstudy.analysis.tables.explain import cell_behind, question_behind, setting_behind
 from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.markup import Printed
 from recstudy.analysis.tables.question_table import interval_words, verdict_words
+from recstudy.analysis.tables.render import settings_title
 from recstudy.evidence import Verdict
 from recstudy.records import write_whole
 from recstudy.report import Arithmetic, Claims
