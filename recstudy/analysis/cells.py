@@ -88,11 +88,6 @@ class Cell:
         variance = None if found.error is None else found.error**2
         return Weighted(found.value, variance, found.df or 0.0, self.n, *found.reach, why=found.why)
 
-    @property
-    def lost(self) -> int:
-        """Seeds that failed or diverged: the others may be the lucky ones."""
-        return len(self.failed) + self.diverged
-
     @cached_property
     def answers(self) -> tuple[tuple[Placed, Answer[str]], ...]:
         """Each published value that stands beside it, and what is found of it."""
@@ -119,7 +114,7 @@ class Cell:
         return "; ".join(filter(None, dict.fromkeys(target.assumed for target in self.placed)))
 
     def _answer(self, placed: Placed) -> Answer[str]:
-        question = Question({"ours": 1.0}, near=placed.value, within=placed.margin or 0.0, kind=Kind.PUBLISHED)
+        question = Question({"ours": 1.0}, near=placed.value, within=placed.margin, kind=Kind.PUBLISHED)
         known = Answer(question, self.estimate, runs=self.run_ids)
         if placed.reasons:
             return replace(known, verdict=Verdict.NOT_COMPARABLE, reasons=placed.reasons)
@@ -127,8 +122,9 @@ class Cell:
             return replace(known, verdict=Verdict.NOT_RUN)
         if metric(placed.target.metric).computed:
             off = max(abs(value - placed.value) for value in self.values)
-            return replace(known, verdict=Verdict.REPRODUCED if off <= (placed.margin or 0.0) else Verdict.DIFFERS)
-        found = published(placed.value, placed.margin or None, self.estimate, self.prediction, self.left, self.lost, self.pooled)
+            return replace(known, verdict=Verdict.REPRODUCED if off <= placed.margin else Verdict.DIFFERS)
+        lost = len(self.failed) + self.diverged  # the others may be the lucky ones
+        found = published(placed.value, placed.margin or None, self.estimate, self.prediction, self.left, lost, self.pooled)
         return replace(found, runs=self.run_ids)
 
 
@@ -165,17 +161,18 @@ class TableData:
 
 
 def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
-    """The cell of one metric over all runs of these variants."""
+    """Return the cell of one metric over all runs of these variants."""
     runs = distinct(run for index in variants for run in records.by_variant[index])
     placed = nearest_placed([target for index in variants for target in placement.placed.get((index, name), ())])
     return replace(cell_of(records, variants, name, runs), placed=placed)
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
-    """The cell of one metric over some `runs` of these variants, without what is published."""
+    """Return the cell of one metric over some `runs` of these variants, without what is published."""
     done = [run for run in runs if scored(run, name)]
     estimate, prediction = estimates_of(records, done, name)
-    fit = next((fits_of(records, name)[run.variant][0] for run in done if run.variant in fits_of(records, name)), None)
+    fits = fits_of(records, name)
+    fit = next((fits[run.variant][0] for run in done if run.variant in fits), None)
     return Cell(
         metric=name,
         estimate=estimate,
@@ -199,7 +196,7 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
 
 
 def cell_of_values(records: StudyRecords, variants: Sequence[int], name: str, values: Mapping[str, float]) -> Cell:
-    """The cell of numbers that somebody else has: the mean over these variants' runs, of a value by run id.
+    """Return the cell of numbers that somebody else has: the mean over these variants' runs, of a value by run id.
 
     `name` is the metric's, whose unit and form it is printed in; without a registered metric, four digits.
     """
@@ -208,18 +205,18 @@ def cell_of_values(records: StudyRecords, variants: Sequence[int], name: str, va
 
 
 def commit(run: Row) -> str:
-    """The code that made a run."""
+    """Name the code that made a run."""
     return f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty
 
 
 def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
-    """Those with the least against them: the comparable ones, or those of the same data set before others."""
+    """Return those with the least against them: the comparable ones, or those of the same data set before others."""
     least = min((len(target.reasons) for target in placed), default=0)
     return tuple(target for target in placed if len(target.reasons) == least)
 
 
 def gap(run: Row | None, name: str) -> str:
-    """Why a run gives no value of this metric; empty where it does."""
+    """Say why a run gives no value of this metric; empty where it does."""
     if run is None or not run.done:
         return "not planned" if run is None else f"failed: {run.error_class}" if run.failed else run.status
     return "" if run.value(name) is not None else f"without {metric(name).title}"

@@ -83,7 +83,7 @@ def varied_fields(configs: Sequence[Json]) -> list[str]:
     return [path for path in fields if any(config.get(path) != configs[0].get(path) for config in configs)]
 
 
-def parted(ours: Json, theirs: Json) -> list[str]:
+def differing_fields(ours: Json, theirs: Json) -> list[str]:
     """The fields whose values differ; of a part of another kind (model, data set) its kind alone, for the rest follows."""
     paths = [path for path in theirs | ours if not same(ours.get(path), theirs.get(path))]
     other = tuple(OTHERS[path] for path in paths if path in OTHERS)

@@ -4,7 +4,7 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
@@ -51,7 +51,13 @@ class StudyRecords:
         none), `caption_notes`, `tokenizers`, `decode`, `selected.*`, `attempts`, `provenance.*`; of a run that failed
         `error_class`, `error` and `traceback`, of one that was stopped `stopped_epoch` and `stopped_score`.
         """
-        shared = self._variant_columns
+        varied = varied_fields(self.configs)
+        shared: list[Json] = []  # of all runs of a variant; `seed` and `id` are to be filled in
+        for index, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True)):
+            levels = {axis: plain(one) if isinstance(one, dict | list) else one for axis, one in variant.levels.items()}
+            known = {"variant": index, "label": variant.label, "seed": None, "id": None}
+            known |= {f"levels.{axis}": level for axis, level in levels.items()}
+            shared.append(known | {path: config.get(path) for path in varied})
         rows = [shared[row.variant] | {"seed": row.seed, "id": row.id} | row.columns for row in self.rows]
         return pd.DataFrame(rows, columns=None if rows else ["variant", "label", "seed", "id", "status"])
 
@@ -107,18 +113,18 @@ class StudyRecords:
         """Of the images that this variant's data stand for, in its runs, in others of the same data, and as they are now: one,
         if all is well.
         """
-        return sorted(self._checksums[self._data(variant)])
 
-    def _data(self, variant: int) -> str:
-        return repr(sorted((path, value) for path, value in self.configs[variant].items() if path.startswith("data.")))
+        def data(index: int) -> str:
+            return repr(sorted((path, value) for path, value in self.configs[index].items() if path.startswith("data.")))
 
-    @cached_property
-    def _checksums(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for index, planned in enumerate(self.variants):
-            sums = {planned.data_checksum, *(run.provenance.data_checksum for run in self.by_variant[index])}
-            found.setdefault(self._data(index), set()).update(sums - {""})
-        return found
+        def found() -> dict[str, set[str]]:
+            sums: dict[str, set[str]] = {}
+            for index, planned in enumerate(self.variants):
+                own = {planned.data_checksum, *(run.provenance.data_checksum for run in self.by_variant[index])}
+                sums.setdefault(data(index), set()).update(own - {""})
+            return sums
+
+        return sorted(self.once("data checksums", found)[data(variant)])
 
     @cached_property
     def synthetic(self) -> frozenset[int]:
@@ -180,21 +186,6 @@ class StudyRecords:
                 )
         return pd.DataFrame(lines)
 
-    @property
-    def _variant_columns(self) -> list[Json]:
-        """For each variant the columns that all its runs share: its number and label, its levels, the fields that differ
-        between variants; `seed` and `id` are to be filled in."""
-        varied = varied_fields(self.configs)
-        return [
-            {"variant": index, "label": variant.label, "seed": None, "id": None}
-            | {
-                f"levels.{axis}": plain(level) if isinstance(level, dict | list) else level
-                for axis, level in variant.levels.items()
-            }
-            | {path: config.get(path) for path in varied}
-            for index, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
-        ]
-
 
 def load_study(results: Results, name: str, preset: str) -> StudyRecords:
     """Read a study's plan and all its runs.
@@ -253,21 +244,21 @@ class Standing:
 
 
 def status(results: Results) -> list[Standing]:
-    """How far each study of the folder is, and each of its definitions."""
+    """Return how far each study of the folder is, and each of its definitions."""
     states = results.states()
-    return [one for name, preset in studies(results) for one in _standing(results, name, preset, states)]
-
-
-def _standing(results: Results, name: str, preset: str, states: Mapping[str, str]) -> Iterator[Standing]:
-    folder = results.study(name, preset)
-    try:
-        plan = read_plan(folder)
-        plans = [plan, *kept_beside(folder, plan)] if plan else []
-    except StorageError as damage:
-        yield Standing(name, preset, problem=str(damage))
-        return
-    for one in plans:
-        runs = {run.id for run in one.runs}
-        found = Counter(map(states.get, runs))
-        counts = found["done"], found["stopped"], found["failed"], len(runs)
-        yield Standing(name, preset, *counts, one.command, one.smoke, definition="" if one is plan else one.definition)
+    found = []
+    for name, preset in studies(results):
+        folder = results.study(name, preset)
+        try:
+            plan = read_plan(folder)
+            plans = [plan, *kept_beside(folder, plan)] if plan else []
+        except StorageError as damage:
+            found.append(Standing(name, preset, problem=str(damage)))
+            continue
+        for one in plans:
+            runs = {run.id for run in one.runs}
+            count = Counter(map(states.get, runs))
+            counts = count["done"], count["stopped"], count["failed"], len(runs)
+            definition = "" if one is plan else one.definition
+            found.append(Standing(name, preset, *counts, one.command, one.smoke, definition=definition))
+    return found

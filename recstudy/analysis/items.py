@@ -27,7 +27,7 @@ MOST_RUNS = 100  # whose answers a table reads: 2 s
 def each_score(records: StudyRecords, run_ids: Sequence[str], name: str) -> Scores | None:
     """(n, M): what every run scores on every test item; None where the metric is no mean over items, or where runs have not
     kept the answers to all of them, or to others, such as items that each seed drew for itself."""
-    if not _of_items(name) or not run_ids:
+    if name not in METRICS or METRICS[name].each is None or not run_ids:
         return None
     made = records.once("checksums", lambda: {row.id: row.provenance.data_checksum for row in records.rows})
     if len({made[run_id] for run_id in run_ids if made.get(run_id)}) > 1:
@@ -41,15 +41,15 @@ def each_score(records: StudyRecords, run_ids: Sequence[str], name: str) -> Scor
 
 
 def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
-    """The rows of a table, with intervals over seeds and items where its runs have kept their answers and are not too many."""
-    cells = [cell for row in rows for cell in row.cells if _of_items(cell.metric)]
-    if len({run_id for cell in cells for run_id in cell.run_ids}) > MOST_RUNS:
+    """Add intervals over seeds and items to a table whose runs have kept their answers and are not too many."""
+    cells = [one for row in rows for one in row.cells if one.metric in METRICS and METRICS[one.metric].each is not None]
+    if len({run_id for one in cells for run_id in one.run_ids}) > MOST_RUNS:
         return tuple(rows)
     return tuple(replace(row, cells=tuple(with_items_of(records, cell) for cell in row.cells)) for row in rows)
 
 
 def with_items_of(records: StudyRecords, cell: Cell) -> Cell:
-    """A cell with its interval over seeds and items."""
+    """Add a cell's interval over seeds and items."""
     known = cell.estimate.error is not None and not cell.against
     scores = each_score(records, cell.run_ids, cell.metric) if known else None
     if scores is None:
@@ -61,20 +61,16 @@ def with_items_of(records: StudyRecords, cell: Cell) -> Cell:
 
 
 def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """How much wider intervals are over other items, too."""
+    """Say how much wider intervals are over other items, too."""
     ratios = [width(cell.items) / width(cell.estimate) for cell in cells if cell.items and width(cell.estimate)]
     ends = dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))) if ratios else {}
     wider = f"over seeds and other items they are {' to '.join(ends)} times as wide"
     return (f"intervals are over seeds, for these test items; {wider}",) if set(ends) - {"1.0"} else ()
 
 
-def _of_items(name: str) -> bool:
-    return name in METRICS and METRICS[name].each is not None
-
-
 @lru_cache(maxsize=256)
 def _scores(file: Path, changed: int, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]] | None:
-    """Rows of the test split and the score of each; None where the file is cut or damaged, or its task has other answers."""
+    """Read rows of the test split and the score of each; None where the file is cut or damaged, or its task has other answers."""
     known = METRICS[name].each
     try:
         kept = unpacked(file)

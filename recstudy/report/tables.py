@@ -90,7 +90,7 @@ class Tuned(TablePart, OfVariants):
     columns: str = "batch_size"
     over: str = "learning_rate"
     by: MetricName = "selection_top1_accuracy"
-    cells_by: ClassVar[str] = "recstudy.analysis.tables.tuned:tuned_data"
+    cells_by: ClassVar[str] = "recstudy.analysis.tables.table:tuned_data"
     axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "over")
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
     reads_in: ClassVar[tuple[str, ...]] = ("by",)

@@ -12,9 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from recstudy.analysis.page import Html, escape, fold, table, warning_lines
-from recstudy.analysis.tables.entries import PUBLISHED as PUBLISHED
-from recstudy.analysis.tables.entries import Entry as Entry
-from recstudy.analysis.tables.entries import Printed as Printed
+from recstudy.analysis.tables.entries import Entry, Printed
 
 FRAME, BETWEEN, LINE = 1, 3, 30  # characters in a terminal: left of a table, around each column, of a column of words
 
