@@ -29,7 +29,7 @@ class Budget(NamedTuple):
 def budgets(records: StudyRecords, index: int) -> Sequence[Budget]:
     """Return all budgets that a variant's runs are scored with."""
     config = records.configs[index]
-    done = [run for run in records.by_variant[index] if run.done]
+    done = [run for run in records.by_variant[index] if run.done and run.value("halted_steps") is not None]
     last = config["train.evaluation_steps"]
     segment = done[0].number("gflops") / last if done else nan
     wide = segment * config.get("train.at_test.segments", 0)

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.cells import Cell, cell, gap
+from recstudy.analysis.cells import MOST_RUNS, Cell, cell, each_score, gap
 from recstudy.analysis.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.items import MOST_RUNS, each_score
 from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import Row
 from recstudy.analysis.tables.table import best_by
@@ -127,7 +126,6 @@ class Asked:
 
     @property
     def verdict(self) -> Verdict:
-        """Of the answer."""
         return self.answer.verdict
 
     @property
@@ -149,7 +147,6 @@ class Asked:
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """Of all its terms."""
         return tuple(run.id for term in self.terms for run in term.runs)
 
     @property

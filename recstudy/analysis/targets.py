@@ -15,8 +15,7 @@ from math import isclose
 from typing import Any
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.design import OTHERS, differing_fields
-from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.frame import OTHERS, StudyRecords, differing_fields
 from recstudy.analysis.registration import post_hoc
 from recstudy.papers import Target, by_name, settings
 from recstudy.records import Json

@@ -4,8 +4,7 @@ from scipy.stats import chi2, norm
 from scipy.stats import t as student
 
 from recstudy.analysis.cells import cell
-from recstudy.analysis.design import differing_fields
-from recstudy.analysis.frame import load_study
+from recstudy.analysis.frame import differing_fields, load_study
 from recstudy.analysis.tables.render import outcome_words
 from recstudy.analysis.targets import deviation_notes, place
 from recstudy.papers import Target, published

@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from recstudy.analysis.cells import Cell, gap
+from recstudy.analysis.cells import Cell, gap, with_items_of
 from recstudy.analysis.fits import fits_of
 from recstudy.analysis.frame import StudyRecords, load_studies
-from recstudy.analysis.items import with_items_of
 from recstudy.analysis.questions import Asked, Family
 from recstudy.analysis.shown import Explained, problem
 from recstudy.analysis.tables.entries import Range

@@ -154,8 +154,7 @@ def _forest_rows(part: Part, found: Family) -> list[ForestRow]:
 
 def counted(_: StudyRecords, part: Arithmetic) -> TableShown:
     """Make a row a published claim."""
-    data = arithmetic.arithmetic_data(part)
-    return TableShown(arithmetic.printed(data), arithmetic.csv_text(data))
+    return TableShown(arithmetic.printed(part), arithmetic.csv_text(part))
 
 
 def _places(table: TableData) -> Places:

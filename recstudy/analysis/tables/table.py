@@ -11,10 +11,9 @@ from fnmatch import fnmatchcase
 from math import sqrt
 
 from recstudy.analysis.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
-from recstudy.analysis.cells import Cell, TableData, TableRow, cell
+from recstudy.analysis.cells import Cell, TableData, TableRow, cell, items_note, with_items
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.items import items_note, with_items
 from recstudy.analysis.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
 from recstudy.analysis.targets import Placement, deviation_notes, place
 from recstudy.errors import NotYetError
@@ -288,9 +287,9 @@ def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
         ConfigError: `rows`, `columns`, `over` or `where` name what the study does not have.
     """
     tuned = {index: plain(records.level(index, spec.over)) for index in records.chosen(spec.where)}
-    places: dict[str, list[int]] = {}
+    places: dict[tuple[str, str], list[int]] = {}
     for index in tuned:
-        place = f"{plain(records.level(index, spec.rows))}, {plain(records.level(index, spec.columns))}"
+        place = plain(records.level(index, spec.rows)), plain(records.level(index, spec.columns))
         if not records.leaks(index):
             places.setdefault(place, []).append(index)
     best = {place: best_by(records, spec.by, variants) for place, variants in places.items()}
@@ -300,9 +299,9 @@ def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
     rows = [replace(row, variant=at[row.variant]) for row in records.rows if row.variant in at]
     table = Table(spec.name, metrics=(spec.metric,), rows=spec.rows, columns=spec.columns, title=spec.heading)
     data = table_data(StudyRecords(records.results, plan, rows), table)
-    words = "; ".join(f"{place}: {tuned[index]}" for place, index in chosen.items())
+    words = "; ".join(f"{', '.join(place)}: {tuned[index]}" for place, index in chosen.items())
     notes = [f"{axis_title(spec.over)} of each cell: {words}"] if chosen else []
-    left = "; ".join(place for place in places if place not in chosen)
+    left = "; ".join(", ".join(place) for place in places if place not in chosen)
     notes += [f"no run has finished yet: {left}"] if left else []
     how = f"in each cell the {axis_title(spec.over)} with the best {metric(spec.by).title}"
     return replace(data, notes=(how, *data.notes, *notes))
