@@ -27,7 +27,7 @@ from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import family
 from recstudy.analysis.tables import markup
-from recstudy.analysis.tables.arithmetic import arithmetic_data
+from recstudy.analysis.tables.arithmetic import counted_claims
 from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.described import described
@@ -118,12 +118,12 @@ def take(results: Results, name: str, preset: str) -> None:
     records = load_study(results, name, preset)
     done = [row for row in records.rows if row.done]
     measured = {part.name: part.cells(records) for part in records.parts if isinstance(part, Table | Best)}
-    counted = {part.name: arithmetic_data(part) for part in records.parts if isinstance(part, Arithmetic)}
+    counted = [claim for part in records.parts if isinstance(part, Arithmetic) for claim in counted_claims(part)]
     verdicts = by_source(
         [
             *((placed.target, row.label, answer.verdict)
               for table in measured.values() for row in table.rows for cell in row.cells for placed, answer in cell.answers),
-            *((claim.target, "", claim.verdict) for data in counted.values() for claim in data.claims),
+            *((claim.target, "", claim.verdict) for claim in counted),
             # whose published pairs are of other images
             *((target, "", "not comparable") for part in records.parts if isinstance(part, Alignment) for target in part.targets),
         ]

@@ -1,12 +1,17 @@
-"""The ways to spend FLOPs on a puzzle at test, with the same weights, and the metric that says what each brings."""
+"""The ways to spend FLOPs on a puzzle at test, with the same weights, what each brings, and the table of them."""
 
 from collections.abc import Sequence
 from math import nan
 from typing import NamedTuple
 
+from recstudy.analysis.caveats import caption, leaky_notes, warnings
+from recstudy.analysis.cells import TableData, TableRow, cell, cell_of_values
+from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.targets import deviation_notes, place
 from recstudy.config import doubled
-from recstudy.report.names import at_depth
+from recstudy.report import Budgets
+from recstudy.report.names import at_depth, metric
 
 SEGMENTS, TRAJECTORIES, COPIES, HALTED = "segments", "surest of noisy trajectories", "vote of copies", "halting by itself"
 SCORE = "exact_accuracy"
@@ -22,7 +27,7 @@ class Budget(NamedTuple):
 
 
 def budgets(records: StudyRecords, index: int) -> Sequence[Budget]:
-    """All that a variant's runs are scored with."""
+    """Return all budgets that a variant's runs are scored with."""
     config = records.configs[index]
     done = [run for run in records.by_variant[index] if run.done and run.value("halted_steps") is not None]
     last = config["train.evaluation_steps"]
@@ -39,3 +44,31 @@ def budgets(records: StudyRecords, index: int) -> Sequence[Budget]:
         *(Budget(COPIES, count, wide * count, f"voted_exact_accuracy.{count}") for count in copies),
         Budget(HALTED, None, segment * halted, "halted_exact_accuracy"),
     ]
+
+
+def budgets_data(records: StudyRecords, spec: Budgets) -> TableData:
+    """Return the table: a row for each budget of each variant, with its cost and its accuracy."""
+    variants = records.chosen(spec.where)
+    spent = [(index, one) for index in variants for one in budgets(records, index)]
+    metrics = list(dict.fromkeys(one.metric for _, one in spent))
+    placement = place(records, spec.targets, variants, metrics)
+    rows = []
+    for index, one in spent:
+        label = one.way if one.many is None else f"{one.way}, {one.many}"
+        cost = cell_of_values(records, [index], "gflops", {run.id: one.gflops for run in records.by_variant[index] if run.done})
+        score = cell(records, [index], one.metric, placement)
+        rows.append(TableRow(f"{records.variants[index].label}, {label}" if len(variants) > 1 else label, (cost, score)))
+    return TableData(
+        name=spec.name,
+        title=spec.heading,
+        columns=("GFLOP/puzzle", metric(SCORE).heading),
+        rows=tuple(rows),
+        corner="way",
+        caption=caption(records, variants),
+        warnings=(*warnings(records), *leaky_notes(records, variants, shown=True)),
+        notes=(
+            *deviation_notes(beside for row in rows for one in row.cells for beside in one.placed),
+            *spread_notes(records, variants, metrics),
+        ),
+        unmatched_targets=placement.unmatched_targets,
+    )

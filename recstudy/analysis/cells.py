@@ -1,23 +1,33 @@
 """A table as data: what every cell holds, how many runs are behind it, and what stands beside it in the literature.
 
+Intervals are over seeds, and, where runs have kept their answers, over seeds and test items (shapes: n runs, M test items).
 `tables/render.py` turns it into text. Nothing here depends on the time or the machine, so the same records give the same table.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from recstudy.analysis.caveats import is_synthetic
-from recstudy.analysis.fits import estimates_of, fits_of, scored
+from recstudy.analysis.fits import estimates_of, fits_of, scale_of, scored
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, distinct
 from recstudy.analysis.tables.entries import Said
 from recstudy.analysis.targets import Placed, Placement, deviation_text
-from recstudy.evidence import Answer, Estimate, Kind, Question, Verdict, Weighted, published
+from recstudy.errors import StorageError
+from recstudy.evidence import LINEAR, Answer, Estimate, Kind, Question, Verdict, Weighted, over_items, published, width
+from recstudy.evidence.items import Scores
+from recstudy.metrics import METRICS, NotAvailable
+from recstudy.metrics.kept import unpacked
 from recstudy.papers import Target
 from recstudy.report.names import metric
 
 NONE = Estimate(None)
+MOST_RUNS = 100  # whose answers a table reads: 2 s
 
 
 @dataclass(frozen=True)
@@ -66,12 +76,10 @@ class Cell:
 
     @property
     def low(self) -> float | None:
-        """Of the interval over seeds."""
         return self.estimate.low
 
     @property
     def high(self) -> float | None:
-        """Of the interval over seeds."""
         return self.estimate.high
 
     @property
@@ -87,11 +95,6 @@ class Cell:
             return None
         variance = None if found.error is None else found.error**2
         return Weighted(found.value, variance, found.df or 0.0, self.n, *found.reach, why=found.why)
-
-    @property
-    def lost(self) -> int:
-        """Seeds that failed or diverged: the others may be the lucky ones."""
-        return len(self.failed) + self.diverged
 
     @cached_property
     def answers(self) -> tuple[tuple[Placed, Answer[str]], ...]:
@@ -119,7 +122,7 @@ class Cell:
         return "; ".join(filter(None, dict.fromkeys(target.assumed for target in self.placed)))
 
     def _answer(self, placed: Placed) -> Answer[str]:
-        question = Question({"ours": 1.0}, near=placed.value, within=placed.margin or 0.0, kind=Kind.PUBLISHED)
+        question = Question({"ours": 1.0}, near=placed.value, within=placed.margin, kind=Kind.PUBLISHED)
         known = Answer(question, self.estimate, runs=self.run_ids)
         if placed.reasons:
             return replace(known, verdict=Verdict.NOT_COMPARABLE, reasons=placed.reasons)
@@ -127,8 +130,9 @@ class Cell:
             return replace(known, verdict=Verdict.NOT_RUN)
         if metric(placed.target.metric).computed:
             off = max(abs(value - placed.value) for value in self.values)
-            return replace(known, verdict=Verdict.REPRODUCED if off <= (placed.margin or 0.0) else Verdict.DIFFERS)
-        found = published(placed.value, placed.margin or None, self.estimate, self.prediction, self.left, self.lost, self.pooled)
+            return replace(known, verdict=Verdict.REPRODUCED if off <= placed.margin else Verdict.DIFFERS)
+        lost = len(self.failed) + self.diverged  # the others may be the lucky ones
+        found = published(placed.value, placed.margin or None, self.estimate, self.prediction, self.left, lost, self.pooled)
         return replace(found, runs=self.run_ids)
 
 
@@ -165,17 +169,18 @@ class TableData:
 
 
 def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
-    """The cell of one metric over all runs of these variants."""
+    """Return the cell of one metric over all runs of these variants."""
     runs = distinct(run for index in variants for run in records.by_variant[index])
     placed = nearest_placed([target for index in variants for target in placement.placed.get((index, name), ())])
     return replace(cell_of(records, variants, name, runs), placed=placed)
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
-    """The cell of one metric over some `runs` of these variants, without what is published."""
+    """Return the cell of one metric over some `runs` of these variants, without what is published."""
     done = [run for run in runs if scored(run, name)]
     estimate, prediction = estimates_of(records, done, name)
-    fit = next((fits_of(records, name)[run.variant][0] for run in done if run.variant in fits_of(records, name)), None)
+    fits = fits_of(records, name)
+    fit = next((fits[run.variant][0] for run in done if run.variant in fits), None)
     return Cell(
         metric=name,
         estimate=estimate,
@@ -199,7 +204,7 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
 
 
 def cell_of_values(records: StudyRecords, variants: Sequence[int], name: str, values: Mapping[str, float]) -> Cell:
-    """The cell of numbers that somebody else has: the mean over these variants' runs, of a value by run id.
+    """Return the cell of numbers that somebody else has: the mean over these variants' runs, of a value by run id.
 
     `name` is the metric's, whose unit and form it is printed in; without a registered metric, four digits.
     """
@@ -208,18 +213,78 @@ def cell_of_values(records: StudyRecords, variants: Sequence[int], name: str, va
 
 
 def commit(run: Row) -> str:
-    """The code that made a run."""
+    """Name the code that made a run."""
     return f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty
 
 
 def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:
-    """Those with the least against them: the comparable ones, or those of the same data set before others."""
+    """Return those with the least against them: the comparable ones, or those of the same data set before others."""
     least = min((len(target.reasons) for target in placed), default=0)
     return tuple(target for target in placed if len(target.reasons) == least)
 
 
 def gap(run: Row | None, name: str) -> str:
-    """Why a run gives no value of this metric; empty where it does."""
+    """Say why a run gives no value of this metric; empty where it does."""
     if run is None or not run.done:
         return "not planned" if run is None else f"failed: {run.error_class}" if run.failed else run.status
     return "" if run.value(name) is not None else f"without {metric(name).title}"
+
+
+# ----------------------------------------------------------------------------------------- over seeds and test items
+
+
+def each_score(records: StudyRecords, run_ids: Sequence[str], name: str) -> Scores | None:
+    """(n, M): what every run scores on every test item; None where the metric is no mean over items, or where runs have not
+    kept the answers to all of them, or to others, such as items that each seed drew for itself."""
+    if name not in METRICS or METRICS[name].each is None or not run_ids:
+        return None
+    made = records.once("checksums", lambda: {row.id: row.provenance.data_checksum for row in records.rows})
+    if len({made[run_id] for run_id in run_ids if made.get(run_id)}) > 1:
+        return None
+    files = [records.results.run(run_id).answers for run_id in run_ids]
+    found = [_scores(file, file.stat().st_mtime_ns, name) if file.exists() else None for file in files]
+    whole = [one for one in found if one is not None]
+    if len(whole) < len(found) or any(not np.array_equal(one[0], whole[0][0]) for one in whole):
+        return None
+    return np.array([scores for _, scores in whole], dtype=np.float64)
+
+
+def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
+    """Add intervals over seeds and items to a table whose runs have kept their answers and are not too many."""
+    cells = [one for row in rows for one in row.cells if one.metric in METRICS and METRICS[one.metric].each is not None]
+    if len({run_id for one in cells for run_id in one.run_ids}) > MOST_RUNS:
+        return tuple(rows)
+    return tuple(replace(row, cells=tuple(with_items_of(records, cell) for cell in row.cells)) for row in rows)
+
+
+def with_items_of(records: StudyRecords, cell: Cell) -> Cell:
+    """Add a cell's interval over seeds and items."""
+    known = cell.estimate.error is not None and not cell.against
+    scores = each_score(records, cell.run_ids, cell.metric) if known else None
+    if scores is None:
+        return cell
+    runs = [row for row in distinct(records.rows) if row.id in cell.run_ids]
+    alone = len({row.variant for row in runs}) == 1  # the mean of several variants is a contrast, in the metric's unit
+    scale = scale_of(cell.metric, runs) if alone else LINEAR
+    return replace(cell, items=over_items(cell.estimate, [scores], [1.0], scale=scale))
+
+
+def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Say how much wider intervals are over other items, too."""
+    ratios = [width(cell.items) / width(cell.estimate) for cell in cells if cell.items and width(cell.estimate)]
+    ends = dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))) if ratios else {}
+    wider = f"over seeds and other items they are {' to '.join(ends)} times as wide"
+    return (f"intervals are over seeds, for these test items; {wider}",) if set(ends) - {"1.0"} else ()
+
+
+@lru_cache(maxsize=256)
+def _scores(file: Path, changed: int, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]] | None:
+    """Read rows of the test split and the score of each; None where the file is cut or damaged, or its task has other answers."""
+    known = METRICS[name].each
+    try:
+        kept = unpacked(file)
+        if kept.cut or known is None:
+            return None
+        return kept.answers.rows, known(kept.answers).astype(np.float32)
+    except (StorageError, NotAvailable):
+        return None

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf, sqrt
-from typing import Literal
 
 from scipy.special import stdtrit
 
@@ -19,37 +18,54 @@ Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant
 
 
 def scale_of(name: str, runs: Sequence[Row]) -> Scale:
-    """The scale of a metric: angles for a share of right answers, logarithms for losses and times."""
+    """Return the scale of a metric: angles for a share of right answers, logarithms for losses and times."""
     known = metric(name.partition("@")[0])
     low, high = known.bounds or (-inf, inf)
     if known.share:
         items = max((run.found.answers.of for run in runs if run.found.answers), default=0) or UNKNOWN
         return Scale(low, high, "share", items)
+    smaller = (known.better == "lower" or known.timed) and not known.bounds
     positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)
-    kind: Literal["linear", "log"] = (
-        "log" if (known.better == "lower" or known.timed) and not known.bounds and positive else "linear"
-    )
-    return Scale(low, high, kind)
+    return Scale(low, high, "log" if smaller and positive else "linear")
 
 
 def scored(run: Row, name: str) -> bool:
-    """Whether a run counts in a mean of this metric: it has finished and has it. What is computed a diverged one has too."""
+    """Tell whether a run counts in a mean of this metric: it has finished and has it. What is computed a diverged one has too."""
     return run.status in (("done", "diverged") if metric(name).computed else ("done",)) and run.value(name) is not None
 
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
-    """The runs of a variant whose values are one another's repetitions: of a search the fresh seeds alone."""
+    """Return the runs of a variant whose values are one another's repetitions: of a search the fresh seeds alone."""
     fresh = records.by_variant[index][1 if records.plan.search is not None else 0 :]
     return [run for run in fresh if scored(run, name)]
 
 
 def fits_of(records: StudyRecords, name: str) -> Fits:
-    """The fit of a metric for each variant, one over all of the same data and protocol. What follows from the config has none."""
-    return records.once(("fits", name), lambda: {} if metric(name).computed else _fits(records, name))
+    """Return the fit of a metric for each variant, one over all of the same data and protocol.
+
+    What follows from the config has none. Variants with the same runs, such as an ablation that changes nothing, count once.
+    """
+
+    def fitted() -> Fits:
+        groups: dict[object, dict[int, list[Row]]] = {}
+        for index in range(0 if metric(name).computed else len(records.variants)):
+            if runs := seeds_of(records, index, name):
+                groups.setdefault(protocol(records, index), {})[index] = runs
+        found: dict[int, tuple[Fit[int], int]] = {}
+        for group in groups.values():
+            first: dict[tuple[str, ...], int] = {}
+            keys = {index: first.setdefault(_ids(own), index) for index, own in group.items()}
+            scores = {key: [run.number(name) for run in group[key]] for key in dict.fromkeys(keys.values())}
+            scale = scale_of(name, [run for own in group.values() for run in own])
+            fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]))
+            found |= {index: (fit, key) for index, key in keys.items()}
+        return found
+
+    return records.once(("fits", name), fitted)
 
 
 def protocol(records: StudyRecords, index: int) -> object:
-    """What variants must share for their seeds to be judged together."""
+    """Return what variants must share for their seeds to be judged together."""
 
     def key() -> object:
         config = records.configs[index]
@@ -60,13 +76,13 @@ def protocol(records: StudyRecords, index: int) -> object:
 
 
 def weighted(records: StudyRecords, index: int, name: str) -> Weighted | None:
-    """A variant's mean as a contrast takes it; None without a value."""
+    """Return a variant's mean as a contrast takes it; None without a value."""
     fit, key = fits_of(records, name).get(index, (None, index))
     return fit.weighted(key) if fit else None
 
 
 def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple[Estimate, Estimate]:
-    """The mean of some runs with its interval, and where one more run would lie.
+    """Return the mean of some runs with its interval, and where one more run would lie.
 
     The seeds of one variant go by the metric's fit. Of several variants the mean goes by the seeds within them, for how far
     variants are apart is no error of their mean. Other runs (a search's own, values that follow from others) stand alone.
@@ -91,7 +107,7 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
 
 
 def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
-    """What the intervals of these metrics rest on, which seeds split, and which variant's spread stands apart."""
+    """Say what the intervals of these metrics rest on, which seeds split, and which variant's spread stands apart."""
     names = [name for name in names if not metric(name).computed]
     split: dict[str, list[str]] = {}  # variants -> the metrics by which their seeds are of two kinds
     apart: dict[str, list[str]] = {}
@@ -104,37 +120,15 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
     notes = [MODERATED] if any(len(fit.own) > 1 for name in names for fit, _ in fits_of(records, name).values()) else []
     notes += [f"{SPLIT}: {labels} ({_some(titles)})" for labels, titles in split.items()]
     notes += [f"spread several times that of the others: {labels} ({_some(titles)})" for labels, titles in apart.items()]
-    return (*notes, *(_trained_once(records, variants) if names else ()))
-
-
-def _trained_once(records: StudyRecords, variants: Sequence[int]) -> list[str]:
-    """What is trained once for all seeds of a variant, whose own spread is in no interval."""
-    having: dict[str, list[str]] = {}
-    for index in variants:
+    shared: dict[str, list[str]] = {}  # what is trained once for all seeds of a variant, whose own spread is in no interval
+    for index in variants if names else ():
         config = records.configs[index]
         if any(path.startswith("model.fuselip.") for path in config):
-            having.setdefault("one FuseLIP encoder on one image tokenizer", []).append(records.variants[index].label)
+            shared.setdefault("one FuseLIP encoder on one image tokenizer", []).append(records.variants[index].label)
         elif "model.tokenizer_epochs" in config and not config.get("model.files"):
-            having.setdefault("one image tokenizer", []).append(records.variants[index].label)
-    return [f"the seeds share {what}, so intervals leave out what it adds: {_some(labels)}" for what, labels in having.items()]
-
-
-def _fits(records: StudyRecords, name: str) -> Fits:
-    groups: dict[object, list[int]] = {}
-    for index in range(len(records.variants)):
-        groups.setdefault(protocol(records, index), []).append(index)
-    found: dict[int, tuple[Fit[int], int]] = {}
-    for variants in groups.values():
-        runs = {index: own for index in variants if (own := seeds_of(records, index, name))}
-        first: dict[
-            tuple[str, ...], int
-        ] = {}  # variants with the same runs, such as an ablation that changes nothing, count once
-        keys = {index: first.setdefault(_ids(own), index) for index, own in runs.items()}
-        scores = {key: [run.number(name) for run in runs[key]] for key in dict.fromkeys(keys.values())}
-        scale = scale_of(name, [run for own in runs.values() for run in own])
-        fit: Fit[int] = Fit(scores, scale, records.plan.learned.get(name.partition("@")[0]))
-        found |= {index: (fit, key) for index, key in keys.items()}
-    return found
+            shared.setdefault("one image tokenizer", []).append(records.variants[index].label)
+    left = [f"the seeds share {what}, so intervals leave out what it adds: {_some(labels)}" for what, labels in shared.items()]
+    return (*notes, *left)
 
 
 def _ids(runs: Sequence[Row]) -> tuple[str, ...]:

@@ -1,19 +1,19 @@
-"""One study's records as a table: a row a run, read straight from the JSON files.
+"""One study's records: its variants with their settings, and a row a run, read straight from the JSON files.
 
 Nothing here knows how a run was made. Missing, failed, diverged and damaged runs are rows like any other.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 import pandas as pd
 
-from recstudy.analysis.design import Design, varied_fields
 from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import ENDED, Row, outcome_of
+from recstudy.config import KINDS, flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.looks import Looks
 from recstudy.plugins import reading
@@ -21,11 +21,89 @@ from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import kept_beside, read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Part, read_report
-from recstudy.report.levels import fits, level_of
+from recstudy.report.levels import fits, level_of, same
 from recstudy.report.names import plain
 from recstudy.terminal import shortest
 
 Made = TypeVar("Made")
+OTHERS = {f"{part}.{kind}": f"{part}." for part in ("data", "model") for kind in KINDS}  # of another one all is another
+
+
+@dataclass(frozen=True)
+class Design:
+    """The variants that a study runs, or those of its `paper` preset.
+
+    Args:
+        base: the preset's config, in parts.
+        axes: axis -> the field that it sets.
+        variants: each with what it changes in the base.
+    """
+
+    base: Json
+    axes: Mapping[str, str]
+    variants: Sequence[VariantRecord]
+
+    @cached_property
+    def preset(self) -> Json:
+        """The base's fields by dotted path."""
+        return flatten(self.base)
+
+    @cached_property
+    def configs(self) -> list[Json]:
+        """Each variant's config fields by dotted path."""
+        return [config_of(self.preset, variant.changes) for variant in self.variants]
+
+    @cached_property
+    def varied(self) -> frozenset[str]:
+        """The fields that tell variants apart; `model` stands for the model's title."""
+        return frozenset({"model", *varied_fields(self.configs)})
+
+    def setting(self, index: int, name: str) -> Any:
+        """Return a variant's value of a stated setting; `model` is the model's title."""
+        return self.variants[index].model if name == "model" else self.configs[index].get(name)
+
+    def agrees(self, index: int, name: str, value: Any) -> bool:
+        """Tell whether a variant has this setting; the level of an axis that replaces the model names the model too."""
+        if same(self.setting(index, name), value):
+            return True
+        return name == "model" and value in [
+            self.variants[index].levels.get(axis) for axis, path in self.axes.items() if path == name
+        ]
+
+    def homes(self, stated: Json, decides: Callable[[str], bool]) -> list[int]:
+        """Return the variants of these settings. Where several are left, they are as the preset in what is unsaid and still
+        tells them apart.
+        """
+        said = {path: value for path, value in stated.items() if path in self.varied}
+        left = [index for index in range(len(self.variants)) if all(self.agrees(index, *one) for one in said.items())]
+        apart = varied_fields([self.configs[index] for index in left])
+        unsaid = [path for path in apart if path not in stated and decides(path)]
+        return [index for index in left if all(same(self.configs[index].get(path), self.preset.get(path)) for path in unsaid)]
+
+
+def config_of(base: Json, changes: Json) -> Json:
+    """Return flat config fields after a variant's changes; a change to a whole part replaces all of its fields."""
+    config = dict(base)
+    for path, value in changes.items():
+        if isinstance(value, dict):
+            config = {key: kept for key, kept in config.items() if not key.startswith(path + ".")}
+            config |= flatten(value, path + ".")
+        else:
+            config[path] = value
+    return config
+
+
+def varied_fields(configs: Sequence[Json]) -> list[str]:
+    """Return the fields whose value is not the same in every config, in the configs' order."""
+    fields = dict.fromkeys(path for config in configs for path in config)
+    return [path for path in fields if any(config.get(path) != configs[0].get(path) for config in configs)]
+
+
+def differing_fields(ours: Json, theirs: Json) -> list[str]:
+    """Return the fields whose values differ; of a part of another kind (model, data set) its kind alone, for the rest follows."""
+    paths = [path for path in theirs | ours if not same(ours.get(path), theirs.get(path))]
+    other = tuple(OTHERS[path] for path in paths if path in OTHERS)
+    return [path for path in paths if path in OTHERS or not path.startswith(other)]
 
 
 @dataclass(frozen=True)
@@ -51,7 +129,13 @@ class StudyRecords:
         none), `caption_notes`, `tokenizers`, `decode`, `selected.*`, `attempts`, `provenance.*`; of a run that failed
         `error_class`, `error` and `traceback`, of one that was stopped `stopped_epoch` and `stopped_score`.
         """
-        shared = self._variant_columns
+        varied = varied_fields(self.configs)
+        shared: list[Json] = []  # of all runs of a variant; `seed` and `id` are to be filled in
+        for index, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True)):
+            levels = {axis: plain(one) if isinstance(one, dict | list) else one for axis, one in variant.levels.items()}
+            known = {"variant": index, "label": variant.label, "seed": None, "id": None}
+            known |= {f"levels.{axis}": level for axis, level in levels.items()}
+            shared.append(known | {path: config.get(path) for path in varied})
         rows = [shared[row.variant] | {"seed": row.seed, "id": row.id} | row.columns for row in self.rows]
         return pd.DataFrame(rows, columns=None if rows else ["variant", "label", "seed", "id", "status"])
 
@@ -107,18 +191,18 @@ class StudyRecords:
         """Of the images that this variant's data stand for, in its runs, in others of the same data, and as they are now: one,
         if all is well.
         """
-        return sorted(self._checksums[self._data(variant)])
 
-    def _data(self, variant: int) -> str:
-        return repr(sorted((path, value) for path, value in self.configs[variant].items() if path.startswith("data.")))
+        def data(index: int) -> str:
+            return repr(sorted((path, value) for path, value in self.configs[index].items() if path.startswith("data.")))
 
-    @cached_property
-    def _checksums(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for index, planned in enumerate(self.variants):
-            sums = {planned.data_checksum, *(run.provenance.data_checksum for run in self.by_variant[index])}
-            found.setdefault(self._data(index), set()).update(sums - {""})
-        return found
+        def found() -> dict[str, set[str]]:
+            sums: dict[str, set[str]] = {}
+            for index, planned in enumerate(self.variants):
+                own = {planned.data_checksum, *(run.provenance.data_checksum for run in self.by_variant[index])}
+                sums.setdefault(data(index), set()).update(own - {""})
+            return sums
+
+        return sorted(self.once("data checksums", found)[data(variant)])
 
     @cached_property
     def synthetic(self) -> frozenset[int]:
@@ -180,21 +264,6 @@ class StudyRecords:
                 )
         return pd.DataFrame(lines)
 
-    @property
-    def _variant_columns(self) -> list[Json]:
-        """For each variant the columns that all its runs share: its number and label, its levels, the fields that differ
-        between variants; `seed` and `id` are to be filled in."""
-        varied = varied_fields(self.configs)
-        return [
-            {"variant": index, "label": variant.label, "seed": None, "id": None}
-            | {
-                f"levels.{axis}": plain(level) if isinstance(level, dict | list) else level
-                for axis, level in variant.levels.items()
-            }
-            | {path: config.get(path) for path in varied}
-            for index, (variant, config) in enumerate(zip(self.variants, self.configs, strict=True))
-        ]
-
 
 def load_study(results: Results, name: str, preset: str) -> StudyRecords:
     """Read a study's plan and all its runs.
@@ -253,21 +322,21 @@ class Standing:
 
 
 def status(results: Results) -> list[Standing]:
-    """How far each study of the folder is, and each of its definitions."""
+    """Return how far each study of the folder is, and each of its definitions."""
     states = results.states()
-    return [one for name, preset in studies(results) for one in _standing(results, name, preset, states)]
-
-
-def _standing(results: Results, name: str, preset: str, states: Mapping[str, str]) -> Iterator[Standing]:
-    folder = results.study(name, preset)
-    try:
-        plan = read_plan(folder)
-        plans = [plan, *kept_beside(folder, plan)] if plan else []
-    except StorageError as damage:
-        yield Standing(name, preset, problem=str(damage))
-        return
-    for one in plans:
-        runs = {run.id for run in one.runs}
-        found = Counter(map(states.get, runs))
-        counts = found["done"], found["stopped"], found["failed"], len(runs)
-        yield Standing(name, preset, *counts, one.command, one.smoke, definition="" if one is plan else one.definition)
+    found = []
+    for name, preset in studies(results):
+        folder = results.study(name, preset)
+        try:
+            plan = read_plan(folder)
+            plans = [plan, *kept_beside(folder, plan)] if plan else []
+        except StorageError as damage:
+            found.append(Standing(name, preset, problem=str(damage)))
+            continue
+        for one in plans:
+            runs = {run.id for run in one.runs}
+            count = Counter(map(states.get, runs))
+            counts = count["done"], count["stopped"], count["failed"], len(runs)
+            definition = "" if one is plan else one.definition
+            found.append(Standing(name, preset, *counts, one.command, one.smoke, definition=definition))
+    return found

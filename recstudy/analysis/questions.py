@@ -4,7 +4,7 @@ Each part gives rows of `Asked`, whose answers come from `recstudy.evidence`; ta
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.cells import Cell, cell, gap
+from recstudy.analysis.cells import MOST_RUNS, Cell, cell, each_score, gap
 from recstudy.analysis.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.items import MOST_RUNS, each_score
 from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import Row
-from recstudy.analysis.tables.tuned import best_by
+from recstudy.analysis.tables.table import best_by
 from recstudy.analysis.targets import Placed, Placement, place
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import (
@@ -63,11 +62,6 @@ class Term:
     of: Direction
     runs: tuple[Row, ...]
     values: tuple[float, ...]
-
-    def side(self, sign: int) -> float:
-        """What it adds to the side of the contrast that has this sign."""
-        own = [(name, sign * self.weight * weight) for name, weight in self.of]
-        return sum(weight * float(np.mean([run.number(name) for run in self.runs])) for name, weight in own if weight > 0)
 
 
 @dataclass(frozen=True)
@@ -132,7 +126,6 @@ class Asked:
 
     @property
     def verdict(self) -> Verdict:
-        """Of the answer."""
         return self.answer.verdict
 
     @property
@@ -143,13 +136,17 @@ class Asked:
     @property
     def sides(self) -> tuple[float, float] | None:
         """The metric on both sides of the contrast; None where a side is a difference itself."""
-        if self.apart or not all(term.runs for term in self.terms) or not self.terms:
+        if self.apart or not self.terms or not all(term.runs for term in self.terms):
             return None
-        return sum(term.side(1) for term in self.terms), sum(term.side(-1) for term in self.terms)
+        means = [
+            (term.weight * weight, float(np.mean([run.number(name) for run in term.runs])))
+            for term in self.terms
+            for name, weight in term.of
+        ]
+        return sum(weight * own for weight, own in means if weight > 0), sum(-weight * own for weight, own in means if weight < 0)
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """Of all its terms."""
         return tuple(run.id for term in self.terms for run in term.runs)
 
     @property
@@ -185,7 +182,7 @@ class Family:
 
 
 def family(records: StudyRecords, part: Part) -> Family:
-    """What a part asks, answered once.
+    """Answer what a part asks, once.
 
     Raises:
         ConfigError: it names what the study has not, or what cannot be compared.
@@ -194,7 +191,7 @@ def family(records: StudyRecords, part: Part) -> Family:
     def answered() -> Family:
         match part:
             case Claims():
-                return _claims(records, part)
+                return Family(_judged(records, [_claim(records, claim) for claim in part.claims]))
             case Differences():
                 return _differences(records, part)
             case Effects():
@@ -203,23 +200,15 @@ def family(records: StudyRecords, part: Part) -> Family:
     return records.once(("family", repr(part)), answered)
 
 
-def families(records: StudyRecords, parts: Iterable[Any]) -> list[Family]:
-    """Of all parts that ask something, in their order."""
-    return [family(records, part) for part in parts if isinstance(part, Part)]
-
-
 # --------------------------------------------------------------------------------------------------------------- claims
 
 
-def _claims(records: StudyRecords, part: Claims) -> Family:
-    rows = [_claim(records, claim) for claim in part.claims]
-    return Family(_judged(records, rows))
-
-
 def _claim(records: StudyRecords, claim: Claim) -> Asked:
-    """A claim, or, of each of several variants, the contrast that speaks most against it: the claim holds where all of them do
-    (intersection-union, Berger 1982). Inside, its p is the largest of them; outside, its own times their number, for it is the
-    least of so many."""
+    """Ask a claim, or, of each of several variants, the contrast that speaks most against it.
+
+    The claim holds where all of them do (intersection-union, Berger 1982). Inside, its p is the largest of them; outside, its own
+    times their number, for it is the least of so many.
+    """
 
     def tuned(fitting: Sequence[int]) -> int:
         best = best_by(records, f"selection_{claim.metric}", fitting)
@@ -250,47 +239,52 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
     name = part.metric
     if metric(name).computed:
         raise ConfigError(f"{name} follows from the config, so its differences need no test: show it in a Table")
-    bases = _bases(records, part, records.chosen(part.where))
-    compared = [*dict.fromkeys([*bases, *bases.values()])]
-    placement = place(records, part.targets, compared, [name])
+    bases = _bases(records, part)
+    placement = place(records, part.targets, list(dict.fromkeys([*bases, *bases.values()])), [name])
     rows = [_difference(records, name, index, base, placement) for index, base in bases.items()]
     many = len({run_id for row in rows for run_id in row.run_ids}) > MOST_RUNS
     found = _judged(records, rows)
     return Family(found if many else tuple(_with_items(records, row) for row in found), len(placement.unmatched_targets))
 
 
-def _bases(records: StudyRecords, part: Differences, chosen: Sequence[int]) -> dict[int, int]:
-    """Variant -> its base."""
-    if not part.base:
-        bases = {index: base for index in chosen if (base := records.variants[index].base) is not None}
-        if not bases:
-            raise ConfigError(
-                f"differences {part.name!r}: no variant has a base. Name one with base=LABEL, or use leave_one_out."
-            )
-        return bases
-    labels = [variant.label for variant in records.variants]
-    if part.base not in labels:
-        raise ConfigError(f"no variant {part.base!r}: there are {choices(labels, most=6)}.{nearest(part.base, labels)}")
-    base = labels.index(part.base)
-    return {index: base for index in chosen if index != base}
+def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
+    """Return variant -> its base."""
+    chosen = records.chosen(part.where)
+    if part.base:
+        labels = [variant.label for variant in records.variants]
+        if part.base not in labels:
+            raise ConfigError(f"no variant {part.base!r}: there are {choices(labels, most=6)}.{nearest(part.base, labels)}")
+        base = labels.index(part.base)
+        return {index: base for index in chosen if index != base}
+    bases = {index: own for index in chosen if (own := records.variants[index].base) is not None}
+    if not bases:
+        raise ConfigError(f"differences {part.name!r}: no variant has a base. Name one with base=LABEL, or use leave_one_out.")
+    return bases
 
 
 def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> Asked:
     ours, theirs = records.variants[index].label, records.variants[base].label
-    refused = _refused(records, index, base)
     terms = _terms(records, {index: {name: 1.0}, base: {name: -1.0}})
     question = Question({index: 1.0, base: -1.0}, other_than=0.0, kind=Kind.DIFFERENCE)
     row = _asked(records, ours, f"{ours} minus {theirs}", name, question, terms)
-    if refused:
+    if refused := _refused(records, index, base):
         reasons = (*row.answer.reasons, refused)
         answer = replace(row.answer, verdict=Verdict.NOT_COMPARABLE, p=None, estimate=Estimate(None), reasons=reasons)
         row = replace(row, answer=answer, terms=(), refused=refused)
     cells = cell(records, [index], name, placement), cell(records, [base], name, placement)
-    return replace(row, group=theirs, cell=cells, published=_published(placement, index, base, name))
+    found = [  # of every two published numbers from one table and data set
+        PublishedDifference(one, other)
+        for one in placement.placed.get((index, name), ())
+        for other in placement.placed.get((base, name), ())
+        if one.target.table == other.target.table and one.target.where.get("data.name") == other.target.where.get("data.name")
+    ]
+    least = min((len(difference.reasons) for difference in found), default=0)
+    published = tuple(difference for difference in found if len(difference.reasons) == least)
+    return replace(row, group=theirs, cell=cells, published=published)
 
 
 def _refused(records: StudyRecords, index: int, base: int) -> str:
-    """Why the two are not compared; empty where they are."""
+    """Say why the two are not compared; empty where they are."""
     if records.leaks(index) or records.leaks(base):
         return f"not compared: {'' if records.leaks(index) else 'the base '}{LEAK}"
     if records.variants[index].data != records.variants[base].data:
@@ -300,29 +294,14 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
 
 
 def _with_items(records: StudyRecords, row: Asked) -> Asked:
-    """With the tests over the test items, if they are the same for all runs."""
-    if row.refused or row.estimate.error is None:
-        return row
-    scores = each_score(records, row.run_ids, row.metric)
+    """Add the tests over the test items, if they are the same for all runs."""
+    known = not row.refused and row.estimate.error is not None
+    scores = each_score(records, row.run_ids, row.metric) if known else None
     if scores is None:
         return row
     n = len(row.terms[0].runs)
-    ours, theirs = scores[:n], scores[n:]
-    wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0])
-    return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs))
-
-
-def _published(placement: Placement, index: int, base: int, name: str) -> tuple[PublishedDifference, ...]:
-    """Of every two published numbers from one table and data set; the ones that compare best."""
-    placed: Mapping[tuple[int, str], tuple[Placed, ...]] = placement.placed
-    found = [
-        PublishedDifference(ours, theirs)
-        for ours in placed.get((index, name), ())
-        for theirs in placed.get((base, name), ())
-        if ours.target.table == theirs.target.table and ours.target.where.get("data.name") == theirs.target.where.get("data.name")
-    ]
-    least = min((len(difference.reasons) for difference in found), default=0)
-    return tuple(difference for difference in found if len(difference.reasons) == least)
+    wide = over_items(row.estimate, [scores[:n], scores[n:]], [1.0, -1.0])
+    return replace(row, items=wide, over_items_alone=mcnemar(scores[:n], scores[n:]))
 
 
 # -------------------------------------------------------------------------------------------------------------- effects
@@ -332,7 +311,16 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     cells = records.chosen(part.where)
     if leaky := [records.variants[index].label for index in cells if records.leaks(index)]:
         raise ConfigError(f"effects {part.name!r}: {', '.join(leaky)} leaks, so that no effect means anything")
-    levels = _two_levels(records, part, cells)
+    levels: dict[str, tuple[Any, Any]] = {}  # of the axes that vary among these cells, the first one first
+    for axis in records.plan.axes:
+        found = list(dict.fromkeys(records.level(index, axis) for index in cells))
+        if len(found) > 2:
+            have = f"{axis!r} has {', '.join(map(plain, found))}"
+            raise ConfigError(f"effects {part.name!r} needs two levels an axis, but {have}; narrow it by where")
+        if len(found) == 2:
+            levels[axis] = (found[0], found[1])
+    if not levels:
+        raise ConfigError(f"effects {part.name!r}: no axis has two levels here")
     columns = {
         axis: np.array([1 if records.level(index, axis) == high else -1 for index in cells]) for axis, (_, high) in levels.items()
     }
@@ -341,37 +329,27 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         raise ConfigError(
             f"effects {part.name!r}: the cells are neither a whole two-level factorial nor a regular fraction of one"
         )
-    rows = [_effect(records, part.metric, cells, effect) for effect in effects]
+    rows = []
+    for effect in effects:
+        by = dict(zip(cells, effect.weights, strict=True))
+        question = Question(by, other_than=0.0, kind=Kind.EFFECT)
+        terms = _terms(records, {index: {part.metric: weight} for index, weight in by.items()})
+        row = _asked(records, crossed(effect.axes), "", part.metric, question, terms)
+        rows.append(replace(row, aliases=_alias_words(effect)))
     return Family(_judged(records, rows), levels=levels, fraction=(len(effects) + 1) / 2 ** len(levels))
 
 
-def _effect(records: StudyRecords, name: str, cells: Sequence[int], effect: Effect) -> Asked:
-    by = dict(zip(cells, effect.weights, strict=True))
-    question = Question(by, other_than=0.0, kind=Kind.EFFECT)
+def _alias_words(effect: Effect) -> str:
+    """Name the aliases of the least order, and how many there are of a higher one."""
     least = min((len(axes) for _, axes in effect.aliases), default=0)
     words = [f"{'minus ' if sign < 0 else ''}{crossed(axes)}" for sign, axes in effect.aliases if len(axes) == least]
     more = len(effect.aliases) - len(words)
-    aliases = "; ".join([*words, *([f"{more} of higher order"] if more else [])])
-    terms = _terms(records, {index: {name: weight} for index, weight in by.items()})
-    return replace(_asked(records, crossed(effect.axes), "", name, question, terms), aliases=aliases)
+    return "; ".join([*words, *([f"{more} of higher order"] if more else [])])
 
 
 def crossed(axes: Sequence[str]) -> str:
-    """What an effect is called."""
+    """Return what an effect is called."""
     return " \N{MULTIPLICATION SIGN} ".join(map(axis_title, axes))
-
-
-def _two_levels(records: StudyRecords, part: Effects, cells: Sequence[int]) -> dict[str, tuple[Any, Any]]:
-    """The axes that vary among these cells with their levels, the first one first."""
-    levels = {axis: list(dict.fromkeys(records.level(index, axis) for index in cells)) for axis in records.plan.axes}
-    varied = {axis: found for axis, found in levels.items() if len(found) > 1}
-    for axis, found in varied.items():
-        if len(found) > 2:
-            have = f"{axis!r} has {', '.join(map(plain, found))}"
-            raise ConfigError(f"effects {part.name!r} needs two levels an axis, but {have}; narrow it by where")
-    if not varied:
-        raise ConfigError(f"effects {part.name!r}: no axis has two levels here")
-    return {axis: (found[0], found[1]) for axis, found in varied.items()}
 
 
 # ---------------------------------------------------------------------------------------------------------- all of them
@@ -397,7 +375,7 @@ def _asked(
     terms: tuple[Term, ...],
     among: Sequence[int] = (),
 ) -> Asked:
-    """The question answered alone; a variant counts with all of its runs that have a value.
+    """Answer the question alone; a variant counts with all of its runs that have a value.
 
     `among`: variants whose runs it waits for, too.
     """
@@ -406,8 +384,9 @@ def _asked(
     valued = {run.id for term in terms for run in term.runs}
     lost = [row for row in mine if row.status in SETTLED and row.id not in valued]
     left = sum(row.status not in SETTLED for row in rows)
-    means = [(term.weight, fit.weighted(key) if fit else None) for term in terms for fit, key in [_fit(records, term)]]
-    wide = any(fit.stands_apart(key) for term in terms for fit, key in [_fit(records, term)] if fit)
+    fits = [_fit(records, term) for term in terms]
+    means = [(term.weight, fit.weighted(key) if fit else None) for term, (fit, key) in zip(terms, fits, strict=True)]
+    wide = any(fit.stands_apart(key) for fit, key in fits if fit)
     runs = [run.id for term in terms for run in term.runs]
     answer = asked(question, contrast(means), left, len(lost), runs)
     answer = replace(answer, reasons=(*answer.reasons, *[Reason.WIDE] * wide))
@@ -417,7 +396,7 @@ def _asked(
 
 
 def _judged(records: StudyRecords, rows: Sequence[Asked]) -> tuple[Asked, ...]:
-    """With the verdicts of all of them together, at the level of this look."""
+    """Add the verdicts of all of them together, at the level of this look."""
     levels = [records.looks.level(row.estimate.n) if row.estimate.n else ALPHA for row in rows]
     pooled = max((len(fit.own) for row in rows for term in row.terms for fit, _ in [_fit(records, term)] if fit), default=2)
     answers = judged([row.answer for row in rows], levels, max(1, pooled))
@@ -425,10 +404,9 @@ def _judged(records: StudyRecords, rows: Sequence[Asked]) -> tuple[Asked, ...]:
 
 
 def _fit(records: StudyRecords, term: Term) -> tuple[Fit[int] | None, int]:
-    """The fit that a term goes by: of one metric the one that tables have; of a sum likewise, over the same variants."""
-    if len(term.of) == 1:
-        return fits_of(records, term.of[0][0]).get(term.variant, (None, term.variant))
-    fits: Fits = records.once(("direction", term.of), lambda: _direction(records, term.of))
+    """Return the fit that a term goes by: of one metric the one that tables have; of a sum likewise, over the same variants."""
+    of = term.of
+    fits = fits_of(records, of[0][0]) if len(of) == 1 else records.once(("direction", of), lambda: _direction(records, of))
     return fits.get(term.variant, (None, term.variant))
 
 

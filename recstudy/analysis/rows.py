@@ -41,7 +41,7 @@ class Outcome:
 
     @property
     def provenance(self) -> Provenance:
-        return (self.result or NOTHING).provenance
+        return self.found.provenance
 
     @property
     def selected(self) -> Selected:
@@ -108,13 +108,32 @@ class Outcome:
     @property
     def columns(self) -> Json:
         """As columns of a frame."""
-        told = {"status": self.status}
+        told: Json = {"status": self.status}
         if self.stopped is not None:
             return told | {"stopped_epoch": self.stopped.epoch + 1, "stopped_score": self.stopped.score}
         if self.failure is not None:
-            names = ("error_class", "error", "traceback", "attempts")
-            return told | {name: getattr(self.failure, name) for name in names}
-        return told if self.result is None else told | _columns(self.result) | {"later": dict(self.later)}
+            return told | {name: getattr(self.failure, name) for name in ("error_class", "error", "traceback", "attempts")}
+        if (result := self.result) is None:
+            return told
+        return {
+            **told,
+            **result.metrics,
+            **result.cost,
+            "measured": self.measured,
+            "undefined": result.undefined,
+            "unavailable": result.unavailable,
+            "tokenizers": result.tokenizer,
+            "decode": result.decode,
+            "answers": result.answers,
+            "caption_notes": result.notes,
+            **{at_depth(name, depth): value for name, scored in result.depths.items() for depth, value in scored.items()},
+            "selected.epoch": result.selected.number,
+            "selected.split": result.selected.split,
+            **{f"selected.{name}": value for name, value in result.selected.scores.items()},
+            "attempts": result.attempts,
+            **{f"provenance.{name}": value for name, value in origin(result.provenance).items()},
+            "later": dict(self.later),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +152,6 @@ class Row(Outcome):
             status=outcome.status, result=outcome.result, failure=outcome.failure, stopped=outcome.stopped, later=outcome.later,
             variant=variant, label=planned.label, seed=seed, id=id,
         )  # fmt: skip
-
-    @property
-    def unavailable(self) -> Mapping[str, str]:
-        return self.found.unavailable
 
     def value(self, name: str) -> Number | None:
         return self.added[name] if name in self.added else Outcome.value(self, name)
@@ -187,26 +202,6 @@ def _with_later(result: Result, later: Measured | None) -> Outcome:
         notes=(*result.notes, *other),
     )
     return Outcome(status=result.status, result=whole, later={name: one.how for name, one in new.items() if name in values})
-
-
-def _columns(result: Result) -> dict[str, Any]:
-    measured = result.metrics | result.cost
-    return {
-        **measured,
-        "measured": tuple(measured),
-        "undefined": result.undefined,
-        "unavailable": result.unavailable,
-        "tokenizers": result.tokenizer,
-        "decode": result.decode,
-        "answers": result.answers,
-        "caption_notes": result.notes,
-        **{at_depth(name, depth): value for name, scored in result.depths.items() for depth, value in scored.items()},
-        "selected.epoch": result.selected.number,
-        "selected.split": result.selected.split,
-        **{f"selected.{name}": value for name, value in result.selected.scores.items()},
-        "attempts": result.attempts,
-        **{f"provenance.{name}": value for name, value in origin(result.provenance).items()},
-    }
 
 
 def origin(made: Provenance) -> Json:

@@ -16,8 +16,8 @@ from recstudy.report import FigurePart, Part
 from recstudy.report.venues import ARTICLE, Paper
 
 if TYPE_CHECKING:
-    from recstudy.analysis.tables.explain_cells import Behind
-    from recstudy.analysis.tables.markup import Printed
+    from recstudy.analysis.tables.entries import Printed
+    from recstudy.analysis.tables.explain import Behind
 
 Explained = Callable[[StudyRecords], "Behind"]
 NOTHING = '<p class="note">Nothing to draw yet.</p>'

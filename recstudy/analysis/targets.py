@@ -8,15 +8,14 @@ protocol, epochs, ...) agrees too, so does what its paper or the authors' code s
 study says why not (`deviations`), and all else that decides numbers is as the study's `paper` preset has it for the same target.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isclose
 from typing import Any
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.design import OTHERS, parted
-from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.frame import OTHERS, StudyRecords, differing_fields
 from recstudy.analysis.registration import post_hoc
 from recstudy.papers import Target, by_name, settings
 from recstudy.records import Json
@@ -30,12 +29,10 @@ UNKNOWN = "planned before the paper's settings were kept: run its command again"
 NOTHING = "nothing here says that the settings are the paper's"
 TRAINING = ("train.optimizer", "train.learning_rate", "train.batch_size", "train.epochs")  # without which no training is said
 PAPER = "paper"  # the preset that is as a paper has it
-OPEN = ("not run", "unfinished")  # planned, or begun and not finished, a killed run too
 SHARDS = "batch norm by the statistics of each worker's share of a batch"
 SHORT = 12  # characters of a checksum that tell it apart
 MOST = 6  # settings that a reason gives with their values
 APART = ("data.limit", "train.evaluation_depths")  # one has words of its own, the other scores the test set at more depths
-
 AT_TEST = ("noisy_exact_accuracy", "any_exact_accuracy", "voted_exact_accuracy")  # what `train.at_test` decides, and nothing else
 
 
@@ -47,17 +44,6 @@ class Placed:
     reasons: tuple[str, ...]
     deviations: tuple[Deviation, ...] = ()  # of ours from the paper's settings
     late: bool = False  # its margin was first stated after a run that it judges had finished
-    waiting: int = 0  # runs of the variant that are planned or begun: a verdict before they are in is interim
-
-    @property
-    def of_another(self) -> bool:
-        """Whether it counts another network than ours, beside whose count it says nothing."""
-        return bool(self.reasons) and metric(self.target.metric).computed
-
-    @property
-    def interim(self) -> bool:
-        """Whether a verdict is one before the last look that is planned."""
-        return self.waiting > 0
 
     @property
     def assumed(self) -> str:
@@ -96,7 +82,7 @@ class Placed:
 
 
 def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:
-    """What is compared although it is not all as in the paper: how much of that the study states, and each in words."""
+    """Say what is compared although it is not all as in the paper: how much of that the study states, and each in words."""
     found = {deviation_text(one): one.paper is None for beside in placed for one in beside.deviations}
     counts = [(len(found) - sum(found.values()), "stated deviation"), (sum(found.values()), "assumption")]
     said = " and ".join(plural(count, what) for count, what in counts if count)
@@ -104,7 +90,7 @@ def deviation_notes(placed: Iterable[Placed]) -> tuple[str, ...]:
 
 
 def deviation_text(stated: Deviation) -> str:
-    """`precision bfloat16, not float32: why`."""
+    """Return `precision bfloat16, not float32: why`."""
     theirs = "which the paper leaves blank" if stated.paper is None else f"not {plain(stated.paper)}"
     return f"{_subject(stated)} {plain(stated.ours)}, {theirs}: {by_name(stated.why)}"
 
@@ -122,8 +108,8 @@ class Placement:
 
 
 def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[int], metrics: Sequence[str]) -> Placement:
-    """Give every target its variants."""
-    placed: dict[tuple[int, str], tuple[Placed, ...]] = {}
+    """Give every target its variants, of its own data set where several are published, and no count of another network."""
+    placed: dict[tuple[int, str], list[Placed]] = {}
     unmatched_targets: list[tuple[Target, str]] = []
     among = frozenset(variants)
     for target in targets:
@@ -133,7 +119,12 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
         found = [] if blank or target.metric not in metrics else _homes(records, stated, decides)
         homes = [index for index in found if index in among]
         if not homes:
-            unmatched_targets.append((target, _no_place(target, blank, metrics)))
+            why = "no variant here has its settings"
+            if blank:
+                why = f"{', '.join(map(_short, blank))} left blank in the source"
+            elif target.metric not in metrics:
+                why = "; ".join(("not measured here", *map(by_name, target.against)))
+            unmatched_targets.append((target, why))
             continue
         theirs = _references(records, target.metric, stated)
         told = {path: value for path, value in settings(target).items() if _compared(target.metric, path)}
@@ -142,33 +133,26 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
             known = () if reasons else records.plan.deviations
             apart = tuple(one for one in known if _holds(one, records.configs[index], target.metric, told))
             late = not reasons and bool(target.margin_reason) and post_hoc(records, target, [index])
-            waiting = sum(run.status in OPEN for run in records.by_variant[index])
-            placed[index, target.metric] = (
-                *placed.get((index, target.metric), ()),
-                Placed(target, reasons, apart, late, waiting),
-            )
-    kept = {place: _of_one_data_set(records, place[0], beside) for place, beside in placed.items()}
-    there = {id(one.target) for beside in kept.values() for one in beside}
-    lost = {id(one.target): one.target for beside in placed.values() for one in beside if id(one.target) not in there}
-    unmatched_targets += [(target, "its data set is not run here") for target in lost.values()]
-    shown = {place: tuple(one for one in beside if not one.of_another) for place, beside in kept.items()}
-    there = {id(one.target) for beside in shown.values() for one in beside}
-    other = {id(one.target): one for beside in kept.values() for one in beside if id(one.target) not in there}
-    unmatched_targets += [(one.target, f"a count of other settings: {'; '.join(one.reasons)}") for one in other.values()]
+            placed.setdefault((index, target.metric), []).append(Placed(target, reasons, apart, late))
+    kept: dict[tuple[int, str], list[Placed]] = {}
+    for (index, name), beside in placed.items():
+        several = len({one.target.where.get("data.name") for one in beside}) > 1
+        own = (None, records.configs[index].get("data.name"))
+        kept[index, name] = [one for one in beside if not several or one.target.where.get("data.name") in own]
+    shown = {at: tuple(one for one in beside if not (one.reasons and metric(at[1]).computed)) for at, beside in kept.items()}
+    unmatched_targets += [(one.target, "its data set is not run here") for one in _gone(placed, kept)]
+    unmatched_targets += [(one.target, f"a count of other settings: {'; '.join(one.reasons)}") for one in _gone(kept, shown)]
     return Placement({place: beside for place, beside in shown.items() if beside}, tuple(unmatched_targets))
 
 
-def _of_one_data_set(records: StudyRecords, index: int, beside: tuple[Placed, ...]) -> tuple[Placed, ...]:
-    """Where what is published is of several data sets, that of the variant's own alone."""
-    stated = [one.target.where.get("data.name") for one in beside]
-    if len(set(stated)) < 2:
-        return beside
-    own = records.configs[index].get("data.name")
-    return tuple(one for one, name in zip(beside, stated, strict=True) if name in (None, own))
+def _gone(before: Mapping[Any, Sequence[Placed]], after: Mapping[Any, Sequence[Placed]]) -> Iterable[Placed]:
+    """Return each target that stands nowhere any more, once."""
+    there = {id(one.target) for beside in after.values() for one in beside}
+    return {id(one.target): one for beside in before.values() for one in beside if id(one.target) not in there}.values()
 
 
 def _homes(records: StudyRecords, stated: Json, decides: Callable[[str], bool]) -> list[int]:
-    """The variants of these settings, or else the namesakes of those in the `paper` preset."""
+    """Return the variants of these settings, or else the namesakes of those in the `paper` preset."""
     paper, variants = records.reference, records.design.variants
     homes = records.design.homes(stated, decides)
     if homes or paper is None or paper is records.design:
@@ -178,19 +162,19 @@ def _homes(records: StudyRecords, stated: Json, decides: Callable[[str], bool]) 
 
 
 def _decides(name: str, path: str) -> bool:
-    """Whether a setting decides this metric: a parameter count does not depend on how the training began and went."""
+    """Tell whether a setting decides this metric: a parameter count does not depend on how the training began and went."""
     aside = ("place", *(() if name.partition(".")[0] in AT_TEST else ("train.at_test",)))
     return not path.startswith(aside) and not (metric(name).computed and path.startswith(("train", "model.weights")))
 
 
 def _compared(name: str, path: str) -> bool:
-    """Whether a setting that the target does not state is to be as in the `paper` preset."""
+    """Tell whether a setting that the target does not state is to be as in the `paper` preset."""
     parts = ("model.",) if metric(name).computed else ("data.", "model.", "train.")
     return path.startswith(parts) and path not in APART and _decides(name, path)
 
 
 def _references(records: StudyRecords, name: str, stated: Json) -> list[Json] | None:
-    """What the `paper` preset sets where it has the target's variants, each once; None where nothing else is run."""
+    """Return what the `paper` preset sets where it has the target's variants, each once; None where nothing else is run."""
     paper = records.reference
     if paper is None or paper is records.design:
         return None
@@ -202,8 +186,8 @@ def _references(records: StudyRecords, name: str, stated: Json) -> list[Json] | 
 def _reasons(
     records: StudyRecords, index: int, stated: Json, told: Json, name: str, theirs: Sequence[Json] | None
 ) -> tuple[str, ...]:
-    """Why the two cannot be compared: each setting that is not as the target states it, as its paper or code has it (`told`), or
-    else as the paper's preset has it.
+    """Say why the two cannot be compared: each setting that is not as the target states it, as its paper or code has it (`told`),
+    or else as the paper's preset has it.
     """
     design, kept = records.design, records.plan.reference
     config = design.configs[index]
@@ -216,11 +200,12 @@ def _reasons(
     ours = _settings(records, config, name)
     meant = {one.field for one in records.plan.deviations if one.field in config and same(config[one.field], one.ours)}
     others = tuple(part for kind, part in OTHERS.items() if kind in stated and not design.agrees(index, kind, stated[kind]))
-    unlike = {
-        path: f"{plain(config[path])}, not {_said(value)}"
-        for path, value in told.items()
-        if path in config and path not in meant and not path.startswith(others) and not _as_told(config[path], value)
-    }
+    unlike = {}
+    for path, value in told.items():
+        if path in config and path not in meant and not path.startswith(others) and not _as_told(config[path], value):
+            # `adamw (text) or adam_atan2 (code)`
+            said = [f"{plain(one)} ({at})" for at, one in value.items()] if isinstance(value, dict) else [plain(value)]
+            unlike[path] = f"{plain(config[path])}, not {' or '.join(said)}"
     reasons += _unlike(ours, {*stated, *told}, theirs, unlike)
     reasons += [UNKNOWN] if kept is None else []
     if metric(name).computed:
@@ -230,41 +215,30 @@ def _reasons(
     reasons += ["another machine"] if metric(name).timed else []
     limit = config.get("data.limit")
     reasons += [f"only {limit} images of each split"] if limit is not None else []
-    return tuple(reasons + _made_otherwise(records, index) + (["smoke run"] if records.plan.smoke else []))
+    done = [run.provenance for run in records.by_variant[index] if run.done]
+    shards = max((one.workers for one in done), default=1) > 1 and records.variants[index].batch_norm
+    reasons += [SHARDS] if shards else []
+    sums = records.data_checksums(index)
+    reasons += ["data of several checksums: " + " and ".join(one[:SHORT] for one in sums)] if len(sums) > 1 else []
+    return (*reasons, *(["smoke run"] if records.plan.smoke else []))
 
 
 def _as_told(value: Any, told: Any) -> bool:
-    """Whether a setting is as the paper's text or its code has it."""
+    """Tell whether a setting is as the paper's text or its code has it."""
     if isinstance(told, dict):
         return any(_as_told(value, one) for one in told.values())
     return same(value, told) or (isinstance(value, float) and isinstance(told, float) and isclose(value, told))
 
 
-def _said(told: Any) -> str:
-    """`adamw (text) or adam_atan2 (code)`."""
-    return " or ".join(f"{plain(value)} ({where})" for where, value in told.items()) if isinstance(told, dict) else plain(told)
-
-
-def _made_otherwise(records: StudyRecords, index: int) -> list[str]:
-    """What the runs themselves tell: batch norm over shares of a batch; images that are not those of the same data elsewhere."""
-    done = [run.provenance for run in records.by_variant[index] if run.done]
-    shards = max((one.workers for one in done), default=1) > 1 and records.variants[index].batch_norm
-    sums = records.data_checksums(index)
-    other = ["data of several checksums: " + " and ".join(one[:SHORT] for one in sums)] if len(sums) > 1 else []
-    return [SHARDS] * shards + other
-
-
 def _settings(records: StudyRecords, config: Json, name: str) -> Json:
-    """What is compared of a config; the paper's own value counts as the preset's where the study states that these differ."""
+    """Return what is compared of it; the paper's own value counts as the preset's where the study states that these differ."""
     kept = {path: value for path, value in config.items() if _compared(name, path)}
     stated = [one for one in records.plan.deviations if one.field in kept and one.paper is not None]
     return kept | {one.field: one.ours for one in stated if same(kept[one.field], one.paper)}
 
 
 def _holds(stated: Deviation, config: Json, name: str, told: Json) -> bool:
-    """Whether a deviation is one of this config, and bears on this metric; where the paper has our value for this very number
-    there is none.
-    """
+    """Tell whether a deviation is one of this config, and bears on this metric; none where the paper has our value for it."""
     if not stated.of_config:
         return not metric(name).computed
     if stated.field not in config or (stated.field in told and same(config[stated.field], told[stated.field])):
@@ -273,12 +247,12 @@ def _holds(stated: Deviation, config: Json, name: str, told: Json) -> bool:
 
 
 def _unlike(ours: Json, said: Collection[str], references: Sequence[Json] | None, unlike: dict[str, str]) -> list[str]:
-    """The settings that are `unlike` what the paper or its code states, and those of which neither says anything and that differ
-    from the nearest reference; of a part of another kind its kind alone, and many at their end in short.
+    """Return the settings that are `unlike` what the paper or its code states, and those of which neither says anything and that
+    differ from the nearest reference; of a part of another kind its kind alone, and many at their end in short.
     """
     if references:
-        theirs = min(references, key=lambda fields: len(parted(ours, fields)))
-        paths = [path for path in parted(ours, theirs) if path not in said]
+        theirs = min(references, key=lambda fields: len(differing_fields(ours, fields)))
+        paths = [path for path in differing_fields(ours, theirs) if path not in said]
         unlike = unlike | {path: f"{plain(ours.get(path))}, not {plain(theirs.get(path))}" for path in paths}
     other = tuple(OTHERS[path] for path in unlike if path in OTHERS)
     unlike = {path: words for path, words in unlike.items() if path in OTHERS or not path.startswith(other)}
@@ -288,14 +262,6 @@ def _unlike(ours: Json, said: Collection[str], references: Sequence[Json] | None
     return [*missing, *words[:MOST], *([f"{plural(len(words) - MOST, 'more setting')} ({more})"] if more else [])]
 
 
-def _no_place(target: Target, blank: Sequence[str], metrics: Sequence[str]) -> str:
-    if blank:
-        return f"{', '.join(_short(path) for path in blank)} left blank in the source"
-    if target.metric not in metrics:
-        return "; ".join(("not measured here", *map(by_name, target.against)))
-    return "no variant here has its settings"
-
-
 def _short(path: str) -> str:
-    """`train.epochs` -> `epochs`, `data.name` -> `data`."""
+    """Shorten `train.epochs` -> `epochs`, `data.name` -> `data`."""
     return "data" if path == "data.name" else path.rpartition(".")[2]

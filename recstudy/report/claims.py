@@ -159,7 +159,11 @@ def weights_each(
     than, less = _sides(claim, variants, configs, tune)
     if not claim.each:
         return [_weights(claim, [*than, *less])]
-    pairs = [[*one, *other] for one in _alone(claim.than, than) for other in _alone(claim.less, less)]
+    sides = []  # each variant of a side by itself; a gain stays a difference of means
+    for side, selected in ((claim.than, than), (claim.less, less)):
+        alone = [[(sign, name, [at])] for sign, name, fit in selected for at in fit]
+        sides.append([selected] if isinstance(side, Gain) else alone)
+    pairs = [[*one, *other] for one in sides[0] for other in sides[1]]
     if len(pairs) < 2:
         raise ConfigError(f"{_named(claim)} is of each of several variants, but each side fits one: leave out each")
     return [_weights(claim, pair) for pair in pairs]
@@ -171,22 +175,19 @@ Selected = tuple[float, str, list[int]]  # what a selector adds: sign, metric, v
 def _sides(
     claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
 ) -> tuple[list[Selected], list[Selected]]:
-    """What `than` and what `less` add."""
+    """Return what `than` and what `less` add."""
     found: list[Selected] = []
     first: dict[str, int] = {}  # settings -> the first variant that has them
     for sign, where in claim.selectors:
         fitting = _fitting(claim, where, variants, configs)
+        name = where.get(METRIC, claim.metric)
+        if metric(name).computed:
+            raise ConfigError(f"{_named(claim)} is of {name!r}, which follows from the config and needs no test")
         fit = list(dict.fromkeys(first.setdefault(canonical(configs[at]), at) for at in fitting))
-        found.append((sign, _measured(claim, where), [tune(fit)] if tune and TUNED in where else fit))
+        measured = at_depth(name, where[DEPTH]) if DEPTH in where else name
+        found.append((sign, measured, [tune(fit)] if tune and TUNED in where else fit))
     cut = 2 if isinstance(claim.than, Gain) else 1
     return found[:cut], found[cut:]
-
-
-def _alone(side: Side, selected: list[Selected]) -> list[list[Selected]]:
-    """Each variant of a side by itself; a gain stays a difference of means."""
-    if isinstance(side, Gain):
-        return [selected]
-    return [[(sign, name, [at])] for sign, name, fit in selected for at in fit]
 
 
 def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
@@ -201,16 +202,8 @@ def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
     return {at: own for at, own in kept.items() if own}
 
 
-def _measured(claim: Claim, where: Where) -> str:
-    """What is measured of the variants that a selector fits."""
-    name = where.get(METRIC, claim.metric)
-    if metric(name).computed:
-        raise ConfigError(f"{_named(claim)} is of {name!r}, which follows from the config and needs no test")
-    return at_depth(name, where[DEPTH]) if DEPTH in where else name
-
-
 def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[int]:
-    """The variants that a selector of the claim fits: at least one, and all can be compared."""
+    """Return the variants that a selector of the claim fits: at least one, and all can be compared."""
     levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
     fixed = {name: wanted for name, wanted in where.items() if name not in (DEPTH, METRIC, TUNED)}
     found = [at for at, level in enumerate(levels) if fits(fixed, level)]
@@ -218,18 +211,13 @@ def _fitting(claim: Claim, where: Where, variants: Sequence[VariantRecord], conf
         known = (choices(dict.fromkeys(f"{name}={plain(level(name))}" for level in levels)) for name in fixed)
         raise ConfigError(f"{_named(claim)} names {_words(where)}, which no variant has: there are {'; '.join(known)}")
     for at in found:
-        _check_comparable(claim, where, variants[at], configs[at].get("train.evaluation_depths"))
+        label, deepest = variants[at].label, configs[at].get("train.evaluation_depths")
+        if variants[at].leaks:
+            raise ConfigError(f"{_named(claim)} rests on {label!r}, which leaks: choose other variants")
+        if DEPTH in where and deepest is not None and where[DEPTH] not in range(1, deepest + 1):
+            tested = f"{label!r} is tested after 1 to {deepest} steps: set train.evaluation_depths"
+            raise ConfigError(f"{_named(claim)} names {DEPTH}={where[DEPTH]}, but {tested}")
     return found
-
-
-def _check_comparable(claim: Claim, where: Where, variant: VariantRecord, deepest: int | None) -> None:
-    if variant.leaks:
-        raise ConfigError(f"{_named(claim)} rests on {variant.label!r}, which leaks: choose other variants")
-    if DEPTH in where and deepest is not None and where[DEPTH] not in range(1, deepest + 1):
-        raise ConfigError(
-            f"{_named(claim)} names {DEPTH}={where[DEPTH]}, but {variant.label!r} is tested after 1 to {deepest} steps: "
-            "set train.evaluation_depths"
-        )
 
 
 def _named(claim: Claim) -> str:
@@ -239,7 +227,7 @@ def _named(claim: Claim) -> str:
 def _words(side: Side) -> str:
     if isinstance(side, Gain):
         return f"({_words(side.of)} minus {_words(side.over)})"
-    words = (
-        f"{axis_title(level)} tuned" if name == TUNED else f"{axis_title(name)}={plain(level)}" for name, level in side.items()
-    )
+    words = []
+    for name, level in side.items():
+        words.append(f"{axis_title(level)} tuned" if name == TUNED else f"{axis_title(name)}={plain(level)}")
     return ", ".join(words) or "all"

@@ -20,14 +20,11 @@ def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
 
 
 def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
-    """Whether a variant with these levels is one that the selector means; a list is any of its values."""
-    return all(_is(level(name), wanted) for name, wanted in where.items())
-
-
-def _is(found: Any, wanted: Any) -> bool:
-    return same(found, wanted) or (isinstance(wanted, list | tuple) and any(same(found, one) for one in wanted))
+    """Tell whether a variant with these levels is one that the selector means; a list is any of its values."""
+    several = ((level(name), [wanted, *(wanted if isinstance(wanted, list | tuple) else [])]) for name, wanted in where.items())
+    return all(any(same(found, one) for one in any_of) for found, any_of in several)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
+    """Tell whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -7,8 +7,6 @@ from recstudy.metrics import METRICS, Metric
 from recstudy.terminal import flops
 
 DASH = "\N{EN DASH}"  # stands where there is no number
-
-
 # What stands before the name of a metric that was measured elsewhere than on the test split.
 SPLITS = {"selection_": "selection", "train_": "training"}
 # What a published unit is worth in the unit above: papers print millions and fractions, records hold counts and percents.
@@ -82,12 +80,6 @@ def points(name: str, difference: str) -> str:
     """A difference with what it is counted in: those of percents are points."""
     unit = metric(name).unit
     return f"{difference} points" if unit == "%" else f"{difference} {unit}".strip()
-
-
-def spread(name: str, half: float) -> str:
-    """Half an interval's width: as many decimals as the mean, or one significant digit where those are all zero."""
-    text = number(name, half)
-    return text if half == 0 or any(digit in text for digit in "123456789") else f"{half:.1g}"
 
 
 def plain(value: Any) -> str:

@@ -176,7 +176,12 @@ def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:
     Raises:
         ConfigError: one is no part, or of a kind that is not registered.
     """
-    return [_dumped(part) for part in parts]
+    return [
+        part.entry
+        if isinstance(part, Undrawable)
+        else {"kind": kind_of(part), **TypeAdapter(type(part)).dump_python(part, mode="json")}
+        for part in parts
+    ]
 
 
 def read_report(entries: Sequence[Any]) -> list[Part]:
@@ -231,12 +236,6 @@ def _is_metric(name: str) -> bool:
     if at and not depth.isdigit():
         return False
     return name == "score" or bool(registered(name.partition(".")[0]) or improved(name))
-
-
-def _dumped(part: Part) -> dict[str, Any]:
-    if isinstance(part, Undrawable):
-        return part.entry
-    return {"kind": kind_of(part), **TypeAdapter(type(part)).dump_python(part, mode="json")}
 
 
 def _read(entry: Any, at: int) -> Part:

@@ -73,7 +73,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
     """Of puzzles: FLOPs at test and exact accuracy, from the same weights, a row for each way to think more and each count."""
 
     name: str = "budgets"
-    cells_by: ClassVar[str] = "recstudy.analysis.tables.budgets:budgets_data"
+    cells_by: ClassVar[str] = "recstudy.analysis.budgets:budgets_data"
     default_title: ClassVar[str] = "Exact accuracy by FLOPs at test, same weights"
 
 
@@ -90,7 +90,7 @@ class Tuned(TablePart, OfVariants):
     columns: str = "batch_size"
     over: str = "learning_rate"
     by: MetricName = "selection_top1_accuracy"
-    cells_by: ClassVar[str] = "recstudy.analysis.tables.tuned:tuned_data"
+    cells_by: ClassVar[str] = "recstudy.analysis.tables.table:tuned_data"
     axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "over")
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
     reads_in: ClassVar[tuple[str, ...]] = ("by",)
@@ -110,7 +110,7 @@ class Best(TablePart):
     name: str = "best"
     most: int = Field(default=10, ge=1)  # trials
     metrics: tuple[MetricName, ...] = ("score", "params", "gflops")
-    cells_by: ClassVar[str] = "recstudy.analysis.tables.best:best_data"
+    cells_by: ClassVar[str] = "recstudy.analysis.trials:best_data"
     metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
     default_title: ClassVar[str] = "The best trials, confirmed with fresh seeds"
 

@@ -1,8 +1,7 @@
 import pytest
 from made_up import base, run_id, variants, write_chest, write_losses, write_study
 
-from recstudy.analysis.design import config_of
-from recstudy.analysis.frame import Standing, load_study, status
+from recstudy.analysis.frame import Standing, config_of, load_study, status
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 

@@ -10,7 +10,7 @@ from scipy import stats
 from recstudy.analysis import Differences, Table
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import family
-from recstudy.analysis.tables.cell_names import find
+from recstudy.analysis.tables.explain import find
 from recstudy.analysis.tables.question_table import csv_text
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data

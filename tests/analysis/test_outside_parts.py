@@ -15,8 +15,7 @@ from rich.console import Console
 import recstudy
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report, write_report
-from recstudy.analysis.tables.cell_names import find
-from recstudy.analysis.tables.explain import show_cell
+from recstudy.analysis.tables.explain import find, show_cell
 from recstudy.errors import ConfigError
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.parts import Undrawable

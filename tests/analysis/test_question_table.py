@@ -16,7 +16,7 @@ from recstudy.analysis.loaded import load
 from recstudy.analysis.questions import family
 from recstudy.analysis.report import show_report, write_report
 from recstudy.analysis.tables import markup
-from recstudy.analysis.tables.cell_names import find
+from recstudy.analysis.tables.explain import find
 from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.question_table import csv_text, needed_words, p_words, printed, signed
 from recstudy.analysis.tables.shown import asked

@@ -8,10 +8,9 @@ from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.labels import groups
 from recstudy.analysis.tables.render import csv_text
 from recstudy.analysis.tables.shown import of_cells
-from recstudy.analysis.tables.table import table_data
+from recstudy.analysis.tables.table import groups, table_data
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_json
 

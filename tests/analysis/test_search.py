@@ -41,11 +41,10 @@ from recstudy.analysis.rows import Outcome
 from recstudy.analysis.summary import searched as search_facts
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables import markup
-from recstudy.analysis.tables.best import best_data
 from recstudy.analysis.tables.render import cell_text, narrow
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data
-from recstudy.analysis.trials import front, ranked, running_best, trial_table
+from recstudy.analysis.trials import best_data, front, ranked, running_best, trial_table
 from recstudy.errors import ConfigError
 from recstudy.records import Result, append_line, write_json
 from recstudy.records.reading import dumped, record_of

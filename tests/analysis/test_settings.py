@@ -11,11 +11,10 @@ from tex import compiled, needs_siunitx
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables import markup
-from recstudy.analysis.tables.cell_names import find
-from recstudy.analysis.tables.labels import label_within, settings_title
-from recstudy.analysis.tables.render import csv_text, narrow
+from recstudy.analysis.tables.explain import find
+from recstudy.analysis.tables.render import csv_text, narrow, settings_title
 from recstudy.analysis.tables.shown import of_cells
-from recstudy.analysis.tables.table import table_data
+from recstudy.analysis.tables.table import label_within, table_data
 from recstudy.errors import ConfigError
 from recstudy.papers import published
 from recstudy.records.reading import dumped

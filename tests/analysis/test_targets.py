@@ -4,8 +4,7 @@ from scipy.stats import chi2, norm
 from scipy.stats import t as student
 
 from recstudy.analysis.cells import cell
-from recstudy.analysis.design import parted
-from recstudy.analysis.frame import load_study
+from recstudy.analysis.frame import differing_fields, load_study
 from recstudy.analysis.tables.render import outcome_words
 from recstudy.analysis.targets import deviation_notes, place
 from recstudy.papers import Target, published
@@ -188,7 +187,7 @@ def test_a_setting_that_comes_with_what_is_stated_needs_not_be_stated(tmp_path):
 def test_of_another_data_set_only_its_name_is_said():
     ours, theirs = {"data.name": "digits", "data.size": 8, "train.epochs": 1}, {"data.name": "cifar10", "data.size": 32}
 
-    assert parted(ours, theirs) == ["data.name", "train.epochs"]
+    assert differing_fields(ours, theirs) == ["data.name", "train.epochs"]
 
 
 STATED = [

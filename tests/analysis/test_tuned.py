@@ -6,7 +6,7 @@ from made_up import as_result, base, plan, result, run_id
 from recstudy.analysis import Tuned
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.tables.tuned import tuned_data
+from recstudy.analysis.tables.table import tuned_data
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_json
 from recstudy.report import dump_report

@@ -7,7 +7,7 @@ from shipped import STUDIES, compared, first_table, load
 
 from recstudy import Study
 from recstudy.analysis import LearningCurves
-from recstudy.analysis.tables.labels import settings_text, settings_title
+from recstudy.analysis.tables.render import settings_text, settings_title
 from recstudy.study.study import make_plan
 
 OLD = "from before the paper mended its leak of future words (ImageHRM/ImageTRM-7)"

@@ -48,16 +48,6 @@ class Claim:
     given: bool = False  # put in by the study, and not counted by it
 
     @property
-    def statement(self) -> str:
-        words = STATEMENTS.get(self.target.metric, metric(self.target.metric).title)
-        return f"{self.target.where.get('model') or ''} {words}".strip()
-
-    @property
-    def published(self) -> tuple[Piece, ...]:
-        """The paper's number, as it prints it."""
-        return ("about ",) * self.target.approximate + _count(self.target.value, self.target.unit)
-
-    @property
     def verdict(self) -> Counted:
         """Ours must round to the published digits; where the paper says "about", be within 1 %."""
         value = self.target.value
@@ -73,64 +63,49 @@ class Claim:
         return "; ".join(filter(None, ["" if self.target.kind == "reported" else self.target.kind, self.target.note]))
 
 
-@dataclass(frozen=True)
-class ArithmeticData:
-    """The claims in the order of the targets, and the statements that nothing was counted for."""
-
-    name: str
-    title: str
-    claims: tuple[Claim, ...]
-    uncounted: tuple[str, ...]
-
-
-def arithmetic_data(spec: Arithmetic) -> ArithmeticData:
-    """Every target with our count, if the study gives one."""
-    claims = tuple(
-        Claim(target, spec.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit), target.metric in spec.given)
-        for target in spec.targets
-        if target.metric in spec.counted
-    )
-    uncounted = dict.fromkeys(Claim(target, 0.0).statement for target in spec.targets if target.metric not in spec.counted)
-    return ArithmeticData(spec.name, spec.heading, claims, tuple(uncounted))
-
-
-def printed(data: ArithmeticData) -> Printed:
-    """The claims as a table of words."""
-    lines = [
-        [
-            Entry(claim.statement, hint=claim.target.cited),
-            Entry(
-                ("about ",) * claim.target.approximate + _count(claim.target.value, claim.target.unit), hint=claim.target.cited
-            ),
-            Entry(_count(claim.counted, claim.target.unit), hint=f"{claim.counted!r} {claim.target.unit}".strip()),
-            Entry(claim.verdict, bold=claim.verdict is Counted.DIFFERS),
-            Entry(claim.note),
-        ]
-        for claim in data.claims
+def counted_claims(part: Arithmetic) -> list[Claim]:
+    """Put every target that the study counts beside our count, in the order of the targets."""
+    return [
+        Claim(target, part.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given)
+        for target in part.targets
+        if target.metric in part.counted
     ]
-    return Printed(data.name, data.title, HEADS, lines, _caption(data), notes=_notes(data), prose=frozenset({4}))
 
 
-def csv_text(data: ArithmeticData) -> str:
-    """One line a claim, in full precision and in the published unit."""
-    rows = []
-    for claim in data.claims:
+def statement(target: Target) -> str:
+    """Say what a target counts: `HRM vocabulary, before`."""
+    words = STATEMENTS.get(target.metric, metric(target.metric).title)
+    return f"{target.where.get('model') or ''} {words}".strip()
+
+
+def printed(part: Arithmetic) -> Printed:
+    """Return the claims as a table of words, and under it the statements that nothing was counted for."""
+    claims, lines = counted_claims(part), []
+    for claim in claims:
         target = claim.target
-        known = [claim.statement, target.metric, target.value, target.unit, claim.counted]
-        rows.append([*known, claim.verdict, claim.note, target.cited])
-    return csv_lines(CSV_HEADS, rows)
-
-
-def _caption(data: ArithmeticData) -> str:
-    sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in data.claims))
-    verdicts = [claim.verdict for claim in data.claims]
+        published = ("about ",) * target.approximate + _count(target.value, target.unit)
+        counted = Entry(_count(claim.counted, target.unit), hint=f"{claim.counted!r} {target.unit}".strip())
+        verdict = Entry(claim.verdict, bold=claim.verdict is Counted.DIFFERS)
+        known = [Entry(statement(target), hint=target.cited), Entry(published, hint=target.cited)]
+        lines.append([*known, counted, verdict, Entry(claim.note)])
+    sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
+    verdicts = [claim.verdict for claim in claims]
     given, reproduced = verdicts.count(Counted.GIVEN), verdicts.count(Counted.REPRODUCED)
     held = f"{reproduced} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
-    return f"{sources or 'Nothing counted'}: {held}; nothing was trained for this"
+    caption = f"{sources or 'Nothing counted'}: {held}; nothing was trained for this"
+    uncounted = dict.fromkeys(statement(target) for target in part.targets if target.metric not in part.counted)
+    notes = [f"not counted here: {'; '.join(uncounted)}"] if uncounted else []
+    return Printed(part.name, part.heading, HEADS, lines, caption, notes=notes, prose=frozenset({4}))
 
 
-def _notes(data: ArithmeticData) -> list[str]:
-    return [f"not counted here: {'; '.join(data.uncounted)}"] if data.uncounted else []
+def csv_text(part: Arithmetic) -> str:
+    """Write one line a claim, in full precision and in the published unit."""
+    rows = []
+    for claim in counted_claims(part):
+        target = claim.target
+        known = [statement(target), target.metric, target.value, target.unit, claim.counted]
+        rows.append([*known, claim.verdict, claim.note, target.cited])
+    return csv_lines(CSV_HEADS, rows)
 
 
 def _count(value: float, unit: str) -> tuple[Piece, ...]:

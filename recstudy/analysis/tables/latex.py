@@ -149,7 +149,10 @@ def _columns(page: Printed, widths: Sequence[int], room: int) -> list[Column]:
             columns.append(Column(form, width, lines=True))
         elif numbers and not page.words(at):
             after = any(_number(entry.pieces[0]) and entry.pieces[1:] for entry in entries)
-            columns.append(Column(_aligned(numbers) + "@{}l" * after, width, numbers=True, after=after))
+            digits = [text.lstrip("+-").partition(".") for text in numbers]
+            sign = "+" if any(text[0] in "+-" for text in numbers) else ""
+            form = rf"S[table-format={sign}{max(len(one[0]) for one in digits)}.{max(len(one[2]) for one in digits)}]"
+            columns.append(Column(form + "@{}l" * after, width, numbers=True, after=after))
         else:
             columns.append(Column("l" if page.words(at) else "r", width))
     return columns
@@ -159,13 +162,6 @@ def _number(piece: Piece) -> str:
     """Write a number as siunitx reads it in a column; empty for all else, and for one that has no digits to align."""
     text = str(piece).replace(",", "")
     return text if isinstance(piece, Number) and isfinite(piece.value) and "e" not in text else ""
-
-
-def _aligned(numbers: Sequence[str]) -> str:
-    """Tell siunitx how many digits stand before and after the point, and whether a sign does."""
-    digits = [(text.lstrip("+-").partition(".")) for text in numbers]
-    sign = "+" if any(text[0] in "+-" for text in numbers) else ""
-    return rf"S[table-format={sign}{max(len(whole) for whole, *_ in digits)}.{max(len(part) for *_, part in digits)}]"
 
 
 def _floats(page: Printed, columns: Sequence[Column], most: int) -> Iterator[list[Sequence[Entry]]]:

@@ -12,9 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from recstudy.analysis.page import Html, escape, fold, table, warning_lines
-from recstudy.analysis.tables.entries import PUBLISHED as PUBLISHED
-from recstudy.analysis.tables.entries import Entry as Entry
-from recstudy.analysis.tables.entries import Printed as Printed
+from recstudy.analysis.tables.entries import Entry, Printed
 
 FRAME, BETWEEN, LINE = 1, 3, 30  # characters in a terminal: left of a table, around each column, of a column of words
 
@@ -71,24 +69,18 @@ class Terminal:
         widths = [min(LINE, width) for width in page.widths()]
         yield Text(page.title, "italic", justify="center")
         for columns in page.blocks([width + BETWEEN for width in widths], options.max_width - FRAME):
-            yield _block(page.only(columns), [widths[at] for at in columns])
+            shown, block = RichTable(), page.only(columns)
+            for at, (head, whole) in enumerate(zip(block.heads, block.widths(), strict=True)):
+                side: JustifyMethod = "left" if block.words(at) else "right"
+                width = widths[columns[at]]
+                folded = Text(head if block.words(at) else "\n".join(wrap(head, max(1, width))))
+                one_line = whole <= width and not block.words(at)
+                shown.add_column(folded, justify=side, overflow="fold", min_width=width, no_wrap=one_line)
+            for line in block.lines:
+                heading = [Text(line[0].text, "italic")]
+                shown.add_row(*([Text(one.text, "bold" if one.bold else "") for one in line] if len(line) > 1 else heading))
+            yield shown
         yield Text("\n".join(map(str, [*page.warnings, f"{page.caption}.", *page.notes, *page.unmatched_targets])))
-
-
-def _block(page: Printed, widths: Sequence[int]) -> RichTable:
-    shown = RichTable()
-    for at, (head, width, whole) in enumerate(zip(page.heads, widths, page.widths(), strict=True)):
-        side: JustifyMethod = "left" if page.words(at) else "right"
-        folded = head if page.words(at) else "\n".join(wrap(head, max(1, width)))
-        shown.add_column(
-            Text(folded), justify=side, overflow="fold", min_width=width, no_wrap=whole <= width and not page.words(at)
-        )
-    for line in page.lines:
-        if len(line) == 1:
-            shown.add_row(Text(line[0].text, "italic"))
-        else:
-            shown.add_row(*(Text(entry.text, "bold" if entry.bold else "") for entry in line))
-    return shown
 
 
 def md(said: object) -> str:

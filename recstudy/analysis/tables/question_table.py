@@ -1,13 +1,13 @@
 """Questions as a table: each with its contrast, estimate, interval, verdict and the seeds that it needs; and as CSV."""
 
-from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 
 from recstudy.analysis.caveats import caption, text_notes, warnings
 from recstudy.analysis.cells import commit
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.questions import Asked, Family, Part, PublishedDifference
+from recstudy.analysis.questions import Asked, Family, Part
 from recstudy.analysis.tables.entries import Entry, Note, Number, Piece, Printed, Range, Said
 from recstudy.analysis.tables.markup import csv_lines
 from recstudy.analysis.tables.render import entry, seeds_text
@@ -30,14 +30,17 @@ OF_TWO = "A published difference is of two published numbers, whose seeds and sp
 
 
 def printed(records: StudyRecords, part: Part, family: Family) -> Printed:
-    """A line a question, those of one base under a line of its own; columns that no question fills are left out."""
+    """Return a line a question, those of one base under a line of its own; columns that no question fills are left out."""
     lines: list[list[Entry]] = []
     for base, rows in groupby(family.rows, key=lambda row: row.group):
         own = list(rows)
         if base and own[0].cell:
             lines.append([Entry(base), entry(own[0].cell[1]), *[Entry(DASH)] * 8, Entry("base")])
         lines += [_line(row) for row in own]
-    heads = _heads(part)
+    score = metric(part.metric).heading if isinstance(part, Differences) else "score"
+    size = "size" if isinstance(part, Effects) else "difference"
+    heads = [CORNERS[type(part)], score, "contrast", size, "interval", "p (Holm)", "seeds needed"]
+    heads += ["detectable", "published difference", "cannot be told from", "verdict"]
     kept = [at for at in range(len(heads)) if at < 1 or any(line[at].text.strip(DASH) for line in lines)]
     variants = sorted({term.variant for row in family.rows for term in row.terms}) or list(range(len(records.variants)))
     metrics = list(dict.fromkeys(row.metric for row in family.rows))
@@ -53,143 +56,44 @@ def printed(records: StudyRecords, part: Part, family: Family) -> Printed:
     )
 
 
-def columns(part: Part) -> list[str]:
-    """What `explain` calls the numbers of a question."""
-    return ["difference", "interval", "p (Holm)", "verdict", "seeds needed"]
-
-
-def csv_text(family: Family) -> str:
-    """One line a question, in full precision."""
-    lines = []
-    for row in family.rows:
-        answer, found = row.answer, row.estimate
-        named = [row.label, answer.question.kind, row.group, row.contrast, row.metric, metric(row.metric).unit]
-        numbers = [*answer.question.region, found.value, found.low, found.high, found.level, found.n, found.df, answer.p]
-        said = [
-            answer.adjusted,
-            verdict_words(row),
-            "; ".join([*answer.reasons, *row.marks]),
-            answer.seeds_needed,
-            row.detectable,
-        ]
-        items = [row.items.low, row.items.high] if row.items else [None, None]
-        published = [" ".join(repr(one.value) for one in row.published), "; ".join(map(_sources, row.published))]
-        behind = [row.aliases, row.left, "; ".join(row.lost), " ".join(row.run_ids)]
-        lines.append([*named, *numbers, *said, *items, row.over_items_alone, *published, *behind])
-    return csv_lines(CSV_HEADS, lines)
-
-
-def verdict_words(row: Asked) -> str:
-    """The verdict as tables and sentences say it, with what a reader must know of the question."""
-    word: str = row.verdict
-    if row.refused:
-        word = row.refused
-    elif row.better is not None:
-        word = "better" if row.better else "worse"
-    elif row.verdict is Verdict.UNDECIDED and (why := next(iter(open_reasons(row)), "")):
-        word = f"undecided: {why}"
-    return f"{word} ({', '.join(row.marks)})" if row.marks else word
-
-
-def open_reasons(row: Asked) -> list[str]:
-    """Why an answer is open."""
-    return [reason for reason in row.answer.reasons if reason is not Reason.WIDE]
-
-
-def needed_words(row: Asked) -> str:
-    """What an open question needs; empty where there is a verdict."""
-    if row.left:
-        return plural(row.left, "run")
-    if row.verdict not in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE) or row.refused:
-        return ""
-    if row.lost:
-        return ", ".join(f"{plural(count, 'run')} {ENDED.get(status, status)}" for status, count in row.ended.items())
-    if row.answer.p is None:
-        return "" if Reason.SPLIT in row.answer.reasons or Reason.CEILING in row.answer.reasons else "a second seed"
-    more = row.answer.seeds_needed
-    return f"over {MOST_SEEDS:,}" if more is None else f"about {more:,} more"
-
-
-def form(name: str) -> str:
-    """How differences of a metric are printed: with one digit more than its own numbers, for they are smaller."""
-    own = metric(name).form
-    return f"+{own[:-2]}{int(own[-2]) + 1}{own[-1]}"
-
-
-def signed(name: str, value: float | None) -> str:
-    """`+0.42`."""
-    return DASH if value is None else format(value, form(name))
-
-
-def interval_words(row: Asked) -> str:
-    """`98.3 % interval [+7.89, +23.20]`; empty where there is none."""
-    found = row.estimate
-    return f"{100 * found.level:.4g} % interval {Range(*found.interval, form(row.metric))}" if found.interval else ""
-
-
-def p_words(p: float | None) -> str:
-    """`0.012`."""
-    return DASH if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _heads(part: Part) -> list[str]:
-    name = metric(part.metric).heading if isinstance(part, Differences) else "score"
-    size = "size" if isinstance(part, Effects) else "difference"
-    heads = [CORNERS[type(part)], name, "contrast", size, "interval", "p (Holm)", "seeds needed"]
-    return [*heads, "detectable", "published difference", "cannot be told from", "verdict"]
-
-
 def _line(row: Asked) -> list[Entry]:
-    found, answer, behind, runs = row.estimate, row.answer, origin(row), row.run_ids
-    step = f"at {100 * found.level:.4g} %"
-    items = (
-        f"; over seeds and test items {Range(*row.items.interval, form(row.metric))}" if row.items and row.items.interval else ""
-    )
-    alone = f"; over items alone p = {p_words(row.over_items_alone)} (McNemar, not adjusted)" if row.items else ""
+    found, answer, runs = row.estimate, row.answer, row.run_ids
+    numeric = partial(Entry, origin=origin(row), runs=runs)
+    contrast = f"{metric(row.metric).heading}: {row.contrast}" if answer.question.kind is Kind.CLAIM else ""
     value: Piece = DASH if found.value is None else Number(found.value, form(row.metric))
     interval: Piece = Range(*found.interval, form(row.metric)) if found.interval else DASH
+    hint = f"at {100 * found.level:.4g} %"
+    if row.items and row.items.interval:
+        hint += f"; over seeds and test items {Range(*row.items.interval, form(row.metric))}"
+    if row.items:
+        hint += f"; over items alone p = {p_words(row.over_items_alone)} (McNemar, not adjusted)"
     least: Piece = Number(row.detectable, form(row.metric)[1:]) if row.detectable else DASH
-    contrast = f"{metric(row.metric).heading}: {row.contrast}" if answer.question.kind is Kind.CLAIM else ""
-    shown = bool(row.group)
+    published = (f"{one.value:+{metric(row.metric).form}}{' (not comparable)' if one.reasons else ''}" for one in row.published)
     return [
         Entry(row.label),
         entry(row.cell[0]) if row.cell else Entry(""),
         Entry(contrast),
-        Entry(value, origin=behind, runs=runs),
-        Entry(interval, hint=f"{step}{items}{alone}" if found.interval else "", origin=behind, runs=runs),
-        Entry(
-            p_words(answer.adjusted), hint=f"alone {p_words(answer.p)}" if answer.p is not None else "", origin=behind, runs=runs
-        ),
+        numeric(value),
+        numeric(interval, hint=hint if found.interval else ""),
+        numeric(p_words(answer.adjusted), hint="" if answer.p is None else f"alone {p_words(answer.p)}"),
         Entry(needed_words(row)),
-        Entry(least if shown else "", origin=behind, runs=runs),
-        Entry(_published(row)),
+        numeric(least if row.group else ""),
+        Entry(", ".join(dict.fromkeys(published))),
         Entry(row.aliases),
         Entry(verdict_words(row), bold=row.verdict.decided and answer.adjusted is not None, runs=runs),
     ]
 
 
 def origin(row: Asked) -> str:
-    """The runs with their weights, their seeds, and the code that made them."""
+    """Name the runs with their weights, their seeds, and the code that made them."""
     parts = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in row.terms if term.runs]
     runs = [run for term in row.terms for run in term.runs]
-    if not runs:
-        return ""
-    return "; ".join([*parts, seeds_text(sorted({run.seed for run in runs})), *dict.fromkeys(map(commit, runs))])
-
-
-def _published(row: Asked) -> str:
-    """`-0.4 (of two numbers)`."""
-    own = f"+{metric(row.metric).form}"
-    texts = [f"{one.value:{own}}{' (not comparable)' if one.reasons else ''}" for one in row.published]
-    return ", ".join(dict.fromkeys(texts))
-
-
-def _sources(one: PublishedDifference) -> str:
-    return f"{one.ours.target.cited} minus {one.theirs.target.cited}"
+    seeds = [seeds_text(sorted({run.seed for run in runs}))] if runs else []
+    return "; ".join([*parts, *seeds, *dict.fromkeys(map(commit, runs))])
 
 
 def _notes(part: Part, family: Family) -> list[Said]:
-    """How to read the table, and which runs leave it undecided."""
+    """Say how to read the table, and which runs leave it undecided."""
     of = {Claims: "claim", Differences: "row", Effects: "effect"}[type(part)]
     edge = "the margin" if isinstance(part, Claims) else "0"
     notes: list[Said] = [TESTS.format(edge, plural(len(family.rows), of))] if family.tested else []
@@ -214,6 +118,66 @@ def _notes(part: Part, family: Family) -> list[Said]:
     return [*notes, *([f"Undecided, because the runs that have a value may be the lucky ones: {lost}"] if lost else [])]
 
 
-def named(rows: Sequence[Asked], verdict: Verdict) -> list[Asked]:
-    """The rows with this verdict."""
-    return [row for row in rows if row.verdict is verdict]
+def csv_text(family: Family) -> str:
+    """Write one line a question, in full precision."""
+    lines = []
+    for row in family.rows:
+        answer, found = row.answer, row.estimate
+        named = [row.label, answer.question.kind, row.group, row.contrast, row.metric, metric(row.metric).unit]
+        numbers = [*answer.question.region, found.value, found.low, found.high, found.level, found.n, found.df, answer.p]
+        reasons = "; ".join([*answer.reasons, *row.marks])
+        said = [answer.adjusted, verdict_words(row), reasons, answer.seeds_needed, row.detectable]
+        items = [row.items.low, row.items.high] if row.items else [None, None]
+        sources = (f"{one.ours.target.cited} minus {one.theirs.target.cited}" for one in row.published)
+        published = [" ".join(repr(one.value) for one in row.published), "; ".join(sources)]
+        behind = [row.aliases, row.left, "; ".join(row.lost), " ".join(row.run_ids)]
+        lines.append([*named, *numbers, *said, *items, row.over_items_alone, *published, *behind])
+    return csv_lines(CSV_HEADS, lines)
+
+
+def verdict_words(row: Asked) -> str:
+    """Return the verdict as tables and sentences say it, with what a reader must know of the question."""
+    word: str = row.verdict
+    if row.refused:
+        word = row.refused
+    elif row.better is not None:
+        word = "better" if row.better else "worse"
+    elif row.verdict is Verdict.UNDECIDED and (why := [one for one in row.answer.reasons if one is not Reason.WIDE]):
+        word = f"undecided: {why[0]}"
+    return f"{word} ({', '.join(row.marks)})" if row.marks else word
+
+
+def needed_words(row: Asked) -> str:
+    """Say what an open question needs; empty where there is a verdict."""
+    if row.left:
+        return plural(row.left, "run")
+    if row.verdict not in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE) or row.refused:
+        return ""
+    if row.lost:
+        return ", ".join(f"{plural(count, 'run')} {ENDED.get(status, status)}" for status, count in row.ended.items())
+    if row.answer.p is None:
+        return "a second seed" if {Reason.SPLIT, Reason.CEILING}.isdisjoint(row.answer.reasons) else ""
+    more = row.answer.seeds_needed
+    return f"over {MOST_SEEDS:,}" if more is None else f"about {more:,} more"
+
+
+def form(name: str) -> str:
+    """Return how differences of a metric are printed: with one digit more than its own numbers, for they are smaller."""
+    own = metric(name).form
+    return f"+{own[:-2]}{int(own[-2]) + 1}{own[-1]}"
+
+
+def signed(name: str, value: float | None) -> str:
+    """Print a difference: `+0.42`."""
+    return DASH if value is None else format(value, form(name))
+
+
+def interval_words(row: Asked) -> str:
+    """Print `98.3 % interval [+7.89, +23.20]`; empty where there is none."""
+    found = row.estimate
+    return f"{100 * found.level:.4g} % interval {Range(*found.interval, form(row.metric))}" if found.interval else ""
+
+
+def p_words(p: float | None) -> str:
+    """Print a p value: `0.012`."""
+    return DASH if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"

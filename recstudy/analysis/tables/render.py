@@ -5,34 +5,32 @@ from dataclasses import replace
 
 from recstudy.analysis.cells import Cell, TableData
 from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Number, Piece, Printed, Range
-from recstudy.analysis.tables.labels import settings_text, settings_title
 from recstudy.analysis.tables.markup import csv_lines
 from recstudy.analysis.targets import Placed
 from recstudy.evidence import Answer, Reason, Verdict, Why
-from recstudy.report.names import DASH, metric, number, plural
+from recstudy.report.names import DASH, axis_title, metric, number, plural
 
 CSV_HEADS = ["row", "column", "metric", "unit", "mean", "low", "high", "n", "expected", "failed", "diverged"]
 CSV_HEADS += ["published", "sources", "verdict", "reasons", "run_ids", "synthetic", "unavailable", "deviations", "assumed"]
 CSV_HEADS += ["low_items", "high_items"]
 WIDEST = 9  # columns that a page has room for: where published ones would make them more, those values stand beneath ours
 
-
 Content = tuple[Piece, ...]
 
 
 def cell_text(cell: Cell) -> str:
-    """`94.2 [93.4, 95.0] (n=3)`; what is missing or failed is said in the same breath."""
+    """Return `94.2 [93.4, 95.0] (n=3)`; what is missing or failed is said in the same breath."""
     return "".join(map(str, cell_content(cell)))
 
 
 def cell_content(cell: Cell) -> Content:
-    """A cell with the number of its seeds."""
+    """Return a cell with the number of its seeds."""
     said = "" if cell.value is None or metric(cell.metric).computed else f" (n={seeds_counted(cell)})"
     return (*number_content(cell), *([said] if said else []))
 
 
 def number_content(cell: Cell) -> Content:
-    """`94.2 [93.4, 95.0]`, `2 of 3 learned (9 to 99 %): 93.5`, the mean of those, or why there is no number."""
+    """Return `94.2 [93.4, 95.0]`, `2 of 3 learned (9 to 99 %): 93.5`, the mean of those, or why there is no number."""
     known, form = metric(cell.metric), metric(cell.metric).form
     why = "; ".join(cell.unavailable)
     if cell.value is None and why:
@@ -48,16 +46,14 @@ def number_content(cell: Cell) -> Content:
         share = f"({100 * found.split.low:.0f} to {100 * found.split.high:.0f} %)"
         return f"{found.split.learned} of {found.split.of} learned {share}: ", Number(found.split.given, form)
     if found.why in (Why.CEILING, Why.FLOOR) and found.interval:
-        sign, end = (
-            ("\N{GREATER-THAN OR EQUAL TO}", found.low) if found.why is Why.CEILING else ("\N{LESS-THAN OR EQUAL TO}", found.high)
-        )
-        bound = format(end or 0.0, form)
-        return Number(cell.value, form), f" ({sign} {bound})"
+        above = found.why is Why.CEILING
+        sign = "\N{GREATER-THAN OR EQUAL TO}" if above else "\N{LESS-THAN OR EQUAL TO}"
+        return Number(cell.value, form), f" ({sign} {format((found.low if above else found.high) or 0.0, form)})"
     return (Number(cell.value, form), " ", Range(*found.interval, form)) if found.interval else (Number(cell.value, form),)
 
 
 def seeds_counted(cell: Cell) -> str:
-    """`3`, or `2 of 3; 1 failed: code`."""
+    """Count `3`, or `2 of 3; 1 failed: code`."""
     of = f" of {cell.expected}" if cell.n < cell.expected else ""
     why = "; ".join(cell.unavailable)
     return "; ".join([f"{cell.n}{of}", *_lost(cell), *([f"{cell.lacking} not available: {why}"] if why else [])])
@@ -69,10 +65,17 @@ def _lost(cell: Cell) -> list[str]:
 
 
 def printed(table: TableData) -> Printed:
-    """The table as lines of entries, the same for every format: how many seeds is said once, or in a column or a line where rows
-    or columns differ."""
-    rows = [_counts(row.cells) for row in table.rows]
-    across = [_counts(cells) for cells in zip(*(row.cells for row in table.rows if row.cells), strict=True)]
+    """Return the table as lines of entries, the same for every format.
+
+    How many seeds is said once, or in a column or a line where rows or columns differ.
+    """
+
+    def counts(cells: Iterable[Cell]) -> list[str]:
+        measured = [cell for cell in cells if cell.value is not None and not metric(cell.metric).computed]
+        return list(dict.fromkeys(map(seeds_counted, measured)))
+
+    rows = [counts(row.cells) for row in table.rows]
+    across = [counts(cells) for cells in zip(*(row.cells for row in table.rows if row.cells), strict=True)]
     every = list(dict.fromkeys(count for row in rows for count in row))
     if len(every) <= 1:
         page = _printed(table, number_content)
@@ -84,19 +87,14 @@ def printed(table: TableData) -> Printed:
         page = _printed(table, number_content)
         blank = [Entry("")] * len(table.settings)
         if len(page.heads) == 1 + len(blank) + len(across):
-            counts = [Entry("n"), *blank, *(Entry(next(iter(column), DASH)) for column in across)]
-            return replace(page, lines=[*page.lines, counts])
+            last = [Entry("n"), *blank, *(Entry(next(iter(column), DASH)) for column in across)]
+            return replace(page, lines=[*page.lines, last])
     return _printed(table, cell_content)
 
 
-def _counts(cells: Iterable[Cell]) -> list[str]:
-    """What is said of the seeds of these cells, each once."""
-    measured = [cell for cell in cells if cell.value is not None and not metric(cell.metric).computed]
-    return list(dict.fromkeys(map(seeds_counted, measured)))
-
-
 def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence[str] = ()) -> Printed:
-    reasons = _reasons(table)
+    cells = [cell for row in table.rows for cell in row.cells]
+    reasons = list(dict.fromkeys(cell.reasons for cell in cells if cell.reasons))  # each set once, numbered in the notes
     rows = [row.cells for row in table.rows if row.cells]
     published = [any(cells[column].placed for cells in rows) for column in range(len(table.columns))]
     beneath = table.beneath or 1 + len(table.settings) + len(published) + sum(published) + bool(seeds) > WIDEST
@@ -111,9 +109,9 @@ def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence
         lines.append([*line, *([Entry(seeds[at])] if seeds and row.cells else [])])
         if beneath and any(cell.placed for cell in row.cells):
             blank = [Entry("")] * len(table.settings)
-            lines.append(
-                [Entry(PUBLISHED), *blank, *(_published(cell, reasons) for cell in row.cells), *[Entry("")] * bool(seeds)]
-            )
+            theirs = [_published(cell, reasons) for cell in row.cells]
+            lines.append([Entry(PUBLISHED), *blank, *theirs, *[Entry("")] * bool(seeds)])
+    numbered = (Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons, 1))
     return Printed(
         name=table.name,
         title=table.title,
@@ -121,18 +119,14 @@ def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence
         lines=lines,
         caption=table.caption,
         warnings=table.warnings,
-        notes=[
-            *table.notes,
-            *margin_notes(table),
-            *(Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons, 1)),
-        ],
+        notes=[*table.notes, *margin_notes(cells), *numbered],
         unmatched_targets=unmatched_targets(table),
         settings=len(table.settings),
     )
 
 
 def csv_text(table: TableData) -> str:
-    """One line a cell, in full precision; a column for each field of the settings."""
+    """Write one line a cell, in full precision; a column for each field of the settings."""
     lines = []
     for row in table.rows:
         for column, cell in zip(table.columns, row.cells, strict=bool(row.cells)):
@@ -149,43 +143,46 @@ def csv_text(table: TableData) -> str:
 
 
 def narrow(table: TableData, most: int | None = None) -> Printed:
-    """For a terminal: what is published in a line under ours; the first `most` rows."""
+    """Fit a table to a terminal: what is published in a line under ours; the first `most` rows."""
     page = printed(replace(table, rows=table.rows[:most], beneath=True))
     told = [f"{len(table.unmatched_targets)} published values with no matching variant"] if table.unmatched_targets else []
     told += [f"the first {most} of {len(table.rows)} rows; all are in {table.name}.md"] if most and len(table.rows) > most else []
     return replace(page, unmatched_targets=told)
 
 
-def _reasons(table: TableData) -> list[tuple[str, ...]]:
-    """Why published values are not comparable: each set of reasons once, numbered in the notes."""
-    return list(dict.fromkeys(cell.reasons for row in table.rows for cell in row.cells if cell.reasons))
-
-
 def entry(cell: Cell, words: Callable[[Cell], Content] = cell_content) -> Entry:
-    """The number as it stands in a table, with its interval and its runs."""
+    """Return the number as it stands in a table, with its interval and its runs."""
     interval = f"95 % interval {Range(*cell.estimate.interval, '.6g')}; " if cell.estimate.interval else ""
     interval += f"over seeds and items {Range(*cell.items.interval, '.6g')}; " if cell.items and cell.items.interval else ""
     seeds = ", ".join(number(cell.metric, value) for value in cell.values[:5])
     interval += f"seeds {seeds}; " if 1 < cell.n <= 5 and not cell.against and not metric(cell.metric).computed else ""
-    behind = origin(cell)
+    runs = " ".join(cell.run_ids) + (f" against {' '.join(cell.against)}" if cell.against else "")
+    behind = "; ".join([runs, seeds_text(cell.seeds), *cell.commits]) if cell.run_ids else ""
     hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
     return Entry(words(cell), cell.best, hint, f"runs {behind}" if behind else "", (*cell.planned, *cell.against))
-
-
-def origin(cell: Cell) -> str:
-    """Which runs are behind the number, their seeds, and the code that made them; empty where there are none."""
-    if not cell.run_ids:
-        return ""
-    runs = " ".join(cell.run_ids) + (f" against {' '.join(cell.against)}" if cell.against else "")
-    return "; ".join([runs, seeds_text(cell.seeds), *cell.commits])
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
+def settings_title(fields: tuple[str, ...]) -> str:
+    """Return `high/middle/low cycles` of three fields that end alike, `weights/tuned` of two that do not."""
+    titles = [axis_title(path).split() for path in fields]
+    alike = 0
+    while len(fields) > 1 and all(len(title) > alike + 1 and title[-alike - 1] == titles[0][-alike - 1] for title in titles):
+        alike += 1
+    ends = titles[0][len(titles[0]) - alike :]
+    return " ".join(["/".join(" ".join(title[: len(title) - alike]) for title in titles), *ends])
+
+
+def settings_text(words: tuple[str, ...]) -> str:
+    """Return `2/0/2`; one dash where there is none of them."""
+    return DASH if set(words) == {DASH} else "/".join(words)
+
+
 def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> Entry:
-    """`92.6, differs`; where it is not comparable, `94.0 [1]` with the number of the note that says why."""
+    """Return `92.6, differs`; where it is not comparable, `94.0 [1]` with the number of the note that says why."""
     if not cell.placed:
         return Entry(DASH)
     published = ", ".join(dict.fromkeys(placed.text for placed in cell.placed))
@@ -196,7 +193,7 @@ def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> Entry:
 
 
 def outcome_words(placed: Placed, answer: Answer[str]) -> str:
-    """The verdict on a published value: its margin, what it takes for granted, and what it lacks."""
+    """Say the verdict on a published value: its margin, what it takes for granted, and what it lacks."""
     name, found = placed.target.metric, answer.estimate
     computed, margin = metric(name).computed, answer.question.within or 0.0
     said: str = answer.verdict
@@ -216,16 +213,14 @@ def outcome_words(placed: Placed, answer: Answer[str]) -> str:
     return f"{said} ({placed.assumed})" if placed.assumed and answer.verdict is not Verdict.NOT_RUN else said
 
 
-def margin_notes(table: TableData) -> list[str]:
-    """The reason of each margin that a verdict goes by."""
-    cells = [cell for row in table.rows for cell in row.cells]
-    found = [(placed, answer) for cell in cells for placed, answer in cell.answers if answer.verdict.tested]
-    reasons = dict.fromkeys(
-        f"margin of {answer.question.within:.3g} {metric(placed.target.metric).unit}: {placed.target.margin_reason}"
-        for placed, answer in found
-        if answer.question.within and placed.target.margin_reason and not metric(placed.target.metric).computed
-    )
-    return list(reasons)
+def margin_notes(cells: Sequence[Cell]) -> list[str]:
+    """Say the reason of each margin that a verdict goes by."""
+    notes: dict[str, None] = {}
+    for placed, answer in (found for cell in cells for found in cell.answers if found[1].verdict.tested):
+        target, margin = placed.target, answer.question.within
+        if margin and target.margin_reason and not metric(target.metric).computed:
+            notes[f"margin of {margin:.3g} {metric(target.metric).unit}: {target.margin_reason}"] = None
+    return list(notes)
 
 
 def _sources(cell: Cell) -> str:
@@ -233,14 +228,14 @@ def _sources(cell: Cell) -> str:
 
 
 def unmatched_targets(table: TableData) -> list[str]:
-    """The published values with no matching variant: one line a source and reason, values by model and metric."""
-    groups: dict[tuple[str, str], dict[tuple[str, str, str], list[str]]] = {}
+    """Return the published values with no matching variant: one line a source and reason, values by model and metric."""
+    groups: dict[tuple[str, str], dict[tuple[str, str], list[str]]] = {}
     for target, reason in table.unmatched_targets:
+        named = f"{target.model or target.where.get('model') or ''} {metric(target.metric).title}"
         group = groups.setdefault((target.cited.partition(" (")[0], reason), {})
-        key = (target.model or str(target.where.get("model") or ""), metric(target.metric).title, target.unit)
-        group.setdefault(key, []).append(f"{target.value:g}")
+        group.setdefault((named, target.unit), []).append(f"{target.value:g}")
     return [
         f"Published with no matching variant, {source} ({reason}): "
-        + "; ".join(f"{model} {title} {', '.join(values)} {unit}".strip() for (model, title, unit), values in group.items())
+        + "; ".join(f"{named} {', '.join(values)} {unit}".strip() for (named, unit), values in group.items())
         for (source, reason), group in groups.items()
     ]

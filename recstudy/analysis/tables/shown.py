@@ -21,11 +21,11 @@ from recstudy.analysis.page import links
 from recstudy.analysis.questions import Family, Part, family
 from recstudy.analysis.shown import Explained, Places, Shown, check_made
 from recstudy.analysis.tables import arithmetic, markup, question_table, render
-from recstudy.analysis.tables.explain_cells import cell_behind, question_behind, setting_behind
-from recstudy.analysis.tables.labels import settings_title
+from recstudy.analysis.tables.entries import Printed
+from recstudy.analysis.tables.explain import cell_behind, question_behind, setting_behind
 from recstudy.analysis.tables.latex import latex
-from recstudy.analysis.tables.markup import Printed
 from recstudy.analysis.tables.question_table import interval_words, verdict_words
+from recstudy.analysis.tables.render import settings_title
 from recstudy.evidence import Verdict
 from recstudy.records import write_whole
 from recstudy.report import Arithmetic, Claims
@@ -34,70 +34,21 @@ from recstudy.report.venues import ARTICLE, Paper
 
 FILES = ("md", "tex", "csv")
 MOST_ROWS = 40  # in the terminal: one screen
+COLUMNS = ("difference", "interval", "p (Holm)", "verdict", "seeds needed")  # what `explain` calls the numbers of a question
 
 
 @dataclass(frozen=True, repr=False)
 class TableShown(Shown):
-    """A table in words, and its numbers as CSV; what else there is of it is made where it is asked for."""
+    """A table in words, and its numbers as CSV; what else there is of it is made where it is asked for.
+
+    Questions stand under their forest plot, which then has the warnings.
+    """
 
     page: Printed
     csv: str
-    said: str = ""  # in its heading
+    finding: str = ""
     narrow: Callable[[], Printed] | None = None
-    on_paper: Callable[[], Printed] | None = None
     behind: Callable[[], Places] = lambda: Places((), ())
-
-    @property
-    def html(self) -> str:
-        return markup.html_table(self.page)
-
-    @property
-    def markdown(self) -> str:
-        return markup.markdown(self.page)
-
-    @property
-    def latex(self) -> str:
-        return self.latex_for(ARTICLE)
-
-    def latex_for(self, paper: Paper) -> str:
-        """As wide as its columns or its text, in parts where that is not enough."""
-        return latex(self.on_paper() if self.on_paper else self.page, paper, self.said)
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The numbers in full precision."""
-        return pd.read_csv(StringIO(self.csv))
-
-    @property
-    def finding(self) -> str:
-        return self.said
-
-    @property
-    def printed(self) -> Printed:
-        return self.page
-
-    def without(self, said: Collection[str]) -> Self:
-        return replace(self, page=replace(self.page, warnings=[note for note in self.page.warnings if note not in said]))
-
-    def in_terminal(self) -> markup.Terminal:
-        return markup.Terminal(self.narrow() if self.narrow else self.page)
-
-    def places(self) -> Places:
-        return self.behind()
-
-    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        for ending, text in zip(FILES, (self.markdown, self.latex_for(paper), self.csv), strict=True):
-            write_whole(folder / "tables" / f"{file}.{ending}", text)
-        return links("tables", file, FILES)
-
-    def __repr__(self) -> str:
-        return self.markdown
-
-
-@dataclass(frozen=True, repr=False)
-class ForestShown(TableShown):
-    """A table of differences or claims under their forest plot."""
-
     forest: FigureShown | None = None
 
     @property
@@ -116,43 +67,71 @@ class ForestShown(TableShown):
     def figure(self) -> Any:
         return self.forest.figure if self.forest else None
 
+    @property
+    def markdown(self) -> str:
+        return markup.markdown(self.page)
+
+    @property
+    def latex(self) -> str:
+        return self.latex_for(ARTICLE)
+
+    def latex_for(self, paper: Paper) -> str:
+        """As wide as its columns or its text, in parts where that is not enough."""
+        return latex(self.page, paper, self.finding)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The numbers in full precision."""
+        return pd.read_csv(StringIO(self.csv))
+
     def without(self, said: Collection[str]) -> Self:
-        return replace(super().without(said), forest=self.forest.without(said) if self.forest else None)
+        page = replace(self.page, warnings=[note for note in self.page.warnings if note not in said])
+        return replace(self, page=page, forest=self.forest.without(said) if self.forest else None)
+
+    def in_terminal(self) -> markup.Terminal:
+        return markup.Terminal(self.narrow() if self.narrow else self.page)
+
+    def places(self) -> Places:
+        return self.behind()
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        files = super().write(folder, file, export, paper)
-        return files + (self.forest.write(folder, file, export, paper) if self.forest else "")
+        for ending, text in zip(FILES, (self.markdown, self.latex_for(paper), self.csv), strict=True):
+            write_whole(folder / "tables" / f"{file}.{ending}", text)
+        return links("tables", file, FILES) + (self.forest.write(folder, file, export, paper) if self.forest else "")
+
+    def __repr__(self) -> str:
+        return self.markdown
 
 
 def with_facts(records: StudyRecords, table: TableData) -> TableShown:
-    """A table with what must be known before any number of the study, and what the numbers are of, whoever makes it."""
+    """Make a table with what must be known before any number of the study, and what the numbers are of, whoever makes it."""
     check_made(table, TableData, "cells")
     told = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
     return of_cells(replace(table, warnings=told, caption=table.caption or caption(records, range(len(records.variants)))))
 
 
 def of_cells(table: TableData) -> TableShown:
-    """A table whose every number carries the runs behind it."""
+    """Make a table whose every number carries the runs behind it."""
     narrow = partial(render.narrow, table, MOST_ROWS)
     return TableShown(render.printed(table), render.csv_text(table), of_table(table), narrow, behind=partial(_places, table))
 
 
 def asked(records: StudyRecords, part: Part) -> TableShown:
-    """A row a question of claims, differences or effects, under their forest plot."""
+    """Make a row a question of claims, differences or effects, under their forest plot."""
     found = family(records, part)
 
     def places() -> Places:
-        heads = question_table.columns(part)
-        return Places(heads, [(row.label, [partial(question_behind, row=row, family=found)] * len(heads)) for row in found.rows])
+        behind = [(row.label, [partial(question_behind, row=row, family=found)] * len(COLUMNS)) for row in found.rows]
+        return Places(COLUMNS, behind)
 
     page, csv, said = question_table.printed(records, part, found), question_table.csv_text(found), of_family(found)
     drawn = forest.drawn(part.heading, _forest_rows(part, found), finding=said)
     plot = None if drawn.data.empty else shown(records, part.name, drawn)
-    return ForestShown(page, csv, said, behind=places, forest=plot)
+    return TableShown(page, csv, said, behind=places, forest=plot)
 
 
 def _forest_rows(part: Part, found: Family) -> list[ForestRow]:
-    """A row a question that has an estimate; its region is what is claimed, or the published difference with its margin."""
+    """Draw a row a question that has an estimate; its region is what is claimed, or the published difference with its margin."""
     rows = []
     for row in found.rows:
         if row.estimate.value is None:
@@ -174,13 +153,12 @@ def _forest_rows(part: Part, found: Family) -> list[ForestRow]:
 
 
 def counted(_: StudyRecords, part: Arithmetic) -> TableShown:
-    """A row a published claim."""
-    data = arithmetic.arithmetic_data(part)
-    return TableShown(arithmetic.printed(data), arithmetic.csv_text(data))
+    """Make a row a published claim."""
+    return TableShown(arithmetic.printed(part), arithmetic.csv_text(part))
 
 
 def _places(table: TableData) -> Places:
-    """Rows of one label in several groups are called by their group too."""
+    """Return what is behind each number; rows of one label in several groups are called by their group too."""
     group, count = "", Counter(row.label for row in table.rows if row.cells)
     rows: list[tuple[str, Sequence[Explained]]] = []
     for row in table.rows:
