@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -233,9 +234,16 @@ def gap(run: Row | None, name: str) -> str:
 # ----------------------------------------------------------------------------------------- over seeds and test items
 
 
-def each_score(records: StudyRecords, run_ids: Sequence[str], name: str) -> Scores | None:
-    """(n, M): what every run scores on every test item; None where the metric is no mean over items, or where runs have not
-    kept the answers to all of them, or to others, such as items that each seed drew for itself."""
+class ItemScores(NamedTuple):
+    """What runs score on the items of one test set."""
+
+    each: Scores  # (n, M), a row a run
+    clusters: npt.NDArray[np.int64] | None  # (M,) the patient of each item, whose items are one draw; None without patients
+
+
+def item_scores(records: StudyRecords, run_ids: Sequence[str], name: str) -> ItemScores | None:
+    """Return what every run scores on every test item; None where the metric is no mean over items, or where runs have not kept
+    the answers to all of them, or to others, such as items that each seed drew for itself."""
     if name not in METRICS or METRICS[name].each is None or not run_ids:
         return None
     made = records.once("checksums", lambda: {row.id: row.provenance.data_checksum for row in records.rows})
@@ -246,7 +254,7 @@ def each_score(records: StudyRecords, run_ids: Sequence[str], name: str) -> Scor
     whole = [one for one in found if one is not None]
     if len(whole) < len(found) or any(not np.array_equal(one[0], whole[0][0]) for one in whole):
         return None
-    return np.array([scores for _, scores in whole], dtype=np.float64)
+    return ItemScores(np.array([one[1] for one in whole], dtype=np.float64), whole[0][2])
 
 
 def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
@@ -260,13 +268,13 @@ def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRo
 def with_items_of(records: StudyRecords, cell: Cell) -> Cell:
     """Add a cell's interval over seeds and items."""
     known = cell.estimate.error is not None and not cell.against
-    scores = each_score(records, cell.run_ids, cell.metric) if known else None
-    if scores is None:
+    found = item_scores(records, cell.run_ids, cell.metric) if known else None
+    if found is None:
         return cell
     runs = [row for row in distinct(records.rows) if row.id in cell.run_ids]
     alone = len({row.variant for row in runs}) == 1  # the mean of several variants is a contrast, in the metric's unit
     scale = scale_of(cell.metric, runs) if alone else LINEAR
-    return replace(cell, items=over_items(cell.estimate, [scores], [1.0], scale=scale))
+    return replace(cell, items=over_items(cell.estimate, [found.each], [1.0], found.clusters, scale))
 
 
 def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -278,13 +286,16 @@ def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _scores(file: Path, changed: int, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]] | None:
-    """Read rows of the test split and the score of each; None where the file is cut or damaged, or its task has other answers."""
+def _scores(
+    file: Path, changed: int, name: str
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None] | None:
+    """Read rows of the test split, the score of each and its patient; None where the file is cut or damaged, or its task has
+    other answers."""
     known = METRICS[name].each
     try:
         kept = unpacked(file)
         if kept.cut or known is None:
             return None
-        return kept.answers.rows, known(kept.answers).astype(np.float32)
+        return kept.answers.rows, known(kept.answers).astype(np.float32), kept.answers.groups
     except (StorageError, NotAvailable):
         return None

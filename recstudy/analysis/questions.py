@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.cells import MOST_RUNS, Cell, cell, each_score, gap
+from recstudy.analysis.cells import MOST_RUNS, Cell, cell, gap, item_scores
 from recstudy.analysis.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.registration import post_hoc
@@ -296,12 +296,13 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
 def _with_items(records: StudyRecords, row: Asked) -> Asked:
     """Add the tests over the test items, if they are the same for all runs."""
     known = not row.refused and row.estimate.error is not None
-    scores = each_score(records, row.run_ids, row.metric) if known else None
-    if scores is None:
+    found = item_scores(records, row.run_ids, row.metric) if known else None
+    if found is None:
         return row
     n = len(row.terms[0].runs)
-    wide = over_items(row.estimate, [scores[:n], scores[n:]], [1.0, -1.0])
-    return replace(row, items=wide, over_items_alone=mcnemar(scores[:n], scores[n:]))
+    ours, theirs = found.each[:n], found.each[n:]
+    wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], found.clusters)
+    return replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, found.clusters))
 
 
 # -------------------------------------------------------------------------------------------------------------- effects

@@ -61,12 +61,15 @@ def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = No
     return float((sums**2).sum()) / len(values) ** 2 * drawn / max(1, drawn - 1), drawn
 
 
-def mcnemar(ours: Scores, theirs: Scores) -> float | None:
+def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None = None) -> float | None:
     """p of McNemar's test that two variants are as often right on other items like these, their trained weights as they are.
 
-    Of several runs each, the items are the clusters (Durkalski 2003): chi^2 = (sum of differences)^2 / sum of their squares.
+    Of several runs each, the items or their clusters are the clusters of Durkalski (2003): chi^2 = (sum of differences)^2 / sum
+    of their squares.
     """
     apart = ours.mean(0) - theirs.mean(0)
+    if clusters is not None:
+        apart = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=apart)
     squares = float(apart @ apart)
     return float(chdtrc(1, float(apart.sum()) ** 2 / squares)) if squares else None
 

@@ -336,9 +336,10 @@ TRIALS: dict[int, tuple[int, int, float, str, float | None, float]] = {
 FRESH: dict[int, dict[int, float | None]] = {4: {1: 88.0, 2: 86.0, 3: None}, 6: {1: 87.0}}  # trial -> seed -> test score
 
 
-def write_answers(results: Results, identity: str, logits: Any, labels: Any, limit: int = LIMIT) -> Answers:
-    """Of two classes, as a run keeps them."""
-    answers = Answers("multiclass", np.asarray(logits, float), np.asarray(labels), ("cat", "dog"), rows=np.arange(len(labels)))
+def write_answers(results: Results, identity: str, logits: Any, labels: Any, limit: int = LIMIT, groups: Any = None) -> Answers:
+    """Of two classes, as a run keeps them; `groups`: the patient of each image."""
+    rows = np.arange(len(labels))
+    answers = Answers("multiclass", np.asarray(logits, float), np.asarray(labels), ("cat", "dog"), groups, rows)
     results.run(identity).answers.write_bytes(packed(answers, limit)[0])
     return answers
 

@@ -49,6 +49,13 @@ def test_mcnemar_of_several_runs_by_hand():
     assert mcnemar(ours, ours) is None
 
 
+def test_mcnemar_of_items_in_clusters_by_hand():
+    """Differences of 100, 0, 50 and -50 again: the last two are one patient's and cancel, so that chi^2 = 100^2 / 100^2."""
+    ours, theirs = 100.0 * np.array([[1, 0, 1, 0], [1, 1, 1, 0]]), 100.0 * np.array([[0, 1, 0, 0], [0, 0, 1, 1]])
+
+    assert mcnemar(ours, theirs, np.array([3, 5, 9, 9])) == pytest.approx(stats.chi2.sf(1, 1))
+
+
 def test_drawn_anew_with_seeds_and_items_the_truth_is_covered():
     """Thirty seeds on the same 200 items: over seeds alone the interval holds it in fewer than half of the draws."""
     rng, n, items, hits, alone = np.random.default_rng(1), 30, 200, 0, 0
@@ -105,6 +112,18 @@ def test_a_difference_has_both_tests_at_the_level_of_its_step(kept):
     assert float(line["p_mcnemar"]) == pytest.approx(row.over_items_alone)
     said = find(kept, "d:ViTRM, batch_size=64:p").behind(kept).lines
     assert any(line.startswith("Test items as a sample, too: over seeds and test items [+") for line in said)
+
+
+def test_the_items_of_a_patient_are_one_draw(kept):
+    """Ten patients of two images each, both right or both wrong: half as many draws, so that the interval over items widens."""
+    alone = table_data(kept, Table("t")).rows[0].cells[0]
+    for seed in (0, 1, 2):
+        labels, logits = np.zeros(20, int), np.where(np.arange(20)[:, None] < (18, 19, 18)[seed], [[2.0, 0.0]], [[0.0, 2.0]])
+        write_answers(kept.results, run_id(0, seed), logits, labels, groups=np.arange(20) // 2)
+
+    patients = table_data(load_study(kept.results, "made_up", "paper"), Table("t")).rows[0].cells[0]
+
+    assert patients.items.error > alone.items.error > patients.estimate.error
 
 
 def test_cut_answers_and_those_to_other_items_are_left_out(kept):
