@@ -36,7 +36,7 @@ def test_a_study_is_run_from_wherever_it_lies(tmp_path):
     code = f"from recstudy.command import main; main({words})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
 
-    assert done.stdout.startswith("vitrm_depth_sweep, preset quick: 12 runs")
+    assert done.stdout.startswith("vitrm_depth_sweep, preset quick: 20 runs")
 
 
 def test_a_study_that_there_is_not_is_named_with_the_nearest(capsys):

@@ -61,7 +61,7 @@ def test_its_studies_are_listed_and_planned_by_name(programs, tmp_path):
     listed = run(programs, tmp_path, "recstudy", "studies")
     assert all(name in listed for name in shipped())
     planned = run(programs, tmp_path, "recstudy", "run", "vitrm_depth_sweep", "--dry-run")
-    assert planned.startswith("vitrm_depth_sweep, preset quick: 12 runs")
+    assert planned.startswith("vitrm_depth_sweep, preset quick: 20 runs")
 
 
 @pytest.mark.whole
