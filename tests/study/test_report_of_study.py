@@ -119,7 +119,7 @@ def test_a_pattern_that_no_run_matches_yet_is_no_reason_to_refuse():
 def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
     monkeypatch.setattr(Table, "cells", lambda part, records: 1 / 0)
 
-    with pytest.raises(ZeroDivisionError) as fault:
+    with pytest.raises(ZeroDivisionError, match="division by zero") as fault:
         check_drawable(plan_record(make_plan(study(Table("t")))))
 
     assert fault.value.__notes__ == ["in the part 't' of the report, which was drawn without a run"]

@@ -1,0 +1,235 @@
+"""What a reviewer asks of a study's runs: which are behind the numbers, of which data, code and machine, and are they enough?"""
+
+from collections.abc import Iterator, Sequence
+from math import sqrt
+from operator import attrgetter
+from statistics import median
+
+import numpy as np
+from scipy.special import stdtrit
+
+from recstudy.analysis.audit.rules import Found, command, compared, counted, done, rule, setting
+from recstudy.analysis.cells import cell_of
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.registration import changes, differences, lines, post_hoc, statements
+from recstudy.analysis.rows import Row
+from recstudy.config import averaged_steps
+from recstudy.errors import ConfigError
+from recstudy.evidence import LEVEL, MOST_SEEDS
+from recstudy.metrics import METRICS
+from recstudy.records.study_schema import Deviation
+from recstudy.report import Claim, Table
+from recstudy.report.names import metric, number, plural
+
+CHEAP = 10  # seeds a variant, up to which the command for them is given
+SHORT = 12  # characters of a checksum that tell it apart
+
+
+@rule(
+    "data checksums",
+    "These runs were not trained and scored on the same images.",
+    "Find out which copy is right, and run the others again with another --results.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """One data set has the same settings, and not the same images."""
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for run in done(records):
+        config = records.configs[run.variant]
+        own = run.seed if config.get("data.drawing") == "per seed" else None
+        settings = [f"{path}={config[path]}" for path in sorted(config) if path.startswith("data.")]
+        groups.setdefault((own, *settings), []).append(run)
+    for runs in groups.values():
+        found = [run.provenance.data_checksum[:SHORT] for run in runs if run.provenance.data_checksum]
+        if len(set(found)) > 1:
+            what = f"{len(set(found))} different data checksums of {records.variants[runs[0].variant].data}: {counted(found)}"
+            yield Found(what, {run.variant for run in runs})
+
+
+@rule(
+    "claims stated before the runs",
+    "What is stated with the numbers in sight may be stated because of them.",
+    "Fresh seeds, which nobody has seen, decide it; `recstudy register` shows what was stated before them.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """Claims and deviations were stated after their runs, or something is not as it was registered."""
+    said = [
+        f"the claim {one.text!r}" if isinstance(one, Claim) else f"the deviation {one.field!r}"
+        for one in statements(records.plan)
+        if isinstance(one, Claim | Deviation) and post_hoc(records, one)
+    ]
+    if said:
+        yield Found(f"Stated after the first run that is judged by it had finished: {'; '.join(said)}")
+    known = records.plan.registered
+    if known and (changed := differences(records.plan, known)):
+        yield Found(
+            f"Not as it was registered on {known.date[:10]}: {'; '.join(changed)}",
+            why="Whoever read what was registered expects something else.",
+            settle="Say why in the study's text, or run it as it was registered.",
+        )
+
+
+@rule(
+    "commits and versions",
+    "A difference between rows may be one between two versions of the code.",
+    "Run all of it again by one version, with another --results, or say in the text what changed.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """A question where the rows differ in it. Commits are none where digests tell what computed each run: the next rule asks."""
+    runs = done(records)
+    digested = all(run.provenance.code and records.variants[run.variant].code for run in runs)
+    for what, told, asked in (
+        ("commits of the code", attrgetter("made_by"), digested),
+        ("commits of recstudy", attrgetter("recstudy"), digested),
+        ("sets of package versions", attrgetter("packages"), False),
+    ):
+        named = [found for run in runs if (found := told(run.provenance))]
+        if len(set(named)) > 1:
+            made = {frozenset(told(run.provenance) for run in done(records, [index])) for index in range(len(records.variants))}
+            differ = len(made - {frozenset()}) > 1
+            yield Found(f"{len(set(named))} {what}: {counted(named)}", note=asked or not differ)
+
+
+@rule(
+    "code and data since",
+    "The same command would not give these numbers today, and rows of before and after the change do not compare.",
+    "Run them again; what they had is kept.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """Finished runs were computed by other code, or on other images, than the study's last command has found."""
+    found = changes(records)
+    changed = {change.run_id for change in found}
+    for line in lines(found):
+        variants = {row.variant for row in records.rows if row.id in changed}
+        yield Found(line, variants, command(records, "--rerun", "changed"))
+
+
+@rule(
+    "uncommitted changes",
+    "Nobody can get that code again, so that nobody can run them again.",
+    "Commit, and run them again with another --results.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    dirty = [run.variant for run in done(records) if run.provenance.dirty]
+    yield Found(f"{plural(len(dirty), 'run')} made from uncommitted changes", dirty)
+    unknown = [run.variant for run in done(records) if not run.provenance.made_by]
+    yield Found(f"{plural(len(unknown), 'run')} made by code of no known commit", unknown)
+
+
+@rule(
+    "machines",
+    "Times of different machines do not compare, and neither do the last digits of scores.",
+    "Measure times on one kind of machine.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """A question where the report shows times."""
+    kinds = [run.provenance.hardware.gpu or run.provenance.hardware.cpu for run in done(records)]
+    if len(set(kinds)) > 1:
+        timed = any(metric(name).timed for part in records.parts for name in part.shows)
+        yield Found(f"{len(set(kinds))} kinds of machine: {counted(kinds)}", note=not timed)
+
+
+@rule(
+    "the span of the moving average",
+    "What is scored is then close to the random weights at the start.",
+    "A smaller train.ema_decay, 0 for none, or more epochs.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """It looks back to before the first step of the optimiser, as far as that is known from the images that a run was shown."""
+    spans: dict[int, float] = {}
+    for run in done(records):
+        config = records.configs[run.variant]
+        images = (run.value("images_per_second") or 0.0) * (run.value("seconds") or 0.0)
+        one = not config.get("train.detach_carry", True) or config.get("train.halting") == "sample"
+        used = 1.0 if one else float(run.value("supervision_steps_used") or 1.0)
+        batch, span = config.get("train.batch_size"), averaged_steps(float(config.get("train.ema_decay") or 0.0))
+        if images and batch and images * used / float(batch) < span:
+            spans[run.variant] = span
+    told = ", ".join(dict.fromkeys(f"{span:,.0f}" for _, span in sorted(spans.items())))
+    what = f"The moving average of the weights spans {told} steps, more than the run makes"
+    yield Found(what, spans, setting(records, "train.ema_decay", "0"))
+
+
+@rule(
+    "failed runs left out",
+    "The seeds that are left may be the lucky ones: a variant that fails on some looks better than it is.",
+    "Fix the cause (see what failed) and rerun; diverged runs are a result, which the text should state.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """Of a search's trials, some may well diverge."""
+    ends = ("failed",) if records.plan.search is not None else ("failed", "diverged")
+    lost = [row for row in records.rows if row.status in ends]
+    what = f"{plural(len(lost), 'run')} left out of every mean: {counted([row.error_class or 'diverged' for row in lost])}"
+    yield Found(what, {row.variant for row in lost}, command(records))
+
+
+@rule(
+    "unfinished runs",
+    "Rows with fewer seeds than others have wider intervals, and may change.",
+    "The same command finishes them.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """A search stops some of its own accord."""
+    ends = ("not run", "unfinished", *(() if records.plan.search is not None else ("stopped",)))
+    left = [row.variant for row in records.rows if row.status in ends]
+    yield Found(f"{plural(len(left), 'run')} of {len(records.rows):,} not finished", left, command(records), note=True)
+
+
+@rule(
+    "verdicts from one run",
+    "One run has no interval, so that nothing can be said about whether the value was reproduced.",
+    "The runs that are still to do.",
+)
+def _(records: StudyRecords) -> Iterator[Found]:
+    """Published values stand beside one run, where more are planned: the rule of seeds asks where they are not."""
+    alone: dict[str, None] = {}
+    for part in records.parts:
+        try:
+            rows = part.cells_once(records).rows if isinstance(part, Table) and part.targets else ()
+        except ConfigError:
+            continue  # said in its place in the report
+        for row in rows:
+            for cell in row.cells:
+                comparable = any(not placed.reasons for placed in cell.placed)
+                if comparable and cell.n == 1 < cell.expected and not metric(cell.metric).computed:
+                    alone[row.label] = None
+    if alone:
+        what = "Published values stand beside a single run"
+        yield Found(what, command=command(records), note=True, rows=tuple(alone))
+
+
+@rule("intervals against differences", "Another draw of the seeds may well put the rows in another order.")
+def _(records: StudyRecords) -> Iterator[Found]:
+    """Intervals are wider than the means are apart, and the seeds which are planned will not make them narrow enough."""
+    names = dict.fromkeys(name for part in records.parts for name in part.shows)
+    scores = [name for name in names if name in METRICS and METRICS[name].tasks and METRICS[name].better]
+    for group in compared(records):
+        blurred = [one for name in scores if (one := _blurred(records, group, name))]
+        found = [one for one in blurred if one[1] is None or one[1] > len(records.plan.seeds)]
+        if found:
+            (words, enough), more = found[0], f", and {len(found) - 1} more" if found[1:] else ""
+            needed = f"About {enough:,}" if enough else f"More than {MOST_SEEDS:,}"
+            yield Found(
+                f"Intervals wider than the means are apart on {records.variants[group[0]].data}: {words}{more}",
+                group,
+                command(records, "--seeds", str(enough)) if enough and enough <= CHEAP else "",
+                settle=f"{needed} seeds a variant, by the spread of these, would make them as narrow as that; "
+                "else the text says that no difference is shown.",
+            )
+
+
+def _blurred(records: StudyRecords, group: Sequence[int], name: str) -> tuple[str, int | None] | None:
+    """Say how wide the median interval of a score is and how far apart its means are, where that is less; and after how many
+    seeds of every variant it would be no wider, by the spread that the intervals go by (None: over `MOST_SEEDS`)."""
+    cells = [cell_of(records, [index], name, records.by_variant[index]) for index in group]
+    widths = [cell.high - cell.low for cell in cells if cell.high is not None and cell.low is not None]
+    means = [cell.value for cell in cells if cell.value is not None]
+    if len(widths) < 2 or (width := median(widths)) <= (apart := max(means) - min(means)):
+        return None
+    n = " to ".join(dict.fromkeys(str(end([cell.n for cell in cells if cell.n])) for end in (min, max)))
+    words = f"{metric(name).title}, {number(name, width)} wide (n={n}), all means within {number(name, apart)}"
+    estimates = [(cell.estimate, cell.n) for cell in cells]
+    known = [(found.error * sqrt(n), found.df - n) for found, n in estimates if found.error and found.df]
+    count = np.arange(2, MOST_SEEDS + 1)
+    later = np.median([2 * stdtrit(df + count, (1 + LEVEL) / 2) * s / np.sqrt(count) for s, df in known], axis=0)
+    enough = count[later <= apart] if known else count[:0]
+    return words, int(enough[0]) if len(enough) else None
