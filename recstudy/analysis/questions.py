@@ -15,7 +15,7 @@ from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.cells import MOST_RUNS, Cell, cell, gap, item_scores
 from recstudy.analysis.fits import Fits, fits_of, protocol, scale_of, seeds_of
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.registration import post_hoc
+from recstudy.analysis.registration import Statement, post_hoc
 from recstudy.analysis.rows import Row
 from recstudy.analysis.tables.table import best_by
 from recstudy.analysis.targets import Placed, Placement, place
@@ -228,7 +228,8 @@ def _claim(records: StudyRecords, claim: Claim) -> Asked:
     if least.answer.p is not None and standing(least) < 0:
         least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
     apart = isinstance(claim.less, Gain) or isinstance(claim.than, Gain)
-    marks = (str(Reason.POST_HOC),) if post_hoc(records, claim, among) else ()
+    judged_by: list[Statement] = [claim, *(one for one in records.plan.learned.items() if one[0] == claim.metric)]
+    marks = (str(Reason.POST_HOC),) if any(post_hoc(records, one, among) for one in judged_by) else ()
     return replace(least, margin=claim.margin, apart=apart, marks=marks)
 
 

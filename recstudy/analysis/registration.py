@@ -1,8 +1,9 @@
 """When a study stated what it is judged by, and whether the runs had finished by then; and what has changed since they had.
 
-A claim, the margin of a published value, a deviation and the most seeds each have a digest of what decides a verdict. The plan
-keeps the date at which each digest was first stated, in this folder, by any definition of the study. What was first stated
-after a run that it is judged by had finished is post hoc. Plans of before have no dates: theirs are unknown, and not post hoc.
+A claim, the margin of a published value, a deviation, the value above which a seed has learned and the most seeds each have a
+digest of what decides a verdict. The plan keeps the date at which each digest was first stated, in this folder, by any definition
+of the study. What was first stated after a run that it is judged by had finished is post hoc. Plans of before have no dates:
+theirs are unknown, and not post hoc.
 
 A run's record says which code computed it and on which images, the plan what computes it since: the difference is its changes.
 """
@@ -25,7 +26,7 @@ from recstudy.report.names import plural
 if TYPE_CHECKING:
     from recstudy.analysis.frame import StudyRecords  # brings pandas, which a plan does without
 
-Statement = Claim | Target | Deviation | int  # an int is the most seeds
+Statement = Claim | Target | Deviation | tuple[str, float] | int  # a metric's threshold of learning; the most seeds
 POST_HOC = "post hoc"
 SHOWN = 2  # files, sets or commits that a line names before it counts the others
 SHORT = 7  # hex digits of a commit
@@ -49,7 +50,7 @@ def digest_of(one: Statement) -> str:
         return digest(["margin", one.source, one.metric, one.margin], 12)
     if isinstance(one, Deviation):
         return digest(["deviation", one.field, one.paper, one.ours], 12)
-    return digest(["seeds at most", one], 12)
+    return digest(["learned", one[0], float(one[1])] if isinstance(one, tuple) else ["seeds at most", one], 12)
 
 
 def statements(plan: PlanRecord) -> list[Statement]:
@@ -57,7 +58,7 @@ def statements(plan: PlanRecord) -> list[Statement]:
     parts = read_report(plan.report)
     found: list[Statement] = [claim for part in parts if isinstance(part, Claims) for claim in part.claims]
     found += [one for part in parts if isinstance(part, BesidePublished) for one in part.targets if one.margin]
-    found += [*plan.deviations, *([plan.seeds_at_most] if plan.seeds_at_most else [])]
+    found += [*plan.deviations, *plan.learned.items(), *([plan.seeds_at_most] if plan.seeds_at_most else [])]
     return list({digest_of(one): one for one in found}.values())
 
 
@@ -75,7 +76,8 @@ def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | 
 
     Args:
         records: of the study.
-        one: a claim with its metric, a target for its margin, a deviation, or how many seeds there are at most.
+        one: a claim with its metric, a target for its margin, a deviation, a metric and the value above which a seed has
+            learned, or how many seeds there are at most.
         variants: those that are judged by it; by default those of a claim's contrast, those that deviate,
             and else all.
     """
@@ -109,18 +111,18 @@ def registrable(plan: PlanRecord, date: str, recstudy: str) -> Registered:
         if isinstance(one, Claim):
             kinds[Claim].append(Stated(digest=digest_of(one), what=one.text, says=f"{one.metric}: {one.contrast}"))
         elif isinstance(one, Target):
-            says, why = f"within {one.margin:g} of {one.value:g} {one.unit}", getattr(one, "margin_reason", "")
+            says, why = f"within {one.margin:g} of {one.value:g} {one.unit}", one.margin_reason
             kinds[Target].append(Stated(digest=digest_of(one), what=f"{one.source}: {one.metric}", says=says, why=why))
         elif isinstance(one, Deviation):
             says = f"{one.ours!r}, where the paper has {one.paper!r}"
             kinds[Deviation].append(Stated(digest=digest_of(one), what=one.field, says=says, why=one.why))
     claims, margins, deviations = map(tuple, kinds.values())
     code = {name: one.digest for name, one in sorted(plan.code.items())}
-    stated = [one.digest for one in (*claims, *margins, *deviations)]
+    stated = [one.digest for one in (*claims, *margins, *deviations)] + [[*one] for one in sorted(plan.learned.items())]
     return Registered(
         study=plan.study, preset=plan.folder, date=date, recstudy=recstudy, definition=plan.definition, seeds=len(plan.seeds),
         seeds_at_most=plan.seeds_at_most, claims=claims, margins=margins, deviations=deviations, code=code,
-        digest=digest([plan.definition, len(plan.seeds), plan.seeds_at_most, stated, code], 16),
+        learned=dict(plan.learned), digest=digest([plan.definition, len(plan.seeds), plan.seeds_at_most, stated, code], 16),
     )  # fmt: skip
 
 
@@ -133,6 +135,8 @@ def differences(plan: PlanRecord, registered: Registered) -> list[str]:
         found.append(f"{now.seeds} seeds, not {most} at most")
     if now.seeds_at_most != registered.seeds_at_most:
         found.append(f"seeds_at_most {now.seeds_at_most}, not {registered.seeds_at_most}")
+    if now.learned != registered.learned:
+        found.append(f"learned {now.learned}, not {registered.learned}")
     for kind in ("claim", "margin", "deviation"):
         ours, theirs = ({one.digest: one for one in getattr(plan, f"{kind}s")} for plan in (now, registered))
         new = {one.what: one for key, one in ours.items() if key not in theirs}

@@ -152,6 +152,7 @@ class Registered:
     margins: tuple[Stated, ...]
     deviations: tuple[Stated, ...]
     code: dict[str, str]  # what computes the runs -> its digest
+    learned: dict[str, float] = Field(default_factory=dict)  # metric -> the value above which a seed has learned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

@@ -123,9 +123,14 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     record_plan(make_plan(STUDY), results)
     finish(results, make_plan(STUDY), BEFORE)
 
-    records = stated(results, replace(STUDY, report=[table], deviations=[deviation], seeds_at_most=9))
+    changed = replace(STUDY, report=[table], deviations=[deviation], seeds_at_most=9, learned={"top1_accuracy": 50})
+    records = stated(results, changed)
 
-    assert all(post_hoc(records, one) for one in (deviation, target, 9))
+    assert all(post_hoc(records, one) for one in (deviation, target, ("top1_accuracy", 50), 9))
+    assert all(row.marks == ("post hoc",) for row in family(records, claims(records)).rows)  # by a threshold of afterwards
+    (late,) = [one.what for _, one in audit(records).findings if one.what.startswith("Stated after the first run")]
+    assert "the claim" not in late
+    assert late.endswith("the deviation 'data'; when top1_accuracy counts as learned")
     assert not post_hoc(records, target, variants=[])
     assert records.looks == Looks((3,), 0)  # nine seeds at most, it says, now that three are there
 
@@ -228,10 +233,12 @@ def test_what_is_registered_is_compared_with_each_time_that_the_study_runs_and_s
     file.unlink()
     wider = Table("depths", targets=[target.model_copy(update={"margin": 0.5})])
     deviation = Deviation(field="data", paper="CIFAR-10", ours="digits", why="small")
-    records = stated(results, replace(study, claims=[STRICTER, HURTS], report=[wider], deviations=[deviation]), seeds_at_most=6)
+    other = replace(study, claims=[STRICTER, HURTS], report=[wider], deviations=[deviation], learned={"top1_accuracy": 50})
+    records = stated(results, other, seeds_at_most=6)
 
     assert told(records).partition(", ")[2].split("; ") == [
         "seeds_at_most 6, not 5",
+        "learned {'top1_accuracy': 50.0}, not {}",
         "the claim 'more steps help' is top1_accuracy: latent steps=3 minus latent steps=1: at least 5, "
         "not top1_accuracy: latent steps=3 minus latent steps=1: at least 2",
         "the claim 'supervision hurts' is new",

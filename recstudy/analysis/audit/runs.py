@@ -51,12 +51,14 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "Fresh seeds, which nobody has seen, decide it; `recstudy register` shows what was stated before them.",
 )
 def _(records: StudyRecords) -> Iterator[Found]:
-    """Claims and deviations were stated after their runs, or something is not as it was registered."""
+    """Claims, deviations and thresholds were stated after their runs, or something is not as it was registered."""
+    late = [one for one in statements(records.plan) if isinstance(one, Claim | Deviation | tuple) and post_hoc(records, one)]
     said = [
-        f"the claim {one.text!r}" if isinstance(one, Claim) else f"the deviation {one.field!r}"
-        for one in statements(records.plan)
-        if isinstance(one, Claim | Deviation) and post_hoc(records, one)
-    ]
+        f"the claim {one.text!r}" if isinstance(one, Claim)
+        else f"the deviation {one.field!r}" if isinstance(one, Deviation)
+        else f"when {one[0]} counts as learned"
+        for one in late
+    ]  # fmt: skip
     if said:
         yield Found(f"Stated after the first run that is judged by it had finished: {'; '.join(said)}")
     known = records.plan.registered
