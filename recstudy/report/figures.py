@@ -211,7 +211,7 @@ class ExpertLoad(FigurePart, OfVariants):
     """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
 
     name: str = "load"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.inside:loads"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.attention_and_experts:loads"
     default_title: ClassVar[str] = "Each expert's share of the test set's tokens"
 
 
@@ -221,7 +221,7 @@ class ExpertPath(FigurePart, OfVariants):
 
     name: str = "experts"
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.inside:path"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.attention_and_experts:path"
     default_title: ClassVar[str] = "Experts of each token along a generated caption"
 
 
@@ -236,7 +236,7 @@ class AttentionMaps(FigurePart, OfVariants):
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
     layer: int | None = Field(default=None, ge=1)
     head: int | None = Field(default=None, ge=1)
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.inside:attention"
+    drawn_by: ClassVar[str] = "recstudy.analysis.figures.attention_and_experts:attention"
     default_title: ClassVar[str] = "Attention while a caption is written"
 
 

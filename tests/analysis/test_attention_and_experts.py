@@ -9,7 +9,7 @@ import pytest
 from made_up import as_result, captioned, run_id, write_caption_study, write_captions
 
 from recstudy.analysis import AttentionMaps, ExpertLoad, ExpertPath
-from recstudy.analysis.figures.inside import (
+from recstudy.analysis.figures.attention_and_experts import (
     LINE,
     ORANGE,
     attention_caption,
