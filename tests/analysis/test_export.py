@@ -37,7 +37,7 @@ from made_up import (
 )
 from PIL import Image
 from plotly.offline import get_plotlyjs
-from test_inside import LOAD, keep, routed
+from test_attention_and_experts import LOAD, keep, routed
 
 from recstudy.analysis import (
     Alignment,
