@@ -60,7 +60,7 @@ bench: setup
 	$(BIN)/python studies/bench/overhead.py
 
 gpu-bench: setup
-	$(BIN)/python studies/bench/overhead.py throughput recursion experts
+	$(BIN)/python studies/bench/overhead.py throughput
 
 # HRM-Small-Images in full, for a GPU: MNIST and CIFAR-10, three seeds, about 20 PFLOP each; DATA: MNIST/ and cifar-10-batches-py/
 small-images: setup

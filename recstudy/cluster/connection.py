@@ -53,7 +53,7 @@ SETTINGS = {
     # A run computes in a thread, whose own arena of glibc's gives nothing back: 10 GB after 3 epochs of 004's CNN on MNIST.
     "MALLOC_ARENA_MAX": "1",
     # What a step frees is kept for the next one, up to 2 GiB: glibc gives it back, and each page is asked for and zeroed anew, a
-    # quarter of a convolution's processor time (studies/bench/malloc.py).
+    # quarter of a convolution's processor time (measured on 2 cores).
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**31),
     "PYTHONWARNINGS": "ignore",  # in a worker's log nobody reads them

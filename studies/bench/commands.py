@@ -1,7 +1,7 @@
 """The commands of the first ten minutes, each in a process of its own, imports included, at the depth sweep of README.
 
 `--smoke` is every run in small, from nothing, with Ray's start and the report. `--dry-run` counts parameters, which takes torch
-the first time. The quick study itself is what `cores` runs.
+the first time.
 """
 
 import os

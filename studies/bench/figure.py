@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -73,12 +74,15 @@ def as_table(title: str, figures: Sequence[Figure]) -> Table:
 def write_part(folder: Path, part: str, figures: Sequence[Figure], seconds: float) -> Path:
     """Put a part's figures into `bench/overhead.json` of a results folder; what other parts measured stays."""
     path = Results(folder).create().root / "bench" / "overhead.json"
-    written = read_json(path) or {}
+    written, versions = read_json(path) or {}, {"python": platform.python_version()}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
     measured = {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 1),
         "hardware": hardware(),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": versions,
         "figures": [asdict(figure) | {"value": figure.value, "met": figure.met} for figure in figures],
     }
     write_json(path, written | {part: measured})
@@ -89,22 +93,9 @@ def hardware() -> dict[str, Any]:
     """The machine, and how busy it was when the figures were written."""
     cpus = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     found = {"cpu": cpus[0].split(":", 1)[1].strip() if cpus else platform.machine(), "cores": os.cpu_count()}
-    return found | {"load_average": os.getloadavg()[0], "gpu": gpu_name()}
-
-
-def gpu_name() -> str | None:
-    try:
+    gpu = None
+    with suppress(ImportError):
         import torch
-    except ImportError:
-        return None
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+        gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return found | {"load_average": os.getloadavg()[0], "gpu": gpu}

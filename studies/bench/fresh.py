@@ -17,15 +17,10 @@ print(json.dumps([time.perf_counter() - began, used.ru_maxrss * 1024 / 1e6, os.w
 """
 
 
-def in_fresh_process(*arguments: str | Path) -> tuple[float, float]:
-    """Wall seconds and peak memory (MB) of `python ARGUMENT...`."""
-    ask = [sys.executable, "-I", "-S", "-c", ASK, sys.executable, *arguments]
-    seconds, memory, code = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
-    assert code == 0, f"exit code {code}: {arguments}"
-    return seconds, memory
-
-
 def several(times: int, *arguments: str | Path) -> tuple[Sequence[float], Sequence[float]]:
-    """The same of so many in turn: all seconds, all memories."""
-    seconds, memories = zip(*(in_fresh_process(*arguments) for _ in range(times)), strict=True)
-    return seconds, memories
+    """Wall seconds and peak memories (MB) of `python ARGUMENT...`, run so many times in turn."""
+    ask, found = [sys.executable, "-I", "-S", "-c", ASK, sys.executable, *arguments], []
+    for _ in range(times):
+        found.append(json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout))
+        assert found[-1][2] == 0, f"exit code {found[-1][2]}: {arguments}"
+    return [seconds for seconds, _, _ in found], [memory for _, memory, _ in found]

@@ -9,6 +9,7 @@ over, it finishes without faults, and the same study is run once more elsewhere,
     python studies/bench/soak.py --minutes 5 --seed 7 --faults "the link is cut" "the disk is full"
 """
 
+import json
 import os
 import random
 import shutil
@@ -22,10 +23,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.request import Request, urlopen
 
 import tyro
-from board import Browser, board
 from figure import Figure, as_table, hardware, write_part
 
 from recstudy.records import read_json
@@ -172,6 +173,43 @@ def send(processes: list[int], sign: signal.Signals) -> None:
     for process in processes:
         with suppress(ProcessLookupError):
             os.kill(process, sign)
+
+
+# ------------------------------------------------------------------------------------------------------- the board's reader
+
+
+class Browser:
+    """Asks the board at `url`, which is this `process`, for the page of a study, as a browser does that has none of it."""
+
+    def __init__(self, url: str, process: int) -> None:
+        self.url, self.process = url, process
+
+    def open(self, path: str) -> None:
+        outputs = ("update.data", "have.data")
+        inputs = [("at", "pathname", path), ("at", "search", ""), ("tick", "n_intervals", 1)]
+        asked: dict[str, Any] = {
+            "output": f"..{'...'.join(outputs)}..",
+            "outputs": [dict(zip(("id", "property"), name.split("."), strict=True)) for name in outputs],
+            "inputs": [{"id": name, "property": kind, "value": value} for name, kind, value in inputs],
+            "state": [{"id": "have", "property": "data", "value": {}}],
+            "changedPropIds": ["tick.n_intervals"],
+        }
+        update = "/_dash-update-component", json.dumps(asked).encode()
+        for file, body in ((path, None), ("/_dash-layout", None), ("/_dash-dependencies", None), update):
+            with urlopen(Request(self.url + file, body, {"Content-Type": "application/json"}), timeout=SETTLED_S) as answer:
+                answer.read()
+
+
+@contextmanager
+def board(root: Path) -> Iterator[Browser]:
+    """A board in a process of its own, as soon as it says that it listens."""
+    command = [sys.executable, "-c", "from recstudy.command import main; main()", "board", str(root), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield Browser(process.stdout.readline().split()[1], process.pid)
+        finally:
+            process.terminate()
 
 
 # ----------------------------------------------------------------------------------------------------------------- faults

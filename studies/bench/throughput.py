@@ -49,18 +49,18 @@ def measure(options: object) -> list[Figure]:
     return [named, *on_gpu(128, steps=20, peak=peak), *on_gpu(1024, steps=5, peak=peak)]
 
 
-def pair(device: str = "cpu") -> tuple[Network, NaiveViTRM]:
+def pair(device: str = "cpu") -> dict[str, Network]:
     """Ours and the naive one, with the same weights."""
     torch.manual_seed(0)
     network = build(CONFIG.model, CONFIG.data)
     naive = NaiveViTRM(ViTRM(), CONFIG.data.shape, CONFIG.data.classes)
     copy_weights(network, naive)
-    return network.to(device), naive.to(device)
+    return {"ours": network.to(device), "naive": naive.to(device)}
 
 
 def same_function() -> None:
     """Equal parameters, and equal logits to 1e-4."""
-    ours, naive = (network.eval() for network in pair())
+    ours, naive = (network.eval() for network in pair().values())
     images = torch.randn(4, *CONFIG.data.shape)
     with torch.no_grad():
         logits = [network(images, network.start(images))[0].logits for network in (ours, naive)]
@@ -76,15 +76,10 @@ def on_cpu(threads: int, clock: Clock, batch: int = 32, rounds: int = 9) -> list
     """Images/s of both and their ratio, in float32."""
     torch.set_num_threads(threads)
     images = synthetic(batch, "cpu")
-    steps = {side: backward_step(network.train(), network, images, "cpu") for side, network in sides("cpu").items()}
+    steps = {side: backward_step(network.train(), network, images, "cpu") for side, network in pair("cpu").items()}
     how = "by the clock" if clock is time.perf_counter else "by processor time"
     name = f"{threads} core{'s' * (threads > 1)}, forward + backward"
     return compared(name, in_turns(steps, rounds, clock=clock), batch, f"float32, batch {batch}, {how}")
-
-
-def sides(device: str) -> dict[str, Network]:
-    ours, naive = pair(device)
-    return {"ours": ours, "naive": naive}
 
 
 # --------------------------------------------------------------------------------------------------------------- on a GPU
@@ -96,11 +91,11 @@ def on_gpu(batch: int, steps: int, peak: float, rounds: int = 9) -> list[Figure]
     images = synthetic(batch, "cuda")
     backward: dict[str, Step] = {}
     training: dict[str, Step] = {}
-    for side, network in sides("cuda").items():
+    for side, network in pair("cuda").items():
         compiled = torch.compile(network.train(), dynamic=False)
         backward[side] = repeated(backward_step(network, compiled, images, "cuda"), steps)
         training[side] = repeated(training_step(network, compiled, images, "cuda"), steps)
-    how, images_a_turn = f"{gpu()}, bf16, compiled", steps * batch
+    how, images_a_turn = f"{torch.cuda.get_device_name()}, bf16, compiled", steps * batch
     seconds = in_turns(backward, rounds, torch.cuda.synchronize)
     figures = compared(f"batch {batch}, forward + backward", seconds, images_a_turn, how)
     seconds = in_turns(training, rounds, torch.cuda.synchronize)
@@ -123,7 +118,7 @@ def at_full_size(what: str, seconds: list[float], images: int, peak: float) -> l
 
 def of_peak(what: str, teraflops: Sequence[float], peak: float, least: float | None = None) -> list[Figure]:
     """TFLOP/s as a share of the data sheet's, where that is known, and of what a matrix product reached."""
-    spec = next((value for name, value in SPEC_TFLOPS.items() if name in gpu()), None)
+    spec = next((value for name, value in SPEC_TFLOPS.items() if name in torch.cuda.get_device_name()), None)
     known = [(f"{spec} TFLOP/s (data sheet)", spec, least)] if spec else []
     return [
         Figure(f"{what}: of {name}", "%", [100 * value / whole for value in teraflops], least=mark)
@@ -136,10 +131,6 @@ def matrix_peak(size: int = 8192, products: int = 20) -> float:
     a, b = torch.randn(2, size, size, device="cuda", dtype=torch.bfloat16)
     times = in_turns({"product": repeated(lambda: a @ b, products)}, 5, torch.cuda.synchronize)["product"]
     return 2 * size**3 * products / median(times) / 1e12
-
-
-def gpu() -> str:
-    return torch.cuda.get_device_name()
 
 
 def computed_gflops() -> float:

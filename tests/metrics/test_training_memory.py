@@ -11,7 +11,7 @@ from recstudy.data import Cifar10, ImageFolder
 from recstudy.models import CNN, HRM, TRM, HRMImage, ViT, ViTRM
 from recstudy.models.memory import training_memory
 
-STEP = Path(__file__).parents[2] / "studies" / "bench" / "memory.py"
+STEP = Path(__file__).parents[1] / "step_memory.py"
 GRID = ImageFolder(path="grids", class_count=10, size=30, channels=1)
 MODELS = {
     "ViTRM": (Cifar10(), ViTRM(), 16),

@@ -10,7 +10,7 @@ from recstudy.config import RunConfig
 from recstudy.data import ImageFolder
 from recstudy.models import HRM
 
-STEP = Path(__file__).parents[2] / "studies" / "bench" / "memory.py"
+STEP = Path(__file__).parents[1] / "step_memory.py"
 DATA = ImageFolder(path="grids", class_count=10, size=16, channels=1)
 
 

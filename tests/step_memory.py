@@ -1,0 +1,51 @@
+"""The peak memory of a training step, in bytes above what its process holds before: python tests/step_memory.py CONFIG IMAGES
+
+CONFIG is a run's, in JSON. The process takes two steps of forward, backward and AdamW: the first, on one image, loads code and
+makes the optimiser's state. The peak is the highest resident memory (VmHWM of /proc/self/status: getrusage's maximum begins at
+that of the process that started it), with one thread and with malloc told to return what is freed: as it comes it keeps some,
+and the same step differs by up to a quarter from one process to the next (0.5 % so).
+"""
+
+import ctypes
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from recstudy import RunConfig
+from recstudy.config import configure
+from recstudy.data.batches import Batch
+from recstudy.models.networks.contract import build
+from recstudy.train.losses import step_loss
+from recstudy.train.optim import make_optimizers
+
+M_MMAP_THRESHOLD = -3  # of malloc.h: blocks of so many bytes and more are mapped alone, and unmapped when they are freed
+
+
+def step_peak(config: RunConfig, images: int) -> int:
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**16)
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    network = build(config.model, config.data).train()
+    optimizers, held = make_optimizers(network, config.train), 0
+    for number in (1, images):
+        pixels, labels = torch.randn(number, *config.data.shape), torch.randint(config.data.classes, (number,))
+        batch = Batch(torch.randint_like(pixels, 256) if config.model.reads_pixels else pixels, labels, None, number)
+        network.zero_grad(set_to_none=True)
+        held = status("VmRSS")
+        output, _ = network(batch.images, network.start(batch.images))
+        (step_loss(output, batch, config.train).sum() / number).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    return status("VmHWM") - held
+
+
+def status(field: str) -> int:
+    """Bytes, from the kernel's book about this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
+if __name__ == "__main__":
+    print(step_peak(configure(RunConfig, json.loads(sys.argv[1])), int(sys.argv[2])))
