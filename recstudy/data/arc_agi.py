@@ -1,21 +1,45 @@
-"""ARC-AGI: tasks of a few pairs of coloured grids each, whose rule is to be found and applied to a test input."""
+"""ARC-AGI: tasks of a few pairs of coloured grids each, whose rule is to be found and applied to a test input.
 
+    arc-agi_SET_challenges.json    {TASK: {"train": [{"input": GRID, "output": GRID}, ...], "test": [{"input": GRID}, ...]}}
+    arc-agi_SET_solutions.json     {TASK: [GRID, ...]}, the outputs of its test inputs
+
+as Kaggle lays them out; a grid is a list of rows of colours. Every pair of grids is put on a canvas, under every augmentation of
+its task. Grids are stored once, and laid out a chunk at a time into files that take no memory.
+
+Shapes: T tasks, E pairs, N of them under augmentations, B of these at a time, S cells of a canvas (Y rows, X columns).
+"""
+
+from __future__ import annotations
+
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from zlib import crc32
 
 from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
+from recstudy.data.cache_folder import IMAGES
 from recstudy.data.decoded import Decoded
-from recstudy.data.puzzles import Puzzles
+from recstudy.data.lazy import np
+from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Reader
+from recstudy.errors import DataError
+from recstudy.files import cache_folder, caching
+from recstudy.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
 
 if TYPE_CHECKING:
-    from recstudy.data.images import Labels
+    from recstudy.data.images import Labels, Mask, Pixels
     from recstudy.metrics.answers import Answers, Floats
 
-LARGEST = 30
+    Pair = tuple[Pixels, Pixels]  # a grid and what the rule makes of it, (H, W) colours each
+
+LARGEST, COLOURS = 30, 10
+PAD, EOS = range(2)
+CHUNK = 2048
+TRIES = 5  # draws for each augmentation that is wanted, of which the same ones count once
 EXAMPLES = {1: 3081, 2: 4666}  # that train, by version
 CONCEPT = 907  # those of ConceptARC
 SETS = {1: ("training", "evaluation"), 2: ("training2", "evaluation2")}
@@ -74,17 +98,15 @@ class ArcAgi(Puzzles):
         return SETS[self.version][1]
 
     def verdict(
-        self, answers: "Answers", halt: "Floats", ids: "Labels | None", names: Sequence[str] | None
+        self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """pass@1, pass@2, and the attempts as Kaggle has them."""
-        from recstudy.metrics.arc import ATTEMPTS, ballots, pass_at, submission
-
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018
         found = ballots(answers, halt, ids, names)
         scores = {f"pass_at_{count}": pass_at(count, found) for count in range(1, ATTEMPTS + 1)}
         return scores, {"submission.json": submission(found)}
 
-    def reader(self) -> "ArcAgiReader":
+    def reader(self) -> ArcAgiReader:
         return ArcAgiReader(self)
 
 
@@ -99,6 +121,238 @@ class ArcAgiReader(Reader):
         return [f"{self.config.path}/arc-agi_{name}_{kind}.json" for name in self.config.training_sets for kind in kinds]
 
     def decode(self, folder: Path) -> Decoded:
-        from recstudy.data.arc_making import make_set
-
         return make_set(folder / self.config.path, self.config)
+
+
+class Shown(NamedTuple):
+    """Which pairs a split has under which augmentations: all as they are, then all under the first of their task, and so on."""
+
+    pairs: Labels  # (N,)
+    tasks: Labels  # (N,)
+    ids: Labels  # (N,) of the puzzle: a task under one augmentation; 0 is nobody's
+
+
+class Pairs(NamedTuple):
+    """All pairs of all tasks."""
+
+    grids: Pixels  # (E, 2, Y, X) colours, in the corner
+    sizes: Labels  # (E, 2, 2) rows and columns
+    tasks: Labels  # (E,)
+    places: Labels  # (E,) which of its task's pairs
+    asked: Mask  # (E,) test pairs
+
+
+def make_set(folder: Path, config: ArcAgi) -> Decoded:
+    """Both splits.
+
+    Raises:
+        DataError: a file is damaged, or no task is small enough.
+    """
+    sets = {name: small_tasks(folder, name, config.side) for name in config.training_sets}
+    tasks = [task for own in sets.values() for task in own]
+    evaluated = np.array([name == config.test_set for name, own in sets.items() for _ in own])
+    pairs = in_corner(tasks, config.side)
+    drawn = [augmentations(task, config) for task in tasks]
+    puzzles = [one for own in drawn for one in own]
+    tested = pairs.asked & evaluated[pairs.tasks]
+    train, test = (rows_of(pairs, chosen, [len(own) for own in drawn]) for chosen in (~tested, tested))
+    later = pairs.asked[train.pairs], pairs.asked[test.pairs]
+    images, labels = laid_out(pairs, train, puzzles, moved(pairs, train, puzzles, config))
+    test_images, test_labels = laid_out(pairs, test, puzzles, np.zeros((len(test.ids), 2), np.int64))
+    return Decoded(
+        images,
+        labels,
+        test_images,
+        test_labels,
+        train_groups=train.tasks + len(tasks) * later[0],  # a task's test pairs are a group of their own
+        test_groups=test.tasks + len(tasks) * later[1],
+        train_puzzles=train.ids + len(puzzles) * later[0],
+        test_puzzles=test.ids + len(puzzles) * later[1],
+        train_ids=train.ids,
+        test_ids=test.ids,
+        train_held=later[0],
+        identifiers=["<blank>", *(one.name for one in puzzles)],
+        notes=(
+            f"Of {len(tasks):,} tasks {evaluated.sum():,} are for evaluation: their demonstration pairs train, as in HRM's "
+            "protocol, and their test pairs never do.",
+            f"{tested.sum():,} test inputs are answered under every augmentation of their task, "
+            f"{len(test.ids):,} times in all. pass@1 and pass@2 count tasks; exact accuracy counts answers.",
+        ),
+    )
+
+
+def small_tasks(folder: Path, name: str, side: int) -> list[ArcTask]:
+    """Those of a set that fit the canvas."""
+    tasks = [task for task in read_tasks(folder, name) if task.side <= side]
+    if not tasks:
+        raise DataError(
+            f"{folder}/arc-agi_{name}_challenges.json has no task whose grids are at most {side}x{side}. Raise data.side."
+        )
+    return tasks
+
+
+def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
+    """The task as it is, then as many others as are asked for and were found, the same for whatever else is read.
+
+    Two are the same where they turn alike and exchange the colours that the task has alike.
+    """
+    random = np.random.default_rng([config.drawing_seed, crc32(task.name.encode())])
+    has = sorted({colour for grid in task.grids for colour in np.unique(grid).tolist()})
+    found: dict[Any, Augmented] = {}
+    for _ in range(TRIES * config.augmentations + 1):
+        turn = int(random.integers(len(TURNS))) if found else 0
+        colours = (0, *(1 + random.permutation(COLOURS - 1)).tolist()) if found else tuple(range(COLOURS))
+        found.setdefault((turn, *(colours[own] for own in has)), Augmented(task.name, turn, colours))
+        if len(found) > config.augmentations:
+            break
+    return list(found.values())
+
+
+def in_corner(tasks: Sequence[ArcTask], side: int) -> Pairs:
+    """All pairs, task by task, shown before asked."""
+    members = [(at, place, pair) for at, task in enumerate(tasks) for place, pair in enumerate((*task.shown, *task.asked))]
+    grids = np.zeros((len(members), 2, side, side), np.uint8)
+    for row, (_, _, pair) in enumerate(members):
+        for which, grid in enumerate(pair):
+            grids[row, which, : grid.shape[0], : grid.shape[1]] = grid
+    sizes = np.array([[grid.shape for grid in pair] for _, _, pair in members])
+    of, places = np.array([(at, place) for at, place, _ in members]).T
+    return Pairs(grids, sizes, of, places, places >= np.array([len(task.shown) for task in tasks])[of])
+
+
+def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> Shown:
+    """The chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,)."""
+    first = np.cumsum([1, *counts])
+    every = np.flatnonzero(chosen)
+    times = np.array(counts)[pairs.tasks[every]]
+    turns = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    every = np.repeat(every, times)
+    order = np.lexsort((every, turns))
+    tasks = pairs.tasks[every[order]]
+    return Shown(every[order], tasks, first[tasks] + turns[order])
+
+
+def moved(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], config: ArcAgi) -> Labels:
+    """(N, 2) how far down and to the right each pair goes, as far as there is room; one of each puzzle stays in the corner."""
+    seed, ids, places = config.drawing_seed, rows.ids, pairs.places[rows.pairs]
+    across = np.array([False, *(TURNS[one.turn][0] for one in puzzles)], bool)[ids, None]
+    largest = pairs.sizes.max(1)[rows.pairs]
+    room = config.side + 1 - np.where(across, largest[:, ::-1], largest)
+    stays = (numbers(seed, ids, np.zeros_like(ids), 1)[:, 0] * np.bincount(ids)[ids]).astype(np.int64)
+    steps = (numbers(seed, ids, 1 + places, 2) * room).astype(np.int64)
+    return np.where((places == stays)[:, None], 0, steps)
+
+
+def laid_out(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], steps: Labels) -> tuple[Pixels, Pixels]:
+    """Inputs (N, 1, Y, X) and answers (N, S), as maps of files that nobody else sees.
+
+    Args:
+        pairs: all of them.
+        rows: which stand here.
+        puzzles: by id, from 1 on.
+        steps: (N, 2) how far each goes from the corner.
+    """
+    folder, count, side = cache_folder(), len(rows.ids), pairs.grids.shape[-1]
+    with caching(IMAGES, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder) as given, TemporaryFile(dir=folder) as answers:
+            for start in range(0, count, CHUNK):
+                own = slice(start, start + CHUNK)
+                some, under = rows.pairs[own], [puzzles[one - 1] for one in rows.ids[own].tolist()]
+                for which, file in enumerate((given, answers)):
+                    file.write(canvas(pairs.grids[some, which], pairs.sizes[some, which], under, steps[own]).tobytes())
+            given.flush()
+            answers.flush()
+            shapes = (count, 1, side, side), (count, side**2)
+            return np.memmap(given, np.uint8, "r", shape=shapes[0]), np.memmap(answers, np.uint8, "r", shape=shapes[1])
+
+
+def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: Labels) -> Pixels:
+    """Tokens (B, Y, X): grids (B, Y, X) of these sizes (B, 2) under augmentations, so many steps (B, 2) from the corner."""
+    across, mirrored, reversed_ = np.array([TURNS[one.turn] for one in puzzles], bool).T[:, :, None]
+    tokens = COLOUR + np.array([one.colours for one in puzzles], np.uint8)
+    height, width = np.where(across, sizes[:, ::-1], sizes).T[:, :, None]
+    y, x = np.arange(grids.shape[1]) - steps.T[:, :, None]  # (B, Y) and (B, X), counted from the grid's corner
+    within_y, within_x = (y >= 0) & (y < height), (x >= 0) & (x < width)
+    inside = within_y[:, :, None] & within_x[:, None]
+    edge = (y == height)[:, :, None] & within_x[:, None] | within_y[:, :, None] & (x == width)[:, None]
+    y, x = np.where(mirrored, height - 1 - y, y)[:, :, None], np.where(reversed_, width - 1 - x, x)[:, None]
+    rows, columns = np.where(across[..., None], x, y), np.where(across[..., None], y, x)
+    puzzle = np.arange(len(grids))[:, None, None]
+    found = tokens[puzzle, grids[puzzle, np.where(inside, rows, 0), np.where(inside, columns, 0)]]
+    return np.where(inside, found, np.where(edge, np.uint8(EOS), np.uint8(PAD)))
+
+
+class ArcTask(NamedTuple):
+    """A rule, by pairs that show it and pairs that ask for it."""
+
+    name: str
+    shown: list[Pair]
+    asked: list[Pair]
+
+    @property
+    def grids(self) -> list[Pixels]:
+        return [grid for pair in (*self.shown, *self.asked) for grid in pair]
+
+    @property
+    def side(self) -> int:
+        """The longest of all its grids' sides."""
+        return max(side for grid in self.grids for side in grid.shape)
+
+
+def read_tasks(folder: Path, name: str) -> list[ArcTask]:
+    """All tasks of a set, in the file's order.
+
+    Raises:
+        DataError: a file is damaged, a task has no solutions, or a grid is none.
+    """
+    files = [folder / f"arc-agi_{name}_{kind}.json" for kind in ("challenges", "solutions")]
+    challenges, solutions = (_object(file) for file in files)
+    return [_task(task, told, solutions.get(task), *files) for task, told in challenges.items()]
+
+
+def _object(file: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read ({' '.join(str(error).split())}). Unpack or download it again.") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{file} must hold tasks by their names. Unpack or download it again.")
+    return values
+
+
+def _task(name: str, told: Any, solutions: Any, challenges: Path, solved: Path) -> ArcTask:
+    try:
+        shown, asked = [(pair["input"], pair["output"]) for pair in told["train"]], [pair["input"] for pair in told["test"]]
+    except (KeyError, TypeError):
+        raise DataError(f"{challenges}, task {name}: it must have pairs in `train` and inputs in `test`. Mend it.") from None
+    if not isinstance(solutions, list) or len(solutions) != len(asked):
+        found = len(solutions) if isinstance(solutions, list) else "none"
+        raise DataError(f"{solved}, task {name}: there must be {len(asked)} solutions, but there are {found}. Add them.")
+    if not shown or not asked:
+        raise DataError(f"{challenges}, task {name}: it has no {'pairs' if not shown else 'test inputs'}. Mend it.")
+    place = f"{challenges}, task {name}"
+    return ArcTask(
+        name,
+        [
+            (_grid(given, f"{place}, pair {at}, input"), _grid(answer, f"{place}, pair {at}, output"))
+            for at, (given, answer) in enumerate(shown)
+        ],
+        [
+            (_grid(given, f"{place}, test input {at}"), _grid(answer, f"{solved}, task {name}, solution {at}"))
+            for at, (given, answer) in enumerate(zip(asked, solutions, strict=True))
+        ],
+    )
+
+
+def _grid(rows: Any, place: str) -> Pixels:
+    try:
+        grid = np.array(rows)
+    except ValueError:
+        grid = np.empty(0)
+    if grid.ndim != 2 or not grid.size or grid.dtype.kind != "i" or grid.min() < 0 or grid.max() >= COLOURS:
+        raise DataError(f"{place}: a grid must be rows of equal length, of whole numbers from 0 to 9. Mend it.")
+    if max(grid.shape) > LARGEST:
+        size = "x".join(map(str, grid.shape))
+        raise DataError(f"{place}: the grid is {size}, but at most {LARGEST}x{LARGEST} is known. Leave the task out.")
+    return grid.astype(np.uint8)

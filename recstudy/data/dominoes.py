@@ -1,20 +1,38 @@
-"""Drawn boards on which each further step of reasoning answers harder images, for quick presets, demonstrations and tests."""
+"""Generated boards on which each further step of reasoning answers harder images, for quick presets, demonstrations and tests.
+
+    domino 0 and 1       end in a colour each; the marked chain leads to 0
+    domino 2 to 1 + k    the marked chain, each leads to the one before it: k steps from the mark to the colour
+    domino 2 + k         leads to 1
+    all others           lead to any domino before them
+
+Then signs, places and colours are dealt. Everything but noise is drawn in integers.
+
+Shapes: N images, M dominoes of a board, P pixels a side of a domino.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, DataConfig, Shape
 from recstudy.data.decoded import Decoded
+from recstudy.data.lazy import np
 from recstudy.data.reader import Reader
 
 if TYPE_CHECKING:
-    from recstudy.data.images import Labels
+    from recstudy.data.images import Labels, Mask, Pixels
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
+ENDS = len(COLOURS)
 DOMINO = 6  # pixels a side
+DRAWING = 1  # part of the cache's digest: raise it with every change of what is drawn
+SEED = 9
+TRAIN_IMAGES, TEST_IMAGES = 10_000, 2000
+HALF = DOMINO * DOMINO // 2  # pixels of half a domino, which the signs share
 
 
 @DATASETS.add("dominoes")
@@ -54,10 +72,10 @@ class Dominoes(DataConfig):
     def shape(self) -> Shape:
         return (3, 2 * DOMINO, self.columns * DOMINO)
 
-    def levels(self, rows: "Labels") -> "Labels":
+    def levels(self, rows: Labels) -> Labels:
         return self.least_steps + rows % (self.most_steps - self.least_steps + 1)
 
-    def reader(self) -> "DominoesReader":
+    def reader(self) -> DominoesReader:
         return DominoesReader(self)
 
 
@@ -68,11 +86,76 @@ class DominoesReader(Reader):
         return ()
 
     def program(self) -> Sequence[str | int]:
-        from recstudy.data import dominoes_drawing
-
-        return "dominoes", dominoes_drawing.DRAWING
+        return "dominoes", DRAWING
 
     def decode(self, folder: Path) -> Decoded:
-        from recstudy.data.dominoes_drawing import draw_set
-
         return draw_set(self.config)
+
+
+class Boards(NamedTuple):
+    """Dominoes in the order of their places."""
+
+    signs: Labels  # (N, M) of the upper halves
+    following: Labels  # (N, M) of the lower halves: the sign of the next domino, or -1 - COLOUR
+    marked: Mask  # (N, M) where the chain begins
+
+
+def draw_set(config: Dominoes) -> Decoded:
+    """No two images are the same."""
+    own = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
+    random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *own])
+    steps = config.levels(np.concatenate([np.arange(TRAIN_IMAGES), np.arange(TEST_IMAGES)]))
+    images, labels = draw(2 * config.columns, steps, random)
+    while len(again := repeated(images)):
+        images[again], labels[again] = draw(2 * config.columns, steps[again], random)
+    if config.noise:
+        count, _, height, width = images.shape
+        images[np.broadcast_to(random.random((count, 1, height, width)) < config.noise, images.shape)] ^= 255
+    cut = TRAIN_IMAGES
+    return Decoded(images[:cut], labels[:cut], images[cut:], labels[cut:])
+
+
+def repeated(images: Pixels) -> Labels:
+    """The rows of images that came before."""
+    _, first = np.unique(images.reshape(len(images), -1), axis=0, return_index=True)
+    return np.delete(np.arange(len(images)), first)
+
+
+def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pixels, Labels]:
+    """Images of so many steps each, and the colours that their marked chains end in."""
+    count = len(steps)
+    leads = chains(dominoes, steps, random)
+    signs, order, colours = (dealt(count, cards, random) for cards in (dominoes, dominoes, ENDS))
+    following = np.take_along_axis(signs, leads, 1)
+    following[:, :ENDS] = -1 - colours
+    signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))  # `order`: the domino of each place
+    marked = order == np.where(steps > 0, ENDS - 1 + steps, 0)[:, None]
+    return picture(Boards(signs, following, marked)), colours[:, 0]
+
+
+def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
+    """Which domino comes next, (N, M)."""
+    leads = np.zeros((len(steps), dominoes), np.int64)
+    for at in range(ENDS, dominoes):
+        own = 0 if at == ENDS else at - 1
+        beyond = at - ENDS - steps  # below 0: of the marked chain
+        leads[:, at] = np.select([beyond < 0, beyond == 0], [own, 1], random.integers(0, at, len(steps)))
+    return leads
+
+
+def dealt(count: int, cards: int, random: np.random.Generator) -> Labels:
+    """The cards 0, 1, ... in another order for each image, (N, cards)."""
+    return random.permuted(np.tile(np.arange(cards), (count, 1)), axis=1)
+
+
+def picture(boards: Boards) -> Pixels:
+    """(N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark is a negative upper half."""
+    count, dominoes = boards.signs.shape
+    shown = np.stack([boards.signs, boards.following], 2)
+    dashes = np.arange(HALF) // (HALF // dominoes) == shown[..., None]  # (N, M, 2, HALF)
+    halves = np.repeat(np.where(dashes, 255, 0).astype(np.uint8)[..., None], 3, axis=-1)
+    ends = boards.following < 0
+    halves[ends, 1] = np.array(list(COLOURS.values()), np.uint8)[-1 - boards.following[ends], None]
+    halves[boards.marked, 0] ^= 255
+    pixels = halves.reshape(count, 2, dominoes // 2, DOMINO, DOMINO, 3)
+    return pixels.transpose(0, 5, 1, 3, 2, 4).reshape(count, 3, 2 * DOMINO, dominoes // 2 * DOMINO)

@@ -9,8 +9,7 @@ import pytest
 
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import ArcAgi
-from recstudy.data.arc_making import canvas
-from recstudy.data.arc_tasks import read_tasks
+from recstudy.data.arc_agi import canvas, read_tasks
 from recstudy.data.cache import load
 from recstudy.errors import DataError
 from recstudy.metrics.arc import Augmented, augmented, cropped

@@ -9,7 +9,7 @@ import torch
 
 from recstudy.config import DATASETS, configure
 from recstudy.data import Maze, Sudoku
-from recstudy.data.maze_making import make_set
+from recstudy.data.maze import make_set
 from recstudy.errors import ConfigError, DataError
 
 

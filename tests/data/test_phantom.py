@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from recstudy.config import DATASETS, configure
 from recstudy.data import FINDINGS, PhantomXray
-from recstudy.data import phantom_cases as phantom
+from recstudy.data import phantom_xray as phantom
 from recstudy.data.cache import load
-from recstudy.data.phantom_drawing import SIGNS
+from recstudy.data.phantom_xray import SIGNS
 from recstudy.errors import ConfigError
 
 CASES = phantom.draw_cases(0)
 DRAWN = [FINDINGS.index(name) for name in SIGNS]
-ALONE = phantom.Cases._make(part[:60] for part in CASES)
+ALONE = phantom.DrawnPatients._make(part[:60] for part in CASES)
 
 
 def read(tmp_path, **fields):

@@ -6,7 +6,7 @@ import pytest
 
 from recstudy.config import DATASETS
 from recstudy.data import PhantomCaptions, text
-from recstudy.data import phantom_shapes as phantom
+from recstudy.data import phantom_captions as phantom
 from recstudy.data.cache import load
 
 CASES = phantom.draw_cases(0)

@@ -12,7 +12,7 @@ from recstudy.config import Augment
 from recstudy.data import MazeHard, PuzzleFolder, Sudoku, SudokuExtreme
 from recstudy.data.batches import Batches
 from recstudy.data.cache import load
-from recstudy.data.sudoku_making import make_set
+from recstudy.data.sudoku import make_set
 from recstudy.errors import DataError
 
 FOLDER = PuzzleFolder(path="puzzles", vocabulary=5, rows=2, columns=2)

@@ -11,7 +11,7 @@ import torch
 from recstudy.config import DATASETS, configure
 from recstudy.data import Sudoku
 from recstudy.data.cache import load
-from recstudy.data.sudoku_making import canonical, in_classes, make_set
+from recstudy.data.sudoku import canonical, in_classes, make_set
 from recstudy.errors import ConfigError
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
