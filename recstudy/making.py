@@ -86,7 +86,7 @@ def _data(command: Data) -> None:
     if command.check:
         _check(command.folder, kind.model_construct(**own))  # of mazes, files may have even sides, which are never drawn
         return
-    from recstudy.data.official_writing import write_layout  # it loads torch
+    from recstudy.data.official_layout import write_layout  # it loads torch
 
     asked = {name: getattr(command, name) for name in ("puzzles", "test_puzzles", "augmentations")}
     config = configure(kind, {**own, "drawing_seed": command.seed, **asked}, "data")
@@ -112,7 +112,7 @@ def _drawn(name: str) -> tuple[type[Sudoku] | type[Maze], dict[str, Any]]:
 
 def _check(folder: Path, rules: Sudoku | Maze) -> None:
     """Look at every puzzle."""
-    from recstudy.data.puzzle_reading import check_rules, read_all
+    from recstudy.data.puzzle_files import check_rules, read_all
 
     decoded = read_all(folder, rules)
     check_rules(decoded, rules, folder)

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from recstudy.command import main
-from recstudy.data import Maze, PuzzleFolder, Sudoku, official_writing
+from recstudy.data import Maze, PuzzleFolder, Sudoku, official_layout
 from recstudy.data.cache import load
 from recstudy.data.official_layout import description
-from recstudy.data.puzzle_reading import check_rules, read_all
+from recstudy.data.puzzle_files import check_rules, read_all
 from recstudy.data.puzzles import shown
 from recstudy.errors import DataError
 
@@ -83,8 +83,8 @@ def test_what_is_stopped_leaves_nothing(tmp_path, capsys, monkeypatch):
         if folder.name == "test":
             raise KeyboardInterrupt
 
-    write = official_writing._write_split
-    monkeypatch.setattr(official_writing, "_write_split", split)
+    write = official_layout._write_split
+    monkeypatch.setattr(official_layout, "_write_split", split)
 
     code, out, errors = run(capsys, "sudoku4", tmp_path / "place/made", *SMALL)
 

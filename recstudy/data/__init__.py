@@ -3,26 +3,18 @@
 from recstudy.config import AUGMENTATIONS, DATASETS, DataConfig
 from recstudy.data import augmentations  # noqa: F401  it fills their registry
 from recstudy.data.arc_agi import ArcAgi
+from recstudy.data.caption_sets import CovCtr, MedPix, MmRetinal, PeirGross, Roco, RocoV2
 from recstudy.data.captions import Captioned, CaptionFiles, CaptionFolder, CaptionReader, Row
 from recstudy.data.chest_xray14 import FINDINGS, ChestXray14
-from recstudy.data.cifar import Cifar10, Cifar100
-from recstudy.data.cov_ctr import CovCtr
 from recstudy.data.decoded import Decoded
-from recstudy.data.digits import Digits
 from recstudy.data.dominoes import Dominoes
 from recstudy.data.image_folder import ImageFolder
 from recstudy.data.maze import Maze
-from recstudy.data.medpix import MedPix
-from recstudy.data.mm_retinal import MmRetinal
-from recstudy.data.mnist import Mnist
-from recstudy.data.peir_gross import PeirGross
 from recstudy.data.phantom_captions import PhantomCaptions
 from recstudy.data.phantom_xray import PhantomXray
-from recstudy.data.puzzle_files import MazeHard, SudokuExtreme
-from recstudy.data.puzzle_folder import PuzzleFolder
+from recstudy.data.puzzle_files import MazeHard, PuzzleFolder, SudokuExtreme
 from recstudy.data.reader import Reader
-from recstudy.data.roco import Roco
-from recstudy.data.roco_v2 import RocoV2
+from recstudy.data.small_images import Cifar10, Cifar100, Digits, Mnist
 from recstudy.data.sudoku import Sudoku
 
 __all__ = [

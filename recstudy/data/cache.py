@@ -25,10 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from recstudy.config import DataConfig, canonical
-from recstudy.data.cache_folder import alone, cached, making
+from recstudy.data.cache_folder import Meta, alone, cached, entry_of, listing, making, meta_of
 from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Pixels, Tokens
-from recstudy.data.known import Meta, entry_of, listing, meta_of
 from recstudy.data.reader import Reader
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit

@@ -1,15 +1,19 @@
-"""One process makes what is in the machine's cache folder, then all read it, and none what has been damaged since.
+"""The machine's cache folder: one process makes what is in it, then all read it, and none what has been damaged since.
 
     RECSTUDY_CACHE/NAME                        a file or a folder
                    NAME.seal, NAME/seal.json   the digests of its files, and their stamps when those were last seen to hold
 
 Files with these stamps are taken for what they were. Where a stamp is another - a file was written to, or the cache was copied
 to another machine - the file's bytes are read through, once.
+
+What is known of a data set without opening it is its entry here and the checksum that this states. A plan asks for no more; so
+no array is loaded here, nor NumPy.
 """
 
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -18,15 +22,19 @@ from pathlib import Path
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from recstudy.errors import StorageError
+from recstudy.config import DataConfig, digest
+from recstudy.data.reader import Reader
+from recstudy.errors import DataError, StorageError
 from recstudy.files import cache_folder, caching, sweep, whole
 from recstudy.records import locked, read_record
 from recstudy.records.locks import this_process
 from recstudy.records.reading import dumped
 from recstudy.records.schema import STRICT
+from recstudy.source import code_of
 
 log = logging.getLogger(__name__)
 
+FORMAT = 1  # of a data set's entry; raise it when the same sources decode to other bytes
 IMAGES = "decoded images"
 SEAL = "seal.json"
 Stamps = dict[str, tuple[int, ...]]
@@ -132,3 +140,69 @@ def making(path: Path) -> Iterator[Path]:
         sweep(path)
         with whole(path) as temporary:
             yield temporary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Meta:
+    """`meta.json`: what is told of the images beside themselves."""
+
+    checksum: str  # sha256 of all decoded images and labels
+    counts: dict[str, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+
+
+def known_checksum(config: DataConfig, folder: Path) -> str:
+    """That of the set as it lies below `folder` now, if it was decoded before; nothing is read but the cache."""
+    with suppress(DataError, OSError), listing(config):
+        entry = entry_of(config.reader(), folder)
+        if unharmed(entry):
+            return meta_of(entry).checksum
+    return ""
+
+
+def unread(config: DataConfig, folder: Path) -> bool:
+    """Whether the set's files lie below `folder` and have not been decoded here as they are now; nothing is decoded."""
+    reader = config.reader()
+    with suppress(DataError, OSError), listing(config):
+        return not reader.missing(folder) and bool(reader.sources(folder)) and not known_checksum(config, folder)
+    return False
+
+
+def entry_of(reader: Reader, folder: Path) -> Path:
+    """The folder of the set's entry, by all that decides its bytes."""
+    config, files, program = reader.config, reader.sources(folder), reader.program()
+    if not files and not program:
+        raise DataError(
+            f"the reader of {config.title} names no source file. Name them in `sources`, or in `program` what draws the images "
+            "and its version."
+        )
+    fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
+    code = code_of(type(config), type(reader), within=("recstudy.data",), without=("recstudy.data.checking",))
+    # Nobody knows the code of what is defined at a prompt, so another process reads anew.
+    read_by = code.digest or f"process {os.getpid()}, class {id(type(reader))}"
+    stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]
+    place = [str(folder.resolve()), stats] if files else []
+    decides = [FORMAT, config.name, config.revised, fields, place, program, read_by]
+    return cache_folder() / f"{config.name}-{digest(decides, 16)}"
+
+
+def meta_of(entry: Path) -> Meta:
+    """What an entry tells of its images."""
+    meta = read_record(entry / "meta.json", Meta)
+    if meta is None:
+        raise DataError(f"{entry} was removed while it was opened. Give the same command again.")
+    return meta
+
+
+@contextmanager
+def listing(config: DataConfig) -> Iterator[None]:
+    """What the file system refuses is a DataError: a loop of links, a name that is no text, one that is too long."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        name = next(word for word in error.object.split('"') if not word.isprintable())
+        raise DataError(f"{config.title} has a file whose name is no text in UTF-8: {name!a}. Rename it.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"the files of {config.title!r} cannot be listed: {error}") from None

@@ -1,4 +1,4 @@
-"""The layout in which the authors of HRM and TRM keep puzzles.
+"""The layout in which the authors of HRM and TRM keep puzzles: read, and written so that their own code can train on drawn ones.
 
     DIR/{train,test}/dataset.json                           a `Description`
     DIR/{train,test}/SET__inputs.npy, SET__labels.npy       (N, S) tokens, for each of its sets
@@ -10,24 +10,33 @@
 Shapes: N examples, S cells, P puzzles, G groups.
 """
 
+from __future__ import annotations
+
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
 from recstudy.data.decoded import Decoded
-from recstudy.data.images import Labels, Pixels
-from recstudy.data.puzzles import Puzzles
-from recstudy.errors import DataError
+from recstudy.data.lazy import np, torch
+from recstudy.data.puzzles import Puzzles, numbers
+from recstudy.errors import ConfigError, DataError, StorageError
+from recstudy.files import whole
 from recstudy.records.reading import fault
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from recstudy.data.images import Labels, Pixels
+
 PARTS = ("train", "test")
+SET = "all"  # what the one set that is written is called
 ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
 FIX = "Make the folder anew with what built it."
 PIECE = 2**16  # rows that are looked at together: more would be read whole
+CHUNK = 2**14  # grids that are turned together
 
 
 class Description(BaseModel):
@@ -45,7 +54,7 @@ class Description(BaseModel):
     sets: list[str]
 
 
-class Part(NamedTuple):
+class PuzzleSet(NamedTuple):
     """One split, or one of its sets; puzzles and groups are numbered from 0."""
 
     inputs: Pixels  # (N, S)
@@ -101,14 +110,20 @@ def read(folder: Path, config: Puzzles) -> Decoded:
     )
 
 
-def _part(folder: Path, config: Puzzles) -> Part:
+def _part(folder: Path, config: Puzzles) -> PuzzleSet:
     about = description(folder)
     _check(about, folder / "dataset.json", config)
     sets = [_set(folder, name, about) for name in about.sets]
     count = sum(int(one.groups[-1]) + 1 for one in sets)
     if count != about.total_groups:
         raise DataError(f"{folder / 'dataset.json'} counts {about.total_groups:,} groups, but its sets have {count:,}. {FIX}")
-    return sets[0] if len(sets) == 1 else _joined(sets)
+    if len(sets) == 1:
+        return sets[0]
+    numbered, puzzles, groups = [], 0, 0  # one after another, their puzzles and groups numbered on
+    for one in sets:
+        numbered.append(one._replace(puzzles=one.puzzles + puzzles, groups=one.groups + groups))
+        puzzles, groups = puzzles + int(one.puzzles[-1]) + 1, groups + int(one.groups[-1]) + 1
+    return PuzzleSet(*(np.concatenate(column) for column in zip(*numbered, strict=True)))
 
 
 def _check(about: Description, file: Path, config: Puzzles) -> None:
@@ -127,7 +142,7 @@ def _check(about: Description, file: Path, config: Puzzles) -> None:
         raise DataError(f"{file} names no sets. {FIX}")
 
 
-def _set(folder: Path, name: str, about: Description) -> Part:
+def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
     paths = {array: folder / f"{name}__{array}.npy" for array in ARRAYS}
     maps = {array: _opened(path, 2 if array in ("inputs", "labels") else 1) for array, path in paths.items()}
     count = len(maps["inputs"])
@@ -148,7 +163,7 @@ def _set(folder: Path, name: str, about: Description) -> Part:
     groups = _members(paths["group_indices"], maps["group_indices"], known, paths["puzzle_identifiers"])
     inputs = _tokens(paths["inputs"], maps["inputs"], about.vocab_size)
     labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, asked=True)
-    return Part(inputs, labels, identifiers[puzzles], puzzles, groups[puzzles])
+    return PuzzleSet(inputs, labels, identifiers[puzzles], puzzles, groups[puzzles])
 
 
 def _opened(path: Path, axes: int) -> npt.NDArray[Any]:
@@ -196,10 +211,63 @@ def _tokens(path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int |
     return tokens
 
 
-def _joined(sets: list[Part]) -> Part:
-    """One after another, their puzzles and groups numbered on."""
-    shifted, puzzles, groups = [], 0, 0
-    for one in sets:
-        shifted.append(one._replace(puzzles=one.puzzles + puzzles, groups=one.groups + groups))
-        puzzles, groups = puzzles + int(one.puzzles[-1]) + 1, groups + int(one.groups[-1]) + 1
-    return Part(*(np.concatenate(column) for column in zip(*shifted, strict=True)))
+def write_layout(folder: Path, config: Puzzles) -> None:
+    """The whole folder or nothing.
+
+    A training puzzle is a group: itself, and so many of its symmetries as `config.augmentations` says, those under which it is
+    shown when recstudy itself trains. A test puzzle is alone.
+
+    Raises:
+        ConfigError: something is there already.
+        StorageError: it cannot be written.
+    """
+    check_free(folder)
+    decoded = config.reader().read(Path())
+    try:
+        with whole(folder) as temporary:
+            _write_split(temporary / "train", decoded.train_images, np.asarray(decoded.train_labels, np.uint8), config, True)
+            _write_split(temporary / "test", decoded.test_images, np.asarray(decoded.test_labels, np.uint8), config, False)
+            (temporary / "identifiers.json").write_text(json.dumps(["<blank>"]) + "\n")
+            check_free(folder)  # drawing takes a while
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {error.strerror}. Give a folder that can be written.") from None
+
+
+def check_free(folder: Path) -> None:
+    """Refuse (ConfigError) what is there already."""
+    if folder.exists():
+        raise ConfigError(f"{folder} is there already. Give another name, or remove it first.")
+
+
+def _write_split(folder: Path, images: Pixels, labels: Pixels, config: Puzzles, turn: bool) -> None:
+    count, each = len(images), 1 + (config.augmentations or 0) * turn
+    total = count * each
+    folder.mkdir(parents=True)
+    header = {"descr": "|u1", "fortran_order": False, "shape": (total, config.cells)}
+    with open(folder / f"{SET}__inputs.npy", "wb") as inputs, open(folder / f"{SET}__labels.npy", "wb") as answers:
+        for file in (inputs, answers):
+            np.lib.format.write_array_header_1_0(file, header)
+        given = images.reshape(count, -1)
+        for start in range(0, count, step := max(CHUNK // each, 1)):  # each as it is, and then under its symmetries
+            rows = np.repeat(np.arange(start, min(start + step, count)), each)
+            turns = np.arange(len(rows)) % each
+            draws = torch.from_numpy(numbers(config.split_seed, rows, turns, config.draws))  # those of `puzzles.symmetries`
+            turned = config.turned(torch.from_numpy(given[rows]), torch.from_numpy(labels[rows]), draws)
+            for file, same, new in zip((inputs, answers), (given, labels), turned, strict=True):
+                file.write(np.where(turns[:, None] == 0, same[rows], new.numpy()).tobytes())
+    indices = np.zeros(total, np.int32), np.arange(total + 1, dtype=np.int32), each * np.arange(count + 1, dtype=np.int32)
+    for name, array in zip(ARRAYS[2:], indices, strict=True):
+        np.save(folder / f"{SET}__{name}.npy", array)
+    about = Description(
+        pad_id=0,
+        ignore_label_id=0,
+        blank_identifier_id=0,
+        vocab_size=config.classes,
+        seq_len=config.cells,
+        num_puzzle_identifiers=1,
+        total_groups=count,
+        mean_puzzle_examples=1,
+        total_puzzles=total,
+        sets=[SET],
+    )
+    (folder / "dataset.json").write_text(about.model_dump_json(indent=1) + "\n")

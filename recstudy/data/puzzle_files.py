@@ -1,17 +1,33 @@
-"""Sudoku-Extreme and Maze-Hard: the puzzles on which HRM and TRM are known."""
+"""Sudoku-Extreme and Maze-Hard, the puzzles on which HRM and TRM are known, and any folder in the layout of their authors.
 
-from collections.abc import Sequence
+Sets whose rules are known are read from CSV files or from that layout (`official_layout.py`), and held against their rules.
+
+Shapes: N puzzles, S cells.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
 from recstudy.data.decoded import Decoded
+from recstudy.data.lazy import np
 from recstudy.data.maze import Mazes
+from recstudy.data.official_layout import PARTS, PIECE, files, is_layout, read
 from recstudy.data.puzzles import Puzzles
 from recstudy.data.reader import Reader
 from recstudy.data.sudoku import Sudokus
+from recstudy.errors import DataError
+
+if TYPE_CHECKING:
+    from recstudy.data.images import Pixels
+
+SAMPLE = 100  # puzzles of a split whose solutions are counted
 
 
 class PuzzleFiles(Puzzles):
@@ -31,7 +47,7 @@ class PuzzleFiles(Puzzles):
     def train_size(self) -> int | None:
         return self.train_puzzles
 
-    def reader(self) -> "PuzzleFilesReader":
+    def reader(self) -> PuzzleFilesReader:
         return PuzzleFilesReader(self)
 
 
@@ -64,12 +80,147 @@ class PuzzleFilesReader(Reader):
     ignores = frozenset(Puzzles.model_fields)
 
     def sources(self, folder: Path) -> Sequence[str]:
-        from recstudy.data.official_layout import files, is_layout
-
         place = folder / self.config.path
         return [f"{self.config.path}/{file}" for file in (files(place) if is_layout(place) else ("train.csv", "test.csv"))]
 
     def decode(self, folder: Path) -> Decoded:
-        from recstudy.data.puzzle_reading import read_files
-
         return read_files(folder / self.config.path, self.config)
+
+
+@DATASETS.add("puzzle_folder")
+class PuzzleFolder(Puzzles):
+    """A folder as the builders of HRM and TRM write it: `PATH/{train,test}/dataset.json` and its arrays, below the data folder.
+
+    An epoch takes one puzzle of each group, all of whose examples it shows. What symmetries there are is in the files.
+    """
+
+    name: Literal["puzzle_folder"] = "puzzle_folder"
+    path: str = Field(description="below the data folder, such as `sudoku-extreme-1k-aug-1000`")
+    vocabulary: int = Field(ge=2, le=256, description="V: tokens, PAD among them; checked against the folder, as is the next")
+    rows: int = Field(ge=1, le=100, description="of a grid")
+    columns: int = Field(ge=1, le=100)
+
+    @property
+    def title(self) -> str:
+        return self.path
+
+    @property
+    def shape(self) -> Shape:
+        return (1, self.rows, self.columns)
+
+    @property
+    def classes(self) -> int:
+        return self.vocabulary
+
+    def reader(self) -> PuzzleFolderReader:
+        return PuzzleFolderReader(self)
+
+
+class PuzzleFolderReader(Reader):
+    """Opens the files as they are."""
+
+    config: PuzzleFolder
+    ignores = frozenset(Puzzles.model_fields)
+
+    def sources(self, folder: Path) -> Sequence[str]:
+        return [f"{self.config.path}/{file}" for file in files(folder / self.config.path)]
+
+    def decode(self, folder: Path) -> Decoded:
+        return read(folder / self.config.path, self.config)
+
+
+def read_files(folder: Path, config: PuzzleFiles) -> Decoded:
+    """Both splits.
+
+    Raises:
+        DataError: a file is damaged or has other puzzles; an answer breaks a rule, or a puzzle of a sample has another one.
+    """
+    decoded = read_all(folder, config)
+    check_rules(decoded, config, folder, SAMPLE)
+    if config.train_puzzles is None:
+        return decoded
+    wanted = config.train_puzzles
+    if is_layout(folder):
+        if (groups := len(np.unique(np.asarray(decoded.train_groups)))) != wanted:
+            raise DataError(
+                f"{folder / 'train'} has {groups:,} groups of puzzles, but data.train_puzzles is {wanted:,}. "
+                f"Set it to {groups}, or build the folder with so many."
+            )
+        return decoded
+    if wanted > (known := len(decoded.train_labels)):
+        raise DataError(f"{folder / 'train.csv'} has {known:,} puzzles, but data.train_puzzles is {wanted:,}. Set it to fewer.")
+    rows = np.sort(np.random.default_rng(config.drawing_seed).choice(known, wanted, replace=False))
+    own = {name: array[rows] for name, array in decoded._asdict().items() if name.startswith("train_") and array is not None}
+    return decoded._replace(**own)
+
+
+def read_all(folder: Path, config: Puzzles) -> Decoded:
+    """All of the puzzles in the folder, whatever rules they break."""
+    if is_layout(folder):
+        return read(folder, config)
+    for part in PARTS:
+        if not (folder / f"{part}.csv").is_file():
+            raise DataError(f"{folder} has neither train/dataset.json nor {part}.csv. Give the folder that holds the puzzles.")
+    (train, answers), (test, test_answers) = (_table(folder / f"{part}.csv", config) for part in PARTS)
+    images = [given.reshape(-1, *config.shape) for given in (train, test)]
+    blank = [np.zeros(len(given), np.int64) for given in images]  # one puzzle a group, none with an identifier of its own
+    return Decoded(images[0], answers, images[1], test_answers, train_ids=blank[0], test_ids=blank[1])
+
+
+def check_rules(decoded: Decoded, config: Puzzles, folder: Path, sample: int | None = None) -> None:
+    """Refuse (DataError) answers that break a rule and, in a sample of each split or (None) in all, puzzles of two solutions."""
+    layout = is_layout(folder)
+    for part in PARTS:
+        answers: Any = getattr(decoded, f"{part}_labels")
+        given = getattr(decoded, f"{part}_images").reshape(answers.shape)
+        for row, fault in faults(given, answers, config, sample):
+            place = f"{folder / part}, example {row}" if layout else f"{folder / part}.csv, line {row + 2}"
+            raise DataError(f"{place}: {fault}. Mend or remove it.")
+
+
+def faults(given: Pixels, answers: Pixels, config: Puzzles, sample: int | None) -> Iterator[tuple[int, str]]:
+    """Rows of puzzles (N, S) that are wrong, and what is."""
+    for start in range(0, len(given), PIECE):
+        lawful = config.lawful(given[start : start + PIECE], answers[start : start + PIECE])
+        if lawful is None:
+            return
+        for row in (start + np.flatnonzero(lawful == 0)).tolist():
+            contradicts = config.solutions(given[row]) == 0
+            yield row, "what is given has no solution" if contradicts else "the answer breaks a rule, or changes what is given"
+    for row in np.unique(np.linspace(0, len(given) - 1, sample or len(given)).astype(int)).tolist():
+        if config.solutions(given[row]) == 2:
+            yield row, "the puzzle has more than one solution"
+
+
+def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
+    """Questions and answers (N, S), as tokens."""
+    table, columns = bytearray(256), ("question", "answer")  # the token of every character, 0 of what is none
+    for token, characters in enumerate(config.spelled, 1):
+        for character in characters:
+            table[ord(character)] = token
+    grids = [bytearray(), bytearray()]
+    with open(file, newline="", encoding="utf-8", errors="replace") as lines:
+        rows = csv.reader(lines)
+        header = next(rows, [])
+        if missing := [name for name in columns if name not in header]:
+            raise DataError(f"{file} has no column {missing[0]!r}: its first line must be source,question,answer,rating.")
+        at = [header.index(name) for name in columns]
+        for row in rows:
+            for grid, name, column in zip(grids, columns, at, strict=True):
+                text = row[column] if column < len(row) else ""
+                tokens = text.encode("latin-1", "replace").translate(bytes(table))
+                if len(tokens) != config.cells or 0 in tokens:
+                    fault = _fault(name, text, tokens, config)
+                    raise DataError(f"{file}, line {rows.line_num}: {fault}. Mend or remove the line.")
+                grid += tokens
+    if not grids[0]:
+        raise DataError(f"{file} has no puzzles. Download it again.")
+    given, answers = (np.frombuffer(grid, np.uint8).reshape(-1, config.cells) for grid in grids)
+    return given, answers
+
+
+def _fault(name: str, text: str, tokens: bytes, config: Puzzles) -> str:
+    if len(text) != config.cells:
+        return f"the {name} has {len(text)} characters, but {config.title} has {config.cells} cells"
+    known = " ".join(map(repr, "".join(config.spelled)))
+    return f"the {name} has {text[tokens.index(0)]!r} in cell {tokens.index(0)}, but cells are one of {known}"

@@ -1,11 +1,14 @@
 """Puzzles: a grid with a token in every cell, and the same grid solved. What their data sets share in what can be set."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from recstudy.config import DataConfig, Moments
+from recstudy.config import DataConfig, Moments, Shape
+from recstudy.data.lazy import np, torch
 from recstudy.errors import ConfigError
 from recstudy.metrics import Task
 
@@ -68,35 +71,33 @@ class Puzzles(DataConfig):
         """Rows and columns of the boxes that a person sees in a grid; (0, 0) where there are none."""
         return (0, 0)
 
-    def symmetry(self, draws: "Tensor") -> tuple["Tensor", "Tensor"]:
+    def symmetry(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         """What numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell then, (B, S), and what
         each token becomes, (B, V)."""
         raise ConfigError(f"the data set {self.name!r} states no symmetry")
 
-    def turned(self, given: "Tensor", answers: "Tensor", draws: "Tensor") -> tuple["Tensor", "Tensor"]:
+    def turned(self, given: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
-        import torch
-
         source, becomes = self.symmetry(draws)
         both = torch.cat([given, answers], 1).long().gather(1, torch.cat([source, source + self.cells], 1))
         first, second = becomes.gather(1, both).chunk(2, 1)
         return first.to(given.dtype), second.to(answers.dtype)
 
-    def turned_back(self, answers: "Tensor", draws: "Tensor") -> "Tensor":
+    def turned_back(self, answers: Tensor, draws: Tensor) -> Tensor:
         """Answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as they were."""
         source, becomes = self.symmetry(draws)
         return becomes.argsort(1).gather(1, answers.long()).gather(1, source.argsort(1)).to(answers.dtype)
 
-    def lawful(self, given: "npt.NDArray[Any]", answers: "npt.NDArray[Any]") -> "Labels | None":
+    def lawful(self, given: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels | None:
         """(B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where nobody knows the rules."""
         return None
 
-    def solutions(self, given: "npt.NDArray[Any]") -> int | None:
+    def solutions(self, given: npt.NDArray[Any]) -> int | None:
         """How many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody counts them."""
         return None
 
     def verdict(
-        self, answers: "Answers", halt: "Floats", ids: "Labels | None", names: Sequence[str] | None
+        self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Metrics of the test puzzles that only this set has, and what is kept to look at, JSON by file.
 
@@ -109,28 +110,47 @@ class Puzzles(DataConfig):
         return {}, {}
 
 
-def numbers(seed: int, rows: "Labels", turns: "Labels", count: int) -> "npt.NDArray[Any]":
+class GeneratedPuzzles(Puzzles):
+    """Square puzzles that a program generates."""
+
+    synthetic: ClassVar[bool] = True
+
+    side: int
+    puzzles: int = Field(1000, ge=16, description="that train, those for validation among them")
+    test_puzzles: int = Field(500, ge=16)
+    drawing_seed: int = Field(0, ge=0, description="draws the puzzles, and of Sudokus the classes that test")
+
+    @property
+    def title(self) -> str:
+        return f"{type(self).__name__} {self.side}x{self.side} (synthetic)"
+
+    @property
+    def shape(self) -> Shape:
+        return (1, self.side, self.side)
+
+    @property
+    def train_size(self) -> int:
+        return self.puzzles
+
+
+def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> npt.NDArray[Any]:
     """(B, count) float64 from 0 to 1 that follow from the seed, a puzzle's row and its turn alone, whoever asks and when.
 
     By splitmix64 (Steele, Lea and Flood 2014) over the three.
     """
-    import numpy as np
-
     keys = _mixed(_mixed(np.uint64(seed) + rows.astype(np.uint64)) + turns.astype(np.uint64))
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray((_mixed(keys[:, None] + steps) >> np.uint64(11)) * 2.0**-53)
 
 
 def _mixed(x: Any) -> Any:
-    import numpy as np
-
     with np.errstate(over="ignore"):  # modulo 2^64 is meant
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
-def symmetries(config: Puzzles, seed: int, rows: "Labels", turns: "Labels") -> "tuple[npt.NDArray[Any], npt.NDArray[Any]]":
+def symmetries(config: Puzzles, seed: int, rows: Labels, turns: Labels) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The draws (B, D) of the symmetry under which each puzzle is shown, and whether it is shown as it is, (B,).
 
     Args:
@@ -139,20 +159,14 @@ def symmetries(config: Puzzles, seed: int, rows: "Labels", turns: "Labels") -> "
         rows: (B,) which puzzles.
         turns: (B,) how often each was shown before.
     """
-    import numpy as np
-
     if config.augmentations is None:
         return numbers(seed, rows, turns, config.draws), np.zeros(len(rows), bool)
     which = (numbers(seed, rows, turns, 1)[:, 0] * (config.augmentations + 1)).astype(np.int64)
     return numbers(config.split_seed, rows, which, config.draws), which == 0  # the same ones for every seed of a study
 
 
-def shown(
-    config: Puzzles, seed: int, grids: "Tensor", answers: "Tensor", rows: "Labels", turns: "Labels"
-) -> "tuple[Tensor, Tensor]":
+def shown(config: Puzzles, seed: int, grids: Tensor, answers: Tensor, rows: Labels, turns: Labels) -> tuple[Tensor, Tensor]:
     """Puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
-    import torch
-
     if not config.draws or config.augmentations == 0:
         return grids, answers
     draws, same = symmetries(config, seed, rows, turns)
@@ -170,9 +184,7 @@ class Groups:
         puzzles: (N,) of each example; a puzzle is in one group.
     """
 
-    def __init__(self, groups: "Labels", puzzles: "Labels") -> None:
-        import numpy as np
-
+    def __init__(self, groups: Labels, puzzles: Labels) -> None:
         self.order = np.lexsort((puzzles, groups))
         _, first, size = np.unique(puzzles[self.order], return_index=True, return_counts=True)
         by_place = np.argsort(first)
@@ -184,10 +196,8 @@ class Groups:
         """Of one puzzle of each group, on average."""
         return round(len(self.order) / len(self.first) * len(self.begins))
 
-    def one_of_each(self, draws: Any) -> "Labels":
+    def one_of_each(self, draws: Any) -> Labels:
         """Positions of one puzzle's examples of every group, in the groups' order of `draws`, a numpy Generator."""
-        import numpy as np
-
         chosen = self.begins + (draws.random(len(self.begins)) * self.count).astype(np.int64)
         chosen = chosen[draws.permutation(len(chosen))]
         lengths = self.size[chosen]

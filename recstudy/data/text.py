@@ -16,8 +16,7 @@ import numpy as np
 from recstudy.data.captions import Captioned
 from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Mask, Pixels, Tokens
-from recstudy.data.text_clip import ClipTokenizer, clip_files, read_clip
-from recstudy.data.text_tokenizers import BpeTokenizer, ByteTokenizer, Tokenizer, WordTokenizer
+from recstudy.data.tokenizers import BpeTokenizer, ByteTokenizer, ClipTokenizer, Tokenizer, WordTokenizer, clip_files, read_clip
 
 __all__ = [
     "BpeTokenizer",

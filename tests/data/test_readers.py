@@ -12,9 +12,9 @@ from torchvision import datasets
 
 from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, Mnist
 from recstudy.data.cache import load
-from recstudy.data.cifar import Cifar10Reader, Cifar100Reader
+from recstudy.data.cache_folder import known_checksum
 from recstudy.data.images import decode
-from recstudy.data.known import known_checksum
+from recstudy.data.small_images import Cifar10Reader, Cifar100Reader
 from recstudy.errors import DataError
 
 
