@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -19,6 +20,7 @@ from pydantic import Field
 from recstudy.config import Config
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
+from recstudy.plugins import importing
 
 # A paper's number, by what stands before it or behind it.
 NUMBER = re.compile(
@@ -57,6 +59,7 @@ class Target(Config):
     margin: float = Field(0.0, ge=0, description="results within this distance count as equal, in `unit`")
     margin_reason: str = Field("", description="why so far and no further; without a reason there is no margin")
     row: str = Field("", description="its id in the published table, by which `settings` finds what it was obtained with")
+    reference: dict[str, Any] = Field({}, description="of a table of one's own: what its source states besides, by dotted field")
 
     @property
     def table(self) -> str:
@@ -70,11 +73,12 @@ class Target(Config):
 
 
 @explained
-def published(table: str, margin: float = 0.0, why: str = "", only: Collection[str] = ()) -> tuple[Target, ...]:
-    """The numbers of one published table.
+def published(table: str | Path, margin: float = 0.0, why: str = "", only: Collection[str] = ()) -> tuple[Target, ...]:
+    """Return the numbers of one published table, of recstudy's or of your own.
 
     Args:
-        table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`.
+        table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`; or a CSV of yours, such as
+            `my_paper.csv` beside the file that asks for it, with a column each for `metric`, `value` and more (own_tables.py).
         margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit, or in percentage points
             of a fraction. At most a third of the effect that the study draws from these numbers. Without one nothing is called
             reproduced but what is counted, such as parameters, which must round to the published digits.
@@ -84,11 +88,14 @@ def published(table: str, margin: float = 0.0, why: str = "", only: Collection[s
     Values that are no number (a split of `8:1:1`, an activation `silu`) are settings and no targets; they are left out.
 
     Raises:
-        ConfigError: no such table, no such metric, or one that is a setting; a margin without a reason, or a reason without one.
+        ConfigError: no such table, no such metric, or one that is a setting; a margin without a reason, or a reason without one;
+            file, line and column of what cannot be read in a table of yours.
     """
     if bool(margin) != bool(why):
         given = f"margin={margin:g} has no reason" if margin else f"why={why!r} has no margin"
-        raise ConfigError(f"published({table!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between ...'")
+        raise ConfigError(f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between ...'")
+    if isinstance(table, Path) or table.endswith(".csv"):
+        return _own(table, margin, why, only)
     stated = [row for row in rows(table) if row["value"]]
     numbers = [row for row in stated if _is_number(row["value"])]
     metrics, texts = {row["metric"] for row in numbers}, {row["metric"]: row["value"] for row in stated}
@@ -97,6 +104,22 @@ def published(table: str, margin: float = 0.0, why: str = "", only: Collection[s
             setting = f"{name!r} in {table} is a setting ({texts[name]})" if name in texts else f"no metric {name!r} in {table}"
             raise ConfigError(f"{setting}: there are {choices(sorted(metrics))}.{nearest(name, metrics)}")
     return tuple(_target(row, margin, why) for row in numbers if not only or row["metric"] in only)
+
+
+def _own(table: str | Path, margin: float, why: str, only: Collection[str]) -> tuple[Target, ...]:
+    from recstudy.papers.own_tables import own_rows  # every family's and data set's fields, which other tables do without
+
+    try:
+        found = own_rows(table)
+        known = dict.fromkeys(row["metric"] for row in found)
+        for name in (name for name in only if name not in known):
+            raise ConfigError(f"no metric {name!r} in {table}: there are {choices(known)}.{nearest(name, known)}")
+    except ConfigError:
+        if importing():  # by a worker or a reader, for what the study registers: the plan has the numbers
+            return ()
+        raise
+    given = [(row, margin / 100 if row["unit"] == "fraction" else margin) for row in found if not only or row["metric"] in only]
+    return tuple(Target(**row, margin=distance, margin_reason=why) for row, distance in given)
 
 
 def rows(table: str) -> list[dict[str, str]]:
@@ -147,7 +170,8 @@ def settings(target: Target) -> dict[str, Any]:
 
     A value {"text": ..., "code": ...} is one where the two differ. Empty for a number of no published table.
     """
-    return {path: value for path, value in _settings(target.row).items() if path not in target.where}
+    told = target.reference or _settings(target.row)
+    return {path: value for path, value in told.items() if path not in target.where}
 
 
 @cache

@@ -9,7 +9,7 @@ recstudy, in a study's file, in a module beside it, or in an installed package (
 """
 
 from recstudy.plugins.bundle import Bundle, bundle_of, file_bundle, named, study_file
-from recstudy.plugins.loading import bundle, reading, refuse_while_loading, use
+from recstudy.plugins.loading import bundle, importing, reading, refuse_while_loading, use
 from recstudy.plugins.registry import Registry, absent
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "bundle",
     "bundle_of",
     "file_bundle",
+    "importing",
     "named",
     "reading",
     "refuse_while_loading",

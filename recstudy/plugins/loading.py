@@ -187,6 +187,11 @@ def _folder(given: Bundle) -> Path:
     return copy
 
 
+def importing() -> bool:
+    """Tell whether a study's file is only being imported, for what it registers."""
+    return bool(_importing)
+
+
 def refuse_while_loading() -> None:
     """Refuse to start a study from a file that is only being imported.
 

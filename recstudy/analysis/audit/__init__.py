@@ -92,7 +92,7 @@ class Audit:
 def audit(records: StudyRecords) -> Audit:
     """Ask everything there is to ask of a study; a contradiction of its papers stands with the first finding that is about it."""
     targets = [target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets]
-    beside = tuple(sorted({target.source[:3] for target in targets}))
+    beside = tuple(sorted({target.source.partition(" ")[0] for target in targets}))
     about: dict[str, Contradiction] = {}
     found = []
     for name, rule in RULES.items():

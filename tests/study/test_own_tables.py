@@ -1,0 +1,183 @@
+"""Published tables of one's own: a CSV beside the study, read where the study's file lies, kept in the plan."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recstudy.analysis.audit import audit
+from recstudy.analysis.frame import StudyRecords, records_of
+from recstudy.analysis.registration import statements
+from recstudy.analysis.targets import place
+from recstudy.errors import ConfigError
+from recstudy.papers import settings
+from recstudy.papers.own_tables import COLUMNS
+from recstudy.plugins import bundle_of, loading
+from recstudy.records import Results
+from recstudy.records.plans import read_plan
+from recstudy.records.study_schema import Deviation
+from recstudy.study.plan import record_plan
+from recstudy.study.study import make_plan
+
+STUDY = '''"""Does ours do as theirs does?"""
+
+from recstudy import RunConfig, Study, TrainConfig, grid, main, published
+from recstudy.analysis import Table
+from recstudy.data import Digits
+from recstudy.metrics import METRICS, metric
+from recstudy.models import ViTRM
+
+
+@METRICS.add("wrong_digits")
+@metric("Digits that are wrong")
+def wrong_digits(answers):
+    return float((answers.predicted != answers.labels).mean())
+
+
+TABLE = published("my_paper.csv", margin=0.5, why="a third of the 1.5 points between one step and two")
+study = Study(
+    name="own",
+    presets={"quick": RunConfig(data=Digits(), model=ViTRM(width=32, heads=2, patch=2), train=TrainConfig(epochs=2))},
+    variants=grid({"model.latent_steps": [1, 2]}),
+    seeds=1,
+    report=[Table("scores", targets=TABLE)],
+)
+
+if __name__ == "__main__":
+    main(study)
+'''
+PAGE = (Path(__file__).parents[2] / "docs/how-to/published.md").read_text()
+(TABLE,) = re.findall(r"^```\n(model.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "my_study.py").write_text(STUDY.replace("@METRICS", "# "))
+    (tmp_path / "study" / "my_paper.csv").write_text(TABLE)
+    return tmp_path / "study"
+
+
+def planned(folder: Path, results: Path, deviations=()) -> StudyRecords:
+    """The study's records as a reader has them, from the plan on disk."""
+    study = runpy.run_path(str(folder / "my_study.py"))["study"]
+    plan = make_plan(study)
+    record_plan(replace(plan, study=replace(study, deviations=deviations)), Results(results).create())
+    kept = read_plan(Results(results).study("own", "quick"))
+    assert kept is not None
+    return records_of(Results(results), kept)
+
+
+def test_numbers_stand_beside_the_variants_of_their_settings(folder, tmp_path, monkeypatch):
+    """The file lies beside the study's, wherever that is run from; the plan has all of it."""
+    monkeypatch.chdir("/")
+    records = planned(folder, tmp_path / "r")
+    (folder / "my_paper.csv").unlink()
+    (part,) = records.parts
+    two = part.targets[1]
+
+    assert two.cited == "my_paper Table 2 (my_paper#2)"
+    assert two.table == "my_paper Table 2"
+    assert (two.value, two.unit, two.decimals, two.margin) == (0.93, "fraction", 2, 0.005)
+    assert two.where == {"model.latent_steps": 2, "train.epochs": 2, "train.learning_rate": 3e-4}
+    assert settings(two) == {"train.optimizer": "adamw", "train.batch_size": 256}
+    found = place(records, part.targets, [0, 1], ["top1_accuracy", "params"])
+    (beside,) = found.placed[1, "top1_accuracy"]
+    assert (beside.value, beside.margin, beside.text) == (93.0, 0.5, "93.0")
+    assert beside.reasons == ("batch_size 128, not 256",)
+    blank, count = found.unmatched_targets
+    assert (blank[0].value, blank[1]) == (91.5, "learning_rate left blank in the source")
+    assert (count[0].unit, count[0].model) == ("", "ViTRM")
+
+
+def test_a_reference_setting_may_be_stated_as_a_deviation(folder, tmp_path):
+    smaller = Deviation(field="train.batch_size", paper=256, ours=128, why="to fit")
+    records = planned(folder, tmp_path / "r", (smaller,))
+    (beside,) = place(records, records.parts[0].targets, [0, 1], ["top1_accuracy"]).placed[1, "top1_accuracy"]
+
+    assert beside.reasons == ()
+    assert beside.deviations == (smaller,)
+    assert sum(getattr(one, "margin", 0) > 0 for one in statements(records.plan)) == 3  # registered like any other margin
+    assert audit(records).papers == ("my_paper",)
+
+
+@pytest.mark.parametrize(
+    ("heads", "row", "message"),
+    [
+        ("metric,value,train.epoch", "", "my_paper.csv, line 1, column 'train.epoch': no config has such a field. Did you mean "
+         "'train.epochs'?"),
+        ("metric,value,notes", "", "line 1, column 'notes': no column is called so: there are metric, value, .*'note'?"),
+        ("metric,unit", "", "line 1, column 'value': it is missing: there are metric, unit"),
+        ("metric,value,value", "", "line 1, column 'value': it is there twice"),
+        ("metric,value", "top1_accuracy,9O.1", "line 2, column 'value': must be a number, but got '9O.1'"),
+        ("metric,value", "top1_acuracy,90.1", "line 2, column 'metric': no metric is called 'top1_acuracy'. Did you mean "
+         "'top1_accuracy'?"),
+        ("metric,value,unit", "top1_accuracy,90.1,permille", "column 'unit': must be one of percent, %, fraction, but got 'permille'"),
+        ("metric,value,kind", "top1_accuracy,90.1,guess", "column 'kind': must be one of reported, derived, author_repo"),
+        ("metric,value,train.epochs", "top1_accuracy,90.1,many", "column 'train.epochs': must be a valid integer, .* but got 'many'"),
+        ("metric,value,reference.train.optimizer", "top1_accuracy,90.1,adamv", None),
+        ("metric,value", "top1_accuracy,90.1,3", "line 2, column 'value': the line has 3 cells, and 2 columns have a name"),
+        ("metric,value,id", "loss,1,a\nnll,1,a", "line 2, column 'metric': no metric is called 'loss'"),
+        ("metric,value,id", "nll,1,a\nnll,1,a", "line 3, column 'id': 'my_paper .a.' is line 2 already"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named_by_file_line_and_column(folder, heads, row, message):
+    (folder / "my_paper.csv").write_text(f"{heads}\n{row}\n")
+
+    if message is None:  # a name, which a user's own file may register later
+        assert runpy.run_path(str(folder / "my_study.py"))["TABLE"]
+        return
+    with pytest.raises(ConfigError, match=message) as found:
+        runpy.run_path(str(folder / "my_study.py"))
+    assert "\n" not in str(found.value)
+
+
+def test_a_table_that_is_not_there_is_named_with_its_folder(folder):
+    (folder / "my_paper.csv").unlink()
+
+    with pytest.raises(ConfigError, match=r"no published table '/.*/study/my_paper.csv': No such file or directory"):
+        runpy.run_path(str(folder / "my_study.py"))
+
+
+def test_of_some_metrics_only(folder):
+    script = folder / "my_study.py"
+    script.write_text(script.read_text().replace('csv", margin', 'csv", only=("params",), margin'))
+    assert [one.metric for one in runpy.run_path(str(script))["TABLE"]] == ["params"]
+
+    script.write_text(script.read_text().replace('("params",)', '("parms",)'))
+    with pytest.raises(ConfigError, match=r"no metric 'parms' in my_paper\.csv: there are top1_accuracy, params\. Did you mean"):
+        runpy.run_path(str(script))
+
+
+def test_who_imports_the_study_for_what_it_registers_needs_no_table(folder):
+    """A worker on another machine has the study's modules, and the plan's numbers."""
+    (folder / "my_study.py").write_text(STUDY)
+    (folder / "my_paper.csv").unlink()
+    layer = loading.Layer(bundle_of(folder, ["my_study"]), folder)
+
+    layer.load()
+
+    assert layer.problems == []
+    assert [entry.name for entry in layer.entries] == ["wrong_digits"]
+
+
+@pytest.mark.whole
+def test_a_study_with_a_table_of_its_own_runs_from_anywhere(folder, tmp_path):
+    (folder / "my_study.py").write_text(STUDY)
+    command = [sys.executable, str(folder / "my_study.py"), "--smoke", "--results", str(tmp_path / "r")]
+
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = (tmp_path / "r/studies/own/quick-smoke/report/tables/scores.md").read_text()
+    assert r"| 93.0 \[1\] |" in table
+    assert "only 32 images of each split" in table
+
+
+def test_the_page_names_every_column():
+    assert set(re.findall(r"^\| `([a-z]+)` \|", PAGE, re.MULTILINE)) == {*COLUMNS}
