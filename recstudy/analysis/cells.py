@@ -169,11 +169,15 @@ class TableData:
     settings: tuple[tuple[str, ...], ...] = ()
 
 
-def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement) -> Cell:
-    """Return the cell of one metric over all runs of these variants."""
-    runs = distinct(run for index in variants for run in records.by_variant[index])
-    placed = nearest_placed([target for index in variants for target in placement.placed.get((index, name), ())])
-    return replace(cell_of(records, variants, name, runs), placed=placed)
+def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: Placement | None = None) -> Cell:
+    """Return the cell of one metric over all runs of these variants, beside what `placement` has for it."""
+
+    def made() -> Cell:
+        return cell_of(records, variants, name, distinct(run for index in variants for run in records.by_variant[index]))
+
+    known = records.once(("cell", *variants, name), made)
+    near = [target for index in variants for target in placement.placed.get((index, name), ())] if placement else ()
+    return replace(known, placed=nearest_placed(near)) if near else known
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:

@@ -8,7 +8,7 @@ from scipy.special import stdtrit
 
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
-from recstudy.evidence import Estimate, Fit, Scale, Weighted, contrast
+from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, contrast
 from recstudy.report.names import metric
 
 UNKNOWN = 1000  # questions of a test split whose size no run states
@@ -66,13 +66,8 @@ def fits_of(records: StudyRecords, name: str) -> Fits:
 
 def protocol(records: StudyRecords, index: int) -> object:
     """Return what variants must share for their seeds to be judged together."""
-
-    def key() -> object:
-        config = records.configs[index]
-        settings = tuple((path, repr(value)) for path, value in config.items() if path.startswith("data."))
-        return records.variants[index].data, records.leaks(index), repr(config.get("train.selection")), settings
-
-    return records.once(("protocol", index), key)
+    selection = repr(records.configs[index].get("train.selection"))
+    return records.variants[index].data, records.leaks(index), selection, records.data_settings[index]
 
 
 def weighted(records: StudyRecords, index: int, name: str) -> Weighted | None:
@@ -90,6 +85,9 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
     values: dict[int, list[Row]] = {}
     for run in runs:
         values.setdefault(run.variant, []).append(run)
+    if metric(name).computed and runs and len({run.number(name) for run in runs}) == 1:  # a count has no spread
+        alike = Estimate(runs[0].number(name), n=len(runs), why=Why.NO_SPREAD)
+        return alike, alike
     fits = fits_of(records, name)
     whole = [index for index, own in values.items() if index in fits and _ids(own) == _ids(seeds_of(records, index, name))]
     if not runs or metric(name).computed or any(name in run.added for run in runs) or len(whole) < len(values):

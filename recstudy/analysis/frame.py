@@ -3,6 +3,7 @@
 Nothing here knows how a run was made. Missing, failed, diverged and damaged runs are rows like any other.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -187,22 +188,25 @@ class StudyRecords:
         taken = sorted({*self.plan.looks, *([now] if now else [])})
         return Looks(tuple(taken), 0 if post_hoc(self, most) else most)
 
+    @cached_property
+    def data_settings(self) -> list[str]:
+        """What each variant sets of its data, in one text: those of the same text are of the same data."""
+        of_data = ({path: value for path, value in config.items() if path.startswith("data.")} for config in self.configs)
+        return [sys.intern(repr(sorted(fields.items()))) for fields in of_data]  # of many variants one text
+
     def data_checksums(self, variant: int) -> list[str]:
         """Of the images that this variant's data stand for, in its runs, in others of the same data, and as they are now: one,
         if all is well.
         """
 
-        def data(index: int) -> str:
-            return repr(sorted((path, value) for path, value in self.configs[index].items() if path.startswith("data.")))
-
         def found() -> dict[str, set[str]]:
             sums: dict[str, set[str]] = {}
             for index, planned in enumerate(self.variants):
                 own = {planned.data_checksum, *(run.provenance.data_checksum for run in self.by_variant[index])}
-                sums.setdefault(data(index), set()).update(own - {""})
+                sums.setdefault(self.data_settings[index], set()).update(own - {""})
             return sums
 
-        return sorted(self.once("data checksums", found)[data(variant)])
+        return sorted(self.once("data checksums", found)[self.data_settings[variant]])
 
     @cached_property
     def synthetic(self) -> frozenset[int]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from recstudy.analysis.cells import cell_of
+from recstudy.analysis.cells import cell
 from recstudy.analysis.figures.learning import COLUMNS
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, table, warning_lines, words_table
@@ -172,4 +172,4 @@ def _scores(sides: list[StudyRecords], address: Address) -> str:
 
 
 def _cell(records: StudyRecords, variant: int | None, name: str) -> Html:
-    return text(DASH if variant is None else cell_text(cell_of(records, [variant], name, records.by_variant[variant])))
+    return text(DASH if variant is None else cell_text(cell(records, [variant], name)))

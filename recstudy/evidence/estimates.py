@@ -17,7 +17,7 @@ class Why(StrEnum):
     NO_RUN = "no run"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Split:
     """Seeds of two kinds: `learned` of `of` lie above the gap.
 
@@ -31,7 +31,7 @@ class Split:
     given: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """A value with its confidence interval over seeds, in the metric's own unit.
 

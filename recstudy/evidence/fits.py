@@ -110,27 +110,30 @@ class Fit(Generic[Key]):
         return Variance(exp(mean + digamma(d0 / 2) - log(d0 / 2)), d0)  # (3)
 
     @cached_property
-    def _told(self) -> float:
-        """The degrees of freedom of all that tells."""
-        return sum(weight * self.own[key].df for key, weight in self._weights.items())
-
-    @cached_property
     def _spreads(self) -> list[float]:
         """s^2 of all that tells, the smallest first."""
         return sorted(self.own[key].value for key in self._weights)
 
+    @cached_property
+    def _variances(self) -> dict[Key, Variance | None]:
+        """s~^2 (4) of each variant."""
+        told = sum(weight * self.own[key].df for key, weight in self._weights.items())
+        found: dict[Key, Variance | None] = dict.fromkeys(self.splits)
+        for key in (key for key in self.scores if key not in self.splits):
+            own = self.own.get(key, Variance(0.0, 0.0))
+            others = told - self._weights.get(key, 0.0) * own.df
+            d0 = min(self.prior.df, BORROWED, others) if self.prior else 0.0
+            if self.prior is None or d0 < 1e-9:
+                known = own.df > 0 and (own.value > 0 or self.scale.floor > 0)
+                found[key] = Variance(max(own.value, self.scale.floor), own.df) if known else None
+            else:
+                value = (d0 * self.prior.value + own.df * own.value) / (d0 + own.df)
+                found[key] = Variance(max(value, self.scale.floor), d0 + own.df)
+        return found
+
     def variance(self, key: Key) -> Variance | None:
         """s~^2 (4); None where nothing is known of the spread, or where the seeds split."""
-        own = self.own.get(key, Variance(0.0, 0.0))
-        if key in self.splits:
-            return None
-        others = self._told - self._weights.get(key, 0.0) * own.df
-        d0 = min(self.prior.df, BORROWED, others) if self.prior else 0.0
-        if self.prior is None or d0 < 1e-9:
-            known = own.df > 0 and (own.value > 0 or self.scale.floor > 0)
-            return Variance(max(own.value, self.scale.floor), own.df) if known else None
-        value = (d0 * self.prior.value + own.df * own.value) / (d0 + own.df)
-        return Variance(max(value, self.scale.floor), d0 + own.df)
+        return self._variances.get(key)
 
     def is_split(self, key: Key) -> bool:
         """Whether the variant's seeds are of two kinds."""

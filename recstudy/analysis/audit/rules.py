@@ -84,8 +84,9 @@ def compared(records: StudyRecords) -> list[list[int]]:
 
 def done(records: StudyRecords, variants: Iterable[int] | None = None) -> list[Row]:
     """Return the finished runs, of these variants or of all."""
-    chosen = range(len(records.variants)) if variants is None else variants
-    return [run for index in chosen for run in records.by_variant[index] if run.done]
+    if variants is None:
+        return records.once("done", lambda: done(records, range(len(records.variants))))
+    return [run for index in variants for run in records.by_variant[index] if run.done]
 
 
 def levels(records: StudyRecords, variants: Iterable[int], field: str) -> list[object]:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from recstudy.analysis.audit.rules import Found, command, compared, counted, done, rule, setting
-from recstudy.analysis.cells import cell_of
+from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.registration import changes, differences, lines, post_hoc, statements
 from recstudy.analysis.rows import Row
@@ -34,10 +34,8 @@ def _(records: StudyRecords) -> Iterator[Found]:
     """One data set has the same settings, and not the same images."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for run in done(records):
-        config = records.configs[run.variant]
-        own = run.seed if config.get("data.drawing") == "per seed" else None
-        settings = [f"{path}={config[path]}" for path in sorted(config) if path.startswith("data.")]
-        groups.setdefault((own, *settings), []).append(run)
+        own = run.seed if records.configs[run.variant].get("data.drawing") == "per seed" else None
+        groups.setdefault((own, records.data_settings[run.variant]), []).append(run)
     for runs in groups.values():
         found = [run.provenance.data_checksum[:SHORT] for run in runs if run.provenance.data_checksum]
         if len(set(found)) > 1:
@@ -190,9 +188,9 @@ def _(records: StudyRecords) -> Iterator[Found]:
         except ConfigError:
             continue  # said in its place in the report
         for row in rows:
-            for cell in row.cells:
-                comparable = any(not placed.reasons for placed in cell.placed)
-                if comparable and cell.n == 1 < cell.expected and not metric(cell.metric).computed:
+            for one in row.cells:
+                comparable = any(not placed.reasons for placed in one.placed)
+                if comparable and one.n == 1 < one.expected and not metric(one.metric).computed:
                     alone[row.label] = None
     if alone:
         what = "Published values stand beside a single run"
@@ -222,14 +220,14 @@ def _(records: StudyRecords) -> Iterator[Found]:
 def _blurred(records: StudyRecords, group: Sequence[int], name: str) -> tuple[str, int | None] | None:
     """Say how wide the median interval of a score is and how far apart its means are, where that is less; and after how many
     seeds of every variant it would be no wider, by the spread that the intervals go by (None: over `MOST_SEEDS`)."""
-    cells = [cell_of(records, [index], name, records.by_variant[index]) for index in group]
-    widths = [cell.high - cell.low for cell in cells if cell.high is not None and cell.low is not None]
-    means = [cell.value for cell in cells if cell.value is not None]
+    cells = [cell(records, [index], name) for index in group]
+    widths = [one.high - one.low for one in cells if one.high is not None and one.low is not None]
+    means = [one.value for one in cells if one.value is not None]
     if len(widths) < 2 or (width := median(widths)) <= (apart := max(means) - min(means)):
         return None
-    n = " to ".join(dict.fromkeys(str(end([cell.n for cell in cells if cell.n])) for end in (min, max)))
+    n = " to ".join(dict.fromkeys(str(end([one.n for one in cells if one.n])) for end in (min, max)))
     words = f"{metric(name).title}, {number(name, width)} wide (n={n}), all means within {number(name, apart)}"
-    estimates = [(cell.estimate, cell.n) for cell in cells]
+    estimates = [(one.estimate, one.n) for one in cells]
     known = [(found.error * sqrt(n), found.df - n) for found, n in estimates if found.error and found.df]
     count = np.arange(2, MOST_SEEDS + 1)
     later = np.median([2 * stdtrit(df + count, (1 + LEVEL) / 2) * s / np.sqrt(count) for s, df in known], axis=0)

@@ -9,12 +9,11 @@ from typing import Self
 
 import plotly.graph_objects as go
 from PIL import Image
-from plotly.offline import get_plotlyjs
 
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.layout import Drawn
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import escape, figure_box, links, warning_lines
+from recstudy.analysis.page import LIBRARY, escape, figure_box, links, warning_lines
 from recstudy.analysis.shown import NOTHING, Shown, check_made
 from recstudy.analysis.tables.latex import label, notes_under, sentence, tex
 from recstudy.errors import ConfigError, choices, nearest
@@ -90,9 +89,9 @@ def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] =
         ConfigError: an unknown format.
     """
     check_export(formats)
-    library = folder / "plotly.min.js"
-    if not library.exists() or library.stat().st_size != len(get_plotlyjs().encode()):
-        write_whole(library, get_plotlyjs())
+    library = folder / LIBRARY.name
+    if not library.exists() or library.stat().st_size != LIBRARY.stat().st_size:
+        write_whole(library, LIBRARY.read_bytes())
     page = drawn.figure.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
     write_whole(folder / f"{name}.html", page)
     write_whole(folder / f"{name}.csv", drawn.data.to_csv(index=False))

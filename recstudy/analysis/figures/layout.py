@@ -249,12 +249,13 @@ def arrange(figure: go.Figure, panels: int, grid: Grid, size: Size = SCREEN) -> 
     row = grid.above + high + grid.below
     group = grid.head + row * math.ceil(each / across)
     whole = group * grid.groups
+    places: dict[str, Any] = {}  # set at once: one by one, Plotly takes a second for hundreds
     for at in range(panels):
         of, own = divmod(at, each)
         x, y = own % across * side + grid.left, of * group + grid.head + own // across * row + grid.above
-        places = [x / inner, (x + wide) / inner], [max(0.0, 1 - (y + high) / whole), 1 - y / whole]
-        for axis, domain in zip("xy", places, strict=True):
-            figure.layout[f"{axis}axis{numbered(at)}"].domain = domain
+        places[f"xaxis{numbered(at)}"] = {"domain": [x / inner, (x + wide) / inner]}
+        places[f"yaxis{numbered(at)}"] = {"domain": [max(0.0, 1 - (y + high) / whole), 1 - y / whole]}
+    figure.update_layout(places)
     for of, words in enumerate(one for one in figure.layout.annotations if one.name == "head"):
         words.y = 1 - of * group / whole
     if grid.columns:
@@ -266,10 +267,12 @@ def arrange(figure: go.Figure, panels: int, grid: Grid, size: Size = SCREEN) -> 
 def small_multiples(figure: go.Figure, names: Sequence[str], size: Size, heads: Sequence[str] = ()) -> go.Figure:
     """Give each name a panel of a grid with axes of its own, and stand under it; `heads` divide them into groups."""
     most = letters(SLICES[False].narrow - EDGE, 13)
+    axes: dict[str, Any] = {}
     for at, name in enumerate(names):
-        title = {"text": clipped(name, most, 2), "standoff": 6, "font": {"size": 13}}
-        joined(figure, at, {"title": title}, {})
-    figure.update_xaxes(automargin=False).update_yaxes(automargin=False)
+        title, number = {"text": clipped(name, most, 2), "standoff": 6, "font": {"size": 13}}, numbered(at)
+        axes |= {f"xaxis{number}": {"anchor": f"y{number}", "title": title, "automargin": False}}
+        axes |= {f"yaxis{number}": {"anchor": f"x{number}", "automargin": False}}
+    figure.update_layout(axes)
     for text in heads:
         figure.add_annotation(
             name="head", text=text, align="left", x=0, xref="paper", xanchor="left", yref="paper", yanchor="top", yshift=-8,

@@ -17,7 +17,6 @@ from recstudy.analysis.figures.theme import CELL, SCREEN, SHADES, Size, letters,
 from recstudy.analysis.fits import weighted
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.tables.render import cell_text
-from recstudy.analysis.targets import place
 from recstudy.errors import ConfigError
 from recstudy.evidence import Estimate, contrast
 from recstudy.report import HeatMap, Interactions
@@ -49,14 +48,13 @@ def heat_map_data(records: StudyRecords, spec: HeatMap) -> pd.DataFrame:
         ConfigError: the study has no such axis or level.
     """
     places = _levels(records, comparable(records, spec.where), spec.x, spec.y)
-    nothing = place(records, (), [index for pooled in places.values() for index in pooled], (spec.metric,))
     xs, ys = (ordered([at[axis] for at in places]) for axis in (0, 1))
 
     def row(x: Any, y: Any, one: Cell) -> dict[str, Any]:
         known = {name: getattr(one, name) for name in ("value", "low", "high", "n", "expected", "synthetic")}
         return {"x": x, "y": y, **known, "said": cell_text(one), "run_ids": " ".join(one.run_ids)}
 
-    rows = [row(x, y, cell(records, places[x, y], spec.metric, nothing)) for y in ys for x in xs if (x, y) in places]
+    rows = [row(x, y, cell(records, places[x, y], spec.metric)) for y in ys for x in xs if (x, y) in places]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

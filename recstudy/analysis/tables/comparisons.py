@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from recstudy.analysis.caveats import LEAK
-from recstudy.analysis.cells import Cell, TableRow, cell_of, nearest_placed
+from recstudy.analysis.cells import Cell, TableRow, cell, nearest_placed
 from recstudy.analysis.fits import weighted
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.targets import Placement, place
@@ -43,8 +43,8 @@ def one_task(records: StudyRecords, variants: Sequence[int], axis: str | None) -
 def ranked(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     """Mark the best cells of each metric. What leaks is never compared."""
     marked = list(cells)
-    for name in dict.fromkeys(cell.metric for cell in cells):
-        compared = [at for at, cell in enumerate(cells) if cell.metric == name and cell.value is not None and not cell.leaks]
+    for name in dict.fromkeys(one.metric for one in cells):
+        compared = [at for at, one in enumerate(cells) if one.metric == name and one.value is not None and not one.leaks]
         if metric(name).better is None or len(compared) < 2:
             continue
         best = _best(name, [cells[at] for at in compared])
@@ -60,19 +60,19 @@ def _best(name: str, cells: Sequence[Cell]) -> list[bool]:
     Holm's p are taken k/2 times, because each of k values could have come out as the best: else some of 12 equal variants would
     be marked in 13 % of tables (`studies/bench/evidence.py`).
     """
-    best = max(cells, key=lambda cell: metric(name).sign * (cell.value or 0.0))
+    best = max(cells, key=lambda one: metric(name).sign * (one.value or 0.0))
     if metric(name).computed:
-        return [number(name, cell.value or 0.0) == number(name, best.value or 0.0) for cell in cells]
+        return [number(name, one.value or 0.0) == number(name, best.value or 0.0) for one in cells]
     against = Question({0: 1.0, 1: -1.0}, other_than=0.0)
-    found = [asked(against, contrast([(1.0, best.mean), (-1.0, cell.mean)])).p for cell in cells if cell is not best]
+    found = [asked(against, contrast([(1.0, best.mean), (-1.0, one.mean)])).p for one in cells if one is not best]
     apart = iter([p * len(cells) / 2 < ALPHA for p in holm([1.0 if p is None else p for p in found])])
-    return [cell is best or not next(apart) for cell in cells]
+    return [one is best or not next(apart) for one in cells]
 
 
 def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Name the metrics by which no difference is significant, everywhere or in a part of the table."""
-    tied = dict.fromkeys(cell.metric for cell in cells if cell.tied)
-    some = {cell.metric for cell in cells if cell.best}
+    tied = dict.fromkeys(one.metric for one in cells if one.tied)
+    some = {one.metric for one in cells if one.best}
     said = [f"{metric(name).title}{' (in a part)' if name in some else ''}" for name in tied]
     return (f"no significant difference between variants by {'; '.join(said)}",) if said else ()
 
@@ -88,7 +88,7 @@ def improvement_cell(records: StudyRecords, spec: Table, index: int, name: str, 
     of = improved(name)
     others = {axis: records.level(index, axis) for axis in records.variants[index].levels if axis not in spec.improvement}
     found = records.chosen(others | spec.improvement)
-    row = cell_of(records, [index], of, records.by_variant[index])
+    row = cell(records, [index], of)
     if len(found) != 1 or found == [index]:
         made = _without_number(row, "" if found == [index] else NONE)
     else:
@@ -109,7 +109,7 @@ def _compared(records: StudyRecords, row: Cell, index: int, base: int) -> Cell:
         return _without_number(row, f"{'it' if records.leaks(index) else records.variants[base].label} {LEAK}")
     if records.variants[index].data != records.variants[base].data:
         return _without_number(row, "measured on other data")
-    ours = cell_of(records, [base], row.metric, records.by_variant[base])
+    ours = cell(records, [base], row.metric)
     if row.value is None:
         return _without_number(row, "")
     if ours.value is None or row.value <= 0:

@@ -12,7 +12,7 @@ PUBLISHED = "published"  # over a column, or before a line, of published values 
 REASONS = 4  # of a note, on paper
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Number:
     """A number and how it is printed: a format of Python (`.1f`, `+.2f`)."""
 
@@ -23,7 +23,7 @@ class Number:
         return format(self.value, self.form)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Range:
     """An interval: `[low, high]`, in the form of its number."""
 
@@ -38,7 +38,7 @@ class Range:
 Piece = str | Number | Range
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """The content of one place: `bold` where nothing is significantly better.
 
