@@ -1,7 +1,7 @@
 """Data sets by name. Importing this loads neither torch nor any image."""
 
 from recstudy.config import AUGMENTATIONS, DATASETS, DataConfig
-from recstudy.data import augmentations  # noqa: F401  it fills their registry
+from recstudy.data import augment  # noqa: F401  it fills the registry of augmentations
 from recstudy.data.arc_agi import ArcAgi
 from recstudy.data.caption_sets import CovCtr, MedPix, MmRetinal, PeirGross, Roco, RocoV2
 from recstudy.data.captions import Captioned, CaptionFiles, CaptionFolder, CaptionReader, Row

@@ -12,24 +12,26 @@ a batch. Nothing waits for the device, and nothing touches the global random sta
 Shapes: B images, C channels, H height, W width, P = H W pixels, K classes.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-
-import numpy as np
-import torch
-from torch import Generator, Tensor
-from torch.nn.functional import pad
+from typing import TYPE_CHECKING
 
 from recstudy.config import AUGMENTATIONS, Augment
+from recstudy.data.lazy import np, torch
 from recstudy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 LEVELS = 31
 # In torchvision's order: one that keeps, those that move pixels, those that change their values.
 MOVES = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 SIGNED_COLOURS = ("Brightness", "Color", "Contrast", "Sharpness")
 OPERATIONS = ("Identity", *MOVES, *SIGNED_COLOURS, "Posterize", "Solarize", "AutoContrast", "Equalize")
-SIGNED = torch.tensor([name in MOVES + SIGNED_COLOURS for name in OPERATIONS])
+SIGNED = tuple(name in MOVES + SIGNED_COLOURS for name in OPERATIONS)
 # At the highest level: shear in pixels a pixel, shift as a share of the side, degrees, blend factor off 1.
 HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 150 / 331, "TranslateY": 150 / 331, "Rotate": 30.0} | dict.fromkeys(
     SIGNED_COLOURS, 0.9
@@ -63,30 +65,33 @@ def _steps(settings: Augment) -> Iterator[tuple[str, dict[str, int]]]:
         yield name, {}
 
 
-def crop(images: Tensor, padding: int, generator: Generator) -> Tensor:
+@AUGMENTATIONS.add("crop")
+def crop(images: Tensor, generator: Generator, *, padding: int = 4) -> Tensor:
     """Each image (C, H, W) cut out of itself padded with `padding` zeros all round, at its own offset."""
     B, C, H, W = images.shape
     offsets = torch.randint(2 * padding + 1, (2, B, 1), generator=generator)
     rows, columns = offsets[0] + torch.arange(H), offsets[1] + torch.arange(W)
     pixels_BHW = send(rows, images.device)[:, :, None] * (W + 2 * padding) + send(columns, images.device)[:, None, :]
-    padded_BCP = pad(images, (padding,) * 4).flatten(2)
+    padded_BCP = torch.nn.functional.pad(images, (padding,) * 4).flatten(2)
     return padded_BCP.gather(2, pixels_BHW.view(B, 1, H * W).expand(B, C, H * W)).view(B, C, H, W)
 
 
+@AUGMENTATIONS.add("flip")
 def flip(images: Tensor, generator: Generator) -> Tensor:
     """Each image (C, H, W) mirrored left to right with probability 1/2."""
     mirrored = torch.rand(len(images), generator=generator) < 0.5
     return torch.where(send(mirrored, images.device)[:, None, None, None], images.flip(-1), images)
 
 
-def randaugment(images: Tensor, magnitude: int, generator: Generator) -> Tensor:
+@AUGMENTATIONS.add("randaugment")
+def randaugment(images: Tensor, generator: Generator, *, magnitude: int = 9) -> Tensor:
     """One of the 14 operations on each image (C, H, W) uint8, C 1 or 3; `magnitude` 0..30. The sign is drawn where there is one.
 
     Equal to torchvision's RandAugment with one operation, nearest interpolation and fill 0, for the operations drawn.
     """
     kinds = torch.randint(len(OPERATIONS), (len(images),), generator=generator)
     minus = torch.rand(len(images), generator=generator) < 0.5
-    return apply(images, 2 * kinds + (minus & SIGNED[kinds]), magnitude)
+    return apply(images, 2 * kinds + (minus & torch.tensor(SIGNED)[kinds]), magnitude)
 
 
 def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
@@ -117,7 +122,7 @@ def _move(images: Tensor, maps: Tensor, magnitude: int) -> Tensor:
     """Image b with its pixels taken from where map `maps[b]` says."""
     B, C, H, W = images.shape
     from_B1P = _source_pixels(H, W, magnitude, images.device).index_select(0, maps)[:, None]
-    return pad(images.flatten(2), (1, 0)).gather(2, from_B1P.expand(B, C, H * W)).view(B, C, H, W)
+    return torch.nn.functional.pad(images.flatten(2), (1, 0)).gather(2, from_B1P.expand(B, C, H * W)).view(B, C, H, W)
 
 
 @lru_cache(maxsize=8)

@@ -11,15 +11,13 @@ __all__ = ["np", "torch"]
 
 
 class LazyModule:
-    """Stands for a module; an attribute is looked up once."""
+    """Stands for a module."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(import_module(self._name), attribute)
-        setattr(self, attribute, found)
-        return found
+        return getattr(import_module(self._name), attribute)
 
 
 if TYPE_CHECKING:

@@ -9,13 +9,12 @@ from recstudy.config.ids import part_name
 from recstudy.metrics import METRICS
 from recstudy.source import Code, code_of
 
-LOOP = ("recstudy.train.loop:Training", "recstudy.data.augmentations:")
+LOOP = ("recstudy.train.loop:Training", "recstudy.data.augment:")
 LOOPS = (
     "recstudy.train",
     "recstudy.metrics.classification",
     "recstudy.metrics.multilabel",
     "recstudy.data.augment",
-    "recstudy.data.augmentations",
     "recstudy.data.batches",
 )
 SPLITS = ("recstudy.data.splits:hold_out", "recstudy.data.splits:limit")

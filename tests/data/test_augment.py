@@ -19,7 +19,7 @@ from recstudy.plugins import Registry
 from recstudy.train.code import codes, part_names
 
 REFERENCE = RandAugment()
-CASES = [(name, sign) for name, signed in zip(OPERATIONS, SIGNED.tolist(), strict=True) for sign in ((1, -1) if signed else (1,))]
+CASES = [(name, sign) for name, signed in zip(OPERATIONS, SIGNED, strict=True) for sign in ((1, -1) if signed else (1,))]
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -51,7 +51,7 @@ def applied(images: torch.Tensor, name: str, sign: int, magnitude: int) -> torch
 
 def test_operations_are_torchvisions_in_its_order():
     assert [(name, signed) for name, (_, signed) in REFERENCE._AUGMENTATION_SPACE.items()] == list(
-        zip(OPERATIONS, SIGNED.tolist(), strict=True)
+        zip(OPERATIONS, SIGNED, strict=True)
     )
 
 
@@ -105,13 +105,13 @@ def test_each_image_gets_its_own_operation_in_place():
 def test_randaugment_draws_all_operations_and_both_signs(monkeypatch):
     drawn = []
     monkeypatch.setattr(module, "apply", lambda images, codes, magnitude: drawn.append(codes))
-    randaugment(torch.zeros(14_000, 1, 4, 4, dtype=torch.uint8), 9, generator())
+    randaugment(torch.zeros(14_000, 1, 4, 4, dtype=torch.uint8), generator())
 
     counts = torch.bincount(drawn[0], minlength=28).view(14, 2)
 
     assert counts.sum(1).tolist() == pytest.approx([1000] * 14, abs=150)  # 5 standard deviations
-    assert counts[SIGNED].tolist() == [pytest.approx([500, 500], abs=115)] * 9
-    assert counts[~SIGNED, 1].tolist() == [0] * 5
+    assert counts[torch.tensor(SIGNED)].tolist() == [pytest.approx([500, 500], abs=115)] * 9
+    assert counts[~torch.tensor(SIGNED), 1].tolist() == [0] * 5
 
 
 def test_crop_by_hand(monkeypatch):
@@ -119,7 +119,7 @@ def test_crop_by_hand(monkeypatch):
     monkeypatch.setattr(torch, "randint", lambda *args, **kwargs: torch.tensor([[[0]], [[2]]]))
     image = torch.arange(1, 10, dtype=torch.uint8).view(1, 1, 3, 3)
 
-    assert crop(image, 1, generator())[0, 0].tolist() == [[0, 0, 0], [2, 3, 0], [5, 6, 0]]
+    assert crop(image, generator(), padding=1)[0, 0].tolist() == [[0, 0, 0], [2, 3, 0], [5, 6, 0]]
 
 
 def test_crop_is_a_window_of_the_padded_image():
@@ -127,7 +127,7 @@ def test_crop_is_a_window_of_the_padded_image():
     padded = torch.nn.functional.pad(images, (2, 2, 2, 2))
     windows = [{padded[b, :, y : y + 12, x : x + 12].numpy().tobytes() for y in range(5) for x in range(5)} for b in range(200)]
 
-    cropped = crop(images, 2, generator())
+    cropped = crop(images, generator(), padding=2)
 
     assert all(image.numpy().tobytes() in known for image, known in zip(cropped, windows, strict=True))
 
@@ -135,7 +135,7 @@ def test_crop_is_a_window_of_the_padded_image():
 def test_every_offset_is_drawn():
     image = torch.zeros(1, 1, 9, 9, dtype=torch.uint8)
     image[0, 0, 4, 4] = 1
-    places = crop(image.expand(2000, 1, 9, 9), 2, generator()).flatten(1).argmax(1)
+    places = crop(image.expand(2000, 1, 9, 9), generator(), padding=2).flatten(1).argmax(1)
     assert sorted(set(places.tolist())) == [9 * row + column for row in range(2, 7) for column in range(2, 7)]
 
 
@@ -301,7 +301,7 @@ def test_our_own_are_known_by_name_too():
     assert sorted(AUGMENTATIONS) == ["crop", "flip", "randaugment"]
     assert torch.equal(
         augment(photographs(), Augment(more=("flip", "crop", "randaugment")), generator()),
-        randaugment(crop(flip(photographs(), same := generator()), 4, same), 9, same),
+        randaugment(crop(flip(photographs(), same := generator()), same), same),
     )
 
 
