@@ -11,7 +11,7 @@ from recstudy.config import DATASETS, DataConfig, configure
 from recstudy.data.maze import Maze
 from recstudy.data.sudoku import Sudoku
 from recstudy.errors import ConfigError
-from recstudy.models.vq import VQ
+from recstudy.models.fuselip import VQ
 from recstudy.options import data_folder, settings
 from recstudy.plugins import file_bundle, use
 from recstudy.report.names import plural
@@ -130,7 +130,7 @@ def _tokenizer(command: Tokenizer, data: DataConfig, config: VQ) -> None:
     import torch
 
     from recstudy.data.cache import load
-    from recstudy.models.networks.vq_file import save_tokenizer
+    from recstudy.models.networks.vq import save_tokenizer
     from recstudy.train.prepared import image_tokenizer
 
     out = console()

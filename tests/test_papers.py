@@ -157,7 +157,7 @@ def test_the_index_lists_every_table_with_its_rows():
 @pytest.mark.parametrize("title", MODELS)
 def test_parameter_counts_equal_the_published_ones_to_the_digit(title, data):
     from recstudy.config import RunConfig
-    from recstudy.models.cost import cost
+    from recstudy.models.costs import cost
 
     rows = csv.DictReader(files("recstudy").joinpath("papers/solved_parameter_counts.csv").read_text().splitlines())
     (exact,) = [int(row["value"]) for row in rows if row["model"] == title and row["dataset"] == data.name]

@@ -13,8 +13,8 @@ from PIL import Image
 
 from recstudy.data import CaptionFolder
 from recstudy.data.cache import load
-from recstudy.models.networks.vq_file import load_tokenizer
-from recstudy.models.vq import VQ
+from recstudy.models.fuselip import VQ
+from recstudy.models.networks.vq import load_tokenizer
 from recstudy.train.prepared import image_codes, image_tokenizer
 
 MIXER = Path(__file__).parent / "plugins/mixer/mixer_study.py"

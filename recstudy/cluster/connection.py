@@ -159,7 +159,7 @@ def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
             "Lower --gpus-per-run, --cpus-per-run or --workers-per-run."
         )
     if 0 < gpus < 1 and (memory := smallest_gpu(gpus)) is not None:
-        from recstudy.models.memory import training_memory
+        from recstudy.models.costs import training_memory
 
         check_packing(gpus, max(map(training_memory, configs), default=0), memory)
     return place

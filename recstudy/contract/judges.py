@@ -9,7 +9,7 @@ from torch import Tensor
 
 from recstudy.config import RunConfig
 from recstudy.contract.checks import CPU, Untouched, data_of, hold, trained, unreached
-from recstudy.models.cost import cost
+from recstudy.models.costs import cost
 from recstudy.models.networks.contract import Network, build
 from recstudy.train.evaluate import predict
 from recstudy.train.grids import solve

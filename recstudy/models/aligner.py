@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
-from recstudy.models.fuselip import FuseLIP
-from recstudy.models.vq import VQ
+from recstudy.models.fuselip import VQ, FuseLIP
 from recstudy.plugins import named
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""ImageHRM, the hierarchical reasoning model that writes captions: what can be set.
+"""ImageHRM and ImageTRM, recursive models that write captions: what can be set.
 
-The recursion stands in `networks/image_hrm.py`, what goes in and out in `networks/caption.py`.
+The recursions stand in `networks/image_hrm.py`, what goes in and out in `networks/caption.py`.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -55,3 +55,22 @@ class ImageHRM(RecursiveCaptionModel):
             "high": (self.high_cycles, self.high_layers),
         }
         return {name: (cycles, layers) for name, (cycles, layers) in every.items() if cycles}
+
+
+@FAMILIES.add("image_trm")
+class ImageTRM(RecursiveCaptionModel):
+    """ImageTRM. Defaults: its paper's (a core of 6,815,744 parameters), with TRM's cycles, which it does not print."""
+
+    network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_trm"
+
+    family: Literal["image_trm"] = "image_trm"
+    layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
+    cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
+    latent_steps: Annotated[int, Tunable(1, 8)] = Field(6, ge=1, le=64, description="n: z-updates a cycle")
+    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
+        "full_bptt", description="through every update (paper); the last cycle (TRM's code); the last z- and the last y-update"
+    )
+
+    @property
+    def title(self) -> str:
+        return f"ImageTRM ({self.vision})"

@@ -18,7 +18,7 @@ class Transformer(SequenceModel):
     With several supervision steps it is the transformer in HRM's outer loop, which ARC Prize compared HRM with.
     """
 
-    network: ClassVar[str] = "recstudy.models.networks.transformer:TransformerCore"
+    network: ClassVar[str] = "recstudy.models.networks.sequence:TransformerCore"
 
     family: Literal["transformer"] = "transformer"
     layers: int = Field(8, ge=1, le=48, description="layers, each with its own weights")

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig
 from recstudy.config.tunable import Tunable
-from recstudy.models.checks import patches_and_heads
+from recstudy.models.classifiers import patches_and_heads
 
 
 @FAMILIES.add("vitrm")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.models.cost import cost, total_pflop
-from recstudy.models.memory import training_memory
+from recstudy.models.costs import cost, total_pflop, training_memory
 from recstudy.records import Results
 from recstudy.report.names import plural
 from recstudy.study.plan import plan_record

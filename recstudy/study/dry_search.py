@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from recstudy.models.cost import cost
+from recstudy.models.costs import cost
 from recstudy.records import Results
 from recstudy.study.search import FAMILY, SearchPlan
 from recstudy.study.trials import TrialLog

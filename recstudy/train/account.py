@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from recstudy.models.cost import cost, steps_a_batch
+from recstudy.models.costs import cost, steps_a_batch
 from recstudy.records import Json
 from recstudy.train.loop import Training
 from recstudy.train.parallel import rank_and_world

@@ -27,9 +27,8 @@ from recstudy.data.cache_folder import alone, cached
 from recstudy.data.images import Tokens
 from recstudy.errors import DataError
 from recstudy.files import cache_folder, caching, sweep
-from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, unit
-from recstudy.models.networks.vq_file import load_tokenizer, save_tokenizer
-from recstudy.models.vq import VQ
+from recstudy.models.fuselip import VQ
+from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, load_tokenizer, save_tokenizer, unit
 from recstudy.records.files import write_whole
 from recstudy.train.tokenizer import Progress, train_tokenizer
 from recstudy.train.watchdog import alive

@@ -22,8 +22,8 @@ from recstudy.config import PAD, RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.text import Tokenizer
 from recstudy.models.networks.caption import Captioner
+from recstudy.models.networks.lstm_captioners import ShowAttendTellNetwork
 from recstudy.models.networks.micar import MicarNetwork
-from recstudy.models.networks.show_attend_tell import ShowAttendTellNetwork
 from recstudy.train.evaluate import autocast, own_batch
 from recstudy.train.watchdog import alive
 

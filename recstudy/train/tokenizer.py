@@ -13,8 +13,8 @@ from torch import Tensor
 
 from recstudy.errors import DataError
 from recstudy.metrics.reconstruction import codebook_use, psnr
+from recstudy.models.fuselip import VQ
 from recstudy.models.networks.vq import VQNetwork, unit, vq_loss
-from recstudy.models.vq import VQ
 from recstudy.records import Json
 
 BATCH = 32

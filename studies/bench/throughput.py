@@ -3,7 +3,7 @@
 Both sides are shown to be one function first: as many parameters and, with the same weights, the same logits. Then they take
 turns, so that whatever else the machine does slows both; the ratio is of neighbours. One step is what the training loop does
 with a batch: `forward + backward` of one supervision step, and the `training step` that adds the optimiser and the moving
-average. TFLOP/s count the model as its paper writes it (`recstudy.models.cost`: every token of every layer), which is what
+average. TFLOP/s count the model as its paper writes it (`recstudy.models.costs`: every token of every layer), which is what
 518 PFLOP for 1,000 epochs means; ours computes fewer, and that count stands beside it.
 
 CPU: float32, batch 32, on every core by the clock, and on one core by processor time, which other work on the machine hardly
@@ -25,7 +25,7 @@ from recstudy import RunConfig, TrainConfig
 from recstudy.data import Cifar10
 from recstudy.data.batches import Batch
 from recstudy.models import ViTRM
-from recstudy.models.cost import cost
+from recstudy.models.costs import cost
 from recstudy.models.networks.contract import Network, build
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, make_optimizers

@@ -9,7 +9,7 @@ import pytest
 from recstudy.config import RunConfig
 from recstudy.data import Cifar10, ImageFolder
 from recstudy.models import CNN, HRM, TRM, HRMImage, ViT, ViTRM
-from recstudy.models.memory import training_memory
+from recstudy.models.costs import training_memory
 
 STEP = Path(__file__).parents[1] / "step_memory.py"
 GRID = ImageFolder(path="grids", class_count=10, size=30, channels=1)

@@ -5,9 +5,8 @@ from torchvision import models as torchvision_models
 from recstudy.config import RunConfig
 from recstudy.data import Cifar10, Digits
 from recstudy.models import ResNet, ViT, ViTRM
-from recstudy.models.cost import cost
-from recstudy.models.networks.resnet import ResNetNetwork
-from recstudy.models.networks.vit import ViTNetwork
+from recstudy.models.costs import cost
+from recstudy.models.networks.classifiers import ResNetNetwork, ViTNetwork
 
 
 def gflops(model):

@@ -5,9 +5,8 @@ import torch
 from torch import nn
 
 from recstudy.models import CaptionTransformer
-from recstudy.models.networks.caption_transformer import CaptionTransformerNetwork
-from recstudy.models.networks.encoder_decoder import sinusoids
 from recstudy.models.networks.layers import Past
+from recstudy.models.networks.transformer_captioners import CaptionTransformerNetwork, sinusoids
 
 WIDTH, HEADS, HIDDEN = 16, 2, 24
 

@@ -14,8 +14,8 @@ import sys
 from recstudy.config import RunConfig
 from recstudy.data import Digits
 from recstudy.models import CNN
-from recstudy.models.cost import cost
-from recstudy.models.memory import training_memory
+from recstudy.models.costs import cost
+from recstudy.models.costs import training_memory
 
 config = RunConfig(data=Digits(), model=CNN(width={width}))
 print(cost(config), training_memory(config), "torch" in sys.modules)

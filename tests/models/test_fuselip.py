@@ -7,10 +7,8 @@ from scipy.stats import binom
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner
 from recstudy.models.fuselip import FuseLIP
-from recstudy.models.networks.aligner import AlignerNetwork
-from recstudy.models.networks.fuselip import FuseLIPNetwork, image_ids, image_only
-from recstudy.models.networks.fuselip_injection import Injection, Mode, prefix_causal
-from recstudy.models.networks.fuselip_loss import SHOWN, Hidden, fuselip_loss, hide, masked_loss, room, siglip_loss
+from recstudy.models.networks.aligner import SHOWN, AlignerNetwork, Hidden, fuselip_loss, hide, masked_loss, room, siglip_loss
+from recstudy.models.networks.fuselip import FuseLIPNetwork, Injection, Mode, image_ids, image_only, prefix_causal
 from recstudy.models.networks.layers import Past
 
 # Text ids 0 to 9 with padding 0, BOS 1 and EOS 2, [MASK] 10, codes 0 to 5 as ids 11 to 16; two codes an image.

@@ -14,10 +14,9 @@ from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError, DataError
 from recstudy.models import Aligner, FuseEyes, ImageTRM
-from recstudy.models.fuselip import FuseLIP
+from recstudy.models.fuselip import TITOK_BL128, TITOK_S128, VQ, FuseLIP
 from recstudy.models.networks.fuselip import image_ids, image_only
 from recstudy.models.networks.fuselip_weights import load_public
-from recstudy.models.vq import TITOK_BL128, TITOK_S128, VQ
 from recstudy.train.loop import Training
 
 CONFIG = FuseLIP(width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=3, codebook=64, context=9)

@@ -3,7 +3,7 @@ import torch
 
 from recstudy.config import DataConfig, RunConfig, Shape
 from recstudy.models import HRM
-from recstudy.models.cost import cost
+from recstudy.models.costs import cost
 from recstudy.models.networks.hrm import HRMCore
 from recstudy.models.networks.layers import PostNorm, SwiGLU
 from recstudy.models.networks.recursion import hierarchy

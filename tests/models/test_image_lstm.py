@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from recstudy.models import ImageLSTM
-from recstudy.models.networks.image_lstm import ImageLSTMNetwork
+from recstudy.models.networks.lstm_captioners import ImageLSTMNetwork
 
 TOKENS = torch.tensor([[1, 4, 5], [1, 7, 4]])
 

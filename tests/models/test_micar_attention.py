@@ -5,9 +5,8 @@ import torch
 from torch import nn
 
 from recstudy.models.micar import MicarVLMoE
-from recstudy.models.networks.fusion import Fusion, Gate
 from recstudy.models.networks.layers import Rotary
-from recstudy.models.networks.mdla import MDLA, Bottleneck
+from recstudy.models.networks.micar_attention import MDLA, Bottleneck, Fusion, Gate
 
 
 def config(**fields) -> MicarVLMoE:

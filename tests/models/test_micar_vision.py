@@ -4,7 +4,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from recstudy.models.micar import MicarVLMoE
-from recstudy.models.networks.msve import MultiscaleEncoder, Pyramid, enlarged, stages
+from recstudy.models.networks.micar import MultiscaleEncoder, Pyramid, enlarged, stages
 
 SIZES = [(8, 8), (4, 4), (2, 2), (1, 1)]
 

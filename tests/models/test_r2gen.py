@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from recstudy.models import R2Gen
-from recstudy.models.networks.r2gen import MemoryNorm, RelationalMemory
+from recstudy.models.networks.transformer_captioners import MemoryNorm, RelationalMemory
 
 TINY = {"backbone": "small", "weights": "random", "tuned": False, "heads": 1}
 

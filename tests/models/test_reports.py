@@ -12,7 +12,7 @@ from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CaptionTransformer, R2Gen, ShowAttendTell, ShowTell
-from recstudy.models.cost import cost
+from recstudy.models.costs import cost
 from recstudy.models.networks.backbones import frozen
 from recstudy.train.decode import decode
 from recstudy.train.loop import Training

@@ -10,7 +10,7 @@ from recstudy.config import RunConfig
 from recstudy.data import Digits, PhantomXray
 from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
-from recstudy.models.cost import cost
+from recstudy.models.costs import cost
 from recstudy.train.loop import detached
 
 XRAY = PhantomXray(size=224)

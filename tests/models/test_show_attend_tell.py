@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from recstudy.models import ShowAttendTell
-from recstudy.models.networks.show_attend_tell import ShowAttendTellNetwork
+from recstudy.models.networks.lstm_captioners import ShowAttendTellNetwork
 
 TOKENS = torch.tensor([[1, 4, 5, 2], [1, 7, 2, 0]])
 

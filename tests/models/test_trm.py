@@ -5,8 +5,8 @@ from torch import nn
 
 from recstudy.config import RunConfig
 from recstudy.models import TRM
-from recstudy.models.cost import cost
-from recstudy.models.networks.mixing import MixLayer
+from recstudy.models.costs import cost
+from recstudy.models.networks.sequence import MixLayer
 
 
 def tiny(shape=SHAPE, **fields):

@@ -3,9 +3,18 @@ import torch
 from safetensors import safe_open
 
 from recstudy.errors import ConfigError, DataError
-from recstudy.models.networks.vq import NEW, Codes, ImageTokenizer, Quantiser, VQNetwork, unit, vq_loss
-from recstudy.models.networks.vq_file import load_tokenizer, save_tokenizer
-from recstudy.models.vq import SMOKE, VQ
+from recstudy.models.fuselip import SMOKE, VQ
+from recstudy.models.networks.vq import (
+    NEW,
+    Codes,
+    ImageTokenizer,
+    Quantiser,
+    VQNetwork,
+    load_tokenizer,
+    save_tokenizer,
+    unit,
+    vq_loss,
+)
 
 TINY = VQ(size=8, patch=4, codes=3, codebook=8, width=8, layers=1, heads=2, token_size=2)
 

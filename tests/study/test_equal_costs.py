@@ -3,7 +3,7 @@
 import pytest
 from shipped import load
 
-from recstudy.models.cost import cost
+from recstudy.models.costs import cost
 from recstudy.study.study import make_plan
 
 

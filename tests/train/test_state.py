@@ -15,7 +15,7 @@ from recstudy.data import CaptionFolder, Digits
 from recstudy.data.cache import load
 from recstudy.errors import DataError
 from recstudy.models import VQ, Aligner, FuseLIP, ImageLSTM, ViTRM
-from recstudy.models.networks.vq_file import load_tokenizer, save_tokenizer
+from recstudy.models.networks.vq import load_tokenizer, save_tokenizer
 from recstudy.train.loop import Training
 from recstudy.train.state import DIGEST, checkpoints, load_checkpoint, save_checkpoint, save_weights
 

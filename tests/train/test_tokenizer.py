@@ -4,8 +4,8 @@ from largest import Largest
 
 from recstudy.errors import DataError
 from recstudy.metrics.reconstruction import psnr
+from recstudy.models.fuselip import SMOKE
 from recstudy.models.networks.vq import VQNetwork, unit
-from recstudy.models.vq import SMOKE
 from recstudy.train.tokenizer import Progress, quality, train_tokenizer
 
 SMALL = SMOKE.model_copy(update={"size": 16, "codes": 8, "codebook": 64})

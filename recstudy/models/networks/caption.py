@@ -29,8 +29,7 @@ from recstudy.config import PAD
 from recstudy.models.backbone import CaptionModel, RecursiveCaptionModel
 from recstudy.models.networks.backbones import BackboneNetwork
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.fuselip import FuseLIPNetwork
-from recstudy.models.networks.fuselip_injection import Injection
+from recstudy.models.networks.fuselip import FuseLIPNetwork, Injection
 from recstudy.models.networks.layers import Attention, Past, PostNorm, Rotary, Stack, SwiGLU, lecun_normal, truncated_normal
 from recstudy.models.sequence import hidden_width
 
@@ -90,7 +89,7 @@ class PlainCaptioner(Captioner):
         return self.answer(z_BTD[:, -1]), cache
 
 
-class Core(Protocol):
+class CaptionCore(Protocol):
     """A causal recursion over states of the caption, of which the last is read: one segment."""
 
     def start(self, x_BTD: Tensor) -> Sequence[Tensor]: ...
@@ -147,7 +146,7 @@ class FusedEyes(nn.Module):
 class RecursiveCaptioner(Captioner):
     """Equations (1)-(5) around a core."""
 
-    core: Core
+    core: CaptionCore
 
     def __init__(self, config: RecursiveCaptionModel, classes: int, core: nn.Module) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ from recstudy.models.networks.layers import own_precision
 ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "gelu": nn.GELU}
 
 
-class Routing(NamedTuple):
+class TokenRouting(NamedTuple):
     """Which experts each token has."""
 
     scores: Tensor  # (N, E) equation (2)
@@ -81,12 +81,12 @@ class MixtureOfExperts(nn.Module):
         y_ND = (routing.weights[..., None] * back_NkD).sum(1)  # (3)
         return y_ND.view_as(x_BTD), balance(routing.scores)
 
-    def route(self, x_ND: Tensor) -> Routing:
+    def route(self, x_ND: Tensor) -> TokenRouting:
         scores_NE = self.scores(x_ND)
         weights_Nk, chosen_Nk = scores_NE.topk(self.top_k)
         sizes_E = wanted(chosen_Nk, len(self.up))
         order_R = chosen_Nk.flatten().argsort(stable=True)
-        return Routing(scores_NE, weights_Nk if self.weighted else torch.ones_like(weights_Nk), order_R, chosen_Nk, sizes_E)
+        return TokenRouting(scores_NE, weights_Nk if self.weighted else torch.ones_like(weights_Nk), order_R, chosen_Nk, sizes_E)
 
     def scores(self, x_ND: Tensor) -> Tensor:
         """Equation (2), in float32 under autocast too."""

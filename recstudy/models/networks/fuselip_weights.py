@@ -18,10 +18,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from recstudy.errors import ConfigError, DataError
-from recstudy.models.fuselip import FuseLIP
+from recstudy.models.fuselip import VQ, FuseLIP
 from recstudy.models.networks.fuselip import FuseLIPNetwork
 from recstudy.models.networks.vq import ImageTokenizer
-from recstudy.models.vq import VQ
 from recstudy.records.files import read_json
 
 # Our names to the public ones, by pattern; the first rule that fits a part is applied, in this order.

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from recstudy.models.hrm import HRM
 from recstudy.models.networks.layers import lecun_normal, truncated_normal
-from recstudy.models.networks.mixing import make_layers
 from recstudy.models.networks.recursion import hierarchy
+from recstudy.models.networks.sequence import make_layers
 
 
 class HRMCore(nn.Module):

@@ -15,6 +15,19 @@ image, one a finding), of the patient or of the puzzle. It starts at 0, so that 
 An image in halves is read left half first: `half_steps` supervision steps on that, the others on the right half; the
 positions start anew. The states cross over, or start anew too. How many steps an image has had is part of its carry.
 
+The layers of HRM, TRM and the transformer beside them, by how tokens mix. No layer has a bias, no norm a scale:
+
+    attention:    s <- rms(s + Attn(s)),       s <- rms(s + SwiGLU(s)),  rms(s) = s / sqrt(mean(s^2) + 1e-5)    (L1)
+    mlp:          s' <- rms(s' + SwiGLU(s')),  then (L1)'s SwiGLU                                               (L2)
+
+s' is s transposed: its SwiGLU mixes the tokens of each dimension and needs no positions, and its rms runs over the tokens,
+not over the width, as in TRM's published code.
+
+A plain transformer in the place of a recursion has layers of (L1), each with its own weights, and no second state. z_H starts
+at one truncated-normal vector, the same at every position, which is never trained:
+
+    z_H <- f(z_H + x)    once a segment                                                                         (T1)
+
 Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V vocabulary.
 """
 
@@ -26,11 +39,12 @@ from torch import Tensor, nn
 
 from recstudy.config import Shape
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import truncated_normal
-from recstudy.models.sequence import SequenceModel
+from recstudy.models.networks.layers import Attention, PostNorm, Rotary, SwiGLU, lecun_normal, truncated_normal
+from recstudy.models.sequence import SequenceModel, hidden_width
+from recstudy.models.transformer import Transformer
 
 
-class Core(Protocol):
+class SequenceCore(Protocol):
     """A recursion over two states of the sequence: one segment."""
 
     z_high: Tensor  # (D,) where they start
@@ -42,7 +56,7 @@ class Core(Protocol):
 class SequenceNetwork(Network):
     """Equations (1)-(8) around a core."""
 
-    core: Core
+    core: SequenceCore
 
     def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: nn.Module) -> None:
         super().__init__()
@@ -148,3 +162,50 @@ def _outputs(config: SequenceModel, classes: int) -> int:
     if config.tokens != "cell" and config.head == "single_token":
         return config.vocabulary
     return 1 if config.puzzle_emb == "pathology_query" else classes
+
+
+def make_layers(config: SequenceModel, length: int, count: int) -> nn.Sequential:
+    """So many layers on so many tokens."""
+    if config.mixing == "mlp":
+        return nn.Sequential(*(MixLayer(config, length) for _ in range(count)))
+    rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
+    return nn.Sequential(*(attending(config, rotary) for _ in range(count)))
+
+
+def attending(config: SequenceModel, rotary: Rotary | None) -> PostNorm:
+    """Equation (L1)."""
+    attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
+    ffn = SwiGLU(config.width, config.hidden_width, bias=False)
+    return PostNorm(attention, ffn, config.width, eps=1e-5, scale=False)
+
+
+class MixLayer(nn.Module):
+    """Equation (L2)."""
+
+    def __init__(self, config: SequenceModel, length: int) -> None:
+        super().__init__()
+        self.mix = SwiGLU(length, hidden_width(length, config.expansion, config.multiple), bias=False)
+        self.ffn = SwiGLU(config.width, config.hidden_width, bias=False)
+        self.norm1, self.norm2 = (nn.RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width))
+
+    def forward(self, s_BSD: Tensor) -> Tensor:
+        s_BDS = s_BSD.transpose(1, 2)
+        s_BSD = self.norm1(s_BDS + self.mix(s_BDS)).transpose(1, 2)
+        return self.norm2(s_BSD + self.ffn(s_BSD))
+
+
+class TransformerCore(nn.Module):
+    """Equation (T1)."""
+
+    z_high: Tensor
+    z_low: Tensor
+
+    def __init__(self, config: Transformer, length: int) -> None:
+        super().__init__()
+        self.f = make_layers(config, length, config.layers)
+        lecun_normal(self)
+        self.register_buffer("z_high", truncated_normal(torch.empty(config.width), 1.0))
+        self.register_buffer("z_low", torch.empty(0))
+
+    def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        return self.f(z_high_BSD + x_BSD), z_low_BSD

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.models.networks.layers import lecun_normal, truncated_normal
-from recstudy.models.networks.mixing import make_layers
 from recstudy.models.networks.recursion import updating
+from recstudy.models.networks.sequence import make_layers
 from recstudy.models.trm import TRM
 
 

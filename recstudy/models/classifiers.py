@@ -1,0 +1,118 @@
+"""Classifiers without a recursion, the baselines: what can be set. The networks stand in `networks/classifiers.py`."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
+
+# size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give ViTRM's counts to the digit.
+SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
+
+
+@FAMILIES.add("cnn")
+class CNN(ModelConfig):
+    """Two stages of two convolutions each (261,824 parameters on CIFAR-10)."""
+
+    network: ClassVar[str] = "recstudy.models.networks.classifiers:CNNNetwork"
+    revision: ClassVar[int] = 2  # LeCun-normal initial weights; torch's before
+
+    family: Literal["cnn"] = "cnn"
+    width: int = Field(64, ge=1, description="channels of the first stage; the second has twice as many")
+
+    @property
+    def batch_norm(self) -> bool:
+        return True
+
+    @property
+    def title(self) -> str:
+        return "CNN two-stage"
+
+    def check(self, data: DataConfig) -> None:
+        height, width = data.shape[1:]
+        if min(height, width) < 4:
+            raise ValueError(f"the two-stage CNN needs images of 4x4 pixels or more, but got {height}x{width}")
+
+
+@FAMILIES.add("resnet")
+class ResNet(ModelConfig):
+    """torchvision's ResNet with one of two stems. The ViTRM paper has the ImageNet stem on 32x32 images (see ViTRM-9)."""
+
+    network: ClassVar[str] = "recstudy.models.networks.classifiers:ResNetNetwork"
+
+    family: Literal["resnet"] = "resnet"
+    depth: Literal[18, 34, 50] = Field(18, description="layers")
+    stem: Literal["imagenet", "cifar"] = Field(
+        "imagenet",
+        description="7x7 convolution with stride 2 and max-pooling, or 3x3 with stride 1: 15 times the FLOPs on 32x32 images",
+    )
+
+    @property
+    def batch_norm(self) -> bool:
+        return True
+
+    @property
+    def title(self) -> str:
+        return f"ResNet-{self.depth}" + ("" if self.stem == "imagenet" else " (CIFAR stem)")
+
+
+@FAMILIES.add("densenet")
+class DenseNet(ModelConfig):
+    """torchvision's DenseNet-121, as wide as its growth rate. Random initial weights."""
+
+    network: ClassVar[str] = "recstudy.models.networks.classifiers:DenseNetNetwork"
+
+    family: Literal["densenet"] = "densenet"
+    growth: int = Field(32, ge=2, description="channels that a layer adds; 32 is DenseNet-121 as published")
+
+    @property
+    def batch_norm(self) -> bool:
+        return True
+
+    @property
+    def title(self) -> str:
+        return "DenseNet-121" + ("" if self.growth == 32 else f" (growth {self.growth})")
+
+    def check(self, data: DataConfig) -> None:
+        height, width = data.shape[1:]
+        if min(height, width) < 32:
+            raise ValueError(f"DenseNet-121 halves an image five times and needs 32x32 pixels or more, but got {height}x{width}")
+
+
+@FAMILIES.add("vit")
+class ViT(ModelConfig):
+    """Vision transformer in the layout that gives the parameter counts of ViTRM's Tables 1 and 2."""
+
+    network: ClassVar[str] = "recstudy.models.networks.classifiers:ViTNetwork"
+
+    family: Literal["vit"] = "vit"
+    size: Literal["small", "base", "large"] = Field("small", description="16.9 M, 85.1 M or 302.4 M parameters on CIFAR-10")
+    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
+    width: int | None = Field(None, ge=8, description="dimensions of a token; default by size")
+    layers: int | None = Field(None, ge=1, le=48, description="default by size")
+    heads: int | None = Field(None, ge=1, description="default by size")
+    ffn_width: int | None = Field(None, ge=1, description="hidden width of the GELU feed-forward network; default by size")
+    dropout: float = Field(0.1, ge=0, lt=1, description="on the embedding, the attention weights and in the feed-forward network")
+
+    @property
+    def title(self) -> str:
+        custom = any(value is not None for value in (self.width, self.layers, self.heads, self.ffn_width))
+        return f"ViT-{self.size.title()}" + (" (resized)" if custom else "")
+
+    @property
+    def dimensions(self) -> tuple[int, int, int, int]:
+        """Width, layers, heads and hidden width."""
+        width, layers, heads, hidden = SIZES[self.size]
+        return self.width or width, self.layers or layers, self.heads or heads, self.ffn_width or hidden
+
+    def check(self, data: DataConfig) -> None:
+        width, _, heads, _ = self.dimensions
+        patches_and_heads(data.shape, self.patch, width, heads)
+
+
+def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
+    """Refuse patches that do not tile the image and heads that do not divide the width."""
+    if width % heads:
+        raise ValueError(f"model.width must be a multiple of model.heads, but got {width} and {heads}")
+    if shape[1] % patch or shape[2] % patch:
+        raise ValueError(f"model.patch must divide the image's {shape[1]}x{shape[2]} pixels, but got {patch}")

@@ -1,0 +1,97 @@
+"""What a model costs: parameters, FLOPs, and the memory of a training step.
+
+FLOPs are those of the matrix products and convolutions, 2 a multiply-add, of the model as its paper writes it: every token of
+every layer, although ours skips outputs that nobody reads. A frozen backbone is not in them: its features are computed once a
+data set.
+
+Memory is that of the weights, their gradients, the optimiser's state and the copies that are kept of them; and of what the
+forward pass saves for the backward pass, each storage once. What a step takes for a moment beside that, such as one layer's
+gradients, is not in it: measured peaks on a CPU are 0.8 to 1.25 times the estimate (tests/metrics/test_training_memory.py).
+
+What is counted by building a model (`networks/counting.py`) is kept in RECSTUDY_CACHE/counted.json, so that a plan is priced
+without torch. It is counted anew where the model's or the data set's settings or code change, or a package that networks are made
+with.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any
+
+from recstudy.config import DataConfig, ModelConfig, RunConfig
+from recstudy.definitions import sha
+from recstudy.files import cache_folder, whole
+from recstudy.plugins import named
+from recstudy.source import code_of
+
+KEPT = 4  # copies of the weights: themselves, their gradients and the two moments of Adam
+PACKAGES = ("torch", "torchvision", "timm")
+MOST = 5000  # kept counts; the oldest go
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one model on one data set."""
+
+    params: int  # of everything that takes part
+    trained_params: int  # without a frozen backbone
+    gflops: float  # forward pass in evaluation, an image
+    train_gflops: float  # forward and backward passes of all supervision steps on a batch, an image of it
+
+
+def cost(config: RunConfig) -> Cost:
+    """What `config`'s model costs, without early halting."""
+    model, train = config.model, config.train
+    params, trained_params, forward, blind, step = counted("recstudy.models.networks.counting:count", model, config.data)
+    silent = model.silent_steps if train.detach_carry else 0
+    steps = steps_a_batch(config)
+    trained = silent * blind + (steps - silent) * step
+    if model.bootstraps and train.halting == "sample":
+        trained += steps * blind  # the halting target looks one step ahead
+    return Cost(params + model.frozen_params, trained_params, forward * train.evaluation_steps / 1e9, trained / 1e9)
+
+
+def steps_a_batch(config: RunConfig) -> int:
+    """Supervision steps that a batch is given, without early halting: one, where each sample halts by itself."""
+    return 1 if config.train.halting == "sample" else config.train.supervision_steps
+
+
+def total_pflop(config: RunConfig) -> float | None:
+    """Training a run from start to end, without early halting, in PFLOP; None where only the files tell how many images."""
+    images = config.training_images
+    return None if images is None else cost(config).train_gflops * images * config.train.epochs / 1e6
+
+
+def training_memory(config: RunConfig) -> int:
+    """Bytes that one worker of a run needs to train, without the libraries' own."""
+    train = config.train
+    own = -(-train.batch_size // config.place.workers_per_run)  # images of this worker
+    joined = 1 if train.detach_carry else steps_a_batch(config)  # supervision steps whose activations are kept at once
+    half = train.precision == "bfloat16"
+    weights, activations = counted("recstudy.models.networks.counting:saved", config.model, config.data, own, joined, half)
+    copies = KEPT + (train.ema_decay > 0) + (train.selection != "last")
+    return copies * weights + activations
+
+
+@lru_cache(maxsize=1024)
+def counted(place: str, model: ModelConfig, data: DataConfig, *more: int) -> tuple[int, ...]:
+    """What the function at `place` (`module:name`) says of the model, the data set and what else it takes."""
+    key = sha([place, model.model_dump_json(), data.model_dump_json(), *map(str, more), *_code(place, type(model), type(data))])
+    path, kept = cache_folder() / "counted.json", {}
+    with suppress(OSError, ValueError):
+        found: Any = json.loads(path.read_bytes())
+        if isinstance(found, dict) and all(isinstance(counts, list) for counts in found.values()):
+            kept = found
+    if key not in kept:
+        kept[key] = list(named(place)(model, data, *more))
+        with suppress(OSError), whole(path) as temporary:  # then it is counted again
+            temporary.write_text(json.dumps(dict([*kept.items()][-MOST:])))
+    return tuple(kept[key])
+
+
+@lru_cache(maxsize=256)
+def _code(place: str, model: type[ModelConfig], data: type[DataConfig]) -> list[str]:
+    digest = code_of(place, model, data, within=("recstudy.models", "recstudy.data")).digest
+    return [digest, *map(version, PACKAGES)]

@@ -1,0 +1,132 @@
+"""Classifiers without a recursion, the baselines: their carry is empty, and one supervision step is all.
+
+CNN, the baseline of 004. Convolutions and the head have no bias, and LeCun-normal initial weights, as Flax's have by default;
+batch norm has momentum 0.1 and eps 1e-5 (torch's defaults, the author's 0.9 in Flax's convention):
+
+    [Conv3x3 - BN - ReLU] x 2 - MaxPool2, twice, with C and 2C channels; global average pool; linear head
+
+ResNet-18, -34 and -50, the baselines of 002, are torchvision's, with a choice of stem: `imagenet` halves the image twice (7x7
+convolution with stride 2, max-pooling), `cifar` is one 3x3 convolution with stride 1 and keeps all 32x32 pixels. DenseNet-121
+(Huang et al. 2017) is torchvision's with a first convolution for any number of channels.
+
+ViT, the baseline of 002: pre-norm layers over patches and a class token. Query, key and value have no bias:
+
+    t = LN(patches W + b), patches normalised first          (1)
+    s = [c; t] + p                                           (2)
+    s <- layers(s)                                           (3)
+    logits = W_c LN(s_0) + b_c                               (4)
+
+Shapes: B images, N patches, S = N + 1 tokens, D width.
+"""
+
+import torch
+from torch import Tensor, channels_last, nn
+
+from recstudy.config import Shape
+from recstudy.models.classifiers import CNN, DenseNet, ResNet, ViT
+from recstudy.models.networks.contract import Carry, Network, Output
+from recstudy.models.networks.layers import Attention, Block, GeluMLP, Layer, lecun_normal
+
+RESNET_LAYERS = {18: [2, 2, 2, 2], 34: [3, 4, 6, 3], 50: [3, 4, 6, 3]}  # of the four blocks, by depth
+DENSENET_LAYERS = (6, 12, 24, 16)  # of DenseNet-121's
+
+
+class Classifier(Network):
+    """A network without a recursion."""
+
+    def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
+        return ()
+
+
+class CNNNetwork(Classifier):
+    """The stages above."""
+
+    def __init__(self, config: CNN, shape: Shape, classes: int) -> None:
+        super().__init__()
+        width = config.width
+        self.stages = nn.Sequential(stage(shape[0], width), stage(width, 2 * width))
+        self.classify = nn.Linear(2 * width, classes, bias=False)
+        lecun_normal(self)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        images = images.contiguous(memory_format=channels_last)  # a step on one CPU core is 1.4 times faster for it
+        return Output(self.classify(self.stages(images).mean((2, 3)))), ()
+
+
+def stage(channels: int, width: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for inputs in (channels, width):
+        layers += [nn.Conv2d(inputs, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.MaxPool2d(2))
+
+
+class ResNetNetwork(Classifier):
+    """torchvision's ResNet behind the contract."""
+
+    def __init__(self, config: ResNet, shape: Shape, classes: int) -> None:
+        super().__init__()
+        from torchvision.models import resnet  # a second, which the other classifiers need not pay
+
+        kind = resnet.Bottleneck if config.depth == 50 else resnet.BasicBlock
+        self.net = resnet.ResNet(kind, RESNET_LAYERS[config.depth], num_classes=classes)
+        if config.stem == "cifar":
+            self.net.conv1 = convolution(shape[0], size=3, stride=1)
+            self.net.maxpool = nn.Identity()
+        elif shape[0] != 3:
+            self.net.conv1 = convolution(shape[0], size=7, stride=2)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        return Output(self.net(images)), ()
+
+
+def convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
+    """The first convolution, drawn as torchvision draws all of them."""
+    layer = nn.Conv2d(channels, 64, kernel_size=size, stride=stride, padding=size // 2, bias=False)
+    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return layer
+
+
+class DenseNetNetwork(Classifier):
+    """torchvision's DenseNet behind the contract."""
+
+    def __init__(self, config: DenseNet, shape: Shape, classes: int) -> None:
+        super().__init__()
+        from torchvision.models import densenet
+
+        first = 2 * config.growth
+        self.net = densenet.DenseNet(config.growth, DENSENET_LAYERS, num_init_features=first, num_classes=classes)
+        if shape[0] != 3:
+            self.net.features.conv0 = nn.Conv2d(shape[0], first, kernel_size=7, stride=2, padding=3, bias=False)
+            nn.init.kaiming_normal_(self.net.features.conv0.weight)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        return Output(self.net(images)), ()
+
+
+class ViTNetwork(Classifier):
+    """Equations (1)-(4)."""
+
+    def __init__(self, config: ViT, shape: Shape, classes: int) -> None:
+        super().__init__()
+        channels, height, width = shape
+        d_model, layers, heads, hidden = config.dimensions
+        size = channels * config.patch**2
+        self.patches = nn.PixelUnshuffle(config.patch)
+        self.embed = nn.Sequential(nn.LayerNorm(size), nn.Linear(size, d_model), nn.LayerNorm(d_model))
+        self.class_token = nn.Parameter(torch.randn(1, 1, d_model))
+        self.positions = nn.Parameter(torch.randn(1, (height // config.patch) * (width // config.patch) + 1, d_model))
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = Block([make_layer(d_model, heads, hidden, config.dropout) for _ in range(layers)])
+        self.norm = nn.LayerNorm(d_model)
+        self.classify = nn.Linear(d_model, classes)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        t_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))  # (1)
+        s_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.positions  # (2)
+        s_B1D = self.layers(self.dropout(s_BSD), read=slice(0, 1))  # (3)
+        return Output(self.classify(self.norm(s_B1D[:, 0]))), ()  # (4)
+
+
+def make_layer(width: int, heads: int, hidden: int, dropout: float) -> Layer:
+    attention = Attention(width, heads, dropout, qkv_bias=False)
+    return Layer(attention, GeluMLP(width, hidden, dropout), width, "pre", dropout)

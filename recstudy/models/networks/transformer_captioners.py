@@ -1,0 +1,278 @@
+"""Encoder-decoder captioners over the places of an image and its words, baselines of 003: a plain transformer, and R2Gen.
+
+Both have words with their places, and attention to the places of the image; E is the width of a head.
+
+    x_t = dropout(sqrt(D) E[token t] + p_t)                                                               (1)
+    p_t,2i = sin(t / 10,000^(2i/D)),  p_t,2i+1 = cos(t / 10,000^(2i/D))         Vaswani et al. 2017, 3.5  (2)
+    See(x, y) = softmax(x W_q (y W_k)^T / sqrt(E)) y W_v W_o, by head           y: encoded places         (3)
+    FFN(x) = W_2 dropout(relu(W_1 x + b_1)) + b_2                                                         (4)
+
+The keys and values of (3) are the same for every word: they are computed once a caption.
+
+The plain transformer (Vaswani et al. 2017); dropout follows every Attn, See and FFN.
+
+    y_p = dropout(W_v V_p + b_v + p_p)                        V_p: features of place p; p: sinusoids          (V1)
+    encoder layer: y <- LN(y + Attn(y)),  y <- LN(y + FFN(y))                                                 (V2)
+    decoder layer: x <- LN(x + CausalAttn(x)),  x <- LN(x + See(x, y)),  x <- LN(x + FFN(x))                  (V3)
+    logits_t = W_o x_t + b_o                                  what comes after tokens 0 to t                  (V4)
+
+R2Gen (Chen et al. 2020): a decoder that is normalised by a memory of the words so far.
+
+    y_p = dropout(relu(W_v V_p + b_v))                                 V_p: features of place p                       (R1)
+    encoder layer: y <- y + Attn(LN(y)),  y <- y + FFN(LN(y));         y <- LN(y) at the end                          (R2)
+    A = M + Attn(M; [M; x_t]),  A <- A + relu(W_2 relu(W_1 A + b_1) + b_2)      M: the memory before word x_t         (R3)
+    [I; F] = W x_t + b + U tanh(M) + b'                                                                               (R4)
+    M <- sigmoid(I) tanh(A) + sigmoid(F) M                             each of the S rows; M = [identity, 0] at first (R5)
+    MCLN(x_t) = (g + G(m_t)) (x_t - mean) / deviation + b + B(m_t)     m_t: the rows of M after x_t, one by one       (R6)
+    decoder layer: x <- x + CausalAttn(MCLN(x)),  x <- x + See(MCLN(x), y),  x <- x + FFN(MCLN(x))                    (R7)
+    logits_t = W_o LN(x_t) + b_o                                       what comes after tokens 0 to t                 (R8)
+
+G and B are networks S D -> D -> D with a relu. Dropout follows every Attn, See and FFN of (R2) and (R7). The published code
+divides by the deviation + 1e-6, with D - 1 under it; LN here is torch's.
+
+Shapes: B captions, T tokens, P places, S slots, D width, H heads, E width of a head, M hidden width, V vocabulary.
+"""
+
+import math
+from itertools import chain
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from recstudy.models.backbone import LONGEST
+from recstudy.models.captioners import CaptionTransformer, EncoderDecoderModel, R2Gen
+from recstudy.models.networks.caption import Cache, Eyes, PlainCaptioner
+from recstudy.models.networks.contract import Carry, Output, VisionEncoder
+from recstudy.models.networks.layers import Attention, Layer, Past
+
+FUSED = {"qkv": 3, "kv": 2}  # matrices that stand in one
+
+
+class WordEmbedding(nn.Module):
+    """Equation (1)."""
+
+    places: Tensor  # (LONGEST, D)
+
+    def __init__(self, classes: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(classes, width)
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("places", sinusoids(LONGEST, width), persistent=False)
+
+    def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
+        """Tokens (B, T) of a caption from its place `first` on -> (B, T, D)."""
+        words_BTD = self.embed(tokens)
+        places_TD = self.places[first : first + tokens.shape[1]].to(words_BTD.dtype)
+        return self.dropout(math.sqrt(words_BTD.shape[-1]) * words_BTD + places_TD)
+
+
+class See(nn.Module):
+    """Equation (3), with biases."""
+
+    def __init__(self, config: EncoderDecoderModel) -> None:
+        super().__init__()
+        width = config.width
+        self.heads, self.dropout = config.heads, config.dropout
+        self.q, self.kv, self.out = nn.Linear(width, width), nn.Linear(width, 2 * width), nn.Linear(width, width)
+
+    def keys_values(self, y_BPD: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, H, P, E) each."""
+        k_BHPE, v_BHPE = (self._split(part) for part in self.kv(y_BPD).chunk(2, dim=-1))
+        return k_BHPE, v_BHPE
+
+    def forward(self, x_BTD: Tensor, k_BHPE: Tensor, v_BHPE: Tensor) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        mixed_BHTE = F.scaled_dot_product_attention(self._split(self.q(x_BTD)), k_BHPE, v_BHPE, dropout_p=dropout)
+        return self.out(mixed_BHTE.transpose(1, 2).flatten(2))
+
+    def _split(self, x_BSD: Tensor) -> Tensor:
+        return x_BSD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def keys_values(decoder: nn.ModuleList, y_BPD: Tensor) -> Cache:
+    """Those of the image in every layer, one after the other."""
+    seeing = (module for module in decoder.modules() if isinstance(module, See))
+    return tuple(chain.from_iterable(see.keys_values(y_BPD) for see in seeing))
+
+
+def feed_forward(config: EncoderDecoderModel) -> nn.Sequential:
+    """Equation (4)."""
+    up, down = nn.Linear(config.width, config.ffn_width), nn.Linear(config.ffn_width, config.width)
+    return nn.Sequential(up, nn.ReLU(), nn.Dropout(config.dropout), down)
+
+
+def encoder_layer(config: EncoderDecoderModel, norm: Literal["pre", "post"]) -> Layer:
+    attention = Attention(config.width, config.heads, config.dropout)
+    return Layer(attention, feed_forward(config), config.width, norm, config.dropout)
+
+
+def sinusoids(places: int, width: int) -> Tensor:
+    """Equation (2), (places, D)."""
+    rates = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
+    angles = torch.outer(torch.arange(places, dtype=torch.float32), rates)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+
+
+@torch.no_grad()
+def xavier(network: nn.Module) -> None:
+    """Xavier-uniform numbers in every matrix of a network but those of its vision encoder."""
+    encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)]
+    seeing = {id(weight) for encoder in encoders for weight in encoder.parameters()}
+    for name, weight in network.named_parameters():
+        if weight.dim() == 2 and id(weight) not in seeing:
+            for part in weight.chunk(FUSED.get(name.split(".")[-2], 1)):
+                nn.init.xavier_uniform_(part)
+
+
+class DecoderLayer(nn.Module):
+    """Equation (V3)."""
+
+    def __init__(self, config: CaptionTransformer) -> None:
+        super().__init__()
+        self.attention = Attention(config.width, config.heads, config.dropout, causal=True)
+        self.see, self.ffn = See(config), feed_forward(config)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(config.width) for _ in range(3))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x_BTD: Tensor, seen: Cache, past: Past) -> Tensor:
+        x_BTD = self.norm1(x_BTD + self.dropout(self.attention(x_BTD, past=past)))
+        x_BTD = self.norm2(x_BTD + self.dropout(self.see(x_BTD, *seen)))
+        return self.norm3(x_BTD + self.dropout(self.ffn(x_BTD)))
+
+
+class CaptionTransformerNetwork(PlainCaptioner):
+    """Equations (V1)-(V4)."""
+
+    places: Tensor  # (P, D)
+
+    def __init__(self, config: CaptionTransformer, classes: int) -> None:
+        super().__init__()
+        self.eyes = Eyes(config, config.width, bias=True)
+        self.words = WordEmbedding(classes, config.width, config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.Sequential(*(encoder_layer(config, "post") for _ in range(config.layers)))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
+        self.answer = nn.Linear(config.width, classes)
+        self.register_buffer("places", sinusoids(config.grid**2, config.width), persistent=False)
+        xavier(self)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        x_BTD, _ = self.read(carry[0], self.begin(images))
+        return Output(self.answer(x_BTD)), carry
+
+    def begin(self, images: Tensor) -> Cache:
+        """Keys and values of the image in every decoder layer."""
+        e_BPD = self.eyes(images)
+        y_BPD = self.encoder(self.dropout(e_BPD + self.places.to(e_BPD.dtype)))  # (V1)-(V2)
+        return keys_values(self.decoder, y_BPD)
+
+    def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        seen, past = cache[: 2 * len(self.decoder)], Past(cache[2 * len(self.decoder) :])
+        x_BTD = self.words(tokens, past.length)
+        for at, layer in enumerate(self.decoder):
+            x_BTD = layer(x_BTD, seen[2 * at : 2 * at + 2], past)  # (V3)
+        return x_BTD, (*seen, *past.now)
+
+
+class RelationalMemory(nn.Module):
+    """Equations (R3)-(R5)."""
+
+    def __init__(self, config: R2Gen) -> None:
+        super().__init__()
+        width = config.width
+        self.slots, self.width = config.slots, width
+        self.see = See(config)
+        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.of_word = nn.Linear(width, 2 * width)  # W
+        self.of_memory = nn.Linear(width, 2 * width)  # U
+
+    def start(self, like: Tensor) -> Tensor:
+        """(B, S, D): row i begins with 1 at place i."""
+        rows_SD = torch.eye(self.slots, self.width, device=like.device, dtype=like.dtype)
+        return rows_SD.expand(len(like), -1, -1)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # no graph of every token
+    def forward(self, x_BTD: Tensor, m_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        """m_t (B, T, S D) after each word, and the memory after the last."""
+        after = []
+        for x_BD in x_BTD.unbind(1):
+            m_BSD = self.update(x_BD, m_BSD)
+            after.append(m_BSD.flatten(1))
+        return torch.stack(after, 1), m_BSD
+
+    def update(self, x_BD: Tensor, m_BSD: Tensor) -> Tensor:
+        """The memory after one word."""
+        a_BSD = m_BSD + self.see(m_BSD, *self.see.keys_values(torch.cat([m_BSD, x_BD[:, None]], dim=1)))
+        a_BSD = a_BSD + self.mlp(a_BSD)  # (R3)
+        take_BSD, keep_BSD = (self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())).sigmoid().chunk(2, dim=-1)  # (R4)
+        return take_BSD * a_BSD.tanh() + keep_BSD * m_BSD  # (R5)
+
+
+class MemoryNorm(nn.Module):
+    """Equation (R6)."""
+
+    def __init__(self, config: R2Gen) -> None:
+        super().__init__()
+        width, memory = config.width, config.slots * config.width
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        self.g, self.b = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.scale, self.shift = (
+            nn.Sequential(nn.Linear(memory, width), nn.ReLU(), nn.Linear(width, width)) for _ in range(2)
+        )  # G, B
+        for layer in chain(self.scale, self.shift):
+            if isinstance(layer, nn.Linear):
+                nn.init.constant_(layer.bias, 0.1)
+
+    def forward(self, x_BTD: Tensor, m_BTM: Tensor) -> Tensor:
+        return (self.g + self.scale(m_BTM)) * self.norm(x_BTD) + self.b + self.shift(m_BTM)
+
+
+class MemoryDecoderLayer(nn.Module):
+    """Equation (R7)."""
+
+    def __init__(self, config: R2Gen) -> None:
+        super().__init__()
+        self.attention = Attention(config.width, config.heads, config.dropout, causal=True)
+        self.see, self.ffn = See(config), feed_forward(config)
+        self.norm1, self.norm2, self.norm3 = (MemoryNorm(config) for _ in range(3))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x_BTD: Tensor, m_BTM: Tensor, seen: Cache, past: Past) -> Tensor:
+        x_BTD = x_BTD + self.dropout(self.attention(self.norm1(x_BTD, m_BTM), past=past))
+        x_BTD = x_BTD + self.dropout(self.see(self.norm2(x_BTD, m_BTM), *seen))
+        return x_BTD + self.dropout(self.ffn(self.norm3(x_BTD, m_BTM)))
+
+
+class R2GenNetwork(PlainCaptioner):
+    """Equations (R1)-(R8)."""
+
+    def __init__(self, config: R2Gen, classes: int) -> None:
+        super().__init__()
+        self.eyes = Eyes(config, config.width, bias=True)
+        self.image_dropout = nn.Dropout(config.image_dropout)
+        self.encoder = nn.Sequential(*(encoder_layer(config, "pre") for _ in range(config.layers)), nn.LayerNorm(config.width))
+        self.words = WordEmbedding(classes, config.width, config.dropout)
+        self.memory = RelationalMemory(config)
+        self.decoder = nn.ModuleList(MemoryDecoderLayer(config) for _ in range(config.layers))
+        self.answer = nn.Sequential(nn.LayerNorm(config.width), nn.Linear(config.width, classes))
+        xavier(self)
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        x_BTD, _ = self.read(carry[0], self.begin(images))
+        return Output(self.answer(x_BTD)), carry
+
+    def begin(self, images: Tensor) -> Cache:
+        """The first memory, then keys and values of the image in every decoder layer."""
+        y_BPD = self.encoder(self.image_dropout(F.relu(self.eyes(images))))  # (R1)-(R2)
+        return self.memory.start(y_BPD), *keys_values(self.decoder, y_BPD)
+
+    def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        m_BSD, *rest = cache
+        seen, past = rest[: 2 * len(self.decoder)], Past(tuple(rest[2 * len(self.decoder) :]))
+        x_BTD = self.words(tokens, past.length)
+        m_BTM, m_BSD = self.memory(x_BTD, m_BSD)
+        for at, layer in enumerate(self.decoder):
+            x_BTD = layer(x_BTD, m_BTM, (seen[2 * at], seen[2 * at + 1]), past)  # (R7)
+        return x_BTD, (m_BSD, *seen, *past.now)
