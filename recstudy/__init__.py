@@ -25,7 +25,7 @@ from recstudy.study.study import Study
 from recstudy.terminal import tell_uncaught
 
 if TYPE_CHECKING:
-    from recstudy.analysis.loaded import Loaded
+    from recstudy.analysis.report import Loaded
 
 __all__ = [
     "AtTest",
@@ -64,6 +64,6 @@ def load(path: str | Path) -> "Loaded":
     Raises:
         ConfigError: there is no study, or there are several.
     """
-    from recstudy.analysis.loaded import load as read  # pandas and plotly, which no command needs to start
+    from recstudy.analysis.report import load as read  # pandas and plotly, which no command needs to start
 
     return read(path)

@@ -35,7 +35,7 @@ from recstudy.study.vary import axes, varied
 from recstudy.terminal import console, finish, parsed, say
 
 if TYPE_CHECKING:
-    from recstudy.analysis.loaded import Loaded
+    from recstudy.analysis.report import Loaded
     from recstudy.cluster.sources import Where
     from recstudy.cluster.view import View
     from recstudy.study.rerun import Outdated
@@ -127,7 +127,7 @@ def run(
         _carry_out(plan, select(plan, only), place, options)
     finally:
         signal.signal(signal.SIGTERM, before)  # what ours and Ray's do suits a command
-    from recstudy.analysis.loaded import load
+    from recstudy.analysis.report import load
 
     record_look(place, study.name, plan.folder)
     return load(place.study(study.name, plan.folder))

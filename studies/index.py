@@ -22,11 +22,11 @@ import tyro
 import yaml
 
 from recstudy import Search, Study
-from recstudy.analysis.figures.replications import combined, forest_data, percent, said
+from recstudy.analysis.figures.forest import combined, percent, replications_data, said
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import family
-from recstudy.analysis.tables import markup
+from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.arithmetic import counted_claims
 from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
@@ -130,7 +130,7 @@ def take(results: Results, name: str, preset: str) -> None:
     )  # fmt: skip
     judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
     shown = {part.name: part.shown(records).printed for part in records.parts if not isinstance(part, FigurePart)}
-    texts = {name: markup.markdown(page) for name, page in shown.items() if page}
+    texts = {name: entries.markdown(page) for name, page in shown.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
     content = {
         "command": records.plan.command,
@@ -234,7 +234,7 @@ def claims(study: Study | Search, taken: dict[str, Any]) -> list[str]:
     for preset in study.presets:
         content = taken.get(f"{study.name}.{preset}")
         for text, contrast in stated_by(study, preset).items():
-            lines.append(f"| {markup.md(text)} | {preset} | {outcome(contrast, content)} |")
+            lines.append(f"| {entries.md(text)} | {preset} | {outcome(contrast, content)} |")
     if not lines:
         return []
     head = ["", "## Claims", "", "| claim | preset | verdict |", "| --- | --- | --- |"]
@@ -262,14 +262,14 @@ def deviations(study: Study | Search) -> list[str]:
     rows = [(one.field, BLANK if one.paper is None else str(one.paper), str(one.ours), one.why) for one in stated]
     lines = ["", "## Where the preset `paper` is not its paper's", ""]
     lines += ["| setting | its paper's | here | why |", "| --- | --- | --- | --- |"]
-    return lines + [f"| {' | '.join(by_name(markup.md(word)) for word in row)} |" for row in rows]
+    return lines + [f"| {' | '.join(by_name(entries.md(word)) for word in row)} |" for row in rows]
 
 
 def others() -> str:
     """docs/replications.md: what others got for published cells, and what one more would find."""
     lines = ["# What others got", "", OTHERS, "", "| cell | published | retrained | mean | tau | one more would find |"]
     lines.append("| --- | ---: | ---: | --- | ---: | --- |")
-    shown = {name: (forest_data(name), combined(name)) for name in CELLS}
+    shown = {name: (replications_data(name), combined(name)) for name in CELLS}
     for name, (data, found) in shown.items():
         low, high = percent(found.low, found.high) if found and found.low is not None and found.high is not None else ("", "")
         mean = f"{found.mean:.1f}" + (f" [{low:.1f}, {high:.1f}]" if low != "" else "") if found else DASH
@@ -284,7 +284,7 @@ def others() -> str:
             value = DASH if one["value"] != one["value"] else f"{one['value']:g}"
             counts = {"published": "no: the published run", "retrained": "yes"}.get(one["kind"], f"no: {one['apart']}")
             lines.append(
-                f"| {' | '.join(markup.md(word) for word in (one['who'], value, one['setting'], counts, one['source']))} |"
+                f"| {' | '.join(entries.md(word) for word in (one['who'], value, one['setting'], counts, one['source']))} |"
             )
     return "\n".join(lines) + "\n"
 
@@ -300,9 +300,9 @@ def fields() -> str:
     for title, parts in groups.items():
         lines += ["", f"## {title}"]
         for name, (kind, prefix) in parts.items():
-            lines += ["", f"### {name}", "", by_name(markup.md((kind.__doc__ or "").split("\n")[0]))]
+            lines += ["", f"### {name}", "", by_name(entries.md((kind.__doc__ or "").split("\n")[0]))]
             lines += ["", "| field | type | default | a search tries | what it is |", "| --- | --- | --- | --- | --- |"]
-            lines += [f"| {' | '.join(by_name(markup.md(word)) for word in row)} |" for row in described(kind, prefix)]
+            lines += [f"| {' | '.join(by_name(entries.md(word)) for word in row)} |" for row in described(kind, prefix)]
     return "\n".join(lines) + "\n"
 
 
@@ -333,7 +333,7 @@ def earlier(study: Study | Search, preset: str, content: dict[str, Any]) -> str:
     labels, others = content.get("ids", {}), changed(study, preset, content)
     if not others:
         return ""
-    named = markup.md(", ".join(others[:3])) + (f" and {len(others) - 3} more" if others[3:] else "")
+    named = entries.md(", ".join(others[:3])) + (f" and {len(others) - 3} more" if others[3:] else "")
     what = "all variants" if len(others) == len(labels) else f"{len(others)} of {len(labels)} variants ({named})"
     return f" **Of an earlier revision**: what computes {what}, or their settings, has changed since."
 
@@ -350,7 +350,7 @@ def changed(study: Study | Search, preset: str, content: dict[str, Any]) -> list
 
 def sentences(content: dict[str, Any]) -> list[str]:
     """The sentences that its page opens with."""
-    said = [f"- {by_name(markup.md(one))}" for one in content.get("findings", ())]
+    said = [f"- {by_name(entries.md(one))}" for one in content.get("findings", ())]
     return ["", *said] if said else []
 
 

@@ -21,7 +21,7 @@ from recstudy.analysis.tables.entries import Said
 from recstudy.analysis.targets import Placed, Placement, deviation_text
 from recstudy.errors import StorageError
 from recstudy.evidence import LINEAR, Answer, Estimate, Kind, Question, Verdict, Weighted, over_items, published, width
-from recstudy.evidence.items import Scores
+from recstudy.evidence.estimates import Scores
 from recstudy.metrics import METRICS, NotAvailable
 from recstudy.metrics.kept import unpacked
 from recstudy.papers import Target

@@ -16,14 +16,13 @@ from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import ENDED, Row, outcome_of
 from recstudy.config import KINDS, flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.evidence.looks import Looks
+from recstudy.evidence.seeds import Looks
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import kept_beside, read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Part, read_report
-from recstudy.report.levels import fits, level_of, same
-from recstudy.report.names import plain
+from recstudy.report.names import fits, level_of, plain, same
 from recstudy.terminal import shortest
 
 Made = TypeVar("Made")

@@ -1,33 +1,37 @@
 """A study's report: tables and figures as files, one page that holds them all and opens anywhere, and a LaTeX document of them.
 
-The page is written last and whole, so that it never speaks of files that are not there yet.
+The page is written last and whole, so that it never speaks of files that are not there yet. In a notebook a study is `Loaded`:
+its runs as pandas frames, its tables and figures as objects that show themselves.
 """
 
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from recstudy.analysis.audit import TITLE, audit, audit_html
-from recstudy.analysis.figures.export import check_export
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies
-from recstudy.analysis.page import Section, page, safe_names
-from recstudy.analysis.shown import no_figure, section
-from recstudy.analysis.summary import again, asked, failed_metrics, failures, found, lacking, provenance, ran, settings
-from recstudy.analysis.tables.entries import named
+from recstudy.analysis.page import Section, facts, page, safe_names, words_table
+from recstudy.analysis.rows import distinct
+from recstudy.analysis.shown import Shown, check_export, heading, no_figure, section
+from recstudy.analysis.summary import again, asked, failed_metrics, failures, found, lacking, provenance, ran, settings, summary
+from recstudy.analysis.tables.entries import md, named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
-from recstudy.analysis.tables.markup import md
-from recstudy.errors import ConfigError, NotYetError
+from recstudy.errors import ConfigError, NotYetError, choices, nearest
 from recstudy.papers import by_name
 from recstudy.plugins import reading
 from recstudy.records import PlanRecord, Results, write_whole
-from recstudy.report import FigurePart, OfVariants
+from recstudy.report import FigurePart, OfVariants, Part
+from recstudy.report.parts import Undrawable
 from recstudy.report.venues import ARTICLE, Paper
 from recstudy.terminal import shortest
 
@@ -218,3 +222,103 @@ def preamble(paper: Paper) -> list[str]:
         r"\renewcommand{\topfraction}{0.9}\renewcommand{\textfraction}{0.05}\renewcommand{\floatpagefraction}{0.7}",
         r"\renewcommand{\dbltopfraction}{0.9}\renewcommand{\dblfloatpagefraction}{0.7}",
     ]
+
+
+OURS = ("undefined", "measured", "unavailable", "tokenizers", "answers", "later", "variant")  # of reading, not of the run
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A study's records and report: `runs`, `epochs`, `findings`, and its tables and figures by name: `loaded["table1"]`."""
+
+    records: StudyRecords
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a planned run: label, seed, id, status, levels, varied settings, metrics, costs, where it was made."""
+        return self.records.runs.drop(columns=[name for name in OURS if name in self.records.runs])
+
+    @cached_property
+    def epochs(self) -> pd.DataFrame:
+        """One row a run and epoch: label, seed, id, epoch, and what was measured in it."""
+        frame = self.records.epochs(range(len(self.records.variants)))
+        if frame.empty:
+            return pd.DataFrame(columns=["label", "seed", "id", "epoch"])
+        labels = frame["variant"].map([variant.label for variant in self.records.variants].__getitem__)
+        frame.insert(0, "label", labels)
+        return frame.drop(columns="variant")
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """What the study found, in sentences, the most telling first."""
+        with reading(self.records.plugins):
+            return list(map(str, findings(self.records)))
+
+    @cached_property
+    def parts(self) -> dict[str, Part]:
+        """The parts of the report by name."""
+        return {part.name: part for part in self.records.parts}
+
+    def table(self, name: str) -> Any:
+        """Return a table of the report: its `frame` in full precision, `markdown`, `latex`; it shows itself."""
+        found = self._made(self._part(name)).table
+        if found is None:
+            raise ConfigError(f"{name!r} is a figure without a table: use figure({name!r})")
+        return found
+
+    def figure(self, name: str) -> Any:
+        """Return a figure of the report, or the one over a table, as Plotly's own."""
+        found = self._made(self._part(name)).figure
+        if found is None:
+            raise ConfigError(f"{name!r} is a table without a figure: use table({name!r})")
+        return found
+
+    def __getitem__(self, name: str) -> Any:
+        return self.show(self._part(name))
+
+    def show(self, part: Part) -> Any:
+        """Any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
+
+        A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by `markdown` and
+        `latex`.
+
+        Raises:
+            ConfigError: it names what the study does not have, or cannot be drawn here.
+        """
+        made = self._made(part)
+        return made.figure if made.table is None else made.table
+
+    def _part(self, name: str) -> Part:
+        if name not in self.parts:
+            raise ConfigError(f"the report has no {name!r}: it has {choices(list(self.parts))}.{nearest(name, self.parts)}")
+        return self.parts[name]
+
+    def _made(self, part: Part) -> Shown:
+        with reading(self.records.plugins):
+            return part.shown(self.records)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, "not drawable", part.reason) if isinstance(part, Undrawable) else (name, type(part).__name__, heading(part))
+            for name, part in self.parts.items()
+        ]
+        with reading(self.records.plugins):
+            head = found(self.records) + facts(summary(self.records))
+        return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
+
+    def __repr__(self) -> str:
+        plan = self.records.plan
+        return f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs; {', '.join(self.parts)}"
+
+
+def load(path: str | Path) -> Loaded:
+    """The one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
+
+    Raises:
+        ConfigError: there is no study, or there are several. The message names them.
+    """
+    found = studies_at(Path(path))
+    if len(found) > 1:
+        known: Sequence[str] = [f"studies/{name}/{preset}" for _, name, preset in found]
+        raise ConfigError(f"{path} has {len(found)} studies: give one of {choices(known)} in {found[0][0].root}")
+    return Loaded(load_study(*found[0]))

@@ -21,8 +21,7 @@ from recstudy.papers import Target, by_name, settings
 from recstudy.records import Json
 from recstudy.records.plans import short_names
 from recstudy.records.study_schema import Deviation
-from recstudy.report.levels import same
-from recstudy.report.names import in_own_unit, metric, number, plain, plural
+from recstudy.report.names import in_own_unit, metric, number, plain, plural, same
 
 FEW = 2  # assumptions that a verdict names
 UNKNOWN = "planned before the paper's settings were kept: run its command again"

@@ -158,8 +158,8 @@ class ThinkingShown(KeptShown):
         return strip(self.data, self.spec).figure if self.data.runs else None
 
     def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        from recstudy.analysis.figures.export import write_figure
         from recstudy.analysis.figures.puzzles import animation, strip
+        from recstudy.analysis.shown import write_figure
 
         if not self.data.runs:
             return ""

@@ -13,8 +13,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row, origin
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.report import TablePart
-from recstudy.report.levels import level_of
-from recstudy.report.names import axis_title, metric, number, plain
+from recstudy.report.names import axis_title, level_of, metric, number, plain
 from recstudy.terminal import duration
 
 MADE = ("host", "gpu", "commit", "finished")

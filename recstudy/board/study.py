@@ -15,8 +15,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines
 from recstudy.analysis.shown import heading, problem
 from recstudy.analysis.summary import again, asked, failures, found, provenance, ran, settings
-from recstudy.analysis.tables.entries import Printed
-from recstudy.analysis.tables.markup import html_table
+from recstudy.analysis.tables.entries import Printed, html_table
 from recstudy.board.columns import ranges
 from recstudy.board.markup import Address, Page, Recipe, Same, href, page_of
 from recstudy.board.overview import MOST, compare_form, running_table

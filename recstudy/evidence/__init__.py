@@ -1,25 +1,23 @@
 """What the seeds of a study say: pure functions of arrays, which know neither records nor words nor figures."""
 
-from recstudy.evidence.estimates import LEVEL, Estimate, Split, Why
-from recstudy.evidence.factorial import Effect, estimable
+from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, Split, Why, mcnemar, over_items, width
 from recstudy.evidence.fits import Fit, Weighted, mean_of
-from recstudy.evidence.items import mcnemar, over_items, width
-from recstudy.evidence.looks import ALPHA, Looks
-from recstudy.evidence.power import MOST_SEEDS, POWER, detectable, more_seeds, sd_interval
 from recstudy.evidence.questions import (
     Answer,
+    Effect,
     Kind,
     Question,
     Reason,
     Verdict,
     asked,
     contrast,
+    estimable,
     holm,
     judged,
     published,
     ratio,
 )
-from recstudy.evidence.scales import LINEAR, Scale
+from recstudy.evidence.seeds import ALPHA, MOST_SEEDS, POWER, Looks, detectable, more_seeds, sd_interval
 
 __all__ = [
     "ALPHA",

@@ -1,8 +1,23 @@
-"""What leaves this package of one variant: an estimate with its interval, and why an interval is as it is or is missing."""
+"""An estimate with its interval, why an interval is as it is or is missing, and the scale that values spread alike on.
 
-from dataclasses import dataclass
+    share of N items   a = arcsin(sqrt(p)): the items alone give a variance of 1/(4N) wherever p is    (1)
+    a loss             log(v)                                                                           (2)
+    anything else      v itself, no further than its bounds                                             (3)
+
+Test items are a sample, too: intervals over seeds and items together, and the test of two variants on the same items. Shapes: n
+runs, M items. Items that belong together (augmented copies of one puzzle, test inputs of one ARC task) are given as clusters:
+their scores count as one draw (Miller, arXiv:2411.00640).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import inf
+from math import asin, exp, inf, log, pi, sin, sqrt
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import chdtrc, stdtrit
 
 LEVEL = 0.95
 
@@ -63,3 +78,134 @@ class Estimate:
     def interval(self) -> tuple[float, float] | None:
         """Both ends; None where there is no interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+TINY = 1e-12  # of a loss, whose logarithm has no place at 0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A metric's scale.
+
+    Args:
+        low: the metric's lower bound.
+        high: its upper bound.
+        kind: `linear`, `share` (of right answers to `items` questions) or `log`.
+        items: of a share, the distinct questions that it is a share of.
+    """
+
+    low: float = -inf
+    high: float = inf
+    kind: Literal["linear", "share", "log"] = "linear"
+    items: int = 0
+
+    @property
+    def floor(self) -> float:
+        """The least variance of one run on this scale: that of its items (1); 0 where there are none."""
+        return 1 / (4 * self.items) if self.kind == "share" else 0.0
+
+    def share(self, value: float) -> float:
+        """A value between the bounds as a number from 0 to 1."""
+        return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+
+    def transform(self, value: float) -> float:
+        """The place of a value on the scale; that of the nearest bound for one outside."""
+        if self.kind == "share":
+            return asin(sqrt(self.share(value)))
+        if self.kind == "log":
+            return log(max(value, TINY))
+        return min(max(value, self.low), self.high)
+
+    def inverse(self, place: float) -> float:
+        """The value at a place, within the bounds."""
+        if self.kind == "share":
+            return self.low + (self.high - self.low) * sin(min(max(place, 0.0), pi / 2)) ** 2
+        return exp(min(place, 700.0)) if self.kind == "log" else min(max(place, self.low), self.high)
+
+    def slope(self, value: float) -> float:
+        """How much a value changes with its place (delta method); a share counts as at least half an item from its bounds."""
+        if self.kind == "share":
+            least = 1 / (2 * self.items)
+            share = min(max(self.share(value), least), 1 - least)
+            return (self.high - self.low) * 2 * sqrt(share * (1 - share))
+        return max(value, TINY) if self.kind == "log" else 1.0
+
+    def items_from_bound(self, value: float) -> float:
+        """How many items a share is from the nearest bound; endless on other scales."""
+        share = self.share(value) if self.kind == "share" else 0.5
+        return min(share, 1 - share) * self.items if self.kind == "share" else inf
+
+
+LINEAR = Scale()
+
+Scores = npt.NDArray[np.float64]
+
+
+def over_items(
+    found: Estimate,
+    scores: Sequence[Scores],
+    weights: Sequence[float],
+    clusters: npt.NDArray[np.int64] | None = None,
+    scale: Scale = LINEAR,
+) -> Estimate:
+    """An estimate as if the items were drawn anew, too: seeds and items as crossed random effects.
+
+    The variance over seeds and that over items, less what both contain of single answers; Satterthwaite's degrees of freedom.
+    Never narrower than over seeds alone.
+
+    Args:
+        found: the contrast over seeds, with its standard error in the scores' unit.
+        scores: (n, M) of each variant in the contrast.
+        weights: of each.
+        clusters: (M,) which items are one draw; each its own by default.
+        scale: of a single mean, that of its metric.
+    """
+    if found.value is None or found.error is None or found.df is None:
+        return found
+    means = np.sum([weight * one.mean(0) for one, weight in zip(scores, weights, strict=True)], axis=0)
+    of_items, drawn = variance_of_mean(means, clusters)
+    of_seeds, both = found.error**2, sum(weight**2 * _single(one) for one, weight in zip(scores, weights, strict=True))
+    total = max(of_seeds, of_items, of_seeds + of_items - both)
+    df = total**2 / (of_seeds**2 / found.df + of_items**2 / max(1, drawn - 1))
+    middle = scale.transform(found.value)
+    half = float(stdtrit(df, (1 + found.level) / 2)) * sqrt(total) / scale.slope(found.value)
+    low, high = max(scale.inverse(middle - half), found.reach[0]), min(scale.inverse(middle + half), found.reach[1])
+    wide = replace(found, low=low, high=high, error=sqrt(total), df=df)
+    return wide if width(wide) > width(found) else found
+
+
+def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = None) -> tuple[float, int]:
+    """The variance of the mean over items or clusters of them, and how many draws there are."""
+    if clusters is None:
+        return float(values.var(ddof=1)) / len(values), len(values)
+    _, which = np.unique(clusters, return_inverse=True)
+    sums = np.bincount(which, weights=values - values.mean())
+    drawn = len(sums)
+    return float((sums**2).sum()) / len(values) ** 2 * drawn / max(1, drawn - 1), drawn
+
+
+def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None = None) -> float | None:
+    """p of McNemar's test that two variants are as often right on other items like these, their trained weights as they are.
+
+    Of several runs each, the items or their clusters are the clusters of Durkalski (2003): chi^2 = (sum of differences)^2 / sum
+    of their squares.
+    """
+    apart = ours.mean(0) - theirs.mean(0)
+    if clusters is not None:
+        apart = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=apart)
+    squares = float(apart @ apart)
+    return float(chdtrc(1, float(apart.sum()) ** 2 / squares)) if squares else None
+
+
+def width(found: Estimate) -> float:
+    """Of an interval; 0 where there is none."""
+    return found.high - found.low if found.low is not None and found.high is not None else 0.0
+
+
+def _single(scores: Scores) -> float:
+    """The variance of the mean that is due to single answers, beside effects of runs and of items."""
+    n, items = scores.shape
+    if n < 2:
+        return 0.0
+    left = scores - scores.mean(0) - scores.mean(1, keepdims=True) + scores.mean()
+    return float((left**2).sum()) / ((n - 1) * (items - 1)) / (n * items)

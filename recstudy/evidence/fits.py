@@ -27,8 +27,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from scipy.special import betaincinv, digamma, polygamma, stdtrit
 
-from recstudy.evidence.estimates import LEVEL, Estimate, Split, Why
-from recstudy.evidence.scales import LINEAR, Scale
+from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, Split, Why
 
 Key = TypeVar("Key")
 BORROWED, ENDLESS = 2.0, 1e6  # degrees of freedom: that a variant borrows at most, (4); that stand for no end, (2)

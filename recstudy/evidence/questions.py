@@ -8,21 +8,26 @@
 
 `room` is how far inside of the region the estimate lies, negative outside. p is of the two-sided t test that the truth lies on
 the region's edge, so that the interval at level 1 - a lies wholly inside or wholly outside just where p < a. Of a family of m
-questions Holm (1979) tests the j-th least p at a / (m - j + 1); `a` is what the present look may spend (`looks.py`).
+questions Holm (1979) tests the j-th least p at a / (m - j + 1); `a` is what the present look may spend (`seeds.py`).
+
+The effects of a two-level design of N cells: a column of signs stands for each, an axis is -1 at its first level and +1 at its
+second, an interaction is the product of its axes' columns. Two effects with the same column up to sign are aliases.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import inf, sqrt
+from itertools import combinations
+from math import inf, prod, sqrt
 from typing import Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from recstudy.evidence.estimates import LEVEL, Estimate, Why
 from recstudy.evidence.fits import Weighted
-from recstudy.evidence.looks import ALPHA
-from recstudy.evidence.power import more_seeds
+from recstudy.evidence.seeds import ALPHA, more_seeds
 
 Key = TypeVar("Key")
 FEWEST = 3  # seeds of which a prediction interval says anything: at two it spans most of any metric
@@ -319,3 +324,40 @@ def holm(p_values: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, p_values[at] * (len(p_values) - step)))
         adjusted[at] = least
     return adjusted
+
+
+Signs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What can be estimated: the shortest of the effects that share a column (N,), and the others with their signs."""
+
+    axes: tuple[str, ...]
+    column: Signs
+    aliases: tuple[tuple[int, tuple[str, ...]], ...] = ()
+
+    @property
+    def weights(self) -> list[float]:
+        """Of the cells: the mean where the column is +1 minus the mean where it is -1."""
+        return [float(sign) / (len(self.column) / 2) for sign in self.column]
+
+
+def estimable(columns: Mapping[str, Signs]) -> list[Effect] | None:
+    """The effects with a column of their own, by order, each with its aliases.
+
+    Returns:
+        None where two columns overlap in part: the cells are neither a whole factorial nor a regular fraction of one.
+    """
+    found: list[Effect] = []
+    for axes in (axes for size in range(1, len(columns) + 1) for axes in combinations(columns, size)):
+        column = prod((columns[axis] for axis in axes), start=np.ones_like(next(iter(columns.values()))))
+        overlaps = [int(column @ other.column) for other in found]
+        if any(abs(overlap) not in (0, len(column)) for overlap in [*overlaps, int(column.sum())]):
+            return None
+        if any(overlaps):
+            at = next(at for at, overlap in enumerate(overlaps) if overlap)
+            found[at] = replace(found[at], aliases=(*found[at].aliases, (1 if overlaps[at] > 0 else -1, axes)))
+        elif not column.sum():  # a constant one is the mean's alias
+            found.append(Effect(axes, column))
+    return found

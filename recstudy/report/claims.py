@@ -28,8 +28,7 @@ from recstudy.errors import ConfigError, choices
 from recstudy.explained import Explained
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
-from recstudy.report.levels import fits, level_of
-from recstudy.report.names import at_depth, axis_title, metric, plain
+from recstudy.report.names import at_depth, axis_title, fits, level_of, metric, plain
 from recstudy.report.parts import PARTS, Part
 
 Where = dict[str, Any]
@@ -110,7 +109,6 @@ class Claims(Part):
 
     name: str = "claims"
     claims: tuple[Claim, ...] = ()
-    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:asked"
     explained: ClassVar[bool] = True
     default_title: ClassVar[str] = "Claims"
 

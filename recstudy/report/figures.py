@@ -27,7 +27,6 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     by: str | None = None
     drop: bool = False
     log: bool = False
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.curve:drawn"
     axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
     metrics_in: ClassVar[tuple[str, ...]] = ("y",)
 
@@ -71,7 +70,6 @@ class Effort(Curve):
     x: str = "gflops"
     y: MetricName = "exact_accuracy"
     by: str | None = "variant"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.curve:effort"
     default_title: ClassVar[str] = "Exact accuracy against FLOPs at test, same weights"
 
 
@@ -83,7 +81,6 @@ class Interactions(FigurePart, OfVariants):
     metric: MetricName = "top1_accuracy"
     x: str | None = None
     by: str | None = None
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.two_way:interactions"
     axes_in: ClassVar[tuple[str, ...]] = ("x", "by")
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
 
@@ -104,7 +101,6 @@ class HeatMap(FigurePart, OfVariants):
     x: str
     y: str
     metric: MetricName = "top1_accuracy"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.two_way:heat_map"
     axes_in: ClassVar[tuple[str, ...]] = ("x", "y")
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
 
@@ -123,7 +119,6 @@ class Pareto(FigurePart):
     name: str = "pareto"
     x: MetricName = "gflops"
     y: MetricName | None = None
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.search:pareto"
     metrics_in: ClassVar[tuple[str, ...]] = ("x", "y")
 
     @property
@@ -141,7 +136,6 @@ class Replications(FigurePart):
 
     name: str = "replications"
     cell: str = Field(kw_only=True)
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.replications:drawn"
 
     def __post_init__(self) -> None:
         if self.cell not in CELLS:
@@ -163,7 +157,6 @@ class LearningCurves(FigurePart):
     metrics: tuple[str, ...] = ("train_loss", "selection_top1_accuracy")
     window: int = Field(default=1, ge=1)  # epochs that a moving average is taken over; 1: none
     reads_in: ClassVar[tuple[str, ...]] = ("metrics",)
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.learning:drawn"
     live: ClassVar[bool] = True
     default_title: ClassVar[str] = "Learning curves"
 
@@ -174,7 +167,6 @@ class LossTrace(FigurePart, OfVariants):
 
     name: str = "loss_trace"
     window: int = Field(default=50, ge=1)  # recorded points that an average is taken over
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.learning:losses"
     live: ClassVar[bool] = True
     default_title: ClassVar[str] = "Training loss, update by update"
 
@@ -188,7 +180,6 @@ class Mistakes(FigurePart, OfVariants):
 
     name: str = "mistakes"
     most: int = Field(default=25, ge=1)  # images of a variant; a run keeps 36
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.mistakes:drawn"
     default_title: ClassVar[str] = "Misclassified test images"
 
 
@@ -202,7 +193,6 @@ class Thinking(OfVariants):
 
     name: str = "thinking"
     most: int = Field(default=4, ge=1)  # puzzles of a variant; a run keeps 12
-    shown_by: ClassVar[str] = "recstudy.analysis.thinking:shown"
     default_title: ClassVar[str] = "Test puzzles, segment by segment"
 
 
@@ -211,7 +201,6 @@ class ExpertLoad(FigurePart, OfVariants):
     """Of mixtures of experts: each expert's share of the test set's tokens by layer, a panel a variant; one seed of a variant."""
 
     name: str = "load"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.attention_and_experts:loads"
     default_title: ClassVar[str] = "Each expert's share of the test set's tokens"
 
 
@@ -221,7 +210,6 @@ class ExpertPath(FigurePart, OfVariants):
 
     name: str = "experts"
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.attention_and_experts:path"
     default_title: ClassVar[str] = "Experts of each token along a generated caption"
 
 
@@ -236,7 +224,6 @@ class AttentionMaps(FigurePart, OfVariants):
     example: int = Field(default=0, ge=0, le=5)  # which of the first test images; a run keeps 6
     layer: int | None = Field(default=None, ge=1)
     head: int | None = Field(default=None, ge=1)
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.attention_and_experts:attention"
     default_title: ClassVar[str] = "Attention while a caption is written"
 
 
@@ -247,7 +234,6 @@ class Alignment(FigurePart, OfVariants, BesidePublished):
     name: str = "alignment"
     most: int = Field(default=12, ge=1)  # pairs of a variant that are shown with their image
     targets: tuple[Target, ...] = Field(default_factory=lambda: published("000_alignment_cosines"), kw_only=True)
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.alignment:drawn"
     default_title: ClassVar[str] = "Cosine of image and caption, before and after training"
 
 
@@ -259,7 +245,6 @@ class History(FigurePart):
     """Of a search: each objective trial by trial, and the best so far as a step line."""
 
     name: str = "history"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.search:history"
     default_title: ClassVar[str] = "The search, trial by trial"
 
 
@@ -268,7 +253,6 @@ class Importance(FigurePart):
     """Of a search: how much each field matters for each objective, by PED-ANOVA and by fANOVA."""
 
     name: str = "importance"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.search:importance"
     default_title: ClassVar[str] = "Importance of each field"
 
 
@@ -277,7 +261,6 @@ class ParallelCoordinates(FigurePart):
     """Of a search: one line a finished trial through its settings to the first objective; a panel for each family."""
 
     name: str = "parallel_coordinates"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.settings:parallel"
     default_title: ClassVar[str] = "Every trial's settings"
 
 
@@ -286,5 +269,4 @@ class Slices(FigurePart):
     """Of a search: the first objective against each field, in a panel of its own, coloured by trial number."""
 
     name: str = "slices"
-    drawn_by: ClassVar[str] = "recstudy.analysis.figures.settings:slices"
     default_title: ClassVar[str] = "The score against each field"

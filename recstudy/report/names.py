@@ -1,9 +1,12 @@
-"""What metrics are called, what they are measured in, and how their numbers are printed."""
+"""What metrics are called, what they are measured in, how their numbers are printed; and which variants a selector names."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from recstudy.metrics import METRICS, Metric
+from recstudy.records import Json
+from recstudy.records.study_schema import VariantRecord
 from recstudy.terminal import flops
 
 DASH = "\N{EN DASH}"  # stands where there is no number
@@ -100,3 +103,25 @@ def plural(count: int, word: str) -> str:
 def axis_title(name: str | None) -> str:
     """What a table or figure calls an axis: `train.batch_size` is `batch size`."""
     return (name or "").rpartition(".")[2].replace("_", " ")
+
+
+def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
+    """Its level of an axis, or its value of a config field; `variant` is its label, `model` and `data` alone are their titles.
+
+    None where it has neither.
+    """
+    if name in variant.levels:
+        level = variant.levels[name]
+        return plain(level) if isinstance(level, dict | list) else level
+    return config[name] if name in config else {"variant": variant.label, "model": variant.model, "data": variant.data}.get(name)
+
+
+def fits(where: Mapping[str, Any], level: Callable[[str], Any]) -> bool:
+    """Tell whether a variant with these levels is one that the selector means; a list is any of its values."""
+    several = ((level(name), [wanted, *(wanted if isinstance(wanted, list | tuple) else [])]) for name, wanted in where.items())
+    return all(any(same(found, one) for one in any_of) for found, any_of in several)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two settings are the same setting: 1 and 1.0 are, 1 and True are not."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,7 +1,7 @@
 """What a part of a report is: data in a study's file and its plan, which says what to draw and knows who draws it.
 
-A kind of part is a class, registered by the name that plans have for it. recstudy's own (`tables.py`, `figures.py`) name what
-draws them by a string, so that a study loads neither pandas nor Plotly; one of yours defines the method. A figure:
+A kind of part is a class, registered by the name that plans have for it. What draws recstudy's own is named in
+`analysis/kinds.py`, so that a study loads neither pandas nor Plotly; one of yours defines the method. A figure:
 
     @PARTS.add("reliability_diagram")
     class ReliabilityDiagram(FigurePart, OfVariants):
@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # the reading half, which a study does not load
     from recstudy.analysis.frame import StudyRecords
     from recstudy.analysis.shown import Shown
 
+MAKE = "recstudy.analysis.kinds:make"  # what draws recstudy's own kinds
 PARTS: "Registry[type[Part]]" = Registry("report part")
 
 
@@ -71,7 +72,6 @@ class Part(_Declared):
     name: str
     title: str = Field(default="", kw_only=True)
     default_title: ClassVar[str] = ""
-    shown_by: ClassVar[str] = ""  # module:function(records, part) that makes it
     axes_in: ClassVar[tuple[str, ...]] = ()  # its fields that name axes or config fields, checked before any run starts
     metrics_in: ClassVar[tuple[str, ...]] = ()  # its fields that name metrics, checked likewise
     reads_in: ClassVar[tuple[str, ...]] = ()  # those that name metrics which it goes by, or follows epoch by epoch
@@ -104,7 +104,7 @@ class Part(_Declared):
         Raises:
             ConfigError: it names what the study does not have.
         """
-        return named(self.shown_by)(records, self)
+        return named(MAKE)(records, self)
 
     def scored_by(self, score: str) -> Self:
         """The part in a search whose families are judged by this metric."""
@@ -127,25 +127,22 @@ class BesidePublished(Part):
 class FigurePart(Part):
     """A figure. A kind of yours defines `drawn`."""
 
-    drawn_by: ClassVar[str] = ""  # module:function(records, part), of a kind that does not define it
-
     def drawn(self, records: "StudyRecords") -> "Drawn":
         """Reads what the figure shows, and no more; ConfigError where the part names what the study does not have."""
-        return named(self.drawn_by)(records, self)
+        return named(MAKE)(records, self)
 
     def shown(self, records: "StudyRecords") -> "Shown":
-        return named("recstudy.analysis.figures.export:shown")(records, self.name, self.drawn(records))
+        return named("recstudy.analysis.shown:figure_shown")(records, self.name, self.drawn(records))
 
 
 class TablePart(Part):
     """A table whose every number carries the runs behind it. A kind of yours defines `cells`."""
 
-    cells_by: ClassVar[str] = ""  # module:function(records, part), of a kind that does not define it
     explained: ClassVar[bool] = True
 
     def cells(self, records: "StudyRecords") -> "TableData":
         """The rows of cells; ConfigError where the part names what the study does not have."""
-        return named(self.cells_by)(records, self)
+        return named(MAKE)(records, self)
 
     def cells_once(self, records: "StudyRecords") -> "TableData":
         """`cells`, which page, terminal, LaTeX and findings all read."""

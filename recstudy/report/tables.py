@@ -37,7 +37,6 @@ class Table(TablePart, OfVariants, BesidePublished):
     group: str | None = None
     settings: tuple[str | tuple[str, ...], ...] = ()
     improvement: dict[str, Any] = Field(default_factory=dict)  # axis -> level
-    cells_by: ClassVar[str] = "recstudy.analysis.tables.table:table_data"
     axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "group", "settings", "improvement")
     metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
 
@@ -73,7 +72,6 @@ class Budgets(TablePart, OfVariants, BesidePublished):
     """Of puzzles: FLOPs at test and exact accuracy, from the same weights, a row for each way to think more and each count."""
 
     name: str = "budgets"
-    cells_by: ClassVar[str] = "recstudy.analysis.budgets:budgets_data"
     default_title: ClassVar[str] = "Exact accuracy by FLOPs at test, same weights"
 
 
@@ -90,7 +88,6 @@ class Tuned(TablePart, OfVariants):
     columns: str = "batch_size"
     over: str = "learning_rate"
     by: MetricName = "selection_top1_accuracy"
-    cells_by: ClassVar[str] = "recstudy.analysis.tables.table:tuned_data"
     axes_in: ClassVar[tuple[str, ...]] = ("rows", "columns", "over")
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
     reads_in: ClassVar[tuple[str, ...]] = ("by",)
@@ -110,7 +107,6 @@ class Best(TablePart):
     name: str = "best"
     most: int = Field(default=10, ge=1)  # trials
     metrics: tuple[MetricName, ...] = ("score", "params", "gflops")
-    cells_by: ClassVar[str] = "recstudy.analysis.trials:best_data"
     metrics_in: ClassVar[tuple[str, ...]] = ("metrics",)
     default_title: ClassVar[str] = "The best trials, confirmed with fresh seeds"
 
@@ -129,7 +125,6 @@ class Differences(OfVariants, BesidePublished):
     name: str = "differences"
     metric: MetricName = "top1_accuracy"
     base: str = ""
-    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:asked"
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
     explained: ClassVar[bool] = True
 
@@ -144,7 +139,6 @@ class Effects(OfVariants):
 
     name: str = "effects"
     metric: MetricName = "top1_accuracy"
-    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:asked"
     metrics_in: ClassVar[tuple[str, ...]] = ("metric",)
     explained: ClassVar[bool] = True
 
@@ -166,7 +160,6 @@ class Arithmetic(BesidePublished):
     counted: dict[str, float] = Field(default_factory=dict)
     given: tuple[str, ...] = ()
     targets: tuple[Target, ...] = Field(default_factory=lambda: published("001_parameter_arithmetic"), kw_only=True)
-    shown_by: ClassVar[str] = "recstudy.analysis.tables.shown:counted"
     default_title: ClassVar[str] = "Published parameter arithmetic, counted again"
 
     def __post_init__(self) -> None:
@@ -185,5 +178,4 @@ class Captions(OfVariants):
 
     name: str = "captions"
     most: int = Field(default=12, ge=1)  # images; a run keeps 36
-    shown_by: ClassVar[str] = "recstudy.analysis.examples:shown"
     default_title: ClassVar[str] = "Captions: references and what each model writes"

@@ -6,8 +6,14 @@ import pytest
 from made_up import run_id, write_alignment, write_caption_study
 
 from recstudy.analysis import Alignment
-from recstudy.analysis.alignment import alignment_data, alignment_html, printed_pairs, read_pairs, summary
-from recstudy.analysis.figures.alignment import alignment_figure
+from recstudy.analysis.figures.alignment import (
+    alignment_data,
+    alignment_figure,
+    alignment_html,
+    printed_pairs,
+    read_pairs,
+    summary,
+)
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.errors import StorageError

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from recstudy.analysis import Arithmetic
 from recstudy.analysis.report import show_report, write_report
-from recstudy.analysis.tables import markup
+from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.arithmetic import counted_claims, csv_text, printed
 from recstudy.analysis.tables.latex import latex
 from recstudy.errors import ConfigError
@@ -91,7 +91,7 @@ def test_all_renderings():
     part = Arithmetic(counted=COUNTED, title="Counted | again")
     page = printed(part)
 
-    shown = markup.markdown(page)
+    shown = entries.markdown(page)
     assert "### Counted \\| again" in shown
     assert (
         "| HRM increase in all | about 252,000 parameters | 251,904 parameters | reproduced | stated approx; exact 251,904 |"
@@ -102,7 +102,7 @@ def test_all_renderings():
     assert "not counted here: HRM hidden size; " in shown
     assert "S[table-format=6.0]@{}lS[table-format=6.2]@{}lr>{\\hsize=1.032\\hsize\\raggedright" in latex(page)
     assert "\\textbf{differs}" in latex(page)
-    assert '<td class="prose" data-head="note">256*512</td>' in markup.html_table(page)
+    assert '<td class="prose" data-head="note">256*512</td>' in entries.html_table(page)
     lines = list(csv.DictReader(csv_text(part).splitlines()))
     assert lines[4] == {
         "statement": "HRM parameters of the model",
@@ -115,7 +115,7 @@ def test_all_renderings():
         "source": "HRM-ChestXRay arithmetic (001_parameter_arithmetic#14)",
     }
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(markup.Terminal(page))
+    console.print(entries.Terminal(page))
     assert "4 of 5 reproduced by counting" in console.export_text()
 
 

@@ -54,9 +54,9 @@ from recstudy.analysis import (
     Pareto,
     Residuals,
 )
-from recstudy.analysis.figures.export import printed, write_figure
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import write_report
+from recstudy.analysis.shown import printed, write_figure
 from recstudy.cli import _report
 from recstudy.command import main
 from recstudy.errors import ConfigError

@@ -9,11 +9,10 @@ from made_up import TABLE1, as_result, base, plan, result, run_id, specs, varian
 
 from recstudy.analysis import Budgets, Curve, Effort, LearningCurves, Residuals
 from recstudy.analysis.cells import cell
-from recstudy.analysis.figures.curve import curve_data, curve_figure, curve_notes, effort
+from recstudy.analysis.figures.curve import curve_data, curve_figure, curve_notes, draw_effort
 from recstudy.analysis.figures.layout import apart, dress
 from recstudy.analysis.figures.learning import cut_note, learning_data, learning_figure, learning_notes, shown_variants
-from recstudy.analysis.figures.marks import powers_of_two, y_range
-from recstudy.analysis.figures.theme import Size, brief, clipped, on_paper, style
+from recstudy.analysis.figures.theme import Size, brief, clipped, on_paper, powers_of_two, style, y_range
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.targets import Placement
 from recstudy.errors import ConfigError
@@ -150,7 +149,7 @@ def test_every_way_to_think_more_is_a_line_over_its_flops_and_rows_of_a_table(tm
         results.run(run_id(0, seed)).finish(as_result(result(None) | found))
     records, one = load_study(results, "made_up", "paper"), {"model": "ViTRM", "batch_size": 64}
 
-    drawn, table = effort(records, Effort(where=one)), Budgets(where=one).cells(records)
+    drawn, table = draw_effort(records, Effort(where=one)), Budgets(where=one).cells(records)
 
     lines = {line: list(zip(of["x"], of["value"], strict=True)) for line, of in drawn.data.groupby("line", sort=False)}
     assert lines == {

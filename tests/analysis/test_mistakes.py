@@ -9,9 +9,8 @@ from made_up import as_result, result, run_id, variants, write_mistakes, write_s
 from PIL import Image
 
 from recstudy.analysis import Mistakes
-from recstudy.analysis.figures.export import write_figure
 from recstudy.analysis.figures.mistakes import (
-    drawn,
+    draw_mistakes,
     in_words,
     mistakes_caption,
     mistakes_data,
@@ -23,6 +22,7 @@ from recstudy.analysis.figures.mistakes import (
 from recstudy.analysis.figures.theme import Size
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
+from recstudy.analysis.shown import write_figure
 from recstudy.errors import StorageError
 from recstudy.report import dump_report
 
@@ -222,7 +222,7 @@ def test_variants_may_have_images_of_other_sizes(results):
 def test_export_for_real(results, tmp_path):
     """The picture is in the exported image: a white tile on white paper would not show, so all of it is black."""
     write_mistakes(results, run_id(0, 0), np.zeros((1, 1, 8, 8)))
-    assert write_figure(drawn(load_study(results, "made_up", "paper"), Mistakes()), tmp_path, "m", ["pdf", "png"]) is None
+    assert write_figure(draw_mistakes(load_study(results, "made_up", "paper"), Mistakes()), tmp_path, "m", ["pdf", "png"]) is None
 
     assert (tmp_path / "m.pdf").read_bytes().startswith(b"%PDF-")
     printed = np.asarray(Image.open(tmp_path / "m.png").convert("L"))

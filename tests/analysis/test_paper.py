@@ -16,7 +16,7 @@ from tex import compiled, letters, needs_siunitx, run
 from recstudy.analysis import Differences, Table
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.tables import markup
+from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.entries import Entry, Note, Number, Printed, Range
 from recstudy.analysis.tables.latex import latex, sentence
 from recstudy.analysis.tables.render import narrow
@@ -146,8 +146,8 @@ def test_a_note_is_cut_by_its_parts_and_never_by_its_words():
     assert "{[}1] not comparable: a; b; c; d; e; f." in text
     assert "Half of a study." in text
     assert "The rule is. Finish with: a rest." in text
-    assert "half of a study. Finish with: python study.py." in markup.html_table(page)
-    assert "epochs 1; not 2; b; c; d; e; f" in markup.markdown(page)
+    assert "half of a study. Finish with: python study.py." in entries.html_table(page)
+    assert "epochs 1; not 2; b; c; d; e; f" in entries.markdown(page)
 
 
 @pytest.mark.parametrize(
@@ -211,14 +211,14 @@ def test_each_writer_formats_a_number_for_itself():
     """93.14 as `93.1` everywhere; LaTeX has no separators, which siunitx sets, and knows 2 digits and a sign from the values."""
     text = latex(typed())
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(markup.Terminal(typed()))
+    console.print(entries.Terminal(typed()))
 
     assert "{@{}lS[table-format=+2.1]@{}lS[table-format=7.1]r@{}}" in text
     assert r"a & \bfseries 93.1 & ~{[}92.0, 94.0] & 3624971 & {[}$-$1.1, +0.5] \\" in text
     assert r"b & -7.0 & ~{[}$-$8.0, $-$6.0] (2 of 3) & {1e-07} & not run \\" in text
     assert r"c & \multicolumn{2}{c}{not run} & 0.5 & \textendash{} \\" in text
-    assert r"| a | **93.1 \[92.0, 94.0\]** | 3,624,971 | \[-1.1, +0.5\] |" in markup.markdown(typed())
-    assert "<td><strong>93.1 [92.0, 94.0]</strong></td><td>3,624,971</td>" in markup.html_table(typed())
+    assert r"| a | **93.1 \[92.0, 94.0\]** | 3,624,971 | \[-1.1, +0.5\] |" in entries.markdown(typed())
+    assert "<td><strong>93.1 [92.0, 94.0]</strong></td><td>3,624,971</td>" in entries.html_table(typed())
     assert "-7.0 [-8.0, -6.0] (2 of 3)" in console.export_text()
 
 

@@ -12,15 +12,14 @@ from rich.console import Console
 from tex import compiled, needs_siunitx
 
 from recstudy import factorial
-from recstudy.analysis.loaded import load
 from recstudy.analysis.questions import family
-from recstudy.analysis.report import show_report, write_report
-from recstudy.analysis.tables import markup
+from recstudy.analysis.report import load, show_report, write_report
+from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.explain import find
 from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.question_table import csv_text, needed_words, p_words, printed, signed
 from recstudy.analysis.tables.shown import asked
-from recstudy.report import Claims, Differences, Effects, dump_report
+from recstudy.report import Differences, Effects, dump_report
 from recstudy.report.venues import Paper
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -82,12 +81,12 @@ def test_single_runs_need_a_second_seed(tmp_path):
 
 def test_golden(tmp_path):
     """Bases with a line of their own, a failed run, a single seed and what has not run; `WRITE=1` would be a habit: read the diff."""
-    assert markup.markdown(page_of(components(tmp_path))) == (GOLDEN / "components.md").read_text()
+    assert entries.markdown(page_of(components(tmp_path))) == (GOLDEN / "components.md").read_text()
 
 
 def test_published_differences_are_marked_as_of_two_numbers(records):
     part = Differences(base="ViTRM, batch_size=128", targets=TABLE1)
-    shown = markup.markdown(printed(records, part, family(records, part)))
+    shown = entries.markdown(printed(records, part, family(records, part)))
 
     assert "| detectable | published difference |" in shown
     assert "| -0.5 |" in shown
@@ -117,10 +116,10 @@ def hostile(root):
 
 def test_hostile_labels_are_text_everywhere(tmp_path):
     page, console = hostile(tmp_path / "r"), Console(width=400, record=True, file=io.StringIO())
-    console.print(markup.Terminal(page))
+    console.print(entries.Terminal(page))
 
-    assert "<script" not in markup.html_table(page) + markup.markdown(page)
-    assert "&lt;script&gt;alert(&quot;x&quot;)" in markup.html_table(page)
+    assert "<script" not in entries.html_table(page) + entries.markdown(page)
+    assert "&lt;script&gt;alert(&quot;x&quot;)" in entries.html_table(page)
     assert "[1](http://x)" in console.export_text()
 
 
@@ -223,4 +222,3 @@ def test_questions_stand_in_the_terminal_and_in_a_notebook(tmp_path):
 
     assert "no significant difference" in console.export_text()
     assert len(load(results.root).table("components").frame) == len(ABLATION) - 1
-    assert Claims.shown_by == Differences.shown_by == Effects.shown_by

@@ -2,7 +2,7 @@ import pytest
 from made_up import base, write_study
 
 from recstudy.analysis import Replications
-from recstudy.analysis.figures.replications import combined, forest_data, said
+from recstudy.analysis.figures.forest import combined, replications_data, said
 from recstudy.analysis.frame import load_study
 from recstudy.errors import ConfigError
 
@@ -10,7 +10,7 @@ CELL = "trm_mlp_sudoku_extreme"
 
 
 def test_all_values_stand_there_and_the_mean_is_of_independent_retrainings():
-    data = forest_data(CELL)
+    data = replications_data(CELL)
 
     kinds = data["kind"].value_counts().to_dict()
     assert (kinds["published"], kinds["retrained"], kinds["mean"], kinds["prediction"]) == (1, 7, 1, 1)

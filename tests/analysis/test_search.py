@@ -19,7 +19,6 @@ from made_up import (
 from rich.console import Console
 
 from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices, Table
-from recstudy.analysis.figures.marks import log_ticks
 from recstudy.analysis.figures.search import (
     history_caption,
     history_data,
@@ -34,13 +33,13 @@ from recstudy.analysis.figures.search import (
     pareto_notes,
 )
 from recstudy.analysis.figures.settings import parallel_figure, scale, settings_data, slices_caption, slices_figure
-from recstudy.analysis.figures.theme import PALETTE, SPECTRUM
+from recstudy.analysis.figures.theme import PALETTE, SPECTRUM, log_ticks
 from recstudy.analysis.frame import load_study, status
 from recstudy.analysis.report import show_status, write_report
 from recstudy.analysis.rows import Outcome
 from recstudy.analysis.summary import searched as search_facts
 from recstudy.analysis.summary import summary
-from recstudy.analysis.tables import markup
+from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.render import cell_text, narrow
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data
@@ -469,7 +468,7 @@ def test_hostile_labels_are_text_everywhere(tmp_path):
     assert r"\textbackslash{}evil" in of_cells(table).latex
     console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(markup.Terminal(narrow(table)))
+        console.print(entries.Terminal(narrow(table)))
     assert "*b*" in console.export_text()
     for spec in search_specs()[1:]:
         text = spec.drawn(records).figure.to_json()

@@ -10,7 +10,7 @@ from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables import markup
+from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.explain import find
 from recstudy.analysis.tables.render import csv_text, narrow, settings_title
 from recstudy.analysis.tables.shown import of_cells
@@ -57,7 +57,7 @@ def test_they_stand_between_label_and_numbers_and_read_from_the_left(table):
 
 def test_a_line_of_published_values_leaves_them_blank(table):
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(markup.Terminal(narrow(table)))
+    console.print(entries.Terminal(narrow(table)))
     lines = console.export_text().splitlines()
 
     at = next(at for at, line in enumerate(lines) if " TRM " in line)

@@ -9,7 +9,7 @@ from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables import markup
+from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.render import cell_text, csv_text, narrow
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data
@@ -160,7 +160,7 @@ def test_csv_has_full_precision_and_one_line_a_cell(records):
 def everywhere(table):
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(markup.Terminal(narrow(table)))
+        console.print(entries.Terminal(narrow(table)))
     return {
         "md": of_cells(table).markdown,
         "tex": of_cells(table).latex,
@@ -209,7 +209,7 @@ def test_hostile_names_are_text_everywhere(tmp_path):
     assert all(line.count("|") - line.count("\\|") == 8 for line in shown.splitlines() if line.startswith("| "))
     console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(markup.Terminal(narrow(table)))
+        console.print(entries.Terminal(narrow(table)))
     assert "[1](http://x)" in console.export_text()
 
 
@@ -236,8 +236,8 @@ def test_a_note_has_no_mark_without_its_row_in_a_cut_table(records):
     """The first rows of a terminal table number the reasons that they show."""
     table = table_data(records, specs()[0])
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(markup.Terminal(narrow(table, 2)))
-    console.print(markup.Terminal(narrow(table, 3)))
+    console.print(entries.Terminal(narrow(table, 2)))
+    console.print(entries.Terminal(narrow(table, 3)))
 
     first, second = console.export_text().split("Accuracy and cost")[1:]
     assert "[1]" not in first

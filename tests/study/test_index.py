@@ -78,9 +78,9 @@ def test_a_claim_has_its_verdict_in_each_preset_or_says_that_there_is_none():
     assert lines[3:] == [
         "| claim | preset | verdict |",
         "| --- | --- | --- |",
-        f"| {index.markup.md(first.text)} | quick | supported |",
-        f"| {index.markup.md(second.text)} | quick | not judged |",
-        f"| {index.markup.md(other.text)} | paper | not run |",
+        f"| {index.entries.md(first.text)} | quick | supported |",
+        f"| {index.entries.md(second.text)} | quick | not judged |",
+        f"| {index.entries.md(other.text)} | paper | not run |",
         "",
         "Not judged: the claim was stated, or given another margin, after the results here were taken.",
     ]
@@ -94,7 +94,7 @@ def test_a_verdict_is_that_of_the_margin_it_was_given_for():
 
     lines = index.claims(replace(study, claims={"quick": [replace(claim, by=claim.by + 1)]}), taken)
 
-    assert cells("\n".join(lines), index.markup.md(claim.text))[2] == "not judged"
+    assert cells("\n".join(lines), index.entries.md(claim.text))[2] == "not judged"
 
 
 def test_a_claim_is_known_by_its_contrast_and_has_its_paper_s_name():

@@ -9,7 +9,7 @@ import tiny
 from recstudy.analysis.frame import load_study
 from recstudy.command import main
 from recstudy.errors import ConfigError
-from recstudy.evidence.looks import Looks
+from recstudy.evidence.seeds import Looks
 from recstudy.records import Result, Results
 from recstudy.records.plans import read_plan, record_look
 from recstudy.study.plan import record_plan

@@ -22,7 +22,7 @@ from recstudy.analysis.report import show_status
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.errors import ConfigError
-from recstudy.evidence.looks import Looks
+from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
 from recstudy.plugins.bundle import StudyFile
 from recstudy.records import Results, read_record, write_json

@@ -16,9 +16,8 @@ from recstudy.analysis.caveats import some, warnings
 from recstudy.analysis.examples import damaged
 from recstudy.analysis.figures.layout import Drawn, Panel, axes_at, head, joined, shade, stack
 from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
-from recstudy.analysis.figures.marks import heat
 from recstudy.analysis.figures.mosaic import Pixels, image_grid, picture_uri, side_of
-from recstudy.analysis.figures.theme import CELL, SCREEN, Size, letters, short
+from recstudy.analysis.figures.theme import CELL, SCREEN, Size, heat, letters, short
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.traces import Numbers, first_inside
@@ -77,7 +76,7 @@ class Attention:
         return max(float(self.cross.max()), 2 * self.even)
 
 
-def attention(records: StudyRecords, spec: AttentionMaps) -> Drawn:
+def draw_attention_maps(records: StudyRecords, spec: AttentionMaps) -> Drawn:
     data = attention_data(records, spec)
     words, caption = " ".join(data.words), attention_caption(data)
     return Drawn(partial(attention_figure, data), data.frame, spec.heading, data.notes, caption, words=words)
@@ -226,7 +225,7 @@ class Route:
     notes: tuple[str, ...]
 
 
-def path(records: StudyRecords, spec: ExpertPath) -> Drawn:
+def draw_expert_path(records: StudyRecords, spec: ExpertPath) -> Drawn:
     data = path_data(records, spec)
     return Drawn(partial(path_figure, data), data.frame, spec.heading, data.notes, path_caption(data), words=data.said)
 
@@ -308,7 +307,7 @@ class Loads:
     notes: tuple[str, ...]
 
 
-def loads(records: StudyRecords, spec: ExpertLoad) -> Drawn:
+def draw_expert_load(records: StudyRecords, spec: ExpertLoad) -> Drawn:
     data = loads_data(records, spec)
     top = data.frame.sort_values("share").tail(1).to_dict("records")
     finding = f"at most {top[0]['share']:.3g} % of a layer's tokens, {top[0]['even']:.3g} % if even" if top else ""

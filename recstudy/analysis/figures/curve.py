@@ -19,8 +19,21 @@ from recstudy.analysis.caveats import leaky_notes, warnings
 from recstudy.analysis.cells import Cell, cell
 from recstudy.analysis.figures.layout import MOST, Drawn, End, axes_at, name_ends, small_multiples
 from recstudy.analysis.figures.learning import comparable
-from recstudy.analysis.figures.marks import band, is_number, log_ticks, marked, powers_of_two, scatter, y_range
-from recstudy.analysis.figures.theme import SCREEN, Size, brief, shown, style, tint
+from recstudy.analysis.figures.theme import (
+    SCREEN,
+    Size,
+    band,
+    brief,
+    is_number,
+    log_ticks,
+    marked,
+    powers_of_two,
+    scatter,
+    shown,
+    style,
+    tint,
+    y_range,
+)
 from recstudy.analysis.findings import of_curve
 from recstudy.analysis.fits import Fits, fits_of
 from recstudy.analysis.frame import StudyRecords
@@ -45,7 +58,7 @@ DROP = (
 Points = dict[tuple[Any, Any, str], list[int]]  # line, x and what is measured there -> variants
 
 
-def drawn(records: StudyRecords, spec: Curve) -> Drawn:
+def draw_curve(records: StudyRecords, spec: Curve) -> Drawn:
     data = curve_data(records, spec)
     levels = [records.level(index, spec.by) for index in range(len(records.variants)) if spec.by is not None]
     return _drawn(records, spec, data, partial(curve_figure, data, spec, order=[_line(level, spec) for level in levels]))
@@ -56,7 +69,7 @@ def _drawn(records: StudyRecords, spec: Curve, data: pd.DataFrame, figure: Calla
     return Drawn(figure, data, spec.heading, notes, caption, finding=of_curve(data, spec))
 
 
-def effort(records: StudyRecords, spec: Effort) -> Drawn:
+def draw_effort(records: StudyRecords, spec: Effort) -> Drawn:
     """A line for each way to spend FLOPs on a puzzle with the same weights; each doubling is as far from the last."""
     variants, points = comparable(records, spec.where), Points()
     for index in variants:

@@ -16,8 +16,7 @@ import plotly.graph_objects as go
 from recstudy.analysis.caveats import is_synthetic, some, warnings
 from recstudy.analysis.figures.layout import MOST as TOGETHER
 from recstudy.analysis.figures.layout import Drawn, End, axes_at, facets, name_ends, numbered, small_multiples
-from recstudy.analysis.figures.marks import band, bounded, marked, scatter
-from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, brief, shown, style, tint
+from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, band, bounded, brief, marked, scatter, shown, style, tint
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.metrics import METRICS
@@ -34,7 +33,7 @@ TRACE = 2_000  # of one variant: three for each point of a printed figure's widt
 LOSS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
 
 
-def drawn(records: StudyRecords, spec: LearningCurves) -> Drawn:
+def draw_learning_curves(records: StudyRecords, spec: LearningCurves) -> Drawn:
     data = learning_data(records, spec)
     notes, finding = learning_notes(records, spec, data), learning_finding(data, spec)
     return Drawn(partial(learning_figure, data, spec), data, spec.heading, notes, learning_caption(data, spec), finding=finding)
@@ -205,7 +204,7 @@ def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]
     return [{**one, "legendgroup": str(variant)} for one in found]
 
 
-def losses(records: StudyRecords, spec: LossTrace) -> Drawn:
+def draw_loss_trace(records: StudyRecords, spec: LossTrace) -> Drawn:
     data = loss_data(records, spec)
     notes = (*warnings(records), *cut_note(records, len(records.chosen(spec.where))))
     last = data.groupby("variant")["average"].last()

@@ -45,7 +45,7 @@ class MistakesData:
     notes: tuple[str, ...]
 
 
-def drawn(records: StudyRecords, spec: Mistakes) -> Drawn:
+def draw_mistakes(records: StudyRecords, spec: Mistakes) -> Drawn:
     data = mistakes_data(records, spec)
     figure, caption = partial(mistakes_figure, data), mistakes_caption(data)
     return Drawn(figure, data.frame, spec.heading, data.notes, caption, words=in_words(data.frame))

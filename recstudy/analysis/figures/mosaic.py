@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from PIL import Image
 
 from recstudy.analysis.figures.layout import axes_at, joined
-from recstudy.analysis.figures.marks import scatter
+from recstudy.analysis.figures.theme import scatter
 
 Pixels = npt.NDArray[np.uint8]
 TILE = 128  # about how many pixels a tile's side has: 4 for each of CIFAR's, 5 for MNIST's, 16 for the digits'

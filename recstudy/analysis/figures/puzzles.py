@@ -15,8 +15,7 @@ import plotly.graph_objects as go
 from PIL import Image, ImageDraw, ImageFont
 
 from recstudy.analysis.figures.layout import Drawn
-from recstudy.analysis.figures.marks import scatter
-from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, folded, letters, shown
+from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, folded, letters, scatter, shown
 from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, Look, Thinker, Thought, Thoughts, Tokens
 from recstudy.records import Json
 from recstudy.report import Thinking

@@ -9,8 +9,7 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.figures.layout import Drawn, facets
-from recstudy.analysis.figures.marks import scatter, y_range
-from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, shown
+from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, scatter, shown, y_range
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.trials import direction_of, front, running_best, scored, search_of, trial_table
 from recstudy.errors import ConfigError
@@ -36,7 +35,7 @@ WIDE = 20  # times the least cost that the largest must be for a logarithmic axi
 NAMED = 12  # points of a front whose trial numbers do not yet overlap
 
 
-def history(records: StudyRecords, spec: History) -> Drawn:
+def draw_history(records: StudyRecords, spec: History) -> Drawn:
     data = history_data(records, spec)
     first = data[(data["objective"] == next(iter(data["objective"]), "")) & data["value"].notna()]
     best = first[first["value"] == first["best"].iloc[-1]].iloc[0] if len(first) else None
@@ -113,7 +112,7 @@ def _tried(row: dict[Any, Any]) -> str:
     return f"trial {row['trial']}: {what}{at}, {row['label']}"
 
 
-def importance(records: StudyRecords, spec: Importance) -> Drawn:
+def draw_importance(records: StudyRecords, spec: Importance) -> Drawn:
     data, notes = importance_data(records, spec), importance_notes(records, spec)
     mean = data[data["objective"] == next(iter(data["objective"]), "")].groupby("field", sort=False)["importance"].mean()
     first = str(mean.idxmax()) if len(mean) else ""
@@ -176,7 +175,7 @@ def importance_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     return figure.update_layout(barmode="group", bargap=0.3, legend={"traceorder": "reversed"})
 
 
-def pareto(records: StudyRecords, spec: Pareto) -> Drawn:
+def draw_pareto(records: StudyRecords, spec: Pareto) -> Drawn:
     data, y = pareto_data(records, spec), y_of(records, spec)
     caption, count = pareto_caption(records, spec, data), int(data["front"].sum())
     finding = f"{count} of {len(data)} on the front" if len(data) > 1 else ""

@@ -15,16 +15,29 @@ import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.layout import Drawn, axes_at, beside, facets, small_multiples
-from recstudy.analysis.figures.marks import STEPS, log_ticks, scatter, y_range
-from recstudy.analysis.figures.theme import CELL, GRID, SCREEN, SMALL, SPECTRUM, SYMBOLS, Size, blend, folded, shown
+from recstudy.analysis.figures.theme import (
+    CELL,
+    GRID,
+    SCREEN,
+    SMALL,
+    SPECTRUM,
+    STEPS,
+    SYMBOLS,
+    Size,
+    blend,
+    folded,
+    log_ticks,
+    scatter,
+    shown,
+    y_range,
+)
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.trials import TRIAL, scored, search_of, trial_table
 from recstudy.records import Json
 from recstudy.records.plans import FAMILY, ranges_of, short_names
 from recstudy.records.study_schema import Range, SearchRecord
 from recstudy.report import ParallelCoordinates, Slices
-from recstudy.report.levels import same
-from recstudy.report.names import metric, plain
+from recstudy.report.names import metric, plain, same
 
 MOST = 200  # lines that do not yet cover each other
 LETTERS = 14  # in a line of an axis's name
@@ -33,7 +46,7 @@ FEW = 12  # trials, of which none stands between two
 WHOLE = 10  # whole numbers that can each have a tick
 
 
-def parallel(records: StudyRecords, spec: ParallelCoordinates) -> Drawn:
+def draw_parallel_coordinates(records: StudyRecords, spec: ParallelCoordinates) -> Drawn:
     search, data = search_of(records, spec.name), settings_data(records, spec)
     cut = f" Drawn are the {MOST} best." if len(data) > MOST else ""
     finished = f"{len(data)} of {len(search.trials)} trials have finished."
@@ -42,7 +55,7 @@ def parallel(records: StudyRecords, spec: ParallelCoordinates) -> Drawn:
     return Drawn(figure, data, spec.heading, warnings(records), caption, finding=_best(data, search))
 
 
-def slices(records: StudyRecords, spec: Slices) -> Drawn:
+def draw_slices(records: StudyRecords, spec: Slices) -> Drawn:
     search, data = search_of(records, spec.name), settings_data(records, spec)
     figure, caption = partial(slices_figure, data, search), slices_caption(data, search)
     return Drawn(figure, data, spec.heading, warnings(records), caption, finding=_best(data, search))

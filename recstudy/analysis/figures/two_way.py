@@ -12,8 +12,21 @@ from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.cells import Cell, cell, gap
 from recstudy.analysis.figures.layout import SCALE, Drawn, End, Panel, facets, name_ends, stack, standing
 from recstudy.analysis.figures.learning import comparable
-from recstudy.analysis.figures.marks import heat, marked, ordered, scatter, whiskers, y_range
-from recstudy.analysis.figures.theme import CELL, SCREEN, SHADES, Size, letters, shown, style
+from recstudy.analysis.figures.theme import (
+    CELL,
+    SCREEN,
+    SHADES,
+    Size,
+    heat,
+    letters,
+    marked,
+    ordered,
+    scatter,
+    shown,
+    style,
+    whiskers,
+    y_range,
+)
 from recstudy.analysis.fits import weighted
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.tables.render import cell_text
@@ -30,7 +43,7 @@ POINT = ["x_axis", "by_axis", "x", "by", "value", "low", "high", "n", "expected"
 PARALLEL = "Parallel lines: no interaction. Bars: 95 % intervals of each mean, by the spread of all cells"
 
 
-def heat_map(records: StudyRecords, spec: HeatMap) -> Drawn:
+def draw_heat_map(records: StudyRecords, spec: HeatMap) -> Drawn:
     data = heat_map_data(records, spec)
     known = sorted(data[data["value"].notna()].to_dict("records"), key=lambda row: metric(spec.metric).sign * row["value"])
     finding = f"best mean {quantity(spec.metric, known[-1]['value'])} at {_where(known[-1], spec)}" if known else ""
@@ -109,7 +122,7 @@ def _levels(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> d
 # ----------------------------------------------------------------------------------------------------------- interactions
 
 
-def interactions(records: StudyRecords, spec: Interactions) -> Drawn:
+def draw_interactions(records: StudyRecords, spec: Interactions) -> Drawn:
     data = interactions_data(records, spec)
     absent, some = int(data["value"].isna().sum()), int((data["value"].notna() & (data["n"] < data["expected"])).sum())
     notes = [*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False)]

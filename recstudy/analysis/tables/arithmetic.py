@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from recstudy.analysis.tables.entries import Entry, Number, Piece, Printed
-from recstudy.analysis.tables.markup import csv_lines
+from recstudy.analysis.tables.entries import Entry, Number, Piece, Printed, csv_lines
 from recstudy.papers import Target
 from recstudy.report import Arithmetic
 from recstudy.report.names import in_own_unit, metric

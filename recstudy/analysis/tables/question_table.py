@@ -8,8 +8,7 @@ from recstudy.analysis.cells import commit
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.questions import Asked, Family, Part
-from recstudy.analysis.tables.entries import Entry, Note, Number, Piece, Printed, Range, Said
-from recstudy.analysis.tables.markup import csv_lines
+from recstudy.analysis.tables.entries import Entry, Note, Number, Piece, Printed, Range, Said, csv_lines
 from recstudy.analysis.tables.render import entry, seeds_text
 from recstudy.analysis.targets import deviation_notes
 from recstudy.evidence import MOST_SEEDS, Kind, Reason, Verdict

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from recstudy.analysis.cells import Cell, TableData
-from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Number, Piece, Printed, Range
-from recstudy.analysis.tables.markup import csv_lines
+from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Number, Piece, Printed, Range, csv_lines
 from recstudy.analysis.targets import Placed
 from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.report.names import DASH, axis_title, metric, number, plural

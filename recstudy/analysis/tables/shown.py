@@ -12,15 +12,13 @@ import pandas as pd
 
 from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
-from recstudy.analysis.figures import forest
-from recstudy.analysis.figures.export import FigureShown, shown
-from recstudy.analysis.figures.forest import ForestRow, Mark
+from recstudy.analysis.figures.forest import ForestRow, Mark, draw_forest
 from recstudy.analysis.findings import of_family, of_table
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import links
 from recstudy.analysis.questions import Family, Part, family
-from recstudy.analysis.shown import Explained, Places, Shown, check_made
-from recstudy.analysis.tables import arithmetic, markup, question_table, render
+from recstudy.analysis.shown import Explained, FigureShown, Places, Shown, check_made, figure_shown
+from recstudy.analysis.tables import arithmetic, entries, question_table, render
 from recstudy.analysis.tables.entries import Printed
 from recstudy.analysis.tables.explain import cell_behind, question_behind, setting_behind
 from recstudy.analysis.tables.latex import latex
@@ -53,7 +51,7 @@ class TableShown(Shown):
 
     @property
     def html(self) -> str:
-        return self.above + markup.html_table(self.printed)
+        return self.above + entries.html_table(self.printed)
 
     @property
     def printed(self) -> Printed:
@@ -69,7 +67,7 @@ class TableShown(Shown):
 
     @property
     def markdown(self) -> str:
-        return markup.markdown(self.page)
+        return entries.markdown(self.page)
 
     @property
     def latex(self) -> str:
@@ -88,8 +86,8 @@ class TableShown(Shown):
         page = replace(self.page, warnings=[note for note in self.page.warnings if note not in said])
         return replace(self, page=page, forest=self.forest.without(said) if self.forest else None)
 
-    def in_terminal(self) -> markup.Terminal:
-        return markup.Terminal(self.narrow() if self.narrow else self.page)
+    def in_terminal(self) -> entries.Terminal:
+        return entries.Terminal(self.narrow() if self.narrow else self.page)
 
     def places(self) -> Places:
         return self.behind()
@@ -125,8 +123,8 @@ def asked(records: StudyRecords, part: Part) -> TableShown:
         return Places(COLUMNS, behind)
 
     page, csv, said = question_table.printed(records, part, found), question_table.csv_text(found), of_family(found)
-    drawn = forest.drawn(part.heading, _forest_rows(part, found), finding=said)
-    plot = None if drawn.data.empty else shown(records, part.name, drawn)
+    drawn = draw_forest(part.heading, _forest_rows(part, found), finding=said)
+    plot = None if drawn.data.empty else figure_shown(records, part.name, drawn)
     return TableShown(page, csv, said, behind=places, forest=plot)
 
 

@@ -21,8 +21,7 @@ from recstudy.evidence import ALPHA, mean_of
 from recstudy.evidence.replications import agreement
 from recstudy.papers import by_name
 from recstudy.report import Table, Tuned
-from recstudy.report.levels import same
-from recstudy.report.names import DASH, axis_title, improved, metric, number, plain, plural, registered
+from recstudy.report.names import DASH, axis_title, improved, metric, number, plain, plural, registered, same
 
 BAND = 0.1  # a cost within a tenth of a band's least counts as equal to it
 
