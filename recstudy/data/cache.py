@@ -28,7 +28,6 @@ from recstudy.config import DataConfig, canonical
 from recstudy.data.cache_folder import Meta, alone, cached, entry_of, listing, making, meta_of
 from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Pixels, Tokens
-from recstudy.data.reader import Reader
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
 from recstudy.data.text import Tokenizer, restore
@@ -94,7 +93,7 @@ class DataSet:
 
 
 def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: bool = True) -> DataSet:
-    """The data set of `config`, from the cache or decoded from below `folder` into it.
+    """Return the data set of `config`, from the cache or decoded from below `folder` into it.
 
     `hold_out=False` leaves the validation split empty and trains on everything. No patient is in two splits. The statistics
     are those of the full training set, whatever the limit, so that runs with and without one see the same pixel values.
@@ -106,24 +105,26 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
     meta = meta_of(entry)
     train, test = (_split(entry, part, meta.checksum) for part in ("train", "test"))
     held, kept = held_out(train.labels, train.groups, _optional(entry, "train_held"), config, hold_out)
+    numbered = [split.ids if config.task == "grid" else split.groups for split in (train, test)]
     mean, std = config.moments or (meta.mean, meta.std)
+    tokenizer, names = entry / "tokenizer.json", entry / "identifiers.json"
     return DataSet(
-        train=_take(train, kept),
-        validation=_take(train, held),
-        test=_take(test, limit(test.labels, test.groups, config)),
+        train=replace(train, rows=kept),
+        validation=replace(train, rows=held),
+        test=replace(test, rows=limit(test.labels, test.groups, config)),
         mean=mean,
         std=std,
         checksum=meta.checksum,
         classes=config.classes,
         notes=meta.notes,
-        group_count=_count(train, test, "ids" if config.task == "grid" else "groups"),
-        tokenizer=_tokenizer(entry),
-        identifiers=Texts(names) if (names := entry / "identifiers.json").exists() else None,
+        group_count=1 + max((int(numbers.max()) for numbers in numbered if numbers is not None), default=-1),
+        tokenizer=restore(json.loads(tokenizer.read_bytes())) if tokenizer.exists() else None,
+        identifiers=Texts(names) if names.exists() else None,
     )
 
 
 def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
-    """The folder of this set's entry, built first where it is missing or not whole."""
+    """Return the folder of this set's entry, built first where it is missing or not whole."""
     reader = config.reader()
     if download and reader.missing(folder):
         with alone(config.name):
@@ -132,52 +133,42 @@ def _entry(config: DataConfig, folder: Path, download: bool) -> Path:
     with listing(config):
         reader.check(folder)
         entry = entry_of(reader, folder)
-    return cached(entry, lambda path: _build(path, _read(reader, folder)), config.name)
 
+    def build(path: Path) -> None:
+        try:
+            decoded = reader.read(folder)
+        except (RecstudyError, MemoryError):
+            raise
+        except Exception as error:  # of whatever kind: it may be a user's code, and a user's file
+            raise DataError(f"the reader of {config.title} failed: {raised_at(error)}") from error
+        _build(path, decoded)
 
-def _read(reader: Reader, folder: Path) -> Decoded:
-    try:
-        return reader.read(folder)
-    except (RecstudyError, MemoryError):
-        raise
-    except Exception as error:  # of whatever kind: it may be a user's code, and a user's file
-        raise DataError(f"the reader of {reader.config.title} failed: {raised_at(error)}") from error
+    return cached(entry, build, config.name)
 
 
 def _build(entry: Path, decoded: Decoded) -> None:
+    """Write the files of an entry; its checksum is over all arrays, then all texts."""
+    arrays = {name: part for name, part in decoded._asdict().items() if isinstance(part, np.ndarray)}
+    named = {name: getattr(decoded, name) for name in ("train_captions", "test_captions", "tokenizer", "identifiers")}
+    texts = {name: canonical(values) + "\n" for name, values in named.items() if values is not None}
     with making(entry) as folder:
         folder.mkdir()
-        for name, array in _arrays(decoded):
+        hashed = hashlib.sha256()
+        for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array)
-        for name, text in _texts(decoded):
+            hashed.update(f"{name} {array.dtype} {array.shape}".encode())
+            hashed.update(array.data)
+        for name, text in texts.items():
             (folder / f"{name}.json").write_text(text)
-        (folder / "meta.json").write_text(json.dumps(dumped(_describe(decoded)), indent=1) + "\n")
-
-
-def _arrays(decoded: Decoded) -> list[tuple[str, npt.NDArray[Any]]]:
-    return [(name, part) for name, part in decoded._asdict().items() if isinstance(part, np.ndarray)]
-
-
-def _texts(decoded: Decoded) -> list[tuple[str, str]]:
-    """What is kept as JSON."""
-    named = {name: getattr(decoded, name) for name in ("train_captions", "test_captions", "tokenizer", "identifiers")}
-    return [(name, canonical(values) + "\n") for name, values in named.items() if values is not None]
-
-
-def _describe(decoded: Decoded) -> Meta:
-    hashed = hashlib.sha256()
-    for name, array in _arrays(decoded):
-        hashed.update(f"{name} {array.dtype} {array.shape}".encode())
-        hashed.update(array.data)
-    for name, text in _texts(decoded):
-        hashed.update(f"{name} {text}".encode())
-    mean, std = _moments(decoded.train_images)
-    counts = {"train": len(decoded.train_labels), "test": len(decoded.test_labels)}
-    return Meta(checksum=hashed.hexdigest(), counts=counts, mean=mean, std=std, notes=decoded.notes)
+            hashed.update(f"{name} {text}".encode())
+        mean, std = _moments(decoded.train_images)
+        counts = {"train": len(decoded.train_labels), "test": len(decoded.test_labels)}
+        meta = Meta(checksum=hashed.hexdigest(), counts=counts, mean=mean, std=std, notes=decoded.notes)
+        (folder / "meta.json").write_text(json.dumps(dumped(meta), indent=1) + "\n")
 
 
 def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation a channel, 0..1 scale, float64 from exact counts of the 256 values."""
+    """Return mean and deviation a channel, 0..1 scale, float64 from exact counts of the 256 values."""
     channels = images_NCHW.shape[1]
     counts = np.zeros((channels, 256), np.int64)
     for start in range(0, len(images_NCHW), 1024):  # bincount widens to 8 bytes a pixel
@@ -191,29 +182,14 @@ def _moments(images_NCHW: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def _split(entry: Path, part: str, checksum: str) -> Split:
-    """All of one official split. Copy-on-write maps: pages are shared, and torch does not warn about read-only memory."""
+    """Return all of an official split. Copy-on-write maps: pages are shared, and torch does not warn about read-only memory."""
     images, labels = (np.load(entry / f"{part}_{what}.npy", mmap_mode="c") for what in ("images", "labels"))
+    groups, puzzles, ids = (_optional(entry, f"{part}_{what}") for what in ("groups", "puzzles", "ids"))
     file = entry / f"{part}_captions.json"
     captions: Texts[list[str]] | None = Texts(file) if file.exists() else None
-    groups = _optional(entry, f"{part}_groups")
-    puzzles, ids = (_optional(entry, f"{part}_{what}") for what in ("puzzles", "ids"))
     return Split(images, np.asarray(labels), np.arange(len(labels)), f"{checksum}/{part}", groups, captions, puzzles, ids)
-
-
-def _count(train: Split, test: Split, what: str) -> int:
-    numbers = [getattr(split, what) for split in (train, test)]
-    return 0 if any(some is None for some in numbers) else 1 + int(max(some.max() for some in numbers))
-
-
-def _tokenizer(entry: Path) -> Tokenizer | None:
-    file = entry / "tokenizer.json"
-    return restore(json.loads(file.read_bytes())) if file.exists() else None
 
 
 def _optional(entry: Path, name: str) -> npt.NDArray[Any] | None:
     file = entry / f"{name}.npy"
     return np.load(file) if file.exists() else None
-
-
-def _take(split: Split, rows: Labels) -> Split:
-    return replace(split, rows=rows)

@@ -39,15 +39,16 @@ Cache = tuple[Tensor, ...]  # what `Captioner.next` hands on, each with the batc
 class Captioner(Network):
     """A network that gives, at every token of a caption, the logits of the next one."""
 
-    @abstractmethod
     def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
-        """The tokens (B, T), which begin with BOS, then the states before the first supervision step.
+        """Return the tokens (B, T), which begin with BOS; a recursion adds the states before the first supervision step.
 
         Args:
             images: pixels of 0 to 255 (B, 3, H, W); a frozen backbone's features (B, F), or (B, P, F) of the places of a grid,
                 where the config `reads_features`.
             tokens: int64 ids.
         """
+        assert tokens is not None, "a captioner starts with tokens"
+        return (tokens,)
 
     @abstractmethod
     def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
@@ -79,9 +80,9 @@ class PlainCaptioner(Captioner):
         """States (B, T, D) of the tokens that follow those of the cache, and what the next ones are read with. With a cache
         of `begin` any number may follow, later one a call."""
 
-    def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
-        assert tokens is not None, "a captioner starts with tokens"
-        return (tokens,)
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        z_BTD, _ = self.read(carry[0], self.begin(images))
+        return Output(self.answer(z_BTD)), carry
 
     def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
         new, cache = (tokens, self.begin(images)) if cache is None else (tokens[:, -1:], cache)
@@ -97,7 +98,7 @@ class CaptionCore(Protocol):
     def __call__(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> Sequence[Tensor]: ...
 
 
-class Eyes(nn.Module):
+class VisionProjection(nn.Module):
     """Equation (1): images (B, 3, H, W) or features (B, F) -> (B, D); on a grid (B, P, F) -> (B, P, D)."""
 
     kept = 0  # tensors of the tokens before: it sees none
@@ -115,7 +116,7 @@ class Eyes(nn.Module):
         return F.rms_norm(e, e.shape[-1:], eps=1e-5) if self.norm else e
 
 
-class FusedEyes(nn.Module):
+class FusedProjection(nn.Module):
     """Equation (7): codes (B, K) and tokens -> (B, T, D). The encoder is frozen; its weights come from its own training."""
 
     def __init__(self, config: CaptionModel, width: int) -> None:
@@ -152,7 +153,7 @@ class RecursiveCaptioner(Captioner):
         super().__init__()
         self.config = config
         width, norm = config.width, config.image_norm
-        self.eyes = FusedEyes(config, width) if config.fuselip else Eyes(config, width, bias=False, norm=norm)
+        self.eyes = FusedProjection(config, width) if config.fuselip else VisionProjection(config, width, bias=False, norm=norm)
         fused = config.fuselip is not None and config.fuselip.mode != "image_only"
         self.embed = None if fused else nn.Embedding(classes, config.width)
         self.core = core  # type: ignore[assignment]
@@ -165,7 +166,7 @@ class RecursiveCaptioner(Captioner):
         nn.init.constant_(self.q_head.bias, -5.0)
 
     def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
-        assert tokens is not None, "a captioner starts with tokens"
+        (tokens,) = super().start(images, tokens)
         return tokens, *self.core.start(self.answer.weight.new_empty(*tokens.shape, self.config.width))
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
@@ -185,7 +186,7 @@ class RecursiveCaptioner(Captioner):
     def inputs(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
         """Equation (2), or (7), of the tokens from `first` on; `past` is that of the encoder in (7)."""
         words = 0 if self.embed is None else math.sqrt(self.config.width) * self.embed(tokens[:, first:])
-        if isinstance(self.eyes, FusedEyes):
+        if isinstance(self.eyes, FusedProjection):
             return words + self.eyes.fused(seen, tokens, first, past)
         return words + seen[:, None]
 

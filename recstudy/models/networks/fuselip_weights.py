@@ -10,7 +10,6 @@ import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -69,7 +68,15 @@ def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, 
     path, found = _read(folder)
     network, tokenizer = FuseLIPNetwork(config), ImageTokenizer(vq)
     names = [(part, public_names(part, rules)) for part, rules in ((network, ENCODER), (tokenizer, TITOK))]
-    _compare(path, {public for _, table in names for public in table.values()}, found)
+    wanted = {public for _, table in names for public in table.values()}
+    missing = sorted(wanted - found.keys())
+    unexpected = sorted(key for key in found.keys() - wanted if key != TIED and not key.startswith(UNREAD))
+    if missing or unexpected:
+        raise DataError(
+            f"{path} is not FuseLIP's weights: {_listed(missing)} missing, {_listed(unexpected)} unexpected. Nothing was loaded."
+        )
+    if TIED in found and not torch.equal(found[TIED], found["token_embedding.weight"]):
+        raise DataError(f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded.")
     for part, table in names:
         _fill(part, table, found, path)
     return network, tokenizer
@@ -136,18 +143,8 @@ def _read(folder: Path) -> tuple[Path, dict[str, Tensor]]:
             return path, load_file(path)
         return path, torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as weights ({_first_line(error)}). Download it again.") from None
-
-
-def _compare(path: Path, wanted: set[str], found: Mapping[str, Tensor]) -> None:
-    missing = sorted(wanted - found.keys())
-    unexpected = sorted(key for key in found.keys() - wanted if key != TIED and not key.startswith(UNREAD))
-    if missing or unexpected:
-        raise DataError(
-            f"{path} is not FuseLIP's weights: {_listed(missing)} missing, {_listed(unexpected)} unexpected. Nothing was loaded."
-        )
-    if TIED in found and not torch.equal(found[TIED], found["token_embedding.weight"]):
-        raise DataError(f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded.")
+        reason = str(error).strip().split("\n", 1)[0]
+        raise DataError(f"{path} cannot be read as weights ({reason}). Download it again.") from None
 
 
 def _fill(network: nn.Module, names: Mapping[str, str], found: Mapping[str, Tensor], path: Path) -> None:
@@ -165,7 +162,3 @@ def _fill(network: nn.Module, names: Mapping[str, str], found: Mapping[str, Tens
 def _listed(keys: list[str]) -> str:
     first = f" ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})" if keys else ""
     return f"{len(keys)} keys{first}"
-
-
-def _first_line(error: Any) -> str:
-    return str(error).strip().split("\n", 1)[0]

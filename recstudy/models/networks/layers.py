@@ -70,6 +70,11 @@ class Past:
         return k_BHSE, v_BHSE
 
 
+def by_head(x_BSD: Tensor, heads: int) -> Tensor:
+    """Return (B, H, S, E): the parts of each token's numbers, head by head."""
+    return x_BSD.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
 class Attention(nn.Module):
     """Multi-head self-attention. With the default biases it has the parameters of `torch.nn.MultiheadAttention`.
 
@@ -99,7 +104,7 @@ class Attention(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, x_BSD: Tensor, read: slice = ALL, past: Past | None = None) -> Tensor:
-        q_BHRE, k_BHSE, v_BHSE = (self._split(part) for part in self._project(x_BSD, read))
+        q_BHRE, k_BHSE, v_BHSE = (by_head(part, self.heads) for part in self._project(x_BSD, read))
         if self.rotary is not None:
             start = 0 if past is None else past.length
             q_BHRE, k_BHSE = self.rotary(q_BHRE, start), self.rotary(k_BHSE, start)
@@ -117,9 +122,6 @@ class Attention(nn.Module):
         w_q, w_kv = self.qkv.weight.split([width, 2 * width])
         b_q, b_kv = self.qkv.bias.split([width, 2 * width]) if self.qkv.bias is not None else (None, None)
         return F.linear(x_BSD[:, read], w_q, b_q), *F.linear(x_BSD, w_kv, b_kv).chunk(2, dim=-1)
-
-    def _split(self, x_BSD: Tensor) -> Tensor:
-        return x_BSD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 class SwiGLU(nn.Module):
@@ -231,15 +233,12 @@ class ClipLayer(nn.Module):
 
     def forward(self, x_BSD: Tensor, mask: Tensor | None = None, past: Past | None = None) -> Tensor:
         """`mask` is True where a token (row) sees another (column); without one all see all."""
-        q_BHSE, k_BHSE, v_BHSE = (self._split(part) for part in self.qkv(self.norm1(x_BSD)).chunk(3, dim=-1))
+        q_BHSE, k_BHSE, v_BHSE = (by_head(part, self.heads) for part in self.qkv(self.norm1(x_BSD)).chunk(3, dim=-1))
         if past is not None:
             k_BHSE, v_BHSE = past.extend(k_BHSE, v_BHSE)
         mixed_BHSE = F.scaled_dot_product_attention(q_BHSE, k_BHSE, v_BHSE, attn_mask=mask)
         x_BSD = x_BSD + self.out(mixed_BHSE.transpose(1, 2).flatten(2))
         return x_BSD + self.ffn(self.norm2(x_BSD))
-
-    def _split(self, x_BSD: Tensor) -> Tensor:
-        return x_BSD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 def init_as_clip(layers: nn.ModuleList | nn.Sequential) -> None:

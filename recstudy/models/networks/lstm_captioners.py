@@ -37,7 +37,7 @@ from torch.nn import functional as F
 from recstudy.config import PAD
 from recstudy.models.captioners import ImageLSTM, ShowAttendTell, ShowTell
 from recstudy.models.networks.backbones import BackboneNetwork
-from recstudy.models.networks.caption import Cache, Eyes, PlainCaptioner
+from recstudy.models.networks.caption import Cache, PlainCaptioner, VisionProjection
 from recstudy.models.networks.contract import Carry, Output
 
 
@@ -53,14 +53,10 @@ class ImageLSTMNetwork(PlainCaptioner):
     def __init__(self, config: ImageLSTM, classes: int) -> None:
         super().__init__()
         self.merges = config.image == "merge"
-        self.eyes = Eyes(config, config.width if self.merges else 2 * config.width, bias=True)
+        self.eyes = VisionProjection(config, config.width if self.merges else 2 * config.width, bias=True)
         self.embed = nn.Embedding(classes, config.width)
         self.lstm = nn.LSTM(config.width, config.width, batch_first=True)
         self.answer = nn.Linear(config.width, classes)
-
-    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        h_BTD, _ = self.read(carry[0], self.begin(images))
-        return Output(self.answer(h_BTD)), carry
 
     def begin(self, images: Tensor) -> Cache:
         """What is added to every token, and h and c at the start, (B, D) each."""
@@ -82,14 +78,10 @@ class ShowTellNetwork(PlainCaptioner):
 
     def __init__(self, config: ShowTell, classes: int) -> None:
         super().__init__()
-        self.eyes = Eyes(config, config.width, bias=True)
+        self.eyes = VisionProjection(config, config.width, bias=True)
         self.embed = nn.Embedding(classes, config.width)
         self.lstm = nn.LSTM(config.width, config.width, batch_first=True)
         self.answer = nn.Linear(config.width, classes)
-
-    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        h_BTD, _ = self.read(carry[0], self.begin(images))
-        return Output(self.answer(h_BTD)), carry
 
     def begin(self, images: Tensor) -> Cache:
         """Equation (T1): h and c, (B, D) each."""

@@ -80,10 +80,6 @@ class MicarNetwork(Captioner):
         for part in (self.project, self.encoder, self.embed, self.decoder, self.answer):
             xavier_uniform(part)
 
-    def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
-        assert tokens is not None, "a captioner starts with tokens"
-        return (tokens,)
-
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
         x_BTD, balance = self.decode(tokens, self.see(images))

@@ -63,10 +63,16 @@ class SequenceNetwork(Network):
         self.config, self.classes = config, classes
         self.length, self.queries = config.length(shape), config.queries(classes)
         self.core = core  # type: ignore[assignment]
-        self.embed = _embedding(config, shape, classes)
+        self.embed: nn.Embedding | nn.Linear
+        if config.tokens == "patch":
+            self.embed = nn.Linear(shape[0] * config.patch**2, config.width, bias=False)
+        else:
+            self.embed = nn.Embedding(classes if config.tokens == "cell" else config.vocabulary, config.width)
         self.puzzle = nn.Embedding(count, config.width, sparse=True) if (count := config.puzzles(classes)) else None
         self.places = nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
-        outputs = _outputs(config, classes)
+        outputs = 1 if config.puzzle_emb == "pathology_query" else classes  # V or K of equations (4), (5) and (8)
+        if config.tokens != "cell" and config.head == "single_token":
+            outputs = config.vocabulary
         self.answer = nn.Linear(config.width, outputs, bias=False)
         self.q_head = nn.Linear(config.width, 2)
         self._draw()
@@ -151,32 +157,17 @@ def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
     return table(ids)
 
 
-def _embedding(config: SequenceModel, shape: Shape, classes: int) -> nn.Embedding | nn.Linear:
-    if config.tokens == "patch":
-        return nn.Linear(shape[0] * config.patch**2, config.width, bias=False)
-    return nn.Embedding(classes if config.tokens == "cell" else config.vocabulary, config.width)
-
-
-def _outputs(config: SequenceModel, classes: int) -> int:
-    """V or K of equations (4), (5) and (8)."""
-    if config.tokens != "cell" and config.head == "single_token":
-        return config.vocabulary
-    return 1 if config.puzzle_emb == "pathology_query" else classes
-
-
 def make_layers(config: SequenceModel, length: int, count: int) -> nn.Sequential:
     """So many layers on so many tokens."""
     if config.mixing == "mlp":
         return nn.Sequential(*(MixLayer(config, length) for _ in range(count)))
     rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None
-    return nn.Sequential(*(attending(config, rotary) for _ in range(count)))
-
-
-def attending(config: SequenceModel, rotary: Rotary | None) -> PostNorm:
-    """Equation (L1)."""
-    attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
-    ffn = SwiGLU(config.width, config.hidden_width, bias=False)
-    return PostNorm(attention, ffn, config.width, eps=1e-5, scale=False)
+    layers = []
+    for _ in range(count):
+        attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary)
+        ffn = SwiGLU(config.width, config.hidden_width, bias=False)
+        layers.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))  # (L1)
+    return nn.Sequential(*layers)
 
 
 class MixLayer(nn.Module):

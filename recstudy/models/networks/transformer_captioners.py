@@ -43,9 +43,9 @@ from torch.nn import functional as F
 
 from recstudy.models.backbone import LONGEST
 from recstudy.models.captioners import CaptionTransformer, EncoderDecoderModel, R2Gen
-from recstudy.models.networks.caption import Cache, Eyes, PlainCaptioner
-from recstudy.models.networks.contract import Carry, Output, VisionEncoder
-from recstudy.models.networks.layers import Attention, Layer, Past
+from recstudy.models.networks.caption import Cache, PlainCaptioner, VisionProjection
+from recstudy.models.networks.contract import VisionEncoder
+from recstudy.models.networks.layers import Attention, Layer, Past, by_head
 
 FUSED = {"qkv": 3, "kv": 2}  # matrices that stand in one
 
@@ -79,16 +79,13 @@ class See(nn.Module):
 
     def keys_values(self, y_BPD: Tensor) -> tuple[Tensor, Tensor]:
         """(B, H, P, E) each."""
-        k_BHPE, v_BHPE = (self._split(part) for part in self.kv(y_BPD).chunk(2, dim=-1))
+        k_BHPE, v_BHPE = (by_head(part, self.heads) for part in self.kv(y_BPD).chunk(2, dim=-1))
         return k_BHPE, v_BHPE
 
     def forward(self, x_BTD: Tensor, k_BHPE: Tensor, v_BHPE: Tensor) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        mixed_BHTE = F.scaled_dot_product_attention(self._split(self.q(x_BTD)), k_BHPE, v_BHPE, dropout_p=dropout)
+        mixed_BHTE = F.scaled_dot_product_attention(by_head(self.q(x_BTD), self.heads), k_BHPE, v_BHPE, dropout_p=dropout)
         return self.out(mixed_BHTE.transpose(1, 2).flatten(2))
-
-    def _split(self, x_BSD: Tensor) -> Tensor:
-        return x_BSD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 def keys_values(decoder: nn.ModuleList, y_BPD: Tensor) -> Cache:
@@ -149,7 +146,7 @@ class CaptionTransformerNetwork(PlainCaptioner):
 
     def __init__(self, config: CaptionTransformer, classes: int) -> None:
         super().__init__()
-        self.eyes = Eyes(config, config.width, bias=True)
+        self.eyes = VisionProjection(config, config.width, bias=True)
         self.words = WordEmbedding(classes, config.width, config.dropout)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = nn.Sequential(*(encoder_layer(config, "post") for _ in range(config.layers)))
@@ -157,10 +154,6 @@ class CaptionTransformerNetwork(PlainCaptioner):
         self.answer = nn.Linear(config.width, classes)
         self.register_buffer("places", sinusoids(config.grid**2, config.width), persistent=False)
         xavier(self)
-
-    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        x_BTD, _ = self.read(carry[0], self.begin(images))
-        return Output(self.answer(x_BTD)), carry
 
     def begin(self, images: Tensor) -> Cache:
         """Keys and values of the image in every decoder layer."""
@@ -250,7 +243,7 @@ class R2GenNetwork(PlainCaptioner):
 
     def __init__(self, config: R2Gen, classes: int) -> None:
         super().__init__()
-        self.eyes = Eyes(config, config.width, bias=True)
+        self.eyes = VisionProjection(config, config.width, bias=True)
         self.image_dropout = nn.Dropout(config.image_dropout)
         self.encoder = nn.Sequential(*(encoder_layer(config, "pre") for _ in range(config.layers)), nn.LayerNorm(config.width))
         self.words = WordEmbedding(classes, config.width, config.dropout)
@@ -258,10 +251,6 @@ class R2GenNetwork(PlainCaptioner):
         self.decoder = nn.ModuleList(MemoryDecoderLayer(config) for _ in range(config.layers))
         self.answer = nn.Sequential(nn.LayerNorm(config.width), nn.Linear(config.width, classes))
         xavier(self)
-
-    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        x_BTD, _ = self.read(carry[0], self.begin(images))
-        return Output(self.answer(x_BTD)), carry
 
     def begin(self, images: Tensor) -> Cache:
         """The first memory, then keys and values of the image in every decoder layer."""

@@ -43,7 +43,8 @@ class ViTRMNetwork(Network):
             self.z_start = z_start
         else:
             self.register_buffer("z_start", z_start.data)
-        self.f = nn.ModuleList(make_block(config) for _ in range(config.blocks))  # the first for z, the last for y
+        blocks = (Block([make_layer(config) for _ in range(config.layers)]) for _ in range(config.blocks))
+        self.f = nn.ModuleList(blocks)  # the first for z, the last for y
         self.classify = make_head(config.width, classes)
         self.halt = make_head(config.width, 1)
 
@@ -70,10 +71,6 @@ class ViTRMNetwork(Network):
             seen = [y_B1D, z_BKD, x_BND] if self.config.image_in_answer else [y_B1D, z_BKD]
             y_B1D = self.f[-1](torch.cat(seen, dim=1), read=slice(0, 1))  # (3)
         return y_B1D, z_BKD
-
-
-def make_block(config: ViTRM) -> Block:
-    return Block([make_layer(config) for _ in range(config.layers)])
 
 
 def make_layer(config: ViTRM) -> Layer:
