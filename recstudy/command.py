@@ -1,4 +1,4 @@
-"""The `recstudy` command: reads and shows what studies left behind, without torch or Ray; what makes files is in `making.py`."""
+"""The `recstudy` command: reads and shows what studies left behind, without torch or Ray; `generate.py` makes files."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
 from recstudy.config import Place as PlaceConfig
 from recstudy.config.described import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.making import Data, Tokenizer, make
+from recstudy.generate import Data, TrainTokenizer, generate
 from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.records import Results
@@ -178,13 +178,14 @@ class Completion:
 
 
 Shipped = Studies | Run | Register | New | Fields | Completion
-Command = Shipped | Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | Tokenizer | Data
+Command = Shipped | Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | TrainTokenizer | Data
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
     commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
-    commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": Tokenizer, "data": Data, "contract": Contract}
+    commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": TrainTokenizer, "data": Data}
+    commands |= {"contract": Contract}
     commands |= {"studies": Studies, "run": Run, "register": Register, "new": New, "fields": Fields, "completion": Completion}
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = words[:2] if words[:1] in (["run"], ["register"]) else words  # the rest is the study's
@@ -208,7 +209,7 @@ def _done(command: Command, rest: Sequence[str]) -> int:
         return check_file(command.file, data_folder(command.data), command.write, console())
     if isinstance(command, Evaluate):
         return _evaluate(command)
-    return make(command) if isinstance(command, Data | Tokenizer) else _read(command)
+    return generate(command) if isinstance(command, Data | TrainTokenizer) else _read(command)
 
 
 def _tell(command: Studies | New | Fields | Completion) -> int:

@@ -86,7 +86,7 @@ class ArcAgi(Puzzles):
 
     @property
     def train_size(self) -> int | None:
-        """Of an epoch, which shows one puzzle of each task."""
+        """Return the examples of an epoch, which shows one puzzle of each task."""
         return EXAMPLES[self.version] + CONCEPT * self.concept if self.side == LARGEST else None
 
     @property
@@ -100,7 +100,7 @@ class ArcAgi(Puzzles):
     def verdict(
         self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
-        """pass@1, pass@2, and the attempts as Kaggle has them."""
+        """Return pass@1, pass@2, and the attempts as Kaggle has them."""
         assert ids is not None and names is not None, "its reader gives both"  # noqa: PT018
         found = ballots(answers, halt, ids, names)
         scores = {f"pass_at_{count}": pass_at(count, found) for count in range(1, ATTEMPTS + 1)}
@@ -143,7 +143,7 @@ class Pairs(NamedTuple):
 
 
 def make_set(folder: Path, config: ArcAgi) -> Decoded:
-    """Both splits.
+    """Make both splits.
 
     Raises:
         DataError: a file is damaged, or no task is small enough.
@@ -182,7 +182,7 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
 
 
 def small_tasks(folder: Path, name: str, side: int) -> list[ArcTask]:
-    """Those of a set that fit the canvas."""
+    """Return those of a set that fit the canvas."""
     tasks = [task for task in read_tasks(folder, name) if task.side <= side]
     if not tasks:
         raise DataError(
@@ -192,7 +192,7 @@ def small_tasks(folder: Path, name: str, side: int) -> list[ArcTask]:
 
 
 def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
-    """The task as it is, then as many others as are asked for and were found, the same for whatever else is read.
+    """Return the task as it is, then as many others as are asked for and were found, the same for whatever else is read.
 
     Two are the same where they turn alike and exchange the colours that the task has alike.
     """
@@ -209,7 +209,7 @@ def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:
 
 
 def in_corner(tasks: Sequence[ArcTask], side: int) -> Pairs:
-    """All pairs, task by task, shown before asked."""
+    """Return all pairs, task by task, shown before asked."""
     members = [(at, place, pair) for at, task in enumerate(tasks) for place, pair in enumerate((*task.shown, *task.asked))]
     grids = np.zeros((len(members), 2, side, side), np.uint8)
     for row, (_, _, pair) in enumerate(members):
@@ -221,7 +221,7 @@ def in_corner(tasks: Sequence[ArcTask], side: int) -> Pairs:
 
 
 def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> Shown:
-    """The chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,)."""
+    """Return the chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,)."""
     first = np.cumsum([1, *counts])
     every = np.flatnonzero(chosen)
     times = np.array(counts)[pairs.tasks[every]]
@@ -233,7 +233,7 @@ def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> Shown:
 
 
 def moved(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], config: ArcAgi) -> Labels:
-    """(N, 2) how far down and to the right each pair goes, as far as there is room; one of each puzzle stays in the corner."""
+    """Return (N, 2) how far down and to the right each pair goes, where there is room; one of each puzzle stays in the corner."""
     seed, ids, places = config.drawing_seed, rows.ids, pairs.places[rows.pairs]
     across = np.array([False, *(TURNS[one.turn][0] for one in puzzles)], bool)[ids, None]
     largest = pairs.sizes.max(1)[rows.pairs]
@@ -244,7 +244,7 @@ def moved(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], config: ArcAg
 
 
 def laid_out(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], steps: Labels) -> tuple[Pixels, Pixels]:
-    """Inputs (N, 1, Y, X) and answers (N, S), as maps of files that nobody else sees.
+    """Lay out inputs (N, 1, Y, X) and answers (N, S), as maps of files that nobody else sees.
 
     Args:
         pairs: all of them.
@@ -268,7 +268,7 @@ def laid_out(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], steps: Lab
 
 
 def canvas(grids: Pixels, sizes: Labels, puzzles: Sequence[Augmented], steps: Labels) -> Pixels:
-    """Tokens (B, Y, X): grids (B, Y, X) of these sizes (B, 2) under augmentations, so many steps (B, 2) from the corner."""
+    """Lay grids (B, Y, X) of sizes (B, 2) on a canvas of tokens (B, Y, X), augmented, so many steps (B, 2) from the corner."""
     across, mirrored, reversed_ = np.array([TURNS[one.turn] for one in puzzles], bool).T[:, :, None]
     tokens = COLOUR + np.array([one.colours for one in puzzles], np.uint8)
     height, width = np.where(across, sizes[:, ::-1], sizes).T[:, :, None]
@@ -301,7 +301,7 @@ class ArcTask(NamedTuple):
 
 
 def read_tasks(folder: Path, name: str) -> list[ArcTask]:
-    """All tasks of a set, in the file's order.
+    """Return all tasks of a set, in the file's order.
 
     Raises:
         DataError: a file is damaged, a task has no solutions, or a grid is none.

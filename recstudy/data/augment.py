@@ -54,7 +54,7 @@ def augment(images: Tensor, settings: Augment, generator: Generator) -> Tensor:
 
 
 def _steps(settings: Augment) -> Iterator[tuple[str, dict[str, int]]]:
-    """Names of augmentations, and what each is told beside the images."""
+    """Return names of augmentations, and what each is told beside the images."""
     if settings.crop:
         yield "crop", {"padding": settings.crop}
     if settings.flip:
@@ -67,7 +67,7 @@ def _steps(settings: Augment) -> Iterator[tuple[str, dict[str, int]]]:
 
 @AUGMENTATIONS.add("crop")
 def crop(images: Tensor, generator: Generator, *, padding: int = 4) -> Tensor:
-    """Each image (C, H, W) cut out of itself padded with `padding` zeros all round, at its own offset."""
+    """Cut each image (C, H, W) out of itself padded with `padding` zeros all round, at its own offset."""
     B, C, H, W = images.shape
     offsets = torch.randint(2 * padding + 1, (2, B, 1), generator=generator)
     rows, columns = offsets[0] + torch.arange(H), offsets[1] + torch.arange(W)
@@ -78,14 +78,14 @@ def crop(images: Tensor, generator: Generator, *, padding: int = 4) -> Tensor:
 
 @AUGMENTATIONS.add("flip")
 def flip(images: Tensor, generator: Generator) -> Tensor:
-    """Each image (C, H, W) mirrored left to right with probability 1/2."""
+    """Mirror each image (C, H, W) left to right with probability 1/2."""
     mirrored = torch.rand(len(images), generator=generator) < 0.5
     return torch.where(send(mirrored, images.device)[:, None, None, None], images.flip(-1), images)
 
 
 @AUGMENTATIONS.add("randaugment")
 def randaugment(images: Tensor, generator: Generator, *, magnitude: int = 9) -> Tensor:
-    """One of the 14 operations on each image (C, H, W) uint8, C 1 or 3; `magnitude` 0..30. The sign is drawn where there is one.
+    """Do one of 14 operations on each image (C, H, W) uint8, C 1 or 3; `magnitude` 0..30. The sign is drawn where there is one.
 
     Equal to torchvision's RandAugment with one operation, nearest interpolation and fill 0, for the operations drawn.
     """
@@ -95,7 +95,7 @@ def randaugment(images: Tensor, generator: Generator, *, magnitude: int = 9) -> 
 
 
 def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
-    """Operation `codes[b] // 2` of OPERATIONS on image b, with a minus sign where the code is odd; codes (B,) on the CPU."""
+    """Apply operation `codes[b] // 2` of OPERATIONS to image b, negative where the code is odd; codes (B,) on the CPU."""
     order = torch.argsort(codes, stable=True)
     ends = torch.bincount(codes, minlength=2 * len(OPERATIONS)).cumsum(0).tolist()
     sent = send(torch.stack([order, codes[order]]), images.device)
@@ -110,7 +110,7 @@ def apply(images: Tensor, codes: Tensor, magnitude: int) -> Tensor:
 
 
 def level(name: str, magnitude: int) -> float:
-    """Strength of an operation at one of the 31 levels; a shift is a share of the side. As torchvision, in float32."""
+    """Return an operation's strength at one of the 31 levels; a shift is a share of the side. As torchvision, in float32."""
     if name == "Posterize":
         return 8 - round(magnitude / ((LEVELS - 1) / 4))  # bits that stay
     if name == "Solarize":
@@ -119,7 +119,7 @@ def level(name: str, magnitude: int) -> float:
 
 
 def _move(images: Tensor, maps: Tensor, magnitude: int) -> Tensor:
-    """Image b with its pixels taken from where map `maps[b]` says."""
+    """Return image b with its pixels taken from where map `maps[b]` says."""
     B, C, H, W = images.shape
     from_B1P = _source_pixels(H, W, magnitude, images.device).index_select(0, maps)[:, None]
     return torch.nn.functional.pad(images.flatten(2), (1, 0)).gather(2, from_B1P.expand(B, C, H * W)).view(B, C, H, W)
@@ -127,7 +127,7 @@ def _move(images: Tensor, maps: Tensor, magnitude: int) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _source_pixels(H: int, W: int, magnitude: int, device: torch.device) -> Tensor:
-    """(2 x moves, P): which pixel, counted from 1, each pixel comes from; 0 is outside the image.
+    """Return (2 x moves, P): which pixel, counted from 1, each pixel comes from; 0 is outside the image.
 
     All images of one operation move alike, so torchvision moves a picture of the pixel numbers, once.
     """
@@ -137,7 +137,7 @@ def _source_pixels(H: int, W: int, magnitude: int, device: torch.device) -> Tens
 
 
 def _affine(image: Tensor, name: str, strength: float) -> Tensor:
-    """As torchvision's RandAugment calls it: shears about the corner, by an angle whose tangent is the strength."""
+    """Move as torchvision's RandAugment does: it shears about the corner, by an angle whose tangent is the strength."""
     from torchvision.transforms.v2 import functional as F  # here: a third of a second of each process that augments nothing
 
     H, W = image.shape[-2:]
@@ -173,7 +173,7 @@ def _recolour(images: Tensor, name: str, magnitude: int, minus: bool) -> Tensor:
 
 
 def _sharpen(images: Tensor, factor: float) -> Tensor:
-    """Equal to torchvision's adjust_sharpness, which sends its 3x3 kernel (all 1, centre 5) to the device and waits."""
+    """Do as torchvision's adjust_sharpness, which sends its 3x3 kernel (all 1, centre 5) to the device and waits."""
     sharp = images.float()
     inside = sharp[..., 1:-1, 1:-1]
     rows = sharp[..., :-2, :] + sharp[..., 1:-1, :] + sharp[..., 2:, :]
@@ -183,7 +183,7 @@ def _sharpen(images: Tensor, factor: float) -> Tensor:
 
 
 def mix(images: Tensor, labels: Tensor, classes: int, settings: Augment, generator: Generator) -> tuple[Tensor, Tensor | None]:
-    """Each image of the batch with a partner: images (B, C, H, W) float and targets (B, K) that sum to 1.
+    """Mix each image of the batch with a partner: images (B, C, H, W) float and targets (B, K) that sum to 1.
 
     Mixup blends the two, CutMix pastes a box of the partner; with both on, the batch draws one of them. With neither on,
     the images come back as they are, with None.
@@ -202,7 +202,7 @@ def mix(images: Tensor, labels: Tensor, classes: int, settings: Augment, generat
 
 
 def _cutmix(images: Tensor, others: Tensor, alpha: float, draw: np.random.Generator) -> tuple[Tensor, float]:
-    """The box has the share 1 - lambda of the image and any centre; what is clipped at the border is given back."""
+    """Paste a box with the share 1 - lambda of the image and any centre; what is clipped at the border is given back."""
     H, W = images.shape[-2:]
     half = 0.5 * math.sqrt(1 - draw.beta(alpha, alpha))
     y, x = int(draw.integers(H)), int(draw.integers(W))

@@ -88,7 +88,7 @@ class DataSet:
     identifiers: Texts[str] | None = None  # what each id stands for; None where ids have no names
 
     def selection(self, by: str) -> Split:
-        """The split that selects epochs, by `train.selection`."""
+        """Return the split that selects epochs, by `train.selection`."""
         return self.validation if by == "validation" else self.test
 
 

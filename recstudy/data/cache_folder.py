@@ -50,7 +50,7 @@ class Seal:
 
 
 def cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
-    """A file or folder of the cache, made first where it is not there as it was made.
+    """Return a file or folder of the cache, made first where it is not there as it was made.
 
     Args:
         path: in the cache folder.
@@ -70,7 +70,7 @@ def cached(path: Path, make: Callable[[Path], None], lock: str = "") -> Path:
 
 
 def unharmed(path: Path) -> bool:
-    """Whether a file or folder of the cache is there as it was made."""
+    """Return whether a file or folder of the cache is there as it was made."""
     with suppress(OSError, StorageError):
         seal = read_record(_seal_of(path), Seal)
         return seal is not None and _holds(path, seal)
@@ -78,7 +78,7 @@ def unharmed(path: Path) -> bool:
 
 
 def _holds(path: Path, seal: Seal) -> bool:
-    """Whether its files are those that were sealed. What they had to be read for is kept, where the cache can be written."""
+    """Return whether its files are those sealed; keep the stamps of what had to be read, if the cache can be written."""
     stamps = _stamps(path, seal.digests)
     if stamps in (seal.stamps, _seen.get(path)):
         return True
@@ -105,7 +105,7 @@ def _files(path: Path) -> list[str]:
 
 
 def _stamps(path: Path, names: Iterable[str]) -> Stamps:
-    """Other ones once anybody has written to a file, and for a copy of it."""
+    """Return stamps that are others once anybody has written to a file, and for a copy of it."""
     stats = {name: (path / name).stat() for name in names}
     return {name: (one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for name, one in stats.items()}
 
@@ -120,7 +120,7 @@ def _digests(path: Path, names: Iterable[str]) -> dict[str, str]:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """No other process fetches or makes what is called `name`, as long as the block runs.
+    """Let no other process fetch or make what is called `name`, as long as the block runs.
 
     Raises:
         DataError: the cache folder cannot be written.
@@ -135,7 +135,7 @@ def alone(name: str) -> Iterator[None]:
 
 @contextmanager
 def making(path: Path) -> Iterator[Path]:
-    """Where to make a file or folder of the cache, under its lock; it is there whole when the block ends (DataError)."""
+    """Yield where to make a file or folder of the cache, under its lock; it is there whole when the block ends (DataError)."""
     with caching(IMAGES, path.parent):
         sweep(path)
         with whole(path) as temporary:
@@ -154,7 +154,7 @@ class Meta:
 
 
 def known_checksum(config: DataConfig, folder: Path) -> str:
-    """That of the set as it lies below `folder` now, if it was decoded before; nothing is read but the cache."""
+    """Return the checksum of the set as it lies below `folder` now, if it was decoded before; only the cache is read."""
     with suppress(DataError, OSError), listing(config):
         entry = entry_of(config.reader(), folder)
         if unharmed(entry):
@@ -163,7 +163,7 @@ def known_checksum(config: DataConfig, folder: Path) -> str:
 
 
 def unread(config: DataConfig, folder: Path) -> bool:
-    """Whether the set's files lie below `folder` and have not been decoded here as they are now; nothing is decoded."""
+    """Return whether the set's files lie below `folder` and have not been decoded here as they are now; nothing is decoded."""
     reader = config.reader()
     with suppress(DataError, OSError), listing(config):
         return not reader.missing(folder) and bool(reader.sources(folder)) and not known_checksum(config, folder)
@@ -171,7 +171,7 @@ def unread(config: DataConfig, folder: Path) -> bool:
 
 
 def entry_of(reader: Reader, folder: Path) -> Path:
-    """The folder of the set's entry, by all that decides its bytes."""
+    """Return the folder of the set's entry, named by all that decides its bytes."""
     config, files, program = reader.config, reader.sources(folder), reader.program()
     if not files and not program:
         raise DataError(
@@ -189,7 +189,7 @@ def entry_of(reader: Reader, folder: Path) -> Path:
 
 
 def meta_of(entry: Path) -> Meta:
-    """What an entry tells of its images."""
+    """Return what an entry tells of its images."""
     meta = read_record(entry / "meta.json", Meta)
     if meta is None:
         raise DataError(f"{entry} was removed while it was opened. Give the same command again.")
@@ -198,7 +198,7 @@ def meta_of(entry: Path) -> Meta:
 
 @contextmanager
 def listing(config: DataConfig) -> Iterator[None]:
-    """What the file system refuses is a DataError: a loop of links, a name that is no text, one that is too long."""
+    """Raise DataError for what the file system refuses: a loop of links, a name that is no text, one that is too long."""
     try:
         yield
     except UnicodeEncodeError as error:

@@ -36,7 +36,7 @@ class Chosen(NamedTuple):
 
 
 def choose(reader: CaptionReader, folder: Path) -> Chosen:
-    """The images of each split. Reads the tables and lists the folder, but opens no image.
+    """Choose the images of each split. Reads the tables and lists the folder, but opens no image.
 
     Raises:
         DataError: a missing or broken table, a caption or image that is missing, an image named twice, a group in two splits,
@@ -61,7 +61,7 @@ def choose(reader: CaptionReader, folder: Path) -> Chosen:
 
 
 def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
-    """That of `captions.csv` where it is there, else the set's own."""
+    """Return the reader of `captions.csv` where that is there, else the set's own."""
     config, place = reader.config, folder / reader.config.path
     if (place / "captions.csv").exists():
         return CaptionFolderReader(config)
@@ -75,7 +75,7 @@ def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
 
 
 def _by_image(layout: CaptionReader, place: Path) -> list[list[Row]]:
-    """The rows of each image."""
+    """Return the rows of each image."""
     named: dict[str, list[Row]] = {}
     for row in layout.rows(place):
         others = named.setdefault(row.images[0], [])
@@ -93,7 +93,7 @@ def _again(row: Row, first: Row) -> DataError:
 
 
 def _drawn(layout: CaptionReader, rows: list[Row]) -> Texts:
-    """A split by group."""
+    """Draw a split by group."""
     groups = _numbers(rows)
     if len(np.unique(groups)) < len(SPLITS):
         raise DataError(f"{rows[0].file} has fewer than 3 groups, too few to draw a split from. Add others, or give the split.")
@@ -101,7 +101,7 @@ def _drawn(layout: CaptionReader, rows: list[Row]) -> Texts:
 
 
 def _numbers(rows: list[Row]) -> Labels:
-    """Groups by number; an image without a group is one of its own."""
+    """Number the groups; an image without a group is one of its own."""
     return numbered(f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows)
 
 
@@ -115,12 +115,12 @@ def check_captions(config: CaptionFiles, rows: list[Row], captions: list[list[st
 
 
 def all_written(texts: list[str]) -> bool:
-    """Whether none of an image's captions is blank."""
+    """Return whether none of an image's captions is blank."""
     return all(text and not text.isspace() for text in texts)
 
 
 def _find(config: CaptionFiles, place: Path, rows: list[Row]) -> list[str]:
-    """The file of each image, below `place`; blank where it is missing, which is refused unless it is allowed."""
+    """Return the file of each image, below `place`; blank where it is missing, which is refused unless it is allowed."""
     found = _files(place)
     files = [next((found[image] for image in row.images if image in found), "") for row in rows]
     first: dict[str, Row] = {}
@@ -140,7 +140,7 @@ def _find(config: CaptionFiles, place: Path, rows: list[Row]) -> list[str]:
 
 
 def _files(place: Path) -> dict[str, str]:
-    """Every file below `place`, by its path and by its path without the ending; folders may be links."""
+    """Return every file below `place`, by its path and by its path without the ending; folders may be links."""
     found: dict[str, str] = {}
     inside: dict[str, set[str]] = {}  # of a folder: where it and those that it lies in really are
     for folder, folders, names in os.walk(place, followlinks=True):
@@ -158,7 +158,7 @@ def _files(place: Path) -> dict[str, str]:
 
 
 def without(chosen: Chosen, out: Mask) -> Chosen:
-    """The others, those of the test split last."""
+    """Return the others, with those of the test split last."""
     last = chosen.splits == "test"
     order = [*np.flatnonzero(~out & ~last).tolist(), *np.flatnonzero(~out & last).tolist()]
     rows = [chosen.rows[at] for at in order]

@@ -183,13 +183,13 @@ class RocoReader(CaptionReader):
 
 
 def _roco_image(line: int, cells: list[str]) -> str:
-    """`PMC1_a.jpg` of the command that fetches `.../PMC1.tar.gz` and the name `a.jpg` in it (scripts/fetch.py)."""
+    """Return `PMC1_a.jpg` for a command that fetches `.../PMC1.tar.gz` and the name `a.jpg` in it (scripts/fetch.py)."""
     archive = re.search(r"([^/\s]+)\.tar\.gz", cells[1])
     return f"{archive[1] if archive else ''}_{cells[2].strip()}"
 
 
 def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:
-    """Line number, first cell and all cells of each line that is not blank."""
+    """Yield line number, first cell and all cells of each line that is not blank."""
     for number, line in enumerate(utf8(file).split("\n"), 1):
         cells = line.rstrip("\r").split("\t", count - 1)
         if len(cells) == count:

@@ -54,7 +54,7 @@ def decode_chosen(config: ChestXray14, folder: Path, chosen: Chosen) -> Decoded:
 
 
 def choose(config: ChestXray14, folder: Path) -> Chosen:
-    """The images of each split. Opens the table and lists the image folders, but opens no image.
+    """Choose the images of each split. Opens the table and lists the image folders, but opens no image.
 
     Raises:
         DataError: a missing or broken table, missing images, a label that is none, a patient in two splits, an empty split.
@@ -96,7 +96,7 @@ def _table_file(config: ChestXray14, folder: Path) -> Path:
 
 
 def _images(place: Path) -> dict[str, str]:
-    """File name to path below `place`; every folder is listed once, because a look for each of 112,120 files takes long."""
+    """Return file name to path below `place`; each folder is listed once, as looking for each of 112,120 files takes long."""
     found: dict[str, str] = {}
     for below in _image_folders(place):
         with os.scandir(place / below) as entries:
@@ -123,7 +123,7 @@ def _check_missing(config: ChestXray14, table: Table, found: dict[str, str]) -> 
 
 
 def _drawn(table: Table) -> list[str]:
-    """A split by patient, where none is given; `load` holds the validation split out of the training images."""
+    """Draw a split by patient, where none is given; `load` holds the validation split out of the training images."""
     groups = numbered(table.patients)
     if groups.max() == 0:
         raise DataError(f"{table.file} has one patient only, who cannot be in both train and test. Add others, or a split.")
@@ -151,7 +151,7 @@ def _conversions(kinds: Counter[str]) -> Iterable[str]:
 
 
 def _decode_all(place: Path, files: list[str], size: int) -> tuple[Pixels, Counter[str]]:
-    """(N, 1, size, size), and how many files were of which kind."""
+    """Decode (N, 1, size, size), and count how many files were of which kind."""
     images = np.empty((len(files), 1, size, size), np.uint8)
     kinds: Counter[str] = Counter()
     decoded = in_threads(partial(decode_grey, size=size), [place / file for file in files])

@@ -34,25 +34,25 @@ class Table(NamedTuple):
 
 
 def table_files(place: Path) -> list[Path]:
-    """The tables that are there, of either layout."""
+    """Return the tables that are there, of either layout."""
     return [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]
 
 
 def read_table(file: Path) -> Table:
-    """The table, checked row by row; a DataError names the line and the column of what is wrong."""
+    """Read the table, checked row by row; a DataError names the line and the column of what is wrong."""
     rows = Rows(file)
     return _own(rows) if file.name == "labels.csv" else _official(rows)
 
 
 def _own(rows: Rows) -> Table:
-    """One column a finding; those that are missing are unknown."""
+    """Read one column a finding; those that are missing are unknown."""
     images = _unique(rows, "id", lambda name: name if name.lower().endswith(".png") else f"{name}.png")
     patients = [patient for _, patient in rows.keys("patient_id")]
     return Table(rows.file, images, patients, _columns(rows), rows.splits(), rows.file.name)
 
 
 def _official(rows: Rows) -> Table:
-    """One column of finding names; the findings that NIH does not label are unknown."""
+    """Read one column of finding names; the findings that NIH does not label are unknown."""
     images = _unique(rows, "Image Index")
     patients = [patient for _, patient in rows.keys("Patient ID")]
     known: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
@@ -64,7 +64,7 @@ def _official(rows: Rows) -> Table:
 
 
 def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> list[str]:
-    """The file of each row; a file in two rows could be in two splits."""
+    """Return the file of each row; a file in two rows could be in two splits."""
     first: dict[str, int] = {}
     for line, cell in rows.keys(column):
         name = file_name(cell)
@@ -90,7 +90,7 @@ def _value(rows: Rows, line: int, column: str, cell: str) -> int:
 
 
 def _names(rows: Rows, line: int, cell: str) -> list[int]:
-    """(K,) of `Effusion|Mass`, `No Finding` or a blank."""
+    """Return (K,) the labels of `Effusion|Mass`, `No Finding` or a blank."""
     names = [] if cell == "No Finding" else cell.split("|")
     for name in names if cell else []:
         if name not in NIH_FINDINGS:
@@ -100,7 +100,7 @@ def _names(rows: Rows, line: int, cell: str) -> list[int]:
 
 
 def _listed(place: Path, images: list[str]) -> list[str] | None:
-    """The split of each image by the official lists, where they are there."""
+    """Return the split of each image by the official lists, where they are there."""
     there = [name for name in LISTS if (place / name).exists()]
     if not there:
         return None

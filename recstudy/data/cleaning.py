@@ -15,12 +15,12 @@ _MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
 
 
 def plain(text: str) -> str:
-    """One line, one space between words."""
+    """Return the text on one line, with one space between words."""
     return " ".join(text.split())
 
 
 def report(text: str) -> str:
-    """Words, numbers and ` . ` after each sentence, in lower case.
+    """Return words, numbers and ` . ` after each sentence, in lower case.
 
     - Marks of what was hidden go: `[**...**]`, `___`, words of x alone (`xxxx`).
     - Tokens of letters and digits go (`3b`, `1.5cm`, `t2`); plain numbers and decimals stay.

@@ -101,7 +101,7 @@ class Boards(NamedTuple):
 
 
 def draw_set(config: Dominoes) -> Decoded:
-    """No two images are the same."""
+    """Draw a set in which no two images are the same."""
     own = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
     random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *own])
     steps = config.levels(np.concatenate([np.arange(TRAIN_IMAGES), np.arange(TEST_IMAGES)]))
@@ -116,13 +116,13 @@ def draw_set(config: Dominoes) -> Decoded:
 
 
 def repeated(images: Pixels) -> Labels:
-    """The rows of images that came before."""
+    """Return the rows of images that came before."""
     _, first = np.unique(images.reshape(len(images), -1), axis=0, return_index=True)
     return np.delete(np.arange(len(images)), first)
 
 
 def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pixels, Labels]:
-    """Images of so many steps each, and the colours that their marked chains end in."""
+    """Draw images of so many steps each, and the colours that their marked chains end in."""
     count = len(steps)
     leads = chains(dominoes, steps, random)
     signs, order, colours = (dealt(count, cards, random) for cards in (dominoes, dominoes, ENDS))
@@ -134,7 +134,7 @@ def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pix
 
 
 def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
-    """Which domino comes next, (N, M)."""
+    """Return which domino comes next, (N, M)."""
     leads = np.zeros((len(steps), dominoes), np.int64)
     for at in range(ENDS, dominoes):
         own = 0 if at == ENDS else at - 1
@@ -144,12 +144,12 @@ def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
 
 
 def dealt(count: int, cards: int, random: np.random.Generator) -> Labels:
-    """The cards 0, 1, ... in another order for each image, (N, cards)."""
+    """Deal the cards 0, 1, ... in another order for each image, (N, cards)."""
     return random.permuted(np.tile(np.arange(cards), (count, 1)), axis=1)
 
 
 def picture(boards: Boards) -> Pixels:
-    """(N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark is a negative upper half."""
+    """Draw (N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark a negative upper half."""
     count, dominoes = boards.signs.shape
     shown = np.stack([boards.signs, boards.following], 2)
     dashes = np.arange(HALF) // (HALF // dominoes) == shown[..., None]  # (N, M, 2, HALF)

@@ -31,7 +31,7 @@ Features = npt.NDArray[np.float32]
 def features(
     split: Split, backbone: nn.Module, name: str, device: torch.device, report: Callable[[], None] = lambda: None
 ) -> Features:
-    """The features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows` says which count.
+    """Return features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows` says which count.
 
     Args:
         split: any part of an official split: all of its images are computed.
@@ -49,7 +49,7 @@ def features(
 
 
 def checksum(network: nn.Module) -> str:
-    """20 hex digits over the names and bits of all weights and buffers."""
+    """Return 20 hex digits over the names and bits of all weights and buffers."""
     hashed = hashlib.sha256()
     for name, value in network.state_dict().items():
         array = value.detach().cpu().contiguous().numpy()
@@ -59,7 +59,7 @@ def checksum(network: nn.Module) -> str:
 
 
 def _computed(split: Split, backbone: nn.Module, device: torch.device, report: Callable[[], None]) -> Iterator[Features]:
-    """A batch after the other: a grid of all images may be larger than memory."""
+    """Yield a batch after the other: a grid of all images may be larger than memory."""
     for start in range(0, len(split.images), BATCH):
         with torch.inference_mode():
             found = backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float())

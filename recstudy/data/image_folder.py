@@ -65,7 +65,7 @@ class ImageFolderReader(Reader):
         return Decoded(*parts)
 
     def check(self, folder: Path) -> None:
-        """Both parts have the classes that the config counts, each with an image."""
+        """Refuse (DataError) parts that have not the classes that the config counts, each with an image."""
         train, test = (set(self._classes(folder, part)) for part in ("train", "test"))
         place, found = folder / self.config.path, len(train)
         for name in sorted(train ^ test):
@@ -94,7 +94,7 @@ class ImageFolderReader(Reader):
             raise self.not_found(folder, f"{self.config.path}/{part}") from None
 
     def _files(self, folder: Path, part: str) -> list[tuple[str, int]]:
-        """The images of a part, with their labels. Every visible file counts, so that a stray one is named, not skipped."""
+        """Return the images of a part, with their labels. Every visible file counts, so that a stray one is named."""
         found: list[tuple[str, int]] = []
         for label, kind in enumerate(self._classes(folder, part)):
             with os.scandir(folder / self.config.path / part / kind) as entries:

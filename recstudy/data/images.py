@@ -32,7 +32,7 @@ GREY_MODES = ("1", "L", "LA", "La")
 
 
 def in_threads(one: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
-    """`one` of each item, in order, on all cores: Pillow lets other threads run while it decodes."""
+    """Yield `one` of each item, in order, on all cores: Pillow lets other threads run while it decodes."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(items), PIECE):
             yield from pool.map(one, items[start : start + PIECE])
@@ -43,7 +43,7 @@ def images_are(count: int | np.integer[Any]) -> str:
 
 
 def decode(file: Path, size: int, mode: str) -> Pixels:
-    """(C, size, size): the shorter side resized (bilinear, antialiased), then the centre; as torchvision's Resize, CenterCrop."""
+    """Decode (C, size, size): the shorter side resized (bilinear, antialiased), then the centre, as torchvision does."""
     with _opened(file) as image:
         if image.mode.startswith(("I", "F")):  # Pillow would clip their values to 255 without a word
             raise DataError(f"{file} has more than 8 bits a channel (mode {image.mode}). Save it with 8.")
@@ -52,7 +52,7 @@ def decode(file: Path, size: int, mode: str) -> Pixels:
 
 
 def decode_grey(file: Path, size: int) -> tuple[Pixels, str]:
-    """(1, size, size), cut as `decode` does, and what the file was: `grey`, `16-bit` (now value / 257) or `colour`."""
+    """Decode (1, size, size), cut as `decode` does, and say what the file was: `grey`, `16-bit` (now value / 257) or `colour`."""
     with _opened(file) as image:
         if image.mode.startswith("F"):
             raise DataError(f"{file} has floating-point values (mode {image.mode}). Save it with 8 or 16 bits.")
@@ -74,7 +74,7 @@ def _opened(file: Path) -> "Iterator[Image.Image]":
 
 
 def _eight_bits(image: "Image.Image") -> "Image.Image":
-    """65,535 = 257 * 255: both ends stay ends."""
+    """Scale to 8 bits: 65,535 = 257 * 255, so both ends stay ends."""
     from PIL import Image
 
     values = np.asarray(image).astype(np.float64)

@@ -58,7 +58,7 @@ class Mazes(Puzzles):
 
 
 def _steps(free: Mask, start: Mask, goal: Mask) -> Labels:
-    """(N,) from the start to the goal over free cells, all (N, rows, columns); 0 where there is no way."""
+    """Return (N,) the steps from start to goal over free cells, all (N, rows, columns); 0 where there is no way."""
     steps, reached, before = np.zeros(len(free), np.int64), start, 0
     while before < (count := int(reached.sum())):
         steps += ~(reached & goal).any((1, 2))
@@ -118,7 +118,7 @@ class Way(NamedTuple):
 
 
 def make_set(config: Maze) -> Decoded:
-    """Mazes and their paths of both splits.
+    """Make mazes and their paths of both splits.
 
     Raises:
         DataError: there are not as many mazes, or hardly.
@@ -143,7 +143,7 @@ def make_set(config: Maze) -> Decoded:
 
 
 def carved(config: Maze, random: np.random.Generator) -> set[int]:
-    """The cells that are no walls: walls go in a random order where they keep two parts apart, and some that do not (Kruskal)."""
+    """Return the cells that are no walls: walls go in a random order where they part two rooms, and some others (Kruskal)."""
     walls = between(config.side)
     open_anyway = (random.random(len(walls)) < config.openings).tolist()
     part = list(range(config.side**2))
@@ -165,20 +165,20 @@ def _root(part: list[int], cell: int) -> int:
 
 @cache
 def between(side: int) -> list[tuple[int, int, int]]:
-    """Each two neighbouring rooms, with the wall between them in the middle."""
+    """Return each two neighbouring rooms, with the wall between them in the middle."""
     cells = np.arange(side**2).reshape(side, side)
     pairs = [(lines[::2, :-1:2], lines[::2, 1::2], lines[::2, 2::2]) for lines in (cells, cells.T)]
     return [triple for three in pairs for triple in zip(*(part.flatten().tolist() for part in three), strict=True)]
 
 
 def canonical(free: set[int], side: int) -> bytes:
-    """The same for two mazes if and only if a symmetry makes their walls the same."""
+    """Return what is the same for two mazes if and only if a symmetry makes their walls the same."""
     square = np.isin(np.arange(side**2), list(free)).reshape(side, side)
     return min(np.rot90(one, turns).tobytes() for one in (square, square.T) for turns in range(4))
 
 
 def path(free: set[int], config: Maze, random: np.random.Generator) -> list[int]:
-    """The one shortest path from a room drawn to another; empty where no room has one of `least_steps`."""
+    """Return the one shortest path from a room drawn to another; empty where no room has one of `least_steps`."""
     rooms = 2 * random.integers((config.side + 1) // 2, size=2)
     ways = reached(free, config.side, int(rooms @ [config.side, 1]))
     goals = [cell for cell, way in ways.items() if way.only and way.steps >= config.least_steps and is_room(cell, config.side)]
@@ -196,7 +196,7 @@ def is_room(cell: int, side: int) -> bool:
 
 
 def reached(free: set[int], side: int, start: int) -> Mapping[int, Way]:
-    """The shortest ways to all cells, nearest first."""
+    """Return the shortest ways to all cells, nearest first."""
     ways, queue = {start: Way(0, start, True)}, [start]
     for here in queue:
         steps, _, only = ways[here]
@@ -213,7 +213,7 @@ def reached(free: set[int], side: int, start: int) -> Mapping[int, Way]:
 
 @cache
 def beside(side: int) -> list[list[int]]:
-    """The neighbours of each cell."""
+    """Return the neighbours of each cell."""
     steps = ((-1, 0), (1, 0), (0, -1), (0, 1))
     places = [divmod(cell, side) for cell in range(side**2)]
     return [
@@ -223,7 +223,7 @@ def beside(side: int) -> list[list[int]]:
 
 
 def pictures(free: set[int], cells: Sequence[int], side: int) -> tuple[Pixels, Pixels]:
-    """A maze and its answer, tokens (S,)."""
+    """Return a maze and its answer, tokens (S,)."""
     given = np.full(side**2, WALL, np.uint8)
     given[list(free)] = SPACE
     given[cells[0]], given[cells[-1]] = START, GOAL

@@ -65,7 +65,7 @@ class PuzzleSet(NamedTuple):
 
 
 def description(folder: Path) -> Description:
-    """Of the split in `folder`."""
+    """Read the description of the split in `folder`."""
     file = folder / "dataset.json"
     try:
         return Description.model_validate_json(file.read_bytes())
@@ -76,12 +76,12 @@ def description(folder: Path) -> Description:
 
 
 def is_layout(folder: Path) -> bool:
-    """Whether `folder` is in this layout, as far as one sees without reading."""
+    """Return whether `folder` is in this layout, as far as one sees without reading."""
     return (folder / "train").is_dir()
 
 
 def files(folder: Path) -> Iterator[str]:
-    """What a folder in this layout must have, by path below it, as far as what is there tells."""
+    """Yield what a folder in this layout must have, by path below it, as far as what is there tells."""
     for part in PARTS:
         yield f"{part}/dataset.json"
         if (folder / part / "dataset.json").exists():
@@ -89,7 +89,7 @@ def files(folder: Path) -> Iterator[str]:
 
 
 def read(folder: Path, config: Puzzles) -> Decoded:
-    """Both splits. Tokens stay maps of their files wherever these hold what is wanted.
+    """Read both splits. Tokens stay maps of their files wherever these hold what is wanted.
 
     Raises:
         DataError: a file is missing or damaged, contradicts another one, or holds other puzzles than the config says.
@@ -179,7 +179,7 @@ def _opened(path: Path, axes: int) -> npt.NDArray[Any]:
 
 
 def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labels:
-    """(count,) which of the parts that `bounds` cut each row is in."""
+    """Return (count,) which of the parts that `bounds` cut each row is in."""
     bounds = bounds.astype(np.int64)
     wrong = np.diff(bounds, prepend=-1) <= 0
     wrong[:1] |= bounds[:1] != 0
@@ -192,7 +192,7 @@ def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labe
 
 
 def _tokens(path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, asked: bool = False) -> Pixels:
-    """(N, S) uint8, with 0 for what is `ignored`; the map itself where it is that already."""
+    """Return (N, S) uint8, with 0 for what is `ignored`; the map itself where it is that already."""
     same = array.dtype == np.uint8 and ignored in (0, None)
     tokens = array if same else np.empty(array.shape, np.uint8)
     least = 1 if asked and ignored != 0 else 0
@@ -212,7 +212,7 @@ def _tokens(path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int |
 
 
 def write_layout(folder: Path, config: Puzzles) -> None:
-    """The whole folder or nothing.
+    """Write the whole folder or nothing.
 
     A training puzzle is a group: itself, and so many of its symmetries as `config.augmentations` says, those under which it is
     shown when recstudy itself trains. A test puzzle is alone.

@@ -104,7 +104,7 @@ class DrawnShapes(NamedTuple):
 
 
 def draw_set(config: PhantomCaptions, folder: Path) -> Decoded:
-    """All images with their captions. Reads nothing from `folder` but CLIP's files."""
+    """Draw all images with their captions. Reads nothing from `folder` but CLIP's files."""
     from recstudy.data.text import with_tokens
 
     cases = draw_cases(config.drawing_seed)
@@ -114,7 +114,7 @@ def draw_set(config: PhantomCaptions, folder: Path) -> Decoded:
 
 
 def draw_cases(seed: int) -> DrawnShapes:
-    """One to three images a case; the first test image begins a new one. One image in ten shows nothing."""
+    """Draw one to three images a case; the first test image begins a new one. One image in ten shows nothing."""
     random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
     count = TRAIN_IMAGES + TEST_IMAGES
     train, test = (np.repeat(np.arange(n), random.integers(1, 4, n))[:n] for n in (TRAIN_IMAGES, TEST_IMAGES))
@@ -134,12 +134,12 @@ def draw_cases(seed: int) -> DrawnShapes:
 
 
 def describe(cases: DrawnShapes, row: int) -> list[str]:
-    """Two or three captions of one image."""
+    """Return two or three captions of one image."""
     return [_say(cases, row, way) for way in cases.ways[row, : cases.several[row]].tolist()]
 
 
 def _say(cases: DrawnShapes, row: int, way: int) -> str:
-    """A finding in one of three ways, and an impression in one of three."""
+    """Say a finding in one of three ways, and an impression in one of three."""
     shape, size, level, side = cases.case[row].tolist()
     count = int(cases.number[row])
     s, are, many = ("s", "are", "multiple ") if count > 1 else ("", "is", "")
@@ -150,7 +150,7 @@ def _say(cases: DrawnShapes, row: int, way: int) -> str:
 
 
 def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:
-    """(N, 3, S, S), a piece at a time."""
+    """Draw (N, 3, S, S), a piece at a time."""
     random = np.random.default_rng([SEED, size, *filter(None, [seed])])
     images = np.empty((len(cases.groups), 3, size, size), np.uint8)
     for start in range(0, len(images), PIECE):
@@ -162,7 +162,7 @@ def draw_images(cases: DrawnShapes, size: int, seed: int) -> Pixels:
 
 
 def draw(cases: DrawnShapes, size: int) -> Array:
-    """Brightness (N, S, S) without tint and noise. Lengths are in half image sides, from -1 (left, top) to 1."""
+    """Draw brightness (N, S, S) without tint and noise. Lengths are in half image sides, from -1 (left, top) to 1."""
     points = (2 * np.arange(size) + 1) / size - 1
     at = np.arange(size) * GRID // size
     bright = 0.1 + 0.15 * cases.mottling[:, at[:, None], at]
@@ -178,7 +178,7 @@ def draw(cases: DrawnShapes, size: int) -> Array:
 
 
 def _shape(across: Array, down: Array, shape: Labels, radius: Array) -> Array:
-    """1 inside a shape, 0 outside, with an edge a tenth of its radius wide; (N, S, S)."""
+    """Draw 1 inside a shape, 0 outside, with an edge a tenth of its radius wide; (N, S, S)."""
     radius = radius[:, None, None]
     round_ = (across**2 + down**2) / radius**2
     square = np.maximum(abs(across), abs(down)) / (0.9 * radius)

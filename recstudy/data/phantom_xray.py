@@ -107,7 +107,7 @@ class DrawnPatients(NamedTuple):
 
 
 def draw_set(config: PhantomXray) -> Decoded:
-    """All images, or those with exactly one finding."""
+    """Draw all images, or those with exactly one finding."""
     cases = draw_cases(config.drawing_seed)
     labels = label(cases.present)
     single = config.findings == "single"
@@ -120,14 +120,14 @@ def draw_set(config: PhantomXray) -> Decoded:
 
 
 def label(present: Mask) -> Labels:
-    """(N, 18) of (N, F): what is not drawn is unknown."""
+    """Return (N, 18) of (N, F), where what is not drawn is unknown."""
     labels = np.full((len(present), len(FINDINGS)), -1, np.int64)
     labels[:, [FINDINGS.index(name) for name in SIGNS]] = present
     return labels
 
 
 def draw_cases(seed: int) -> DrawnPatients:
-    """One to three images a patient; the first test image begins a new one."""
+    """Draw one to three images a patient; the first test image begins a new one."""
     random = np.random.default_rng([SEED, *filter(None, [seed])])  # 0: as before there was such a seed
     count = TRAIN_IMAGES + TEST_IMAGES
     train, test = (np.repeat(np.arange(n), random.integers(1, 4, n))[:n] for n in (TRAIN_IMAGES, TEST_IMAGES))
@@ -143,7 +143,7 @@ def draw_cases(seed: int) -> DrawnPatients:
 
 
 def draw_images(cases: DrawnPatients, size: int, seed: int) -> Pixels:
-    """(N, 1, S, S), a piece at a time."""
+    """Draw (N, 1, S, S), a piece at a time."""
     random = np.random.default_rng([SEED, size, *filter(None, [seed])])
     images = np.empty((len(cases.groups), 1, size, size), np.uint8)
     step = max(1, PIECE // size**2)
@@ -155,7 +155,7 @@ def draw_images(cases: DrawnPatients, size: int, seed: int) -> Pixels:
 
 
 def draw(cases: DrawnPatients, size: int) -> Array:
-    """Brightness (N, S, S) without noise."""
+    """Draw brightness (N, S, S) without noise."""
     scene = chest(cases.anatomy, cases.image, cases.markings, size)
     bright = healthy(scene)
     for index, sign in enumerate(SIGNS.values()):
@@ -192,7 +192,7 @@ class Sign(NamedTuple):
 
 
 def chest(anatomy: Array, image: Array, markings: Array, size: int) -> Chest:
-    """From numbers of 0 to 1: anatomy (N, measures), image (N, 3) of shift in x and y and exposure, markings (N, GRID, GRID)."""
+    """Make chests of numbers of 0 to 1: anatomy (N, measures), image (N, 3) of shift and exposure, markings (N, GRID, GRID)."""
     points = (2 * np.arange(size) + 1) / size - 1
     shift_x, shift_y = (0.12 * image[:, axis, None, None] - 0.06 for axis in (0, 1))
     parts = anatomy.T[:, :, None, None]
@@ -201,7 +201,7 @@ def chest(anatomy: Array, image: Array, markings: Array, size: int) -> Chest:
 
 
 def healthy(chest: Chest) -> Array:
-    """Body, lungs with their markings, heart, spine and ribs."""
+    """Draw body, lungs with their markings, heart, spine and ribs."""
     x, y, of = chest.x, chest.y, chest.of
     body = _ramp((of["body"] * (1 - 0.4 * (-0.5 - y).clip(0, 1)) - abs(x)) / 0.08)
     lungs = _lung(chest, -1.0) + _lung(chest, 1.0)
@@ -214,7 +214,7 @@ def healthy(chest: Chest) -> Array:
 
 
 def _atelectasis(bright: Array, chest: Chest, at: SignPlace) -> Array:
-    """A plate: a thin, slightly oblique line in the lower lung."""
+    """Draw a plate: a thin, slightly oblique line in the lower lung."""
     x, y = _inside(chest, at, at.x, 0.55 + 0.4 * at.y)
     across = chest.y - y - (0.5 * at.extent - 0.25) * (chest.x - x)
     plate = _ramp((0.08 - abs(across)) / 0.05) * _ramp((0.26 - abs(chest.x - x)) / 0.06)
@@ -222,14 +222,14 @@ def _atelectasis(bright: Array, chest: Chest, at: SignPlace) -> Array:
 
 
 def _consolidation(bright: Array, chest: Chest, at: SignPlace) -> Array:
-    """A bright, patchy blob without an edge."""
+    """Draw a bright, patchy blob without an edge."""
     x, y = _inside(chest, at, at.x, 0.2 + 0.6 * at.y)
     blob = _ellipse(chest, x, y, 0.16 + 0.1 * at.extent, 0.2 + 0.12 * at.extent, soft=1.0)
     return bright + (0.25 + 0.3 * at.strength) * blob * (2 * chest.texture).clip(0, 1) * _lung(chest, at.side)
 
 
 def _pneumothorax(bright: Array, chest: Chest, at: SignPlace) -> Array:
-    """A black apex without markings, and the edge of the lung below it."""
+    """Draw a black apex without markings, and the edge of the lung below it."""
     below = chest.y - (0.35 * at.extent - 0.45) - 0.3 * (abs(chest.x) - chest.of["apart"])
     lung = _lung(chest, at.side)
     dark = _blend(bright, 0.3 * bright * (1 - at.strength / 2), lung * _ramp(-below / 0.05))
@@ -237,7 +237,7 @@ def _pneumothorax(bright: Array, chest: Chest, at: SignPlace) -> Array:
 
 
 def _effusion(bright: Array, chest: Chest, at: SignPlace) -> Array:
-    """A bright base of one lung, whose upper edge rises towards the wall: the meniscus."""
+    """Draw a bright base of one lung, whose upper edge rises towards the wall: the meniscus."""
     outward = ((abs(chest.x) - chest.of["apart"]) / chest.of["width"]).clip(-1, 1)
     level = chest.of["base"] - (0.06 + 0.24 * at.extent) - 0.12 * (1 + outward) ** 2 / 2
     fluid = _lung(chest, at.side) * _ramp((chest.y - level) / 0.1)
@@ -245,19 +245,19 @@ def _effusion(bright: Array, chest: Chest, at: SignPlace) -> Array:
 
 
 def _cardiomegaly(bright: Array, chest: Chest, at: SignPlace) -> Array:
-    """A heart of 1.15 to 1.5 times its width."""
+    """Draw a heart of 1.15 to 1.5 times its width."""
     heart = _blend(bright, chest.of["tissue"] + 0.12, _heart(chest, 1.15 + 0.35 * at.strength))
     return np.maximum(bright, heart)
 
 
 def _nodule(bright: Array, chest: Chest, at: SignPlace) -> Array:
-    """A small disc with an edge."""
+    """Draw a small disc with an edge."""
     radius = 0.09 + 0.03 * at.extent
     return bright + (0.34 + 0.2 * at.strength) * _ellipse(chest, *_inside(chest, at, at.x, at.y), radius, radius, soft=0.6)
 
 
 def _mass(bright: Array, chest: Chest, at: SignPlace) -> Array:
-    """A large disc with an edge."""
+    """Draw a large disc with an edge."""
     radius = 0.17 + 0.07 * at.extent
     return bright + (0.18 + 0.2 * at.strength) * _ellipse(chest, *_inside(chest, at, at.x, at.y), radius, radius, soft=0.4)
 
@@ -274,7 +274,7 @@ SIGNS = {
 
 
 def _lung(chest: Chest, side: float | Array) -> Array:
-    """The lung of one side, 0 to 1, cut by the dome of the diaphragm."""
+    """Draw the lung of one side, 0 to 1, cut by the dome of the diaphragm."""
     x, of = chest.x * side, chest.of
     lung = _ellipse(chest, side * of["apart"], of["base"] - of["height"] * 0.9, of["width"], of["height"], soft=0.3)
     dome = of["base"] + 0.15 * ((x - of["apart"]) / of["width"]) ** 2
@@ -282,18 +282,18 @@ def _lung(chest: Chest, side: float | Array) -> Array:
 
 
 def _heart(chest: Chest, times: float | Array) -> Array:
-    """Two thirds of it lie to the right of the image, which is the patient's left."""
+    """Draw the heart; two thirds of it lie to the right of the image, which is the patient's left."""
     return _ellipse(chest, 0.35 * chest.of["heart"], chest.of["base"] - 0.22, chest.of["heart"] * times, 0.3, soft=0.3)
 
 
 def _inside(chest: Chest, at: SignPlace, x: Array, y: Array) -> tuple[Array, Array]:
-    """A point of the lung on the sign's side: x from one edge to the other, y from the apex to the base, both 0 to 1."""
+    """Return a point of the lung on the sign's side: x from edge to edge, y from the apex to the base, both 0 to 1."""
     of = chest.of
     return at.side * (of["apart"] + of["width"] * (1.2 * x - 0.6)), of["base"] - of["height"] * (1.4 - 1.2 * y)
 
 
 def _ellipse(chest: Chest, x: Array, y: Array, half_width: Array | float, half_height: Array | float, soft: float) -> Array:
-    """1 inside, 0 outside; `soft` is the share of the (squared) radius in which it falls."""
+    """Draw 1 inside, 0 outside; `soft` is the share of the (squared) radius in which it falls."""
     return _ramp((1 - ((chest.x - x) / half_width) ** 2 - ((chest.y - y) / half_height) ** 2) / soft)
 
 
@@ -306,7 +306,7 @@ def _blend(bright: Array, value: Array, mask: Array) -> Array:
 
 
 def _smooth(grid: Array, size: int) -> Array:
-    """(N, GRID, GRID) drawn up to (N, S, S), linearly in both directions."""
+    """Draw (N, GRID, GRID) up to (N, S, S), linearly in both directions."""
     points = (np.arange(size) + 0.5) / size * (GRID - 1)
     low = points.astype(int)
     part = points - low

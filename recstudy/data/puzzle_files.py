@@ -130,7 +130,7 @@ class PuzzleFolderReader(Reader):
 
 
 def read_files(folder: Path, config: PuzzleFiles) -> Decoded:
-    """Both splits.
+    """Read both splits.
 
     Raises:
         DataError: a file is damaged or has other puzzles; an answer breaks a rule, or a puzzle of a sample has another one.
@@ -155,7 +155,7 @@ def read_files(folder: Path, config: PuzzleFiles) -> Decoded:
 
 
 def read_all(folder: Path, config: Puzzles) -> Decoded:
-    """All of the puzzles in the folder, whatever rules they break."""
+    """Read all of the puzzles in the folder, whatever rules they break."""
     if is_layout(folder):
         return read(folder, config)
     for part in PARTS:
@@ -179,7 +179,7 @@ def check_rules(decoded: Decoded, config: Puzzles, folder: Path, sample: int | N
 
 
 def faults(given: Pixels, answers: Pixels, config: Puzzles, sample: int | None) -> Iterator[tuple[int, str]]:
-    """Rows of puzzles (N, S) that are wrong, and what is."""
+    """Yield rows of puzzles (N, S) that are wrong, and what is."""
     for start in range(0, len(given), PIECE):
         lawful = config.lawful(given[start : start + PIECE], answers[start : start + PIECE])
         if lawful is None:
@@ -193,7 +193,7 @@ def faults(given: Pixels, answers: Pixels, config: Puzzles, sample: int | None) 
 
 
 def _table(file: Path, config: Puzzles) -> tuple[Pixels, Pixels]:
-    """Questions and answers (N, S), as tokens."""
+    """Read questions and answers (N, S), as tokens."""
     table, columns = bytearray(256), ("question", "answer")  # the token of every character, 0 of what is none
     for token, characters in enumerate(config.spelled, 1):
         for character in characters:

@@ -53,7 +53,7 @@ class Puzzles(DataConfig):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """What a person sees for each token."""
+        """Return what a person sees for each token."""
         return self.class_names
 
     @property
@@ -63,7 +63,7 @@ class Puzzles(DataConfig):
 
     @property
     def colours(self) -> tuple[str, ...]:
-        """What a person sees for each token where that is no symbol but the cell's colour, as `#RRGGBB`; else none."""
+        """Return what a person sees for each token where that is no symbol but the cell's colour, as `#RRGGBB`; else none."""
         return ()
 
     @property
@@ -72,34 +72,34 @@ class Puzzles(DataConfig):
         return (0, 0)
 
     def symmetry(self, draws: Tensor) -> tuple[Tensor, Tensor]:
-        """What numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell then, (B, S), and what
+        """Return what numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell, (B, S), and what
         each token becomes, (B, V)."""
         raise ConfigError(f"the data set {self.name!r} states no symmetry")
 
     def turned(self, given: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-        """Puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
+        """Return puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
         source, becomes = self.symmetry(draws)
         both = torch.cat([given, answers], 1).long().gather(1, torch.cat([source, source + self.cells], 1))
         first, second = becomes.gather(1, both).chunk(2, 1)
         return first.to(given.dtype), second.to(answers.dtype)
 
     def turned_back(self, answers: Tensor, draws: Tensor) -> Tensor:
-        """Answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as they were."""
+        """Return answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as they were."""
         source, becomes = self.symmetry(draws)
         return becomes.argsort(1).gather(1, answers.long()).gather(1, source.argsort(1)).to(answers.dtype)
 
     def lawful(self, given: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels | None:
-        """(B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where nobody knows the rules."""
+        """Return (B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where no rules are known."""
         return None
 
     def solutions(self, given: npt.NDArray[Any]) -> int | None:
-        """How many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody counts them."""
+        """Return how many solutions a puzzle, tokens (S,), has: 0, 1, or 2 for several; None where nobody counts them."""
         return None
 
     def verdict(
         self, answers: Answers, halt: Floats, ids: Labels | None, names: Sequence[str] | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
-        """Metrics of the test puzzles that only this set has, and what is kept to look at, JSON by file.
+        """Return metrics of the test puzzles that only this set has, and what is kept to look at, JSON by file.
 
         Args:
             answers: to N of them.
@@ -134,7 +134,7 @@ class GeneratedPuzzles(Puzzles):
 
 
 def numbers(seed: int, rows: Labels, turns: Labels, count: int) -> npt.NDArray[Any]:
-    """(B, count) float64 from 0 to 1 that follow from the seed, a puzzle's row and its turn alone, whoever asks and when.
+    """Return (B, count) float64 from 0 to 1 that follow from the seed, a puzzle's row and its turn alone.
 
     By splitmix64 (Steele, Lea and Flood 2014) over the three.
     """
@@ -151,7 +151,7 @@ def _mixed(x: Any) -> Any:
 
 
 def symmetries(config: Puzzles, seed: int, rows: Labels, turns: Labels) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The draws (B, D) of the symmetry under which each puzzle is shown, and whether it is shown as it is, (B,).
+    """Return the draws (B, D) of the symmetry under which each puzzle is shown, and whether it is shown as it is, (B,).
 
     Args:
         config: its `augmentations` say how many a puzzle has.
@@ -166,7 +166,7 @@ def symmetries(config: Puzzles, seed: int, rows: Labels, turns: Labels) -> tuple
 
 
 def shown(config: Puzzles, seed: int, grids: Tensor, answers: Tensor, rows: Labels, turns: Labels) -> tuple[Tensor, Tensor]:
-    """Puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
+    """Return puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
     if not config.draws or config.augmentations == 0:
         return grids, answers
     draws, same = symmetries(config, seed, rows, turns)
@@ -193,11 +193,11 @@ class Groups:
 
     @property
     def examples(self) -> int:
-        """Of one puzzle of each group, on average."""
+        """Return the examples of one puzzle of each group, on average."""
         return round(len(self.order) / len(self.first) * len(self.begins))
 
     def one_of_each(self, draws: Any) -> Labels:
-        """Positions of one puzzle's examples of every group, in the groups' order of `draws`, a numpy Generator."""
+        """Return positions of one puzzle's examples of every group, in the groups' order of `draws`, a numpy Generator."""
         chosen = self.begins + (draws.random(len(self.begins)) * self.count).astype(np.int64)
         chosen = chosen[draws.permutation(len(chosen))]
         lengths = self.size[chosen]

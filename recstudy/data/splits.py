@@ -22,7 +22,7 @@ Texts = npt.NDArray[np.str_]
 def hold_out(
     labels: Labels | Tokens, groups: Labels | None, given: Mask | None, config: DataConfig, hold_out: bool = True
 ) -> tuple[Labels, Labels]:
-    """Rows of the validation and of the training split, each in file order; no validation rows without `hold_out`.
+    """Return rows of the validation and of the training split, each in file order; no validation rows without `hold_out`.
 
     Args:
         labels: (N,), (N, K) or (N, T), of the official training split.
@@ -41,7 +41,7 @@ def hold_out(
 
 
 def limit(labels: Labels | Tokens, groups: Labels | None, config: DataConfig) -> Labels:
-    """Rows of the test split, in file order: all, or `config.limit` of them."""
+    """Return rows of the test split, in file order: all, or `config.limit` of them."""
     count = min(config.limit or len(labels), len(labels))
     if groups is None and labels.ndim == 1:
         return np.sort(stratified_order(labels, config.split_seed, count)) if config.limit else np.arange(len(labels))
@@ -58,7 +58,7 @@ def _by_class(labels: Labels | Tokens, count: int, held: int, seed: int) -> tupl
 
 
 def _by_group(groups: Labels, given: Mask | None, count: int, held: int, config: DataConfig) -> tuple[Labels, Labels]:
-    """The held-out patients first, `held` images or nearly; then from the others up to `count` in all."""
+    """Return held-out patients first, `held` images or nearly; then from the others up to `count` in all."""
     seed = config.split_seed
     if not held:
         out = np.zeros(len(groups), bool)
@@ -75,12 +75,12 @@ def _by_group(groups: Labels, given: Mask | None, count: int, held: int, config:
 
 
 def _at_most(rows: Labels, groups: Labels, most: int, seed: int) -> Labels:
-    """`rows`, or those of whole patients that are no more than `most`; a part of one patient where none has so few."""
+    """Return `rows`, or those of whole patients that are no more than `most`; a part of one patient where none has so few."""
     return rows if len(rows) <= most else rows[whole_groups(groups[rows], most, seed)][:most]
 
 
 def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts:
-    """`train`, `val` or `test` for each image (N,): whole groups, and the two shares of the images or nearly.
+    """Draw `train`, `val` or `test` for each image (N,): whole groups, and the two shares of the images or nearly.
 
     The test images are drawn first, so that they do not depend on the other share.
     """
@@ -92,13 +92,13 @@ def draw(groups: Labels, validation: float, test: float, seed: int = 0) -> Texts
 
 
 def numbered(names: Iterable[str]) -> Labels:
-    """Groups by number (N,), in the order in which they come."""
+    """Number groups (N,) in the order in which they come."""
     known: dict[str, int] = {}
     return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
 
 
 def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
-    """The images (N,) of whole patients, who are drawn one by one and taken while there is room for all of their images.
+    """Draw the images (N,) of whole patients, one by one, who are taken while there is room for all of their images.
 
     A patient who does not fit is passed over. Where nobody fits, the one with the fewest images is taken nevertheless.
     """
@@ -141,7 +141,7 @@ def check_filled(named: Texts, kept: Texts, place: Path, none: str) -> None:
 
 
 def stratified_order(labels: Labels | Tokens, seed: int, most: int | None = None) -> Labels:
-    """A seeded permutation of the rows, any prefix of which holds the classes in proportion; only its first `most` rows.
+    """Return a seeded permutation of the rows, any prefix of which holds the classes in proportion; only its first `most` rows.
 
     In a prefix of k of N rows, a class of n rows has k n / N of them, give or take less than one. A merge by position
     cannot promise that for unequal classes; Tijdeman's chairman assignment does (Discrete Mathematics 32, 1980): the j-th
@@ -160,7 +160,7 @@ def stratified_order(labels: Labels | Tokens, seed: int, most: int | None = None
 
 
 def _most_urgent_first(first: Labels, last: Labels, count: int) -> list[int]:
-    """Items by step: at each step, of those whose first step has come, the one whose last step is nearest."""
+    """Order items by step: at each step, of those whose first step has come, the one whose last step is nearest."""
     arrivals = np.argsort(first, kind="stable")
     items, steps, urgency = arrivals.tolist(), first[arrivals].tolist(), last.tolist()
     waiting: list[tuple[int, int]] = []

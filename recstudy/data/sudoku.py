@@ -97,7 +97,7 @@ class Sudokus(Puzzles):
 
 
 def _order(blocks: Tensor, lines: Tensor) -> Tensor:
-    """(B, side): lines in new places, by numbers (B, blocks) that order whole blocks and (B, side) that order lines in them."""
+    """Return (B, side) lines in new places: numbers (B, blocks) order whole blocks, and (B, side) the lines in them."""
     size = lines.shape[1] // blocks.shape[1]
     within = lines.unflatten(1, (-1, size)).argsort(2)
     return (size * blocks.argsort(1)[:, :, None] + within).flatten(1)
@@ -147,7 +147,7 @@ class SudokuReader(Reader):
 
 
 def make_set(config: Sudoku) -> Decoded:
-    """Puzzles and their solutions of both splits, which share no class."""
+    """Make puzzles and their solutions of both splits, which share no class."""
     random = np.random.default_rng([config.drawing_seed, config.side])
     grids, groups = (distinct if config.side == 9 else of_classes)(config, random)
     kept = np.array([thinned(grid, config, random) for grid in grids.tolist()])
@@ -159,7 +159,7 @@ def make_set(config: Sudoku) -> Decoded:
 
 
 def of_classes(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Labels]:
-    """Grids (N, S), those that train first, and their classes: each grid of a split's classes is as likely as another.
+    """Draw grids (N, S), those that train first, and their classes: each grid of a split's classes is as likely as another.
 
     A class has as many grids in order as its share of all grids, and one of them turned at random is any of its own.
     """
@@ -171,14 +171,14 @@ def of_classes(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Lab
 
 
 def shuffled(grids: Pixels, config: Sudoku, random: np.random.Generator) -> Pixels:
-    """Each grid (N, S) under a symmetry of its own."""
+    """Put each grid (N, S) under a symmetry of its own."""
     tokens = torch.from_numpy(grids + DIGITS)
     _, turned = config.turned(tokens, tokens, torch.from_numpy(random.random((len(grids), config.draws))))
     return np.asarray(turned.numpy() - DIGITS, np.uint8)
 
 
 def distinct(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Labels]:
-    """Grids (N, S), no two of one class, and their numbers."""
+    """Draw grids (N, S), no two of one class, and number them."""
     found: dict[bytes, list[int]] = {}
     count = config.puzzles + config.test_puzzles
     blank = boards([-1] * config.cells, config.side)
@@ -190,7 +190,7 @@ def distinct(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Label
 
 @cache
 def in_classes(side: int) -> tuple[Pixels, Labels]:
-    """All grids (M, S) that are in order, where there are two stacks, and the class of each."""
+    """Return all grids (M, S) that are in order, where there are two stacks, and the class of each."""
     tall, wide = BOXES[side]
     start = [*range(side), *range(wide, side)]  # the first row and the first box
     blank = [-1] * (side * side - len(start))
@@ -201,7 +201,7 @@ def in_classes(side: int) -> tuple[Pixels, Labels]:
 
 
 def canonical(grids: Pixels) -> Pixels:
-    """(N, S), the same for two grids if and only if they are of one class: the least that putting them in order can give.
+    """Return (N, S), the same for two grids if and only if they are of one class: the least that putting them in order can give.
 
     It begins with any band and order of its rows, any stack and order of its columns, and in square boxes rows may be columns.
     """
@@ -218,13 +218,13 @@ def canonical(grids: Pixels) -> Pixels:
 
 
 def _begins(side: int, size: int) -> list[list[int]]:
-    """Every order of the lines of every block, the other blocks behind."""
+    """Return every order of the lines of every block, the other blocks behind."""
     firsts = [own for start in range(0, side, size) for own in permutations(range(start, start + size))]
     return [[*own, *sorted({*range(side)} - {*own})] for own in firsts]
 
 
 def in_order(squares: Pixels, tall: int, wide: int) -> Pixels:
-    """(N, S) of (N, side, side): the first box reads 0, 1, ..., and the first column and row sort all other bands and stacks."""
+    """Order grids (N, side, side), as (N, S): the first box reads 0, 1, ..., and the first column and row sort the others."""
     count, side = squares.shape[:2]
     names = squares[:, :tall, :wide].reshape(count, side).argsort(1).astype(np.uint8)
     named = np.take_along_axis(names, squares.reshape(count, -1), 1).reshape(squares.shape)
@@ -233,13 +233,13 @@ def in_order(squares: Pixels, tall: int, wide: int) -> Pixels:
 
 
 def _sorted(line: Pixels, size: int) -> Labels:
-    """(N, side): blocks by their least digit, and lines within them by their own."""
+    """Sort (N, side): blocks by their least digit, and lines within them by their own."""
     least = line.reshape(len(line), -1, size).min(2).repeat(size, 1).astype(np.int64)
     return np.asarray((line.shape[1] * least + line).argsort(1))
 
 
 def thinned(grid: Sequence[int], config: Sudoku, random: np.random.Generator) -> list[bool]:
-    """Which cells of a full grid stay given, for this solution alone."""
+    """Return which cells of a full grid stay given, for this solution alone."""
     free, kept = boards(grid, config.side), [True] * len(grid)
     for cell in random.permutation(len(grid)).tolist():
         if sum(kept) == config.givens:
@@ -253,18 +253,18 @@ def thinned(grid: Sequence[int], config: Sudoku, random: np.random.Generator) ->
 
 
 def boards(grid: Sequence[int], side: int) -> list[Bits]:
-    """For each digit the cells that have it, and those that have none (-1)."""
+    """Return for each digit the cells that have it, and those that have none (-1)."""
     return [sum(1 << cell for cell, digit in enumerate(grid) if digit in (own, -1)) for own in range(side)]
 
 
 def digits(solved: Sequence[Bits]) -> list[int]:
-    """The digit of each cell."""
+    """Return the digit of each cell."""
     by_cell = {cell: digit for digit, cells in enumerate(solved) for cell in bits(cells)}
     return [by_cell[1 << cell] for cell in range(len(by_cell))]
 
 
 def bits(cells: Bits) -> Iterator[Bits]:
-    """Each cell alone."""
+    """Yield each cell alone."""
     while cells:
         yield cells & -cells
         cells &= cells - 1
@@ -272,7 +272,7 @@ def bits(cells: Bits) -> Iterator[Bits]:
 
 @cache
 def apart(side: int) -> dict[Bits, Bits]:
-    """For each cell those that may have its digit, itself among them."""
+    """Return for each cell those that may have its digit, itself among them."""
     (tall, wide), cells = BOXES[side], [divmod(cell, side) for cell in range(side * side)]
     found = {}
     for at, (row, column) in enumerate(cells):
@@ -285,7 +285,7 @@ def apart(side: int) -> dict[Bits, Bits]:
 def solutions(
     free: list[Bits], side: int, random: np.random.Generator | None = None, fresh: Bits | None = None
 ) -> Iterator[list[Bits]]:
-    """Every solution, as the cells of each digit.
+    """Yield every solution, as the cells of each digit.
 
     Args:
         free: for each digit the cells that may have it.
@@ -319,7 +319,7 @@ def solutions(
 
 
 def _without_seen(cells: Bits, sure: Bits, far: dict[Bits, Bits]) -> Bits:
-    """The cells of a digit that none of the sure ones sees; a plain loop, twice as fast as `bits`."""
+    """Return the cells of a digit that none of the sure ones sees; a plain loop, twice as fast as `bits`."""
     while sure:
         cells &= far[sure & -sure]
         sure &= sure - 1

@@ -27,7 +27,7 @@ class Rows:
             raise DataError(f"{file} has no rows.")
 
     def column(self, name: str) -> Iterator[tuple[int, str]]:
-        """Line number and cell of each row."""
+        """Yield line number and cell of each row."""
         if name not in self.header:
             known = choices(self.header)[:300]
             raise DataError(f"{self.file} has no column {name!r}: there are {known}.{nearest(name, self.header)}")
@@ -38,14 +38,14 @@ class Rows:
             yield line, row[place].strip()
 
     def keys(self, name: str) -> Iterator[tuple[int, str]]:
-        """As `column`, without blanks."""
+        """Yield as `column` does, and refuse blanks."""
         for line, cell in self.column(name):
             if not cell:
                 raise self.error(line, name, "must not be blank")
             yield line, cell
 
     def splits(self) -> list[str] | None:
-        """That of each row; None where the column is missing or blank throughout."""
+        """Return the split of each row; None where the column is missing or blank throughout."""
         cells = list(self.column("split")) if "split" in self.header else []
         if not any(cell for _, cell in cells):
             return None
@@ -59,7 +59,7 @@ class Rows:
 
 
 def utf8(file: Path) -> str:
-    """The text of `file`; a DataError names the byte and line that are no UTF-8."""
+    """Return the text of `file`; a DataError names the byte and line that are no UTF-8."""
     try:
         data = file.read_bytes()
         return data.decode("utf-8-sig")
@@ -72,7 +72,7 @@ def utf8(file: Path) -> str:
 
 
 def json_object(file: Path, text: str, line: int = 1) -> list[tuple[str, Any]]:
-    """Keys and values of an object, with the keys that are there twice; an object within it comes likewise."""
+    """Return keys and values of an object, with the keys that are there twice; an object within it comes likewise."""
     try:
         pairs = json.loads(text, object_pairs_hook=list)
     except json.JSONDecodeError as error:
@@ -83,7 +83,7 @@ def json_object(file: Path, text: str, line: int = 1) -> list[tuple[str, Any]]:
 
 
 def as_text(file: Path, where: str, caption: Any) -> str:
-    """A caption that is null is one that is missing."""
+    """Return a caption, where null is one that is missing."""
     if caption is not None and not isinstance(caption, str):
         raise DataError(f"{file}, {where}: a caption must be a text, but got {str(caption)[:40]!r}.")
     return caption or ""

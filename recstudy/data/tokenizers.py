@@ -36,26 +36,26 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, without BOS and EOS."""
+        """Return the ids of `text`, without BOS and EOS."""
 
     @abstractmethod
     def _text(self, ids: list[int]) -> str:
-        """The text of ids among which is nothing special."""
+        """Return the text of ids among which is nothing special."""
 
     @abstractmethod
     def _contents(self) -> Any:
-        """What `restore` needs beside the name, as JSON values."""
+        """Return what `restore` needs beside the name, as JSON values."""
 
     def normalise(self, text: str) -> str:
-        """What of a text the ids hold."""
+        """Return what of a text the ids hold."""
         return text
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text up to the first EOS. Special ids and ids that the tokenizer does not give are left out."""
+        """Return the text up to the first EOS. Special ids and ids that the tokenizer does not give are left out."""
         return self._text([one for one in takewhile(lambda one: one != self.eos, ids) if self._has_text(one)])
 
     def stored(self) -> dict[str, Any]:
-        """JSON values, of which `restore` makes an equal tokenizer."""
+        """Return JSON values, of which `restore` makes an equal tokenizer."""
         return {"name": self.name, "contents": self._contents()}
 
     @property
@@ -95,7 +95,7 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, captions: Iterable[str], vocabulary: int) -> "WordTokenizer":
-        """The most frequent words first, equally frequent ones by the alphabet.
+        """Learn the most frequent words first, equally frequent ones by the alphabet.
 
         Raises:
             DataError: no word is frequent.
@@ -213,7 +213,7 @@ def _clip_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> "P
 
 
 def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
-    """CLIP's two files, below the data folder or in the Hugging Face cache; nothing is downloaded."""
+    """Return CLIP's two files, below the data folder or in the Hugging Face cache; nothing is downloaded."""
     given = folder / config.clip_files
     if all((given / name).exists() for name in FILES):
         return given / FILES[0], given / FILES[1]
@@ -229,7 +229,7 @@ def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
 
 
 def read_clip(vocab: Path, merges: Path) -> Tokenizer:
-    """The tokenizer of the two files; a DataError where they are not CLIP's."""
+    """Read the tokenizer of the two files; a DataError where they are not CLIP's."""
     try:
         vocabulary = {str(piece): int(one) for piece, one in json.loads(vocab.read_text("utf-8")).items()}
         lines = [line for line in merges.read_text("utf-8").splitlines() if line and not line.startswith("#version")]

@@ -42,7 +42,7 @@ class Cost:
 
 
 def cost(config: RunConfig) -> Cost:
-    """What `config`'s model costs, without early halting."""
+    """Return what `config`'s model costs, without early halting."""
     model, train = config.model, config.train
     params, trained_params, forward, blind, step = counted("recstudy.models.networks.counting:count", model, config.data)
     silent = model.silent_steps if train.detach_carry else 0
@@ -54,18 +54,18 @@ def cost(config: RunConfig) -> Cost:
 
 
 def steps_a_batch(config: RunConfig) -> int:
-    """Supervision steps that a batch is given, without early halting: one, where each sample halts by itself."""
+    """Return supervision steps that a batch is given, without early halting: one, where each sample halts by itself."""
     return 1 if config.train.halting == "sample" else config.train.supervision_steps
 
 
 def total_pflop(config: RunConfig) -> float | None:
-    """Training a run from start to end, without early halting, in PFLOP; None where only the files tell how many images."""
+    """Return PFLOP of a run's training, without early halting; None where only the files tell how many images."""
     images = config.training_images
     return None if images is None else cost(config).train_gflops * images * config.train.epochs / 1e6
 
 
 def training_memory(config: RunConfig) -> int:
-    """Bytes that one worker of a run needs to train, without the libraries' own."""
+    """Return bytes that one worker of a run needs to train, without the libraries' own."""
     train = config.train
     own = -(-train.batch_size // config.place.workers_per_run)  # images of this worker
     joined = 1 if train.detach_carry else steps_a_batch(config)  # supervision steps whose activations are kept at once
@@ -77,7 +77,7 @@ def training_memory(config: RunConfig) -> int:
 
 @lru_cache(maxsize=1024)
 def counted(place: str, model: ModelConfig, data: DataConfig, *more: int) -> tuple[int, ...]:
-    """What the function at `place` (`module:name`) says of the model, the data set and what else it takes."""
+    """Return what the function at `place` (`module:name`) says of the model, the data set and what else it takes."""
     key = sha([place, model.model_dump_json(), data.model_dump_json(), *map(str, more), *_code(place, type(model), type(data))])
     path, kept = cache_folder() / "counted.json", {}
     with suppress(OSError, ValueError):

@@ -35,7 +35,7 @@ class FuseLIP(Config):
 
     @property
     def title(self) -> str:
-        """As the paper names it, such as `FuseLIP-S`."""
+        """Return what the paper calls it, such as `FuseLIP-S`."""
         custom = any(value is not None for value in (self.width, self.heads, self.layers))
         return f"FuseLIP-{self.size[0].upper()}" + (" (resized)" if custom else "")
 

@@ -32,7 +32,7 @@ class HRM(SequenceModel):
         return True
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
-        """Parameters by part, as the arithmetic of HRM-ChestXRay asks for them; `core` is both modules."""
+        """Return parameters by part, as the arithmetic of HRM-ChestXRay asks for them; `core` is both modules."""
         length = self.length(shape)
         mixing = 3 * length * hidden_width(length, self.expansion, self.multiple) if self.mixing == "mlp" else 4 * self.width**2
         layer = mixing + 3 * self.width * self.hidden_width

@@ -68,7 +68,7 @@ class AlignerNetwork(Network):
         return Output(loss.expand(len(images), 1), loss=loss.expand(len(images))), carry
 
     def sequences(self, images: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Ids of the image side and of the text side of each pair."""
+        """Return ids of the image side and of the text side of each pair."""
         config = self.encoder.config
         ids_BT = tokens[:, : config.context].clone()
         cut_B = ~(ids_BT == config.eos).any(1)
@@ -83,7 +83,7 @@ class AlignerNetwork(Network):
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # a graph would hold its seed, and be compiled anew every step
 def hidden(config: FuseLIP, left: Tensor, right: Tensor) -> tuple[Hidden, Hidden]:
-    """Both sides with tokens hidden, which torch's generator of the CPU decides."""
+    """Hide tokens on both sides, which torch's generator of the CPU decides."""
     generator = torch.Generator(left.device).manual_seed(int(torch.randint(2**62, (), device="cpu")))
     return hide(config, left, generator), hide(config, right, generator)
 
@@ -117,7 +117,7 @@ def hide(config: FuseLIP, ids_BS: Tensor, generator: torch.Generator) -> Hidden:
 
 
 def room(rate: float, tokens: int) -> int:
-    """X: of how many of so many tokens the loss is computed, however many are hidden: more than ever will be.
+    """Return X, of how many of so many tokens the loss is computed, however many are hidden: more than ever will be.
 
     Were there more, the last ones would be left out of the loss; that happens in less than one of 10^9 steps.
     """
@@ -126,13 +126,13 @@ def room(rate: float, tokens: int) -> int:
 
 
 def masked_loss(logits_XV: Tensor, targets_X: Tensor) -> Tensor:
-    """One side of equation (3), of the targets that are not `SHOWN`; 0 where nothing is hidden."""
+    """Return one side of equation (3), of the targets that are not `SHOWN`; 0 where nothing is hidden."""
     hidden = (targets_X != SHOWN).sum().clamp(min=1)
     return F.cross_entropy(logits_XV.float(), targets_X, reduction="sum", ignore_index=SHOWN) / hidden
 
 
 def _side(network: FuseLIPNetwork, side: Hidden) -> tuple[Tensor, Tensor]:
-    """Features (B, W), and one side of equation (3), from the states before the last norm."""
+    """Return features (B, W), and one side of equation (3), from the states before the last norm."""
     if network.mask_head is None:
         return network(side.shown), side.shown.new_zeros((), dtype=torch.float32)
     h_BSW = network.states(side.shown, network.seen(side.shown))

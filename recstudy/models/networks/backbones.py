@@ -50,7 +50,7 @@ class BackboneNetwork(VisionEncoder):
         return F.adaptive_avg_pool2d(self.last_map(images), self.grid).flatten(2).transpose(1, 2)
 
     def last_map(self, images: Tensor) -> Tensor:
-        """(B, F, height, width) of standardised images."""
+        """Return (B, F, height, width) of standardised images."""
         if isinstance(self.net, nn.Sequential):
             return self.net[:-POOLING](images)
         map_ = self.net.forward_features(images)
@@ -58,7 +58,7 @@ class BackboneNetwork(VisionEncoder):
 
 
 def frozen(config: CaptionModel) -> BackboneNetwork:
-    """A captioner's backbone that is not trained, in evaluation mode.
+    """Return a captioner's backbone that is not trained, in evaluation mode.
 
     Random weights are the same for every seed: all runs of a study then share one set of features.
     """

@@ -52,7 +52,7 @@ class Captioner(Network):
 
     @abstractmethod
     def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
-        """The logits (B, V) of the token that follows, after `steps` supervision steps, and what makes the next call cheap.
+        """Return the logits (B, V) of the token that follows, after `steps` supervision steps, and what makes the next cheap.
 
         Args:
             images: as in `start`; not looked at with a cache.
@@ -62,7 +62,7 @@ class Captioner(Network):
 
 
 def reorder(cache: Cache, rows: Tensor) -> Cache:
-    """The cache of the captions `rows`, which may repeat."""
+    """Return the cache of the captions `rows`, which may repeat."""
     return tuple(part.index_select(0, rows) for part in cache)
 
 
@@ -73,11 +73,11 @@ class PlainCaptioner(Captioner):
 
     @abstractmethod
     def begin(self, images: Tensor) -> Cache:
-        """What the first token is read with."""
+        """Return what the first token is read with."""
 
     @abstractmethod
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """States (B, T, D) of the tokens that follow those of the cache, and what the next ones are read with. With a cache
+        """Return states (B, T, D) of the tokens that follow those of the cache, and what the next are read with. With a cache
         of `begin` any number may follow, later one a call."""
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
@@ -133,12 +133,12 @@ class FusedProjection(nn.Module):
         return self.injection.kept
 
     def forward(self, images: Tensor) -> Tensor:
-        """What is looked at with the tokens."""
+        """Return what is looked at with the tokens."""
         with torch.no_grad():
             return self.injection.see(images.long())
 
     def fused(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
-        """(B, T - first, D): of the tokens from `first` on, which with a past must be the last."""
+        """Return (B, T - first, D): of the tokens from `first` on, which with a past must be the last."""
         with torch.no_grad():
             f_BTW = self.injection(seen, tokens, past)[:, first - tokens.shape[1] :]
         return self.project(self.scale * f_BTW)
@@ -191,7 +191,7 @@ class RecursiveCaptioner(Captioner):
         return words + seen[:, None]
 
     def read(self, z_BTD: Tensor, tokens: Tensor) -> Output:
-        """Equations (3)-(5)."""
+        """Return states (B, T, D) of the tokens that follow those of the cache, and what the next are read with. With a cache"""
         valid_BT = tokens != PAD
         if self.config.halt_read == "mean":
             r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / valid_BT.sum(1, keepdim=True).clamp(min=1)
@@ -203,7 +203,7 @@ class RecursiveCaptioner(Captioner):
 
 
 def make_stack(config: RecursiveCaptionModel, layers: int, rotary: Rotary) -> Stack:
-    """Layers of equation (6)."""
+    """Make layers of equation (6)."""
     return Stack(make_layer(config, rotary) for _ in range(layers))
 
 

@@ -80,7 +80,7 @@ class ResNetNetwork(Classifier):
 
 
 def convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
-    """The first convolution, drawn as torchvision draws all of them."""
+    """Make the first convolution, drawn as torchvision draws all of them."""
     layer = nn.Conv2d(channels, 64, kernel_size=size, stride=stride, padding=size // 2, bias=False)
     nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
     return layer

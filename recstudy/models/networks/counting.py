@@ -31,7 +31,7 @@ def within_reach(model: ModelConfig) -> Iterator[None]:
 
 
 def count(model: ModelConfig, data: DataConfig) -> tuple[int, int, int, int, int]:
-    """Parameters, those that are trained, and FLOPs an image: of one evaluation step, of one training step without and with
+    """Return parameters, those that are trained, and FLOPs an image: of an evaluation step, of a training step without and with
     its backward pass."""
     with torch.device("meta"), within_reach(model):
         network = build(model, data)
@@ -58,7 +58,7 @@ def _flops(network: Network, images: Tensor, told: Tensor | None, trained: list[
 
 
 def saved(model: ModelConfig, data: DataConfig, images: int, steps: int, half: bool) -> tuple[int, int]:
-    """Bytes of the weights, and of what `steps` forward passes on so many images save for the backward pass."""
+    """Return bytes of the weights, and of what `steps` forward passes on so many images save for the backward pass."""
     with torch.device("meta"), within_reach(model):
         network = build(model, data)
     with FakeTensorMode(allow_non_fake_inputs=True), within_reach(model):  # the `meta` network is one
@@ -68,7 +68,7 @@ def saved(model: ModelConfig, data: DataConfig, images: int, steps: int, half: b
 
 
 def _kept(network: Network, images: Tensor, told: Tensor | None, steps: int, half: bool) -> int:
-    """Bytes of the storages that autograd keeps, apart from the network's own."""
+    """Return bytes of the storages that autograd keeps, apart from the network's own."""
     kept: dict[int, Tensor] = {}  # by storage; holding a tensor keeps its storage's number from another
 
     def pack(tensor: Tensor) -> Tensor:

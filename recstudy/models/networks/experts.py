@@ -65,13 +65,13 @@ class MixtureOfExperts(nn.Module):
 
     @torch.no_grad()
     def draw(self) -> None:
-        """Xavier-uniform, each matrix of each expert by itself."""
+        """Draw Xavier-uniform numbers, each matrix of each expert by itself."""
         for matrix in (*self.up.chunk(2, dim=-1), self.down):
             bound = math.sqrt(6 / (matrix.shape[1] + matrix.shape[2]))
             matrix.uniform_(-bound, bound)
 
     def forward(self, x_BTD: Tensor) -> tuple[Tensor, Tensor]:
-        """y (B, T, D), and L_b."""
+        """Return y (B, T, D), and L_b."""
         x_ND = x_BTD.flatten(0, 1)
         routing = self.route(x_ND)
         rows_RD = x_ND[routing.order // self.top_k]
@@ -109,7 +109,7 @@ class MixtureOfExperts(nn.Module):
         return torch.cat([self.gated(group @ up_DM) @ down_MD for group, up_DM, down_MD in matrices])
 
     def grouped(self, rows_RD: Tensor, sizes_E: Tensor) -> Tensor:
-        """The same by torch's grouped product, to which the sizes are a tensor like any other, in numbers of 16 bits.
+        """Do the same by torch's grouped product, to which the sizes are a tensor like any other, in numbers of 16 bits.
 
         In float32 torch (2.15) reads the sizes, expert by expert, and cannot compile it.
         """
@@ -124,13 +124,13 @@ class MixtureOfExperts(nn.Module):
 
 
 def product_dtype(rows_RD: Tensor) -> torch.dtype:
-    """What autocast, where it is on, has a matrix product of these rows computed in."""
+    """Return what autocast, where it is on, has a matrix product of these rows computed in."""
     kind = rows_RD.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows_RD.dtype
 
 
 def wanted(chosen: Tensor, experts: int) -> Tensor:
-    """How many of the choices fall on each expert, (E,)."""
+    """Return how many of the choices fall on each expert, (E,)."""
     return (chosen.flatten()[:, None] == torch.arange(experts, device=chosen.device)).sum(0)
 
 

@@ -64,7 +64,7 @@ class FuseLIPNetwork(nn.Module):
         init_as_clip(self.layers)
 
     def forward(self, ids_BS: Tensor) -> Tensor:
-        """Features (B, W) of length 1."""
+        """Return features (B, W) of length 1."""
         return self.pool(self.states(ids_BS, self.seen(ids_BS)), ids_BS)
 
     def states(self, ids_BS: Tensor, mask: Tensor | None = None, past: Past | None = None) -> Tensor:
@@ -76,7 +76,7 @@ class FuseLIPNetwork(nn.Module):
         return s_BSW
 
     def seen(self, ids_BS: Tensor) -> Tensor:
-        """Which tokens the others see, (B, 1, 1, S): all but the padding."""
+        """Return which tokens the others see, (B, 1, 1, S): all but the padding."""
         return (ids_BS != self.config.pad)[:, None, None]
 
     def pool(self, h_BSW: Tensor, ids_BS: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ def image_only(config: FuseLIP, codes_BK: Tensor) -> Tensor:
 
 
 def image_ids(config: FuseLIP, codes_BK: Tensor) -> Tensor:
-    """Codes as ids of the joint vocabulary."""
+    """Return codes as ids of the joint vocabulary."""
     return codes_BK.long() + config.first_code
 
 
@@ -110,11 +110,11 @@ class Injection(nn.Module):
         return 2 * len(self.encoder.layers) if self.mode == "prefix_causal" else 0
 
     def see(self, codes_BK: Tensor) -> Tensor:
-        """What is needed of an image, however many tokens follow: its feature (B, W) with 'image_only', else its codes."""
+        """Return what an image gives, however many tokens follow: its feature (B, W) with 'image_only', else its codes."""
         return self.encoder(image_only(self.encoder.config, codes_BK)) if self.mode == "image_only" else codes_BK
 
     def forward(self, seen: Tensor, tokens_BT: Tensor, past: Past | None = None) -> Tensor:
-        """(B, T, W) of what `see` gave; K + T must be within the encoder's context.
+        """Return (B, T, W) of what `see` gave; K + T must be within the encoder's context.
 
         With 'prefix_causal' a `past` keeps keys and values: with those of the tokens before, only the last token is
         computed and the answer is (B, 1, W). The other modes have no use for it.
@@ -129,7 +129,7 @@ class Injection(nn.Module):
 
 
 def prefix_causal(codes: int, tokens_BT: Tensor) -> Tensor:
-    """Which token (row) sees which (column), (S, S): images whole, texts backwards."""
+    """Return which token (row) sees which (column), (S, S): images whole, texts backwards."""
     length = codes + tokens_BT.shape[1]
     causal_SS = torch.ones(length, length, dtype=torch.bool, device=tokens_BT.device).tril()
     return causal_SS | F.pad(causal_SS.new_ones(codes, codes), (0, length - codes, 0, length - codes))

@@ -58,7 +58,7 @@ UNREAD = ("image_tokenizer.model.decoder.", "image_tokenizer.model.pixel_")  # T
 
 
 def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, ImageTokenizer]:
-    """FuseLIP and its image tokenizer with the weights of `folder`.
+    """Load FuseLIP and its image tokenizer with the weights of `folder`.
 
     Raises:
         ConfigError: `config` or `vq` is not what the weights were made for.
@@ -83,7 +83,7 @@ def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, 
 
 
 def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]:
-    """The public name of each of the network's weights."""
+    """Return the public name of each of the network's weights."""
     names = {}
     for own in network.state_dict():
         name = own
@@ -124,7 +124,7 @@ def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
 
 
 def public_hash(folder: Path) -> str:
-    """20 hex digits over the file of weights. Raises DataError where there is none."""
+    """Return 20 hex digits over the file of weights. Raises DataError where there is none."""
     with open(_file(folder), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:20]
 

@@ -48,7 +48,7 @@ class HRMImageNetwork(Network):
             self.register_buffer(name, truncated_normal(torch.empty(1, tokens, config.width), TRUNCATED))
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
-        """z_H and z_L (B, S, D) before the first segment."""
+        """Return z_H and z_L (B, S, D) before the first segment."""
         return self.z_high.expand(len(images), -1, -1), self.z_low.expand(len(images), -1, -1)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:

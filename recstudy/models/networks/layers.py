@@ -62,7 +62,7 @@ class Past:
         return self.kept[0].shape[2] if self.kept else 0
 
     def extend(self, k_BHSE: Tensor, v_BHSE: Tensor) -> tuple[Tensor, Tensor]:
-        """The next call's keys and values of all tokens, from those of the new ones."""
+        """Return the next call's keys and values of all tokens, from those of the new ones."""
         if self.kept:
             old_k, old_v = self.kept[len(self.now) : len(self.now) + 2]
             k_BHSE, v_BHSE = torch.cat([old_k, k_BHSE], dim=2), torch.cat([old_v, v_BHSE], dim=2)
@@ -98,7 +98,7 @@ class Attention(nn.Module):
         self.rotary = rotary  # needs all tokens to be read: a token's position is its place in the sequence
 
     def init_as_torch(self) -> None:
-        """The initial weights that `torch.nn.MultiheadAttention` draws."""
+        """Draw the initial weights of `torch.nn.MultiheadAttention`."""
         nn.init.xavier_uniform_(self.qkv.weight)
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.out.bias)
@@ -242,7 +242,7 @@ class ClipLayer(nn.Module):
 
 
 def init_as_clip(layers: nn.ModuleList | nn.Sequential) -> None:
-    """CLIP's initial weights: smaller where a branch ends, by the depth. The MLPs' biases stay torch's."""
+    """Draw CLIP's initial weights: smaller where a branch ends, by the depth. The MLPs' biases stay torch's."""
     for layer in layers:
         assert isinstance(layer, ClipLayer)
         width = layer.out.in_features
@@ -266,22 +266,22 @@ class PatchEmbedding(nn.Module):
 
 
 def own_precision(like: Tensor) -> AbstractContextManager[object]:
-    """Without autocast on the device of a tensor: products are computed in the precision that their factors have."""
+    """Return a context without autocast on a tensor's device: products are computed in the precision of their factors."""
     return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)  # `meta` has no autocast
 
 
 def learned(*shape: int) -> nn.Parameter:
-    """A trained tensor, Xavier-normal at the start."""
+    """Return a trained tensor, Xavier-normal at the start."""
     return nn.Parameter(nn.init.xavier_normal_(torch.empty(shape)))
 
 
 def truncated_normal(tensor: Tensor, std: float) -> Tensor:
-    """Normal numbers cut at two of their deviations, scaled so that `std` holds after the cut (as JAX does)."""
+    """Draw normal numbers cut at two of their deviations, scaled so that `std` holds after the cut (as JAX does)."""
     return nn.init.trunc_normal_(tensor, std=std / TRUNCATED, a=-2 * std / TRUNCATED, b=2 * std / TRUNCATED)
 
 
 def lecun_normal(module: nn.Module) -> None:
-    """Every linear layer and convolution of `module`: truncated normal weights of deviation fan_in^-1/2, biases 0."""
+    """Draw all linear layers and convolutions of `module`: truncated normal weights of deviation fan_in^-1/2, biases 0."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d):
             truncated_normal(layer.weight, 1 / math.sqrt(layer.weight[0].numel()))

@@ -43,7 +43,7 @@ from recstudy.models.networks.contract import Carry, Output
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # dynamo (torch 2.15) has no LSTM
 def recur(lstm: nn.LSTM, x_BTD: Tensor, h_1BD: Tensor, c_1BD: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """An LSTM's own kernels, outside of a compiled graph."""
+    """Run an LSTM's own kernels, outside of a compiled graph."""
     return lstm(x_BTD, (h_1BD.contiguous(), c_1BD.contiguous()))
 
 
@@ -59,7 +59,7 @@ class ImageLSTMNetwork(PlainCaptioner):
         self.answer = nn.Linear(config.width, classes)
 
     def begin(self, images: Tensor) -> Cache:
-        """What is added to every token, and h and c at the start, (B, D) each."""
+        """Return what is added to every token, and h and c at the start, (B, D) each."""
         seen = self.eyes(images)
         if not self.merges:
             h_BD, c_BD = seen.chunk(2, dim=-1)
@@ -129,11 +129,11 @@ class ShowAttendTellNetwork(PlainCaptioner):
         return Output(self.answer(h_BTD), extra=self.penalty(alpha_BTP, tokens) if self.alpha_c else None), carry
 
     def trace(self, images: Tensor, tokens: Tensor) -> AttentionTrace:
-        """The attention maps of these captions; arguments as of `start`."""
+        """Return the attention maps of these captions; arguments as of `start`."""
         return AttentionTrace(self._unrolled(tokens, self.begin(images))[1])
 
     def begin(self, images: Tensor) -> Cache:
-        """Places (B, P, F) and (B, P, A), then h and c of (A4)."""
+        """Return places (B, P, F) and (B, P, A), then h and c of (A4)."""
         a_BPF = images if self.backbone is None else self.backbone(images)
         return a_BPF, self.of_place(a_BPF), *self.first(a_BPF.mean(1)).chunk(2, dim=-1)
 
@@ -149,7 +149,7 @@ class ShowAttendTellNetwork(PlainCaptioner):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # 39 tokens in a graph: 227 s to compile it
     def _unrolled(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Tensor, Cache]:
-        """Every h (B, T, D) and alpha (B, T, P)."""
+        """Return every h (B, T, D) and alpha (B, T, P)."""
         a_BPF, u_BPA, h_BD, c_BD = cache
         states, maps = [], []
         for x_BD in self.embed(tokens).unbind(1):

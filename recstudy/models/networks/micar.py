@@ -116,7 +116,7 @@ class MicarNetwork(Captioner):
 
     @torch.no_grad()
     def trace(self, images: Tensor, tokens: Tensor) -> MicarTrace:
-        """What happens inside a forward pass, computed again beside it; for a network in evaluation mode.
+        """Compute again what happens inside a forward pass; for a network in evaluation mode.
 
         Args:
             images: as in `start`.
@@ -167,7 +167,7 @@ class ExpertDecoderLayer(nn.Module):
         return self.attention(q, k, v, mask_BTT)
 
     def trace(self, x_BTD: Tensor, seen: SeenImage, mask_BTT: Tensor, valid_BT: Tensor) -> MicarTrace:
-        """One layer's, without the first dimension."""
+        """Compute again what happens inside a forward pass; for a network in evaluation mode."""
         q, k, _ = self.attention.whole(self.norm1(x_BTD))
         own = self.attention.maps(q, k, mask_BTT)
         x_BTD = x_BTD + self.attend(x_BTD, mask_BTT)
@@ -177,7 +177,7 @@ class ExpertDecoderLayer(nn.Module):
 
 
 def routed(routing: TokenRouting, valid_BT: Tensor) -> tuple[Tensor, ...]:
-    """The last five parts of a layer's trace."""
+    """Return the last five parts of a layer's trace."""
     scores, chosen = (part.unflatten(0, valid_BT.shape) for part in (routing.scores, routing.chosen))
     experts, dropped = scores.shape[-1], chosen.numel() - routing.sizes.sum()
     chosen = chosen.masked_fill(~valid_BT[..., None], experts)
@@ -185,13 +185,13 @@ def routed(routing: TokenRouting, valid_BT: Tensor) -> tuple[Tensor, ...]:
 
 
 def earlier(tokens: Tensor) -> Tensor:
-    """What each token sees, (B, T, T): itself and those before it, and no PAD."""
+    """Return what each token sees, (B, T, T): itself and those before it, and no PAD."""
     count = tokens.shape[1]
     return (tokens != PAD)[:, None] & torch.ones(count, count, dtype=torch.bool, device=tokens.device).tril()
 
 
 def xavier_uniform(part: nn.Module) -> None:
-    """Every matrix of a part; the experts draw their own so."""
+    """Draw every matrix of a part; the experts draw their own so."""
     for module in part.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.xavier_uniform_(module.weight)
@@ -237,7 +237,7 @@ class Pyramid(nn.Module):
 
 
 def stages(backbone: BackboneNetwork, images: Tensor) -> list[Tensor]:
-    """C_2 to C_5 of pixels of 0 to 255."""
+    """Return C_2 to C_5 of pixels of 0 to 255."""
     images = (images / 255 - backbone.mean) / backbone.deviation
     net: Any = backbone.net
     if not isinstance(net, nn.Sequential):
@@ -250,7 +250,7 @@ def stages(backbone: BackboneNetwork, images: Tensor) -> list[Tensor]:
 
 
 def enlarged(map_: Tensor, like: Tensor) -> Tensor:
-    """A map at another one's height and width."""
+    """Enlarge a map to another one's height and width."""
     if map_.shape[-2:] == like.shape[-2:]:
         return map_
     return F.interpolate(map_, size=like.shape[-2:], mode="bilinear", align_corners=False)

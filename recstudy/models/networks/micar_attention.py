@@ -73,16 +73,16 @@ class MDLA(nn.Module):
         self.scale = 1 / math.sqrt(head if config.scale == "head" else config.latent)
 
     def whole(self, x_BSD: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """q, k and v of a sequence that attends to itself, whose first token stands at `start`."""
+        """Return q, k and v of a sequence that attends to itself, whose first token stands at `start`."""
         q, k, v = (part for bottleneck in self.bottlenecks for part in bottleneck(x_BSD))
         return self.turned(q, start), self.turned(k, start), v
 
     def asked(self, x_BSD: Tensor, start: int = 0) -> Tensor:
-        """q of a sequence that attends to another one."""
+        """Return q of a sequence that attends to another one."""
         return self.turned(self.bottlenecks[0](x_BSD)[0], start)
 
     def seen(self, x_BKD: Tensor) -> tuple[Tensor, Tensor]:
-        """k and v of that other one."""
+        """Return k and v of that other one."""
         k, v = (part for bottleneck in list(self.bottlenecks)[1:] for part in bottleneck(x_BKD))
         return self.turned(k), v
 
@@ -131,13 +131,13 @@ class Fusion(nn.Module):
         return SeenImage(*self.attention.seen(i_BPD), context)
 
     def forward(self, x_BTD: Tensor, seen: SeenImage, start: int = 0) -> Tensor:
-        """What is added to tokens whose first one stands at `start`."""
+        """Return what is added to tokens whose first one stands at `start`."""
         x_n = self.norm_text(x_BTD)
         looked_BTD = self.attention(self.attention.asked(x_n, start), seen.keys, seen.values)
         return looked_BTD if self.gate is None else self.gate(looked_BTD + x_BTD, x_n, seen.context)
 
     def maps(self, x_BTD: Tensor, seen: SeenImage) -> Tensor:
-        """Where in the image each token looks, (B, H, T, P)."""
+        """Return where in the image each token looks, (B, H, T, P)."""
         return self.attention.maps(self.attention.asked(self.norm_text(x_BTD)), seen.keys)
 
 

@@ -22,7 +22,7 @@ TopDown = Literal["literal", "chain", "full"]
 
 
 def updating(mode: GradientMode, *, last_cycle: bool, last_step: bool) -> AbstractContextManager[object]:
-    """The context in which to run one update: with gradient where the mode wants it."""
+    """Return the context in which to run one update: with gradient where the mode wants it."""
     wanted = mode == "full_bptt" or (last_cycle and (mode == "last_cycle" or last_step))
     return nullcontext() if wanted else torch.no_grad()
 
@@ -30,7 +30,7 @@ def updating(mode: GradientMode, *, last_cycle: bool, last_step: bool) -> Abstra
 def hierarchy(
     f_low: Update, f_high: Update, x: Tensor, z_high: Tensor, z_low: Tensor, *, cycles: int, steps: int, mode: GradientMode
 ) -> tuple[Tensor, Tensor]:
-    """One segment of a hierarchical reasoning model, z_H and z_L after it.
+    """Run one segment of a hierarchical reasoning model and return z_H and z_L after it.
 
     z_L <- f_L(z_L + z_H + x)    `steps` times    (1)
     z_H <- f_H(z_H + z_L)        once; (1)-(2) make one cycle, `cycles` of them a segment    (2)
@@ -54,7 +54,7 @@ class Turn(NamedTuple):
 
 
 def schedule(cycles: Sequence[int]) -> Iterator[Turn]:
-    """The updates of one segment in their order: all cycles of a level come before each update of the next higher one.
+    """Yield the updates of one segment in their order: all cycles of a level come before each update of the next higher one.
 
     Args:
         cycles: of each level, the lowest first.
@@ -70,7 +70,7 @@ def schedule(cycles: Sequence[int]) -> Iterator[Turn]:
 def nested(
     updates: Sequence[Update], turns: Sequence[Turn], x: Tensor, states: Sequence[Tensor], top_down: TopDown, mode: GradientMode
 ) -> tuple[Tensor, ...]:
-    """One segment of a reasoning model of any number of levels, its states after it; everything the lowest level first.
+    """Run one segment of a reasoning model of any number of levels and return its states; everything the lowest level first.
 
     z_0 <- f_0(z_0 + TD_0 + x)          (1)
     z_k <- f_k(z_k + TD_k + z_k-1)      for k > 0; in the order of `schedule`    (2)

@@ -91,7 +91,7 @@ class SequenceNetwork(Network):
         nn.init.constant_(self.q_head.bias.data[:1], self.config.halt_bias)
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
-        """z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient (B,)."""
+        """Return z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient (B,)."""
         size = (len(images), self.queries, self.length, -1)
         steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
         return self.core.z_high.expand(*size), self.core.z_low.expand(*size), steps, steps if groups is None else groups
@@ -108,14 +108,14 @@ class SequenceNetwork(Network):
         return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
 
     def seen(self, images: Tensor, steps: Tensor) -> Tensor:
-        """The image, or the half of it that its step is on."""
+        """Return the image, or the half of it that its step is on."""
         if self.config.halves == "whole":
             return images
         left, right = images.chunk(2, dim=3)
         return torch.where((steps < self.config.half_steps).view(-1, 1, 1, 1), left, right)
 
     def sequence(self, images: Tensor, groups: Tensor) -> Tensor:
-        """x (B, Q, S, D) by equations (1)-(3) and (7)."""
+        """Return x (B, Q, S, D) by equations (1)-(3) and (7)."""
         width, scale = self.config.width, math.sqrt(self.config.width)
         prefix = scale * self.prompt(groups)  # (B or 1, Q, D); first, because a look-up parts a compiled graph here
         if self.config.tokens == "pixel":
@@ -131,7 +131,7 @@ class SequenceNetwork(Network):
         return x_BQSD if self.places is None else (x_BQSD + scale * self.places) * math.sqrt(0.5)
 
     def prompt(self, groups: Tensor) -> Tensor:
-        """The puzzle embedding of each pass, (B, Q, D), or (1, Q, D) where it is the same for all images."""
+        """Return the puzzle embedding of each pass, (B, Q, D), or (1, Q, D) where it is the same for all images."""
         if self.puzzle is None:
             return self.answer.weight.new_zeros(1, 1, self.config.width)
         if self.config.puzzle_emb != "pathology_query":
@@ -153,12 +153,12 @@ class SequenceNetwork(Network):
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # inductor (torch 2.15) cannot compile sparse gradients
 def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
-    """Rows of a table with sparse gradients, outside of a compiled graph."""
+    """Look up rows of a table with sparse gradients, outside of a compiled graph."""
     return table(ids)
 
 
 def make_layers(config: SequenceModel, length: int, count: int) -> nn.Sequential:
-    """So many layers on so many tokens."""
+    """Make so many layers on so many tokens."""
     if config.mixing == "mlp":
         return nn.Sequential(*(MixLayer(config, length) for _ in range(count)))
     rotary = Rotary(length, config.width // config.heads) if config.positions == "rotary" else None

@@ -62,7 +62,7 @@ class WordEmbedding(nn.Module):
         self.register_buffer("places", sinusoids(LONGEST, width), persistent=False)
 
     def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Tokens (B, T) of a caption from its place `first` on -> (B, T, D)."""
+        """Return tokens (B, T) of a caption from its place `first` on -> (B, T, D)."""
         words_BTD = self.embed(tokens)
         places_TD = self.places[first : first + tokens.shape[1]].to(words_BTD.dtype)
         return self.dropout(math.sqrt(words_BTD.shape[-1]) * words_BTD + places_TD)
@@ -78,7 +78,7 @@ class See(nn.Module):
         self.q, self.kv, self.out = nn.Linear(width, width), nn.Linear(width, 2 * width), nn.Linear(width, width)
 
     def keys_values(self, y_BPD: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, H, P, E) each."""
+        """Return the keys and values of the image, (B, H, P, E) each."""
         k_BHPE, v_BHPE = (by_head(part, self.heads) for part in self.kv(y_BPD).chunk(2, dim=-1))
         return k_BHPE, v_BHPE
 
@@ -89,7 +89,7 @@ class See(nn.Module):
 
 
 def keys_values(decoder: nn.ModuleList, y_BPD: Tensor) -> Cache:
-    """Those of the image in every layer, one after the other."""
+    """Return the keys and values of the image, (B, H, P, E) each."""
     seeing = (module for module in decoder.modules() if isinstance(module, See))
     return tuple(chain.from_iterable(see.keys_values(y_BPD) for see in seeing))
 
@@ -114,7 +114,7 @@ def sinusoids(places: int, width: int) -> Tensor:
 
 @torch.no_grad()
 def xavier(network: nn.Module) -> None:
-    """Xavier-uniform numbers in every matrix of a network but those of its vision encoder."""
+    """Draw Xavier-uniform numbers in every matrix of a network but those of its vision encoder."""
     encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)]
     seeing = {id(weight) for encoder in encoders for weight in encoder.parameters()}
     for name, weight in network.named_parameters():
@@ -156,7 +156,7 @@ class CaptionTransformerNetwork(PlainCaptioner):
         xavier(self)
 
     def begin(self, images: Tensor) -> Cache:
-        """Keys and values of the image in every decoder layer."""
+        """Return keys and values of the image in every decoder layer."""
         e_BPD = self.eyes(images)
         y_BPD = self.encoder(self.dropout(e_BPD + self.places.to(e_BPD.dtype)))  # (V1)-(V2)
         return keys_values(self.decoder, y_BPD)
@@ -182,13 +182,13 @@ class RelationalMemory(nn.Module):
         self.of_memory = nn.Linear(width, 2 * width)  # U
 
     def start(self, like: Tensor) -> Tensor:
-        """(B, S, D): row i begins with 1 at place i."""
+        """Return (B, S, D), where row i begins with 1 at place i."""
         rows_SD = torch.eye(self.slots, self.width, device=like.device, dtype=like.dtype)
         return rows_SD.expand(len(like), -1, -1)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # no graph of every token
     def forward(self, x_BTD: Tensor, m_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        """m_t (B, T, S D) after each word, and the memory after the last."""
+        """Return m_t (B, T, S D) after each word, and the memory after the last."""
         after = []
         for x_BD in x_BTD.unbind(1):
             m_BSD = self.update(x_BD, m_BSD)
@@ -196,7 +196,7 @@ class RelationalMemory(nn.Module):
         return torch.stack(after, 1), m_BSD
 
     def update(self, x_BD: Tensor, m_BSD: Tensor) -> Tensor:
-        """The memory after one word."""
+        """Return the memory after one word."""
         a_BSD = m_BSD + self.see(m_BSD, *self.see.keys_values(torch.cat([m_BSD, x_BD[:, None]], dim=1)))
         a_BSD = a_BSD + self.mlp(a_BSD)  # (R3)
         take_BSD, keep_BSD = (self.of_word(x_BD)[:, None] + self.of_memory(m_BSD.tanh())).sigmoid().chunk(2, dim=-1)  # (R4)
@@ -253,7 +253,7 @@ class R2GenNetwork(PlainCaptioner):
         xavier(self)
 
     def begin(self, images: Tensor) -> Cache:
-        """The first memory, then keys and values of the image in every decoder layer."""
+        """Return the first memory, then keys and values of the image in every decoder layer."""
         y_BPD = self.encoder(self.image_dropout(F.relu(self.eyes(images))))  # (R1)-(R2)
         return self.memory.start(y_BPD), *keys_values(self.decoder, y_BPD)
 

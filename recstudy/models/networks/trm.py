@@ -60,5 +60,5 @@ class TRMCore(nn.Module):
 
 
 def total(zs: list[Tensor]) -> Tensor:
-    """The sum of the latents, from the left."""
+    """Return the sum of the latents, from the left."""
     return sum(zs[1:], start=zs[0])

@@ -49,7 +49,7 @@ class ViTRMNetwork(Network):
         self.halt = make_head(config.width, 1)
 
     def start(self, images: Tensor, groups: Tensor | None = None) -> Carry:
-        """y (B, 1, D) and z (B, K, D) before the first supervision step."""
+        """Return y (B, 1, D) and z (B, K, D) before the first supervision step."""
         return self.y_start.expand(len(images), -1, -1), self.z_start.expand(len(images), -1, -1)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:

@@ -65,7 +65,7 @@ class Encoder(nn.Module):
         self._draw()
 
     def _draw(self) -> None:
-        """CLIP's weights, and patches of unit size with mid-grey at 0: else all images begin, and stay, at the same codes."""
+        """Draw CLIP's weights, and patches of unit size with mid-grey at 0: else all images begin and stay at the same codes."""
         init_as_clip(self.layers)
         patch = self.embed.project
         nn.init.normal_(patch.weight, std=4 / math.sqrt(patch.weight[0].numel()))  # for pixels of deviation 1/4
@@ -73,7 +73,7 @@ class Encoder(nn.Module):
         patch.bias.data = -patch.weight.data.sum((1, 2, 3)) / 2
 
     def forward(self, images: Tensor) -> Tensor:
-        """Latents (B, K, E) of images (B, 3, size, size) from 0 to 1."""
+        """Return latents (B, K, E) of images (B, 3, size, size) from 0 to 1."""
         t_BND = self.embed(images)
         image_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.places
         queries_BKD = (self.queries + self.query_places).expand(len(images), -1, -1)
@@ -146,7 +146,7 @@ class Decoder(nn.Module):
         init_as_clip(self.layers)
 
     def forward(self, codes_BKE: Tensor) -> Tensor:
-        """Images (B, 3, size, size), about from 0 to 1."""
+        """Return images (B, 3, size, size), about from 0 to 1."""
         patches_BND = (self.mask_token + self.places).expand(len(codes_BKE), -1, -1)
         s_BSD = self.norm_in(torch.cat([patches_BND, self.embed(codes_BKE) + self.code_places], dim=1))
         read_BND = self.norm_out(self.layers(s_BSD)[:, : self.config.patches])
@@ -163,7 +163,7 @@ class VQNetwork(nn.Module):
         self.tokenizer, self.decoder = ImageTokenizer(config), Decoder(config)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Codes]:
-        """The images again (B, 3, size, size), and their codes."""
+        """Return the images again (B, 3, size, size), and their codes."""
         codes = self.tokenizer(images)
         return self.decoder(codes.straight), codes
 
@@ -178,7 +178,7 @@ def vq_loss(drawn_again: Tensor, images: Tensor, codes: Codes, config: VQ) -> Te
 
 
 def unit(images: Tensor) -> Tensor:
-    """8-bit pixels as numbers from 0 to 1; others as they are."""
+    """Return 8-bit pixels as numbers from 0 to 1; others as they are."""
     return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
@@ -202,7 +202,7 @@ def save_tokenizer(network: VQNetwork, facts: Json, trained_on: str, path: Path)
 
 
 def load_tokenizer(path: Path) -> tuple[VQNetwork, Json]:
-    """The network and the header.
+    """Load the network and the header.
 
     Raises:
         DataError: no such file, not a tokenizer's, or damaged.
@@ -217,7 +217,7 @@ def load_tokenizer(path: Path) -> tuple[VQNetwork, Json]:
 
 
 def tokenizer_hash(config: VQ, weights: dict[str, Tensor]) -> str:
-    """20 hex digits over the config and every weight."""
+    """Return 20 hex digits over the config and every weight."""
     digest = hashlib.sha256(canonical(config.model_dump(mode="json")).encode())
     for name in sorted(weights):
         digest.update(name.encode())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Tokenizer:
+class TrainTokenizer:
     """Train the stand-in image tokenizer on a data set's training images, as a run that needs one does by itself.
 
     A run on this machine that asks for the same one uses it. Such as:
@@ -68,7 +68,7 @@ class Data:
     and count the solutions of every Sudoku. Runs do so for a sample."""
 
 
-def make(command: Data | Tokenizer) -> int:
+def generate(command: Data | TrainTokenizer) -> int:
     """Make the files whole, or, where it is stopped, none; the exit code."""
     try:
         if isinstance(command, Data):
@@ -119,13 +119,13 @@ def _check(folder: Path, rules: Sudoku | Maze) -> None:
     say(f"{folder}: {len(decoded.train_labels):,} puzzles that train, {len(decoded.test_labels):,} that test; all are right")
 
 
-def _train(command: Tokenizer) -> None:
+def _train(command: TrainTokenizer) -> None:
     if command.plugin is not None:
         use(file_bundle(command.plugin))
     _tokenizer(command, *_configs(command))
 
 
-def _tokenizer(command: Tokenizer, data: DataConfig, config: VQ) -> None:
+def _tokenizer(command: TrainTokenizer, data: DataConfig, config: VQ) -> None:
     _check_free(command.file)
     import torch
 
@@ -149,7 +149,7 @@ def _tokenizer(command: Tokenizer, data: DataConfig, config: VQ) -> None:
     out.print(f"On images held out: PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {codes}", soft_wrap=True)
 
 
-def _configs(command: Tokenizer) -> tuple[DataConfig, VQ]:
+def _configs(command: TrainTokenizer) -> tuple[DataConfig, VQ]:
     """The data set, and a tokenizer of its images' size.
 
     Raises:
