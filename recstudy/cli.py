@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import tyro
 
 import recstudy.data
-import recstudy.models  # noqa: F401  both fill the registries
+import recstudy.models
+import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import RunConfig
 from recstudy.errors import FAILURES, ConfigError, StorageError, failure_code
 from recstudy.options import Options, SearchOptions, StudyOptions, changes_of, data_folder, fields_first

@@ -69,7 +69,7 @@ def test_every_block_says_what_it_is():
 
 def test_python_runs(tmp_path):
     """Each block by itself, in one process of its own, whose registries it fills."""
-    shown = {file.read_text() for file in MIXER.glob("*.py")}
+    shown = {file.read_text() for folder in (MIXER, MIXER.parent / "tasks") for file in folder.glob("*.py")}
     texts = [text for page in PAGES if page.name not in (NOTEBOOK, "README.md") for text in blocks(page, "python")]
     texts = [text for text in texts if text not in shown]
     (tmp_path / "my_paper.csv").write_text(blocks(ROOT / "docs/how-to/published.md", "")[0])
@@ -116,6 +116,11 @@ def test_the_study_with_all_of_it_is_shown_as_it_is():
     assert blocks(ROOT / "docs/how-to/model.md", "python") == [
         (MIXER / name).read_text() for name in ("mixer_study.py", "mixer_network.py")
     ]
+
+
+def test_the_studies_with_a_task_of_their_own_are_shown_as_they_are():
+    texts = [(ROOT / "tests/plugins/tasks" / f"{name}.py").read_text() for name in ("rotation", "addition", "language_model")]
+    assert blocks(ROOT / "docs/how-to/task.md", "python") == texts
 
 
 def test_readme_is_short():

@@ -11,7 +11,7 @@ from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, Mo
 from recstudy.config.place import Place
 from recstudy.config.run import RunConfig, run_ids
 from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, averaged_steps, doubled
-from recstudy.metrics import UNKNOWN, Task
+from recstudy.metrics import UNKNOWN
 
 __all__ = [
     "AUGMENTATIONS",
@@ -34,7 +34,6 @@ __all__ = [
     "Place",
     "RunConfig",
     "Shape",
-    "Task",
     "TrainConfig",
     "averaged_steps",
     "canonical",

@@ -7,11 +7,10 @@ from pydantic import Field
 
 from recstudy.config.base import Config, digest
 from recstudy.errors import ConfigError
-from recstudy.metrics import Task
 from recstudy.plugins import Registry, named
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from recstudy.data.images import Labels
     from recstudy.data.reader import Reader
@@ -27,9 +26,8 @@ class ModelConfig(Config):
     network: ClassVar[str] = ""  # what computes it, as `module:Class`, called with this config, an image's shape and the classes
     recursive: ClassVar[bool] = False  # can take several supervision steps: its carry is not empty
     halts: ClassVar[bool] = False  # has a halting head: says of each answer whether it is right
-    reads_captions: ClassVar[bool] = False  # is for images with captions, and for no others
-    reads_puzzles: ClassVar[bool] = False  # can fill in the cells of a grid
-    score: ClassVar[str] = ""  # what selects its epochs, where that is not its task's
+    outputs: ClassVar[tuple[str, ...]] = ("image",)  # kinds of answers that it can give: `Task.output`
+    task: ClassVar[str] = ""  # what it learns, where that is not the task of its data
     # A small run of it, part by part as in a run config, on which `recstudy contract` checks it: {"model": {"width": 16}}.
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
@@ -145,8 +143,8 @@ class DataConfig(Config):
         raise ConfigError(f"the data set {self.name!r} states no classes")
 
     @property
-    def task(self) -> Task:
-        """One label an image; one yes, no or unknown a class; the tokens of a caption; or a token a cell of a puzzle."""
+    def task(self) -> str:
+        """What is asked of its images, by the name of a registered `recstudy.tasks.Task`."""
         return "multiclass"
 
     @property
@@ -173,6 +171,23 @@ class DataConfig(Config):
     def showings(self) -> int:
         """How often an epoch shows each training image."""
         return 1
+
+    @property
+    def cells(self) -> int:
+        """Rows x columns of an image."""
+        return self.shape[1] * self.shape[2]
+
+    def shown(self, seed: int, images: "Tensor", labels: "Tensor", rows: "Labels", turns: "Labels") -> "tuple[Tensor, Tensor]":
+        """Training images and their labels as they are shown this time: as they are, unless the set has symmetries of its own.
+
+        Args:
+            seed: the run's.
+            images: (B, C, H, W) uint8.
+            labels: of them.
+            rows: (B,) which images.
+            turns: (B,) how often each was shown before.
+        """
+        return images, labels
 
     @property
     def moments(self) -> Moments | None:

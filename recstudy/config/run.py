@@ -9,10 +9,22 @@ from recstudy.config.base import Config, canonical, configure, hashed
 from recstudy.config.ids import deciding
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, DataConfig, ModelConfig
 from recstudy.config.place import Place
-from recstudy.config.train import Augment, TrainConfig
+from recstudy.config.train import TrainConfig
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.metrics.registry import METRICS, selecting
+from recstudy.metrics import TASKS
 from recstudy.plugins import Registry
+
+# What a kind of answer (`Task.output`) is called in a message; one of a user's own is called by its name.
+OUTPUTS = {
+    "image": "an answer an image",
+    "cells": "an answer a cell of a grid",
+    "caption": "captions",
+    "pair": "features of images and captions",
+}
+
+
+def _named(outputs: Iterable[str]) -> str:
+    return " or ".join(OUTPUTS.get(output, repr(output)) for output in outputs)
 
 
 def _from_registry(part: str, registry: Registry[Any], key: str) -> Any:
@@ -40,14 +52,16 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         model, train = self.model, self.train
-        if self.data.task == "caption" and not model.reads_captions:
-            families = choices(name for name, kind in FAMILIES.items() if kind.reads_captions)
-            raise ValueError(f"{model.title} judges images, but {self.data.title} has captions, which are for {families}")
-        if self.data.task == "grid" and not model.reads_puzzles:
-            families = choices(name for name, kind in FAMILIES.items() if kind.reads_puzzles)
-            raise ValueError(f"{model.title} judges images, but those of {self.data.title} are puzzles, which are for {families}")
+        task, own = TASKS[self.task], TASKS[self.data.task]
+        if task.labels != own.labels:
+            raise ValueError(f"{model.title} learns {task.name}, but {self.data.title} is {own.name}")
+        if task.output not in model.outputs:
+            families = choices(name for name, kind in FAMILIES.items() if task.output in kind.outputs) or "no registered one"
+            needed = f"{self.data.title} ({task.name}) needs {_named([task.output])}, which {families} give"
+            raise ValueError(f"{model.title} gives {_named(model.outputs)}, but {needed}")
         model.check(self.data)
-        self._check_score()
+        task.check(self)
+        task.check_score(self)
         for name in ("supervision_steps", "evaluation_steps"):
             if (steps := getattr(train, name)) > 1 and not model.recursive:
                 raise ValueError(f"train.{name} must be 1 for {model.title}, which has no state to refine, but got {steps}")
@@ -70,41 +84,12 @@ class RunConfig(Config):
                 f"train.backbone_learning_rate is for a tuned backbone, but {model.title} trains none. Leave it out, or set "
                 "model.tuned of a captioner to true"
             )
-        if self.data.task == "caption" and train.augment != Augment():
-            raise ValueError("train.augment must be off for captions: a mirrored image has another one, and features are kept")
-        if self.data.task == "grid" and train.augment != Augment():
-            raise ValueError("train.augment must be off for puzzles: they have symmetries of their own (data.augmentations)")
-        self._check_at_test()
-        if self.data.task == "multilabel" and (train.augment.mixup or train.augment.cutmix):
-            raise ValueError("train.augment.mixup and cutmix must be 0 for data of several labels an image")
-        if self.data.task == "multilabel" and train.loss != "softmax":
-            raise ValueError(f"train.loss {train.loss!r} is for one label an image; several have a binary cross-entropy each")
         return self
 
-    def _check_at_test(self) -> None:
-        if not self.train.at_test.on:
-            return
-        if self.data.task != "grid":
-            raise ValueError(f"train.at_test must be off for {self.data.title}: it is for puzzles")
-        if not self.model.halts:
-            raise ValueError(f"train.at_test must be off for {self.model.title}, which has no halting head to choose by")
-        if self.train.at_test.copies > 1 and not getattr(self.data, "draws", 0):
-            raise ValueError(f"train.at_test.copies must be 0 for {self.data.title}, whose symmetries nobody knows")
-
-    def _check_score(self) -> None:
-        name, own = self.train.score, self.model.score or selecting(self.data.task)
-        if name is None or name == own:
-            return
-        known = METRICS[name]
-        if self.model.score:
-            raise ValueError(
-                f"train.score must be left out for {self.model.title}, which is judged by {METRICS[own].title} alone"
-            )
-        if self.data.task not in known.tasks:
-            tasks = " and ".join(known.tasks) or "no"
-            raise ValueError(f"train.score {name!r} is for {tasks} data, but those of {self.data.title} are {self.data.task}")
-        if known.of is None:
-            raise ValueError(f"train.score {name!r} must follow from answers, which {known.title} does not")
+    @property
+    def task(self) -> str:
+        """What is learned, by its name among `TASKS`."""
+        return self.model.task or self.data.task
 
     @property
     def revised(self) -> int:
@@ -125,7 +110,7 @@ class RunConfig(Config):
     @property
     def score(self) -> str:
         """The name of the metric that selects epochs, is drawn against depth and shown while a run trains."""
-        return self.train.score or self.model.score or selecting(self.data.task)
+        return self.train.score or TASKS[self.task].score
 
     @property
     def drawn(self) -> "RunConfig":

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from recstudy.config import FAMILIES, Config, OneOf, RunConfig, configure
 from recstudy.data.cache import DataSet, load
+from recstudy.errors import ConfigError
+from recstudy.metrics import TASKS
 from recstudy.models.backbone import CaptionModel
 from recstudy.train.loop import Training
 
@@ -48,6 +50,24 @@ def example(family: str, **fields: Any) -> RunConfig:
     if kind.recursive:
         values["train"] = {"supervision_steps": 2, "evaluation_steps": 2, **values["train"]}
     return configure(RunConfig, values)
+
+
+def example_of_task(task: str) -> RunConfig:
+    """The small run of a task on which its checks run.
+
+    Raises:
+        ConfigError: it has no example, or that is no run.
+    """
+    given = TASKS[task].example
+    if not {"data", "model"} <= given.keys():
+        raise ConfigError(
+            f"the task {task!r} needs an `example` with its data and a model: {{'data': {{...}}, 'model': {{...}}}}"
+        )
+    values: dict[str, Any] = {part: dict(fields) for part, fields in given.items()}
+    train: dict[str, Any] = dict(TRAIN)
+    if FAMILIES[values["model"]["family"]].recursive:
+        train |= {"supervision_steps": 2, "evaluation_steps": 2}
+    return configure(RunConfig, {**values, "train": {**train, **values.get("train", {})}})
 
 
 def switches(kind: type[Config], skip: Iterable[str] = ()) -> list[tuple[str, Any]]:

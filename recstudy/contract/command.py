@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from recstudy.config import AUGMENTATIONS, FAMILIES, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, configure
-from recstudy.contract import captioners, golden, judges
-from recstudy.contract.checks import JUDGE, Broken, example, switches
+from recstudy.contract import captioners, golden, judges, tasks
+from recstudy.contract.checks import JUDGE, Broken, example, example_of_task, switches
 from recstudy.errors import ConfigError, RecstudyError, raised_at
+from recstudy.metrics import TASKS
 from recstudy.models.backbone import CaptionModel
 from recstudy.plugins import Registry, file_bundle, use
 
@@ -65,6 +66,8 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
     """
     use(file_bundle(file))
     checked = Checked(out, data)
+    for task in _outside(TASKS):
+        _task(checked, task)
     for family in _outside(FAMILIES):
         _family(checked, family, file.with_suffix(".golden.json"), write)
     functions = (OPTIMIZERS, "optimizer"), (LOSSES, "loss"), (SCHEDULES, "schedule"), (AUGMENTATIONS, "augment.more")
@@ -72,7 +75,7 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
         for name in _outside(registry):
             _function(checked, registry.kind, name, field)
     if not checked.passed + checked.broken:
-        raise ConfigError(f"{file} registers no model family, optimizer, loss, schedule or augmentation, which could be checked")
+        raise ConfigError(f"{file} registers no task, model family, optimizer, loss, schedule or augmentation to be checked")
     failed = f"{checked.broken} failed" if checked.broken else "all hold"
     out.print(f"{checked.passed + checked.broken} checks: {failed}")
     return 1 if checked.broken else 0
@@ -80,6 +83,18 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
 
 def _outside(registry: Registry[Any]) -> list[str]:
     return [name for name in registry if registry.modules[name].partition(".")[0] != "recstudy"]
+
+
+def _task(checked: Checked, task: str) -> None:
+    try:
+        config = example_of_task(task)
+    except RecstudyError as error:
+        checked.head(task)
+        checked.check("it has an example", _raise, error)
+        return
+    checked.head(f"{task}: task, with {config.model.title} on {config.data.title}")
+    for check in (*tasks.OF_TASKS, *judges.OF_RUNS):
+        checked.check(_words(check), check, config, checked.data)
 
 
 def _family(checked: Checked, family: str, kept: Path, write: bool) -> None:

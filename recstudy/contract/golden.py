@@ -7,6 +7,7 @@ import torch
 
 from recstudy.config import RunConfig
 from recstudy.contract.checks import CPU, data_of, hold
+from recstudy.metrics import TASKS
 from recstudy.records import write_whole
 from recstudy.train.loop import Training
 
@@ -18,7 +19,7 @@ def first_losses(config: RunConfig, folder: Path = Path("data")) -> list[float]:
     """Of 20 supervision steps in batches of 8, with Mixup where there is one; in float64, where the order of summation does
     not show."""
     config = config.with_changes({"data.limit": 200})
-    if config.data.task == "multiclass" and not config.model.reads_pixels:
+    if TASKS[config.task].mixes and not config.model.reads_pixels:
         config = config.with_changes({"train.augment.mixup": 0.4})
     training = Training(config, data_of(config, folder), CPU)
     training.state.network.double()

@@ -1,6 +1,5 @@
 """What a family that judges images promises."""
 
-import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,17 +8,17 @@ from torch import Tensor
 
 from recstudy.config import RunConfig
 from recstudy.contract.checks import CPU, Untouched, data_of, hold, trained, unreached
+from recstudy.metrics import TASKS
 from recstudy.models.costs import cost
 from recstudy.models.networks.contract import Network, build
 from recstudy.train.evaluate import predict
-from recstudy.train.grids import solve
 from recstudy.train.loop import Training, detached
 from recstudy.train.state import load_checkpoint, save_checkpoint
 
 
 def some_images(config: RunConfig, count: int) -> Tensor:
     shape = (count, *config.data.shape)
-    if config.data.task == "grid":
+    if config.data.moments == ((0.0,), (1 / 255,)):  # tokens, which stay what they are
         return torch.randint(0, config.data.classes, shape).float()
     return torch.randint(0, 256, shape).float() if config.model.reads_pixels else torch.randn(shape)
 
@@ -38,8 +37,8 @@ def shapes_and_gradients(config: RunConfig) -> None:
     loss.backward()
 
     given, classes = tuple(output.logits.shape), config.data.classes
-    cells = config.data.shape[1:] if config.data.task == "grid" else ()
-    wanted = (5, math.prod(cells)) if cells else (5,)
+    labels = TASKS[config.task].labels
+    wanted = (5, *(() if labels.shape == ("classes",) else labels.sides(config.data)))
     hold(given[:-1] == wanted and given[-1] >= classes, f"logits of 5 images in {classes} classes are {given}")
     hold((output.halt is not None) == config.model.halts, f"`halts` is {config.model.halts}, but the output says otherwise")
     hold(output.halt is None or output.halt.shape == (5,), "the halting logits of 5 images are not (5,)")
@@ -90,13 +89,11 @@ def no_images_no_predictions(config: RunConfig, folder: Path = Path("data")) -> 
     none = training._batches(training.data.test)
     none.rows, none.rank, none.world = none.rows[:1], 0, 2  # of one image, the first of two workers has none
 
-    if config.data.task == "grid":
-        hold(not len(solve(training.state.evaluated, none, config).cells), "there are answers to no puzzles")
-        return
-    (logits,), labels = predict(training.state.evaluated, none, config)
+    (kept,), loss = predict(training.task, training.state.evaluated, none)
 
-    hold(len(logits) == len(labels) == 0, "there are predictions of no images")
-    hold(logits.shape[1] >= config.data.classes, f"they have {logits.shape[1]} classes")
+    hold(not any(map(len, (loss, *kept.values()))), "there are predictions of no images")
+    classes = kept["logits"].shape[1] if "logits" in kept else config.data.classes
+    hold(classes >= config.data.classes, f"they have {classes} classes")
 
 
 def trains_and_counts(config: RunConfig, folder: Path = Path("data")) -> Training:

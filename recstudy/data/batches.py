@@ -9,7 +9,7 @@ Shapes: B images of one worker's share of a batch, C channels, H height, W width
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,14 +17,15 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from recstudy.config import Augment
+from recstudy.config import Augment, DataConfig
 from recstudy.data.augment import augment, mix, send
 from recstudy.data.cache import Split
-from recstudy.data.puzzles import Groups, Puzzles, shown
+from recstudy.data.puzzles import Groups
 
 CHUNK_IMAGES = 2048
 CHUNK_BYTES = 2**26  # 256 MiB once they are float32: fewer than 2,048 images where they are large
 SHARE = 0.5  # of the GPU's free memory that one split's images may take; the rest is for training
+Told = Callable[[Tensor, Tensor | None, Tensor | None], Tensor | None]  # of labels, groups and ids: see `Task.told`
 _ON_GPU: dict[tuple[str, torch.device], tuple[Tensor, Tensor]] = {}  # train and test as the last run read them, for the next
 
 
@@ -32,13 +33,19 @@ class Batch(NamedTuple):
     """One worker's share of a batch."""
 
     images: Tensor  # (B, C, H, W) float32, standardised; (B, F) or (B, P, F) features of a frozen backbone; or (B, K) codes
-    # (B,) int64, as they were before mixing; (B, K) of 1, 0 and -1 (unknown); (B, T) tokens, PAD behind; or (B, S) of a puzzle.
+    # (B,) int64, as they were before mixing; (B, K) of 1, 0 and -1 (unknown); (B, T) tokens, PAD behind; (B, S) of a puzzle; or
+    # what else the task's labels are, whole numbers as int64.
     labels: Tensor
     targets: Tensor | None  # (B, K) float32 that sum to 1; None where nothing mixes
     total: int  # images of all workers' shares together
     # What a network is told beside the image: its patient or the puzzle's id (B,), or its caption without the last token (B, T);
     # None: nothing.
     told: Tensor | None = None
+    smoothing: float = 0.0  # of the labels, in training
+
+
+def by_group(labels: Tensor, groups: Tensor | None, ids: Tensor | None) -> Tensor | None:
+    return groups
 
 
 class Batches:
@@ -62,13 +69,14 @@ class Batches:
         device: torch.device,
         rank: int = 0,
         world: int = 1,
-        puzzles: Puzzles | None = None,
+        data: DataConfig | None = None,
+        told: Told = by_group,
     ) -> None:
-        self.split, self.puzzles = split, puzzles
+        self.split, self.data, self.told = split, data, told
+        self.showings = 1 if data is None else data.showings
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
-        self.captions = split.captions is not None
-        self.groups = _tensor(split.ids if puzzles else split.groups)
+        self.groups, self.ids = _tensor(split.groups), _tensor(split.ids)
         self.classes, self.batch_size, self.augment, self.seed = classes, batch_size, augment, seed
         self.device, self.rank, self.world = device, rank, world
         deviation = torch.tensor(std).view(-1, 1, 1)
@@ -79,13 +87,11 @@ class Batches:
     @property
     def size(self) -> int:
         """Images of an epoch."""
-        if self.puzzles is None:
-            return len(self.rows)
-        return (self._groups.examples if self._groups else len(self.rows)) * self.puzzles.rounds
+        return (self._groups.examples if self._groups else len(self.rows)) * self.showings
 
     @cached_property
     def _groups(self) -> Groups | None:
-        """Of the puzzles here; None where each is in a group of its own."""
+        """Of the puzzles here, of which each may have several examples; None where each is in a group of its own."""
         split, rows = self.split, self.split.rows
         return None if split.puzzles is None or split.groups is None else Groups(split.groups[rows], split.puzzles[rows])
 
@@ -100,15 +106,15 @@ class Batches:
         for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
             generator = self._generator(number, chunk + 1)
             images, labels, told = self._gather(rows)
-            if self.puzzles is not None and self._groups is None:  # groups have their symmetries in them
+            if self.data is not None and self._groups is None:  # groups have their symmetries in them
                 turns = np.arange(len(rows)) + number * self.size + chunk * self._chunk(self.batch_size)
-                images, labels = shown(self.puzzles, self.seed, images, labels, rows.numpy(), turns)
+                images, labels = self.data.shown(self.seed, images, labels, rows.numpy(), turns)
             images = self._standardise(augment(images, self.augment, generator))
             for start in range(0, len(rows), self.batch_size):
                 part, own = images[start : start + self.batch_size], labels[start : start + self.batch_size]
                 mixed, targets = mix(part, own, self.classes, self.augment, generator)
-                batch = Batch(mixed, own, targets, len(own), None if told is None else told[start : start + self.batch_size])
-                yield self._own(batch)
+                beside = None if told is None else told[start : start + self.batch_size]
+                yield self._own(Batch(mixed, own, targets, len(own), beside))
 
     def plain(self, batch_size: int | None = None) -> Iterator[Batch]:
         """All images once, in their order and as they are, for evaluation. A share may be empty; none is dropped."""
@@ -121,11 +127,8 @@ class Batches:
         return torch.cat([rows[self._share(len(rows))] for rows in _pieces(self.rows, batch_size)])
 
     def _order(self, epoch: int) -> Tensor:
-        """The rows of an epoch: all of them, or, of puzzles, one of each group as often as there are rounds."""
-        generator = self._generator(epoch, 0)
-        if self.puzzles is None:
-            return self.rows[torch.randperm(len(self.rows), generator=generator)]
-        rounds = range(self.puzzles.rounds)
+        """The rows of an epoch: all of them, or one puzzle of each group, as often as the data are shown."""
+        generator, rounds = self._generator(epoch, 0), range(self.showings)
         if self._groups is None:
             return torch.cat([self.rows[torch.randperm(len(self.rows), generator=generator)] for _ in rounds])
         draws = np.random.default_rng([self.seed, epoch])
@@ -133,9 +136,10 @@ class Batches:
         return torch.from_numpy(np.resize(np.concatenate(parts), self.size))  # a puzzle may have more examples than another
 
     def _gather(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        groups = None if self.groups is None else send(self.groups[rows], self.device)
-        images, labels = self._rows_of(self.images, rows), self._rows_of(self.labels, rows).long()
-        return images, labels, labels[:, :-1] if self.captions else groups
+        groups, ids = (None if part is None else send(part[rows], self.device) for part in (self.groups, self.ids))
+        images, labels = self._rows_of(self.images, rows), self._rows_of(self.labels, rows)
+        labels = labels if labels.is_floating_point() else labels.long()
+        return images, labels, self.told(labels, groups, ids)
 
     def _rows_of(self, values: Tensor, rows: Tensor) -> Tensor:
         """On the device, wherever `values` are."""

@@ -32,6 +32,7 @@ from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
 from recstudy.data.text import Tokenizer, restore
 from recstudy.errors import DataError, RecstudyError, raised_at
+from recstudy.metrics import TASKS
 from recstudy.records.reading import dumped
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
     meta = meta_of(entry)
     train, test = (_split(entry, part, meta.checksum) for part in ("train", "test"))
     held, kept = held_out(train.labels, train.groups, _optional(entry, "train_held"), config, hold_out)
-    numbered = [split.ids if config.task == "grid" else split.groups for split in (train, test)]
+    numbered = [split.ids if "ids" in TASKS[config.task].takes else split.groups for split in (train, test)]
     mean, std = config.moments or (meta.mean, meta.std)
     tokenizer, names = entry / "tokenizer.json", entry / "identifiers.json"
     return DataSet(

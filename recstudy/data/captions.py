@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from recstudy.config import DATASETS, PAD, DataConfig, Shape, Task
+from recstudy.config import DATASETS, PAD, DataConfig, Shape
 from recstudy.data.decoded import Decoded
 from recstudy.data.reader import Reader
 from recstudy.data.tables import Rows
@@ -27,7 +27,7 @@ GROUPS = ("group", "case_id", "patient_id")  # columns of captions.csv; the firs
 class Captioned(DataConfig):
     """Colour images with a text each. The labels are the tokens of an image's first caption: BOS, words, EOS, PAD."""
 
-    task: ClassVar[Task] = "caption"
+    task: ClassVar[str] = "caption"
 
     tokenizer: Literal["byte", "word", "bpe", "clip"] = Field(
         "byte",

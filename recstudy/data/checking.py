@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from recstudy.config import UNKNOWN, DataConfig
+from recstudy.config import DataConfig
 from recstudy.data.decoded import Decoded
 from recstudy.errors import DataError
+from recstudy.metrics import TASKS
 
 PARTS = ("train", "test")
 
@@ -31,7 +32,7 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
     _groups(decoded, config)
     _held(decoded, config)
     _puzzles(decoded, config)
-    if (decoded.tokenizer is not None) != (config.task == "caption"):
+    if (decoded.tokenizer is not None) != _takes_captions(config):
         raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
     return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
 
@@ -43,23 +44,27 @@ def _images(name: str, images: Any, config: DataConfig) -> None:
 
 
 def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:
-    least, most = 0, config.classes - 1
-    match config.task:
-        case "multiclass":
-            _array(name, labels, np.int64, (count,), "N", config)
-        case "multilabel":
-            _array(name, labels, np.int64, (count, config.classes), "N, K", config)
-            least, most = UNKNOWN, 1
-        case "caption":
-            _array(name, labels, np.int32, (count, config.tokens), "N, T", config)
-        case "grid":
-            _array(name, labels, np.uint8, (count, config.shape[1] * config.shape[2]), "N, S", config)
-    if labels.min() < least or labels.max() > most:
-        raise _wrong(config, name, f"must be from {least} to {most}, but are from {labels.min()} to {labels.max()}")
+    """As the task wants them."""
+    wanted = TASKS[config.task].labels
+    axes = ", ".join(["N", *map(str, wanted.shape)])
+    _array(
+        name, labels, np.dtype(wanted.dtype).type, (count, *wanted.sides(config)), axes, config, f" for the task {config.task!r}"
+    )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise _wrong(config, name, "must be finite")
+    least, below = wanted.least, wanted.bound(config)
+    if (least is not None and labels.min() < least) or (below is not None and labels.max() >= below):
+        most = "" if below is None else f" to {below - 1}" if labels.dtype.kind in "iu" else f" to below {below}"
+        lowest = "any" if least is None else str(least)
+        raise _wrong(config, name, f"must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}")
+
+
+def _takes_captions(config: DataConfig) -> bool:
+    return "captions" in TASKS[config.task].takes
 
 
 def _captions(name: str, captions: Any, count: int, config: DataConfig) -> None:
-    if (captions is not None) != (config.task == "caption"):
+    if (captions is not None) != _takes_captions(config):
         raise _wrong(config, name, "must be there for captions, and for nothing else")
     if captions is None:
         return
@@ -101,7 +106,7 @@ def _puzzles(decoded: Decoded, config: DataConfig) -> None:
         both: list[Any] = [getattr(decoded, f"{part}_{name}") for part in PARTS]
         if both[0] is None and both[1] is None:
             continue
-        if config.task != "grid":
+        if name not in TASKS[config.task].takes:
             raise _wrong(config, f"train_{name}", "must be there for puzzles, and for nothing else")
         for part, numbers in zip(PARTS, both, strict=True):
             if numbers is None:
@@ -111,14 +116,16 @@ def _puzzles(decoded: Decoded, config: DataConfig) -> None:
                 raise _wrong(config, f"{part}_{name}", f"must be numbered from 0 on, but one is {numbers.min()}")
 
 
-def _array(name: str, array: Any, dtype: type, shape: tuple[int | None, ...], axes: str, config: DataConfig) -> None:
+def _array(
+    name: str, array: Any, dtype: type, shape: tuple[int | None, ...], axes: str, config: DataConfig, of: str = ""
+) -> None:
     wanted = f"({', '.join('N' if side is None else str(side) for side in shape)}{',' * (len(shape) == 1)})"
     if not isinstance(array, np.ndarray):
         raise _wrong(config, name, f"must be a numpy array ({axes}), but is {type(array).__name__}")
     if array.dtype != dtype:
-        raise _wrong(config, name, f"must be {np.dtype(dtype)}, but are {array.dtype}")
+        raise _wrong(config, name, f"must be {np.dtype(dtype)}{of}, but are {array.dtype}")
     if array.ndim != len(shape) or any(side not in (None, given) for side, given in zip(shape, array.shape, strict=True)):
-        raise _wrong(config, name, f"must have the shape {wanted} ({axes}), but have {array.shape}")
+        raise _wrong(config, name, f"must have the shape {wanted} ({axes}){of}, but have {array.shape}")
 
 
 def _wrong(config: DataConfig, name: str, what: str) -> DataError:

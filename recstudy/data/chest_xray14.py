@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import DATASETS, DataConfig, Shape, Task
+from recstudy.config import DATASETS, DataConfig, Shape
 from recstudy.data.decoded import Decoded
 from recstudy.data.reader import Reader
 
@@ -32,7 +32,7 @@ class Findings(DataConfig):
     )
 
     @property
-    def task(self) -> Task:
+    def task(self) -> str:
         return "multilabel" if self.findings == "multilabel" else "multiclass"
 
 

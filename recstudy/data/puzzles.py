@@ -10,7 +10,6 @@ from pydantic import Field
 from recstudy.config import DataConfig, Moments, Shape
 from recstudy.data.lazy import np, torch
 from recstudy.errors import ConfigError
-from recstudy.metrics import Task
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,7 +25,7 @@ class Puzzles(DataConfig):
     Its shape is one channel, rows and columns. Shapes: B puzzles, S cells, row by row, V tokens, D numbers of a symmetry.
     """
 
-    task: ClassVar[Task] = "grid"
+    task: ClassVar[str] = "grid"
     moments: ClassVar[Moments | None] = ((0.0,), (1 / 255,))  # tokens stay what they are
 
     augmentations: int | None = Field(
@@ -41,11 +40,6 @@ class Puzzles(DataConfig):
     def draws(self) -> int:
         """D: how many numbers make one of the symmetries; 0 where none is known."""
         return 0
-
-    @property
-    def cells(self) -> int:
-        """S: cells of a grid."""
-        return self.shape[1] * self.shape[2]
 
     @property
     def showings(self) -> int:
@@ -75,6 +69,9 @@ class Puzzles(DataConfig):
         """Return what numbers (B, D) float64 from 0 to 1 make of a puzzle: the cell that stands in each cell, (B, S), and what
         each token becomes, (B, V)."""
         raise ConfigError(f"the data set {self.name!r} states no symmetry")
+
+    def shown(self, seed: int, images: Tensor, labels: Tensor, rows: Labels, turns: Labels) -> tuple[Tensor, Tensor]:
+        return shown(self, seed, images, labels, rows, turns)
 
     def turned(self, given: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Return puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""

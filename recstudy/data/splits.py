@@ -34,7 +34,7 @@ def hold_out(
     count = min(config.limit or len(labels), len(labels))
     share = config.validation if given is None else float(given.mean())
     held = min(max(1, round(share * count)), count - 1) if hold_out else 0
-    if groups is None and given is None and labels.ndim == 1:
+    if groups is None and given is None and _are_classes(labels):
         return _by_class(labels, count, held, config.split_seed)
     groups = np.arange(len(labels)) if groups is None else groups
     return _by_group(groups, given, count, held, config)
@@ -43,10 +43,15 @@ def hold_out(
 def limit(labels: Labels | Tokens, groups: Labels | None, config: DataConfig) -> Labels:
     """Return rows of the test split, in file order: all, or `config.limit` of them."""
     count = min(config.limit or len(labels), len(labels))
-    if groups is None and labels.ndim == 1:
+    if groups is None and _are_classes(labels):
         return np.sort(stratified_order(labels, config.split_seed, count)) if config.limit else np.arange(len(labels))
     groups = np.arange(len(labels)) if groups is None else groups
     return _at_most(np.arange(len(labels)), groups, count, config.split_seed)
+
+
+def _are_classes(labels: Labels | Tokens) -> bool:
+    """Whether each image has one whole number, in whose proportions a split can be."""
+    return labels.ndim == 1 and labels.dtype.kind in "iu"
 
 
 def _by_class(labels: Labels | Tokens, count: int, held: int, seed: int) -> tuple[Labels, Labels]:

@@ -4,8 +4,8 @@ Importing this loads neither numpy, torch, pandas nor scikit-learn: what compute
 """
 
 from recstudy.metrics import arc, captions, classification, grids, multilabel, quantities  # noqa: F401  each adds its own
-from recstudy.metrics.answers import UNKNOWN, Answers, Task
+from recstudy.metrics.answers import TASKS, UNKNOWN, Answers
 from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.registry import METRICS, Metric, Value, measured, metric
 
-__all__ = ["METRICS", "UNKNOWN", "Answers", "Metric", "NotAvailable", "Task", "Value", "measured", "metric"]
+__all__ = ["METRICS", "TASKS", "UNKNOWN", "Answers", "Metric", "NotAvailable", "Value", "measured", "metric"]

@@ -1,23 +1,27 @@
-"""What a run answered on a split, and what would have been right: all that a metric may look at.
+"""What a run answered on a split, and what would have been right: all that a metric may look at. And the tasks by name.
 
 Shapes: N images, K classes, S cells.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from recstudy.plugins import Registry
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from recstudy.metrics.coco import Words
+    from recstudy.tasks import Task
 
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
 
-Task = Literal["multiclass", "multilabel", "caption", "grid"]
+# Every task (`recstudy.tasks.Task`) by name. The registry stands here because configs, metrics and data ask it what a task is.
+TASKS: "Registry[type[Task]]" = Registry("task")
 UNKNOWN = -1  # a label that nobody gave, in data of several labels an image
 
 
@@ -29,17 +33,17 @@ def _none() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """One label an image, several of them, captions, or the cells of a grid; what a task does not have is empty.
+    """One label an image, several of them, captions, the cells of a grid, or what another task keeps (`kept`); what a task does
+    not have is empty.
 
     `logits` are those of the network, or, where they were kept in half precision, logarithms of its probabilities: the same
     up to a constant an image.
     """
 
-    task: Task
+    task: str
     logits: "Floats" = field(default_factory=_none)  # (N, K)
-    labels: "Integers" = field(
-        default_factory=_none
-    )  # (N,); (N, K) of 1, 0 and `UNKNOWN` where there are several an image; (N, S) tokens, 0 where not asked
+    # (N,); (N, K) of 1, 0 and `UNKNOWN` where there are several an image; (N, S) tokens, 0 where not asked; or the task's own.
+    labels: "npt.NDArray[Any]" = field(default_factory=_none)
     class_names: Sequence[str] = ()
     groups: "Integers | None" = None  # (N,) the patient of each image; None for sets without patients
     rows: "Integers" = field(default_factory=_none)  # (N,) which of the data set's test images these are
@@ -48,6 +52,7 @@ class Answers:
     levels: "Integers | None" = None  # (N,) how hard each image is; None for sets without levels
     cells: "npt.NDArray[Any]" = field(default_factory=_none)  # (N, S) uint8, the token that the model puts in each cell of a grid
     lawful: "Integers | None" = None  # (N,) 1 where an answer breaks no rule of its puzzle; None for puzzles without rules
+    kept: "Mapping[str, npt.NDArray[Any]]" = field(default_factory=dict)  # N rows each, by the task's names
 
     def __len__(self) -> int:
         return len(self.written) or len(self.labels)

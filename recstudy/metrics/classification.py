@@ -20,7 +20,7 @@ def right(answers: Answers) -> "Floats":
 
 @METRICS.add("top1_accuracy")
 @metric(
-    "Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, selects=True, ranks=True, share=True,
+    "Top-1 accuracy", unit="%", better="higher", form=".1f", short="top-1", bounds=PERCENT, ranks=True, share=True,
     each=right,
 )  # fmt: skip
 def top1_accuracy(answers: Answers) -> float:

@@ -33,7 +33,7 @@ def cells_right(answers: Answers) -> "Floats":
 
 
 @METRICS.add("exact_accuracy")
-@of_grids("Exact accuracy", short="exact", selects=True, ranks=True, each=solved)
+@of_grids("Exact accuracy", short="exact", ranks=True, each=solved)
 def exact_accuracy(answers: Answers) -> float:
     """Of puzzles in which every cell that is asked for is right."""
     return float(solved(answers).mean())

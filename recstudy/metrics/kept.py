@@ -5,6 +5,7 @@
     labels, rows, groups, levels    as `Answers` has them; no groups for sets without patients, no levels without these
     captions         JSON, for the task of captions: `written` and `references`
     cells, lawful    for the task of grids, which has no `answers`
+    kept.NAME        what another task keeps, in its precision
 
 Logarithms, because half precision keeps four digits of them wherever they are: of the probabilities it loses the small ones,
 which likelihoods are made of, and those near 1.
@@ -14,7 +15,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 LIMIT = 4 * 2**20  # bytes of the file; of ImageNet's 50,000 x 1,000 answers the first 2,000 or so fit
 FORMAT = 1
+KEPT = "kept."  # before the names of what a task keeps
 
 
 class Kept(NamedTuple):
@@ -63,11 +65,11 @@ def unpacked(path: Path) -> Kept:
             about, arrays = _text(archive["about"]), {name: archive[name] for name in archive.files}
         if about["format"] > FORMAT:
             raise StorageError(f"{path} was written by a newer recstudy (format {about['format']}). Update this one.")
-        captions = _text(arrays["captions"])
+        captions, labels = _text(arrays["captions"]), arrays["labels"]
         found = Answers(
             about["task"],
             arrays["answers"].astype(np.float64),
-            arrays["labels"].astype(np.int64),
+            labels.astype(np.float64 if labels.dtype.kind == "f" else np.int64),
             tuple(about["class_names"]),
             arrays["groups"].astype(np.int64) if "groups" in arrays else None,
             arrays["rows"].astype(np.int64),
@@ -76,6 +78,7 @@ def unpacked(path: Path) -> Kept:
             arrays["levels"].astype(np.int64) if "levels" in arrays else None,
             arrays.get("cells", np.empty(0, np.uint8)),
             arrays["lawful"].astype(np.int64) if "lawful" in arrays else None,
+            {name.removeprefix(KEPT): array for name, array in arrays.items() if name.startswith(KEPT)},
         )
         return Kept(found, about["images"])
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
@@ -90,13 +93,14 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
     arrays: dict[str, Any] = {
         "about": _bytes(about),
         "answers": _halved(some),
-        "labels": some.labels.astype(np.min_scalar_type(-1 - int(some.labels.max(initial=0)))),
+        "labels": _narrow(some.labels),
         "rows": some.rows.astype(np.int32),
         "captions": _bytes({"written": list(some.written), "references": [list(own) for own in some.references]}),
         **({} if some.groups is None else {"groups": some.groups.astype(np.int32)}),
         **({} if some.levels is None else {"levels": some.levels.astype(np.int32)}),
         **({"cells": some.cells.astype(np.uint8, copy=False)} if some.task == "grid" else {}),
         **({} if some.lawful is None else {"lawful": some.lawful.astype(np.uint8)}),
+        **{KEPT + name: array for name, array in some.kept.items()},
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
@@ -104,18 +108,17 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
 
 
 def _first(answers: Answers, count: int) -> Answers:
-    return replace(
-        answers,
-        logits=answers.logits[:count],
-        labels=answers.labels[:count],
-        rows=answers.rows[:count],
-        groups=None if answers.groups is None else answers.groups[:count],
-        levels=None if answers.levels is None else answers.levels[:count],
-        cells=answers.cells[:count],
-        lawful=None if answers.lawful is None else answers.lawful[:count],
-        written=answers.written[:count],
-        references=answers.references[:count],
-    )
+    """Those of the first images."""
+    every = {field.name: getattr(answers, field.name) for field in fields(answers) if field.name not in ("task", "class_names")}
+    some = {name: value[:count] for name, value in every.items() if value is not None and name != "kept"}
+    return replace(answers, **some, kept={name: array[:count] for name, array in answers.kept.items()})
+
+
+def _narrow(labels: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
+    """Whole numbers in the least type that holds them and -1; others in single precision."""
+    import numpy as np
+
+    return labels.astype(np.float32 if labels.dtype.kind == "f" else np.min_scalar_type(-1 - int(labels.max(initial=0))))
 
 
 def _halved(answers: Answers) -> "npt.NDArray[np.float16]":

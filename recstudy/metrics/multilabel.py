@@ -19,7 +19,7 @@ of_findings = partial(metric, unit="%", better="higher", form=".1f", bounds=PERC
 
 
 @METRICS.add("auroc")
-@of_findings("AUROC", selects=True, ranks=True)
+@of_findings("AUROC", ranks=True)
 def auroc(answers: Answers) -> dict[str, float]:
     from sklearn.metrics import roc_auc_score
 

@@ -5,12 +5,12 @@ from functools import partial
 from recstudy.metrics.classification import PERCENT
 from recstudy.metrics.registry import METRICS, Metric
 
-share = partial(Metric, unit="%", better="higher", form=".1f", of_text=True, bounds=PERCENT, tasks=("caption",), share=True)
+share = partial(Metric, unit="%", better="higher", form=".1f", of_text=True, bounds=PERCENT, share=True)
 
 METRICS.update(
     {
-        "token_accuracy": share("Token accuracy", short="tokens", selects=True),
-        **{f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1) for k in (1, 5, 10)},
+        "token_accuracy": share("Token accuracy", short="tokens", tasks=("caption",)),
+        **{f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1, tasks=("alignment",)) for k in (1, 5, 10)},
         "cosine_before": Metric("Cosine, before", form=".3f", of_text=True),
         "cosine_after": Metric("Cosine, after", form=".3f", of_text=True),
         "caption_loss": Metric("Caption loss", "nats/token", "lower", ".3f", of_text=True),

@@ -8,7 +8,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from recstudy.errors import ConfigError, choices
-from recstudy.metrics.answers import Answers, Task
+from recstudy.metrics.answers import TASKS, Answers
 from recstudy.metrics.missing import NotAvailable
 from recstudy.plugins import Registry, named
 from recstudy.source import INSTALLED
@@ -27,9 +27,9 @@ class Metric:
 
     `tasks` and `of`, a function of `Answers` or its `module:name`, are those of a metric that is computed from answers; it
     gives a number, or one for each class by its name, whose mean is the metric (`by_finding`: `auroc.Effusion` is that of one
-    finding). It raises `NotAvailable`, or gives NaN, where there is none. `selects`: it selects the epochs of its tasks,
-    unless `train.score` names another. `ranks`: where a figure cannot show all variants, it says which are the best. `share`: it
-    is a share of right answers, which spreads less near its bounds. `each`: the value of every image, whose mean it is.
+    finding). It raises `NotAvailable`, or gives NaN, where there is none. A task may name further ones (`Task.metrics`). `ranks`:
+    where a figure cannot show all variants, it says which are the best. `share`: it is a share of right answers, which spreads
+    less near its bounds. `each`: the value of every image, whose mean it is.
 
     `computed` ones follow from the config, not from training; `timed` ones depend on the machine, so that no published one
     is comparable. One `of_text` depends on how captions are cut into tokens, one `of_words` also on how they are decoded and
@@ -48,8 +48,7 @@ class Metric:
     of_levels: bool = False
     short: str = ""  # in few letters, for a line in the terminal
     bounds: tuple[float, float] | None = None  # least and largest that it can be
-    tasks: tuple[Task, ...] = ()
-    selects: bool = False
+    tasks: tuple[str, ...] = ()
     ranks: bool = False
     share: bool = False
     of: Callable[[Answers], Value] | str | None = field(default=None, repr=False)
@@ -93,11 +92,10 @@ def metric(
     form: str = ".4g",
     short: str = "",
     bounds: tuple[float, float] | None = None,
-    tasks: tuple[Task, ...] = ("multiclass",),
+    tasks: tuple[str, ...] = ("multiclass",),
     by_finding: bool = False,
     of_words: bool = False,
     of_levels: bool = False,
-    selects: bool = False,
     ranks: bool = False,
     share: bool = False,
     each: "Callable[[Answers], Floats] | None" = None,
@@ -114,7 +112,7 @@ def metric(
     def made(of: Callable[[Answers], Value]) -> Metric:
         return Metric(
             title, unit, better, form, by_finding=by_finding, of_words=of_words, of_levels=of_levels, short=short,
-            bounds=bounds, tasks=tasks, selects=selects, ranks=ranks, share=share, of=of, each=each,
+            bounds=bounds, tasks=tasks, ranks=ranks, share=share, of=of, each=each,
         )  # fmt: skip
 
     return made
@@ -173,15 +171,15 @@ def score(name: str, answers: Answers) -> float:
     return float(value) if not isinstance(value, Mapping) else sum(value.values()) / len(value) if value else math.nan
 
 
-def of_task(task: Task, levels: bool = False) -> list[str]:
-    """The metrics that answers of this task are judged by, with those `of_levels` where images have some."""
+def of_task(task: str, levels: bool = False) -> list[str]:
+    """Return the metrics that answers of this task are judged by, with those `of_levels` where images have some."""
     known = METRICS.complete().items()
-    return [name for name, one in known if one.of is not None and task in one.tasks and (levels or not one.of_levels)]
+    return [name for name, one in known if one.of is not None and is_for(name, task) and (levels or not one.of_levels)]
 
 
-def selecting(task: Task) -> str:
-    """The metric that selects the epochs of this task, unless another is chosen."""
-    return next(name for name, known in METRICS.items() if known.selects and task in known.tasks)
+def is_for(name: str, task: str) -> bool:
+    """Whether a metric is for answers of this task: because it says so, or because the task does."""
+    return task in METRICS[name].tasks or name in TASKS[task].metrics
 
 
 def check_computed(name: str) -> Metric:

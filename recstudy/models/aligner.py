@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Aligner(ModelConfig):
     """A FuseLIP encoder on the codes of a stand-in image tokenizer, which is trained on the same images first."""
 
-    score: ClassVar[str] = "recall_1"
-    reads_captions: ClassVar[bool] = True
+    task: ClassVar[str] = "alignment"
+    outputs: ClassVar[tuple[str, ...]] = ("pair",)
     network: ClassVar[str] = "recstudy.models.networks.aligner:AlignerNetwork"
     revision: ClassVar[int] = 2  # the scale of SigLIP is bounded
 
@@ -46,8 +46,6 @@ class Aligner(ModelConfig):
         return named(self.network)(self)
 
     def check(self, data: DataConfig) -> None:
-        if data.task != "caption":
-            raise ValueError(f"{self.title} aligns images with captions, but {data.title} is {data.task}")
         fits(self.encoder, self.tokenizer, data)
         _check_files(self.files)
 

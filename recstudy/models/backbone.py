@@ -55,7 +55,7 @@ class FuseEyes(Config):
 class CaptionModel(ModelConfig):
     """A captioner's eyes. Defaults: the frozen ResNet-18 of ImageHRM/ImageTRM, pretrained on ImageNet."""
 
-    reads_captions: ClassVar[bool] = True
+    outputs: ClassVar[tuple[str, ...]] = ("caption",)
 
     backbone: BackboneName = Field(
         "resnet18", description="what sees the image: timm's networks; a small CNN of ours for 64x64 pixels; or FuseLIP"
@@ -133,8 +133,6 @@ class CaptionModel(ModelConfig):
 
     def check(self, data: DataConfig) -> None:
         backbone = BACKBONES[self.backbone]
-        if data.task != "caption":
-            raise ValueError(f"{self.title} writes captions, but {data.title} is {data.task}")
         if data.tokens > LONGEST:
             raise ValueError(f"data.length must be at most {LONGEST:,} tokens for {self.title}, but got {data.tokens:,}")
         if (self.backbone == "fuselip") != (self.fuselip is not None):

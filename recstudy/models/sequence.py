@@ -6,6 +6,7 @@ from pydantic import Field
 
 from recstudy.config import DataConfig, ModelConfig, Shape
 from recstudy.errors import ConfigError
+from recstudy.metrics import TASKS
 from recstudy.plugins import named
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ class SequenceModel(ModelConfig):
 
     recursive: ClassVar[bool] = True
     halts: ClassVar[bool] = True
-    reads_puzzles: ClassVar[bool] = True
+    outputs: ClassVar[tuple[str, ...]] = ("image", "cells")
 
     tokens: Literal["pixel", "patch", "cell"] = Field(
         "pixel",
@@ -90,11 +91,12 @@ class SequenceModel(ModelConfig):
         return hidden_width(self.width, self.expansion, self.multiple)
 
     def check(self, data: DataConfig) -> None:
-        if (self.tokens == "cell") != (data.task == "grid"):
-            wanted = "must be 'cell'" if data.task == "grid" else "must be 'pixel' or 'patch'"
+        cells = TASKS[data.task].output == "cells"
+        if (self.tokens == "cell") != cells:
+            wanted = "must be 'cell'" if cells else "must be 'pixel' or 'patch'"
             raise ValueError(f"model.tokens {wanted} for {data.title} ({data.task}), but got {self.tokens!r}")
         self._check_shapes(data.shape)
-        if data.task == "grid":
+        if cells:
             self._check_puzzles(data)
             return
         if (self.head == "multilabel") != (data.task == "multilabel"):

@@ -6,12 +6,13 @@ from typing import Any
 
 from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, DataConfig, ModelConfig, RunConfig
 from recstudy.config.ids import part_name
-from recstudy.metrics import METRICS
+from recstudy.metrics import METRICS, TASKS
 from recstudy.source import Code, code_of
 
 LOOP = ("recstudy.train.loop:Training", "recstudy.data.augment:")
 LOOPS = (
     "recstudy.train",
+    "recstudy.tasks",
     "recstudy.metrics.classification",
     "recstudy.metrics.multilabel",
     "recstudy.data.augment",
@@ -19,22 +20,22 @@ LOOPS = (
 )
 SPLITS = ("recstudy.data.splits:hold_out", "recstudy.data.splits:limit")
 IDLE = ("recstudy.train.watchdog",)  # computes no numbers
-CAPTIONS = tuple(f"recstudy.train.{name}" for name in ("alignment", "captioning", "decode", "prepared", "routing", "tokenizer"))
+CAPTIONS = ("recstudy.tasks.captioning", "recstudy.tasks.alignment")
 
 
 def part_names(config: RunConfig) -> dict[str, str]:
     """What computes the run's `model`, `data` and `train`, by name; runs that name it alike are computed by the same code."""
-    train, training = config.train, "training of captioners" if config.model.reads_captions else "training"
+    train, training = config.train, "training of captioners" if "captions" in TASKS[config.task].takes else "training"
     named = ", ".join([training, train.optimizer, train.loss, train.schedule, *train.augment.more, *_selecting(config)])
     return {"model": part_name(config.model), "data": part_name(config.data), "train": named}
 
 
 def codes(config: RunConfig) -> dict[str, Code]:
     """The present code of the run's `model`, `data` and `train`, as this process first saw it."""
-    train, without = config.train, IDLE if config.model.reads_captions else IDLE + CAPTIONS
+    train, without = config.train, IDLE if "captions" in TASKS[config.task].takes else IDLE + CAPTIONS
     chosen = (AUGMENTATIONS[name] for name in train.augment.more)
     functions = OPTIMIZERS[train.optimizer], LOSSES[train.loss], SCHEDULES[train.schedule]
-    named = *functions, *chosen, *_selecting(config).values()
+    named = *functions, *chosen, *_selecting(config).values(), TASKS[config.task]
     return {"model": _of_part(type(config.model)), "data": _of_part(type(config.data)), "train": _of_training(named, without)}
 
 

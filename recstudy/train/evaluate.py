@@ -1,31 +1,35 @@
-"""What a network has learned: the selection split after each epoch, the test set once, at the end.
+"""What a network has learned, as its task asks: the selection split after each epoch, the test set once, at the end.
 
 Every function takes the network with the weights to be judged and leaves it in evaluation mode. Prediction is shared by a
-group's workers as training is; the test set is looked at by one of them, while all of them write its captions.
+group's workers as training is; the test set is looked at by one of them.
 
-Shapes: N images, K classes.
+Shapes: N items.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from recstudy.config import RunConfig, TrainConfig
-from recstudy.data.batches import Batches
-from recstudy.data.cache import DataSet, Split
+from recstudy.data.batches import Batch, Batches
+from recstudy.data.cache import DataSet
+from recstudy.data.images import Labels
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
 from recstudy.models.networks.contract import Network
-from recstudy.train.losses import answer_loss, loss_of
 from recstudy.train.parallel import concatenated, rank_and_world
 from recstudy.train.watchdog import alive
 
-MISTAKES = 36  # misclassified test images kept to look at
+if TYPE_CHECKING:
+    from recstudy.tasks import Task
+
+Kept = dict[str, Tensor]  # what a task keeps, N rows each
+LOSS = "loss"
 
 
 class Diverged(Exception):
@@ -38,52 +42,48 @@ def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManage
 
 
 @torch.no_grad()
-def predict(network: Network, batches: Batches, config: RunConfig, depths: Sequence[int] = ()) -> tuple[list[Tensor], Tensor]:
-    """Logits (N, K) after each of `depths` supervision steps, and labels (N,), of this worker's share.
+def predict(task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()) -> tuple[list[Kept], Tensor]:
+    """What the task keeps of this worker's share after each of `depths` supervision steps, and the loss (N,) after the last.
 
     Without depths: after `evaluation_steps`. Depths are counted from 1 and come from one chain of steps.
     """
-    depths = depths or [config.train.evaluation_steps]
+    config = task.config.train
+    depths = depths or [config.evaluation_steps]
     network.eval()
-    logits: dict[int, list[Tensor]] = {depth: [] for depth in depths}
-    labels = []
-    for batch in batches.plain(own_batch(config) * batches.world):
+    kept: dict[int, list[Kept]] = {depth: [] for depth in depths}
+    losses = []
+    for batch in batches.plain(own_batch(task.config) * batches.world):
         alive()
-        images, told = some(batch.images), None if batch.told is None else some(batch.told)
-        carry = network.start(images, told)
+        count, batch = len(batch.images), filled(batch)
+        carry = network.start(batch.images, batch.told)
         for step in range(1, max(depths) + 1):
-            with autocast(images.device, config.train):
-                output, carry = network(images, carry)
-            if step in logits:
-                logits[step].append(output.logits[: len(batch.images)].float())
-        labels.append(batch.labels)
-    return [torch.cat(parts) for parts in logits.values()], torch.cat(labels)
+            with autocast(batch.images.device, config):
+                output, carry = network(batch.images, carry)
+            if step in kept:
+                kept[step].append({name: part[:count] for name, part in task.kept(output, batch).items()})
+        losses.append(task.loss(output, batch)[:count])
+    whole = [{name: torch.cat([part[name] for part in parts]) for name in parts[0]} for parts in kept.values()]
+    return whole, torch.cat(losses)
 
 
-def selection_scores(network: Network, batches: Batches, config: RunConfig, data: DataSet) -> tuple[float, float]:
-    """Loss in nats and the score that selects epochs on the selection split, over all workers.
+def selection_scores(task: "Task", network: Network, batches: Batches) -> tuple[float, float]:
+    """Loss and the score that selects epochs on the selection split, over all workers.
 
     The score is not a number where no class has both kinds of images.
     """
-    (logits,), labels = predict(network, batches, config)
-    logits, labels = concatenated(logits), concatenated(labels)
-    loss = answer_loss(logits, labels, loss_of(config.train)).mean().item()
-    rows = concatenated(batches.seen(own_batch(config) * batches.world).to(logits.device))
-    return loss, score(config.score, answers(logits, labels, batches, config, rows))
+    (kept,), loss = predict(task, network, batches)
+    kept = {name: concatenated(part) for name, part in kept.items()}
+    rows = concatenated(batches.seen(own_batch(task.config) * batches.world).to(batches.device))
+    found = answers(task, kept, batches, rows.cpu().numpy())
+    return concatenated(loss).mean().item(), score(task.config.score, found)
 
 
-def answers(logits: Tensor, labels: Tensor, batches: Batches, config: RunConfig, rows: Tensor | None = None) -> Answers:
-    """What metrics look at: logits (N, K) and labels of the images in these rows, by default of all in their order."""
-    rows = batches.rows if rows is None else rows.cpu()
-    return Answers(
-        config.data.task,
-        logits.cpu().double().numpy(),
-        labels.cpu().numpy(),
-        config.data.class_names,
-        None if batches.groups is None else batches.groups[rows].numpy(),
-        rows.numpy(),
-        levels=config.data.levels(rows.numpy()),
-    )
+def answers(task: "Task", kept: Kept, batches: Batches, rows: Labels | None = None) -> Answers:
+    """What metrics look at: what was kept of the images in these rows, by default of all in their order."""
+    arrays = {name: part.cpu().numpy() for name, part in kept.items()}
+    if "logits" in arrays:
+        arrays["logits"] = arrays["logits"].astype(np.float64)
+    return task.answers(arrays, batches.rows.numpy() if rows is None else rows, batches.split)
 
 
 def own_batch(config: RunConfig) -> int:
@@ -92,61 +92,52 @@ def own_batch(config: RunConfig) -> int:
 
 
 def findings(
-    network: Network, test: Batches, train: Batches, config: RunConfig, data: DataSet
+    task: "Task", network: Network, test: Batches, train: Batches, data: DataSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a result states of the answers, and what is kept to look at, by file.
 
     Raises:
-        Diverged: a logit is not finite.
+        Diverged: an answer is not finite.
     """
-    tested = answered(network, test, config, data)
-    (seen,), known = predict(network, train, config)
-    task = config.data.task
+    tested, name = answered(task, network, test), task.config.score
     told = measured(tested)
-    taught = defined({f"train_{config.score}": score(config.score, answers(seen, known, train, config))})
-    found: dict[str, Any] = {"metrics": told.values | taught, "depths": {config.score: by_depth(network, test, config)}}
-    found |= {"undefined": list(told.undefined)} if task == "multilabel" else {}
-    found |= {"unavailable": told.unavailable, "raised": list(told.raised)}
-    looked = {"mistakes.npz": mistakes(data.test, tested)} if task == "multiclass" else {}
+    (seen,), _ = predict(task, network, train)
+    taught = defined({f"train_{name}": score(name, answers(task, seen, train))})
     content, count = packed(tested)
-    return {**found, "answers": {"kept": count, "of": len(tested)}}, {**looked, "answers.npz": content}
+    stated = {
+        "metrics": told.values | taught,
+        "depths": {name: by_depth(task, network, test)},
+        "undefined": list(told.undefined),
+        "unavailable": told.unavailable,
+        "raised": list(told.raised),
+        "answers": {"kept": count, "of": len(tested)},
+    }
+    return stated, {**task.shown(tested, data.test), "answers.npz": content}
 
 
-def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
+def answered(task: "Task", network: Network, test: Batches) -> Answers:
     """What metrics of the test set are computed from.
 
     Raises:
-        Diverged: a logit is not finite.
+        Diverged: an answer or a loss is not finite.
     """
-    (logits,), labels = predict(network, test, config)
-    if not torch.isfinite(logits).all():
-        raise Diverged("the logits of the test set are not finite")
-    return answers(logits, labels, test, config)
+    (kept,), loss = predict(task, network, test)
+    for name, part in {**kept, LOSS: loss}.items():
+        if part.is_floating_point() and not torch.isfinite(part).all():
+            raise Diverged(f"the {name} of the test set {'is' if name == LOSS else 'are'} not finite")
+    return answers(task, kept, test)
 
 
-def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, float]:
+def by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
     """The score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
     the whole image on; none without recursion."""
+    config = task.config
     depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
     if not config.model.recursive or not depths:
         return {}
-    told, labels = predict(network, test, config, depths)
-    scores = (score(config.score, answers(logits, labels, test, config)) for logits in told)
+    told, _ = predict(task, network, test, depths)
+    scores = (score(config.score, answers(task, kept, test)) for kept in told)
     return defined({str(depth): value for depth, value in zip(depths, scores, strict=True)})
-
-
-def mistakes(split: Split, tested: Answers) -> dict[str, Any]:
-    """The first misclassified images, with what they are and what they were taken for."""
-    at = (tested.predicted != tested.labels).nonzero()[0][:MISTAKES]
-    rows, names = split.rows[at], [*tested.class_names]
-    names += [f"token {at}" for at in range(len(names), tested.logits.shape[1])]  # of a vocabulary larger than the classes
-    return {
-        "rows": rows,
-        "labels": tested.labels[at],
-        "predicted": tested.predicted[at],
-        "images": np.asarray(split.images[rows]),
-        "names": np.array(names),
-    }
 
 
 def defined(values: dict[str, float]) -> dict[str, float]:
@@ -154,6 +145,10 @@ def defined(values: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
+def filled(batch: Batch) -> Batch:
+    """A share, or one item of zeros in place of an empty one: not every network can take no images."""
+    return Batch._make(some(part) if isinstance(part, Tensor) else part for part in batch)
+
+
 def some(share: Tensor) -> Tensor:
-    """A share, or one of zeros in place of an empty one: not every network can take no images."""
     return share if len(share) else share.new_zeros(1, *share.shape[1:])

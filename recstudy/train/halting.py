@@ -13,6 +13,7 @@ Shapes: B slots.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,18 +40,14 @@ def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
         count = len(batch.images)
         return Slots(batch, fresh, torch.zeros(count, dtype=torch.int64, device=batch.images.device), _all(batch))
 
-    def take(new: Tensor, kept: Tensor) -> Tensor:
+    def take(new: Any, kept: Any) -> Any:
+        if not isinstance(new, Tensor) or kept is None:
+            return new
         return torch.where(slots.halted.view(-1, *[1] * (new.dim() - 1)), new, kept)
 
-    old = slots.batch
+    pairs = zip(batch, slots.batch, strict=True)
     return Slots(
-        batch=Batch(
-            take(batch.images, old.images),
-            take(batch.labels, old.labels),
-            None if batch.targets is None or old.targets is None else take(batch.targets, old.targets),
-            batch.total,
-            None if batch.told is None or old.told is None else take(batch.told, old.told),
-        ),
+        batch=Batch._make(take(new, kept) for new, kept in pairs),
         carry=tuple(take(new, kept) for new, kept in zip(fresh, slots.carry, strict=True)),
         steps=slots.steps.masked_fill(slots.halted, 0),
         halted=slots.halted,

@@ -16,7 +16,7 @@ from rich.text import Text
 from recstudy.analysis.examples import kept_answers
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.rows import Row
-from recstudy.config import RunConfig, Task
+from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, RecstudyError
 from recstudy.metrics import METRICS, Answers, NotAvailable, measured
 from recstudy.metrics.kept import packed
@@ -89,7 +89,7 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
     if result is None:
         raise NotAvailable("its result is gone")
     kept, _ = kept_answers(results, row.id)
-    task = kept.answers.task if kept else _config(folder.config).data.task
+    task = kept.answers.task if kept else _config(folder.config).task
     names = _lacking(result, before, metrics, task)
     if not names:
         return {}
@@ -107,7 +107,7 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
     return new
 
 
-def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: Task) -> list[str]:
+def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str) -> list[str]:
     """Which metrics are to be computed: named ones anew, others where they are not there or their code is not the same.
 
     Raises:

@@ -16,8 +16,7 @@ is the one value read inside a step.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,19 +26,18 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet, Split
-from recstudy.data.puzzles import Puzzles
-from recstudy.metrics import METRICS
-from recstudy.models.networks.aligner import AlignerNetwork
+from recstudy.metrics import METRICS, TASKS
 from recstudy.models.networks.contract import Carry, Network, Output, build
-from recstudy.train import alignment, captioning, evaluate, grids
 from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
-from recstudy.train.inputs import equip, reader
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate
 from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
 from recstudy.train.seeds import draw
 from recstudy.train.watchdog import alive
+
+if TYPE_CHECKING:
+    from recstudy.tasks import Task
 
 # What a run has used up: wall seconds of its epochs, those of the training passes, images begun, images x supervision steps,
 # and wall seconds of the evaluation at its end, in which captions are written.
@@ -89,10 +87,11 @@ class Training:
 
     def __init__(self, config: RunConfig, data: DataSet, device: torch.device, compile: bool = False) -> None:
         self.config, self.data, self.device = config, data, device
+        self.task: Task = TASKS[config.task](config)
         torch.manual_seed(draw(config.seed, "weights"))
         network = build(config.model, config.data).to(device)
-        self._read, self.facts = reader(config, data, device)
-        equip(network, config, data, self.facts, self._aligned)
+        self._read, self.facts = self.task.reader(data, device)
+        self.task.equip(network, data, self.facts, self._trained)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
         self._sign = METRICS[config.score].sign
@@ -100,14 +99,13 @@ class Training:
         self.trace: dict[str, Any] = {}  # the last epoch's losses, update by update
         self._extras: list[Tensor] = []  # what the network added to this epoch's losses
         self.kept: dict[str, Any] = {}  # what a person may look at, by file of the run's folder, after `finish`
-        self._judge = judge(config, network)
         self._forward = torch.compile(network, dynamic=False) if compile else network
         self._train = self._batches(data.train)
-        self._selection = self._batches(data.selection(config.train.selection), shared=not captioning.writes_to_select(config))
+        self._selection = self._batches(data.selection(config.train.selection), shared=self.task.shares_selection)
         self._read(data.test)  # what is computed of its images is, before training is watched; `finish` finds it
 
-    def _aligned(self, config: RunConfig) -> dict[str, Tensor]:
-        """Weights of an encoder that is trained before this run's network is, by one worker of a group."""
+    def _trained(self, config: RunConfig) -> dict[str, Tensor]:
+        """Weights of what is trained on the same data before this run's network is, by one worker of a group."""
         with solo():
             training = Training(config, self.data, self.device)
             for _ in training.epochs():
@@ -115,7 +113,7 @@ class Training:
         return training.state.network.state_dict()
 
     def _batches(self, split: Split, shared: bool = True) -> Batches:
-        return batches(self._read(split), self.config, self.data, self.device, *(rank_and_world() if shared else ()))
+        return batches(self.task, self._read(split), self.data, self.device, *(rank_and_world() if shared else ()))
 
     # ------------------------------------------------------------------------------------------------ training
 
@@ -184,7 +182,7 @@ class Training:
                 output, carry = self._forward(batch.images, carry)
             if silent:
                 continue
-            loss = step_loss(output, batch, config, exact=self.config.model.exact_halt).sum() / batch.total
+            loss = step_loss(output, batch, self.task).sum() / batch.total
             losses.append(loss.detach())
             pending.append(loss + self._extra(output, batch))
             if config.detach_carry:
@@ -209,7 +207,7 @@ class Training:
             with autocast(self.device, config), torch.no_grad():
                 following, _ = self._forward(slots.batch.images, carry)
             target = proceed_target(following, steps, config.supervision_steps)
-        loss = step_loss(output, slots.batch, config, target, self.config.model.exact_halt).sum() / batch.total
+        loss = step_loss(output, slots.batch, self.task, target).sum() / batch.total
         self._step(loss + self._extra(output, batch))
         state.slots = Slots(slots.batch, carry, steps, done)
         return [loss.detach()]
@@ -283,7 +281,7 @@ class Training:
     def select(self) -> dict[str, float]:
         """Evaluate on the selection split and keep the weights where they are the best so far."""
         self._share_buffers()
-        loss, reached = self._judge.selection_scores(self.state.evaluated, self._selection, self.config, self.data)
+        loss, reached = self.task.select(self.state.evaluated, self._selection, self.data)
         if not np.isfinite(loss):
             raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch + 1}, after update {self.state.updates}")
         if self._sign * reached > self._sign * self.state.best.score:  # never, where it is not a number
@@ -294,19 +292,17 @@ class Training:
     def finish(self) -> dict[str, Any]:
         """Load the selected weights and look at the test set, this once.
 
-        Every worker of a group calls this. The first gives what a result states; the others write captions with it, and give
-        nothing.
+        Every worker of a group calls this. The first gives what a result states; the others assist it, and give nothing.
         """
         state, config, started = self.state, self.config, time.perf_counter()
         if state.best.weights:
             state.evaluated.load_state_dict(state.best.weights)
         test = self._batches(self.data.test, shared=False)
         if rank_and_world()[0] != 0:
-            if self._judge is captioning:
-                captioning.captions(state.evaluated, test, config, self.data.tokenizer)
+            self.task.assist(state.evaluated, test, self.data)
             return {}
         train = self._batches(self.data.train, shared=False)
-        found, self.kept = self._judge.findings(state.evaluated, test, train, config, self.data)
+        found, self.kept = self.task.findings(state.evaluated, test, train, self.data)
         if self.facts:
             found["tokenizer"] = found.get("tokenizer", {}) | self.facts
         selected = {
@@ -329,24 +325,16 @@ class Training:
         return bool(patience) and self.state.epoch - 1 - self.state.best.epoch >= patience
 
 
-def batches(split: Split, config: RunConfig, data: DataSet, device: torch.device, rank: int = 0, world: int = 1) -> Batches:
-    """Of a split as the network reads it (`inputs.reader`), for one of `world` workers."""
-    mean, std = data.mean, data.std
+def batches(task: "Task", split: Split, data: DataSet, device: torch.device, rank: int = 0, world: int = 1) -> Batches:
+    """Of a split as the network reads it (`Task.reader`), for one of `world` workers."""
+    config, mean, std = task.config, data.mean, data.std
     if config.model.reads_pixels:
         mean, std = (0.0,) * len(mean), (1 / 255,) * len(std)
+    train = config.train
     return Batches(
-        split, mean, std, data.classes, config.train.batch_size, config.train.augment, draw(config.seed, "order"), device,
-        rank=rank, world=world, puzzles=config.data if isinstance(config.data, Puzzles) else None,
+        split, mean, std, data.classes, train.batch_size, train.augment, draw(config.seed, "order"), device,
+        rank=rank, world=world, data=config.data, told=task.told,
     )  # fmt: skip
-
-
-def judge(config: RunConfig, network: Network) -> ModuleType:
-    """The module that looks at what the network has learned."""
-    if config.data.task == "grid":
-        return grids
-    if config.data.task != "caption":
-        return evaluate
-    return alignment if isinstance(network, AlignerNetwork) else captioning
 
 
 def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:

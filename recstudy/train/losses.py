@@ -1,57 +1,57 @@
-"""The loss of one supervision step, for each sample.
+"""The loss of one supervision step, for each item.
 
-    L = CE(p, target) + w_halt BCE(halt, right) [+ w_halt BCE(proceed, target of halting.py)]      (1)  002 equation 5; HRM
-    CE of one label an image:  -sum_k target_k log p_k                                             (2)
-    CE of several:             mean over the known labels of BCE(logit_k, label_k)                 (3)
-    CE of a caption:           mean over its tokens of (2), each by the tokens before it           (5)
-    CE of a puzzle:            mean over the cells that are asked for of (2)                       (7)
-    with caption_mean `batch`: (5) times its tokens, over the mean number of tokens of a caption   (6)
+    L = task's loss + w_halt BCE(halt, right) [+ w_halt BCE(proceed, target of halting.py)]        (1)  002 equation 5; HRM
+    cross-entropy  -sum_k target_k log p_k                                                         (2)
+    p = softmax(logits), or stablemax: p_k = s(l_k) / sum s(l), s(l) = l + 1 for l >= 0, else 1 / (1 - l), in float64   (3)
+    of tokens, the mean over those that are asked for of (2): all but PAD                          (4)
 
-p is softmax(logits), or stablemax: p_k = s(l_k) / sum s(l), s(l) = l + 1 for l >= 0, else 1 / (1 - l), in float64 (4).
-A sample is right when its arg max is its label or, of several labels, when every known one is on its side of 0. A caption
-is as right as the share of its tokens that are (or, for an exact model, right when all are). Halting targets are not
-differentiated through.
+What a task's loss is and when an item is right stands in `recstudy.tasks`. Halting targets are not differentiated through.
 
-Shapes: B samples, K classes, V >= K logits (a token's vocabulary may be larger than the classes), T tokens.
+Shapes: B items, V logits, T tokens.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recstudy.config import LOSSES, PAD, UNKNOWN, TrainConfig
+from recstudy.config import LOSSES, PAD, TrainConfig
 from recstudy.data.batches import Batch
 from recstudy.errors import ConfigError
 from recstudy.models.networks.contract import Output
-from recstudy.train.parallel import total
+
+if TYPE_CHECKING:
+    from recstudy.tasks import Task
 
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 
 
-def step_loss(
-    output: Output, batch: Batch, config: TrainConfig, proceed_target: Tensor | None = None, exact: bool = True
-) -> Tensor:
-    """Equation (1), (B,) in nats, or the model's own loss; `exact`: a caption with one wrong token is wrong."""
+def step_loss(output: Output, batch: Batch, task: "Task", proceed_target: Tensor | None = None) -> Tensor:
+    """Equation (1), (B,) in nats, or the model's own loss.
+
+    Raises:
+        ConfigError: the task gives no loss an item.
+    """
     if output.loss is not None:
         return output.loss
-    logits = output.logits.float()
-    targets = batch.labels if batch.targets is None else F.pad(batch.targets, (0, logits.shape[-1] - batch.targets.shape[-1]))
-    loss = answer_loss(logits, targets, loss_of(config), config.label_smoothing)
-    if logits.dim() == 3 and config.caption_mean == "batch":
-        loss = loss * _weights(targets, batch.total)
-    if output.halt is None or config.halt_weight == 0:
+    train, count = task.config.train, len(batch.images)
+    loss = task.loss(output, batch._replace(smoothing=train.label_smoothing))
+    if loss.shape != (count,):
+        raise ConfigError(f"the loss of the task {task.name!r} must be ({count},), one an item, but is {tuple(loss.shape)}")
+    weight = train.halt_weight
+    if output.halt is None or weight == 0:
         return loss
-    correct = right(logits.detach(), _halting_label(batch, config), exact).float()
+    correct = task.right(output._replace(logits=output.logits.detach()), batch).float()
     halting = F.binary_cross_entropy_with_logits(output.halt.float(), correct, reduction="none")
     if output.proceed is not None and proceed_target is not None:
         halting = halting + F.binary_cross_entropy_with_logits(output.proceed.float(), proceed_target, reduction="none")
-    return loss + config.halt_weight * halting
+    return loss + weight * halting
 
 
 def loss_of(config: TrainConfig) -> Loss:
-    """The registered loss that a config names, with its options; it is held to give a number a sample."""
+    """Return the registered loss that a config names, with its options; it is held to give a number an item."""
     loss, options = LOSSES[config.loss], config.loss_options.model_dump()
 
     def each(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -78,31 +78,19 @@ def shares(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     return (1 - smoothing) * given + smoothing / logits.shape[-1]
 
 
-def answer_loss(logits: Tensor, targets: Tensor, loss: Loss = softmax, smoothing: float = 0.0) -> Tensor:
-    """Equations (2)-(5), (B,): targets are labels (B,), shares that sum to 1 (B, V), several labels (B, K) of 0, 1, -1, or the
-    tokens of which logits (B, T, V) give the last T: all but the first of a caption (B, T + 1), all of a puzzle (B, T)."""
-    if logits.dim() == 3:
-        return _tokens(logits, _given(logits, targets), loss, smoothing)
-    if targets.dim() == 2 and not targets.is_floating_point():
-        return _several(logits, targets, smoothing)
-    return loss(logits, targets, smoothing)
-
-
 def log_stablemax(logits: Tensor) -> Tensor:
-    """Equation (4) in float64."""
+    """Equation (3) in float64."""
     logits = logits.double()
     s = torch.where(logits < 0, 1 / (1 - logits.clamp(max=0)), logits + 1)
     return s.log() - s.sum(-1, keepdim=True).log()
 
 
-def right(logits: Tensor, labels: Tensor, exact: bool = True) -> Tensor:
-    """Which samples are answered exactly, (B,); of captions the share of the tokens, where not `exact`."""
-    if logits.dim() == 3:
-        hits, tokens = token_hits(logits, labels)
-        return hits == tokens if exact else hits / tokens
-    if labels.dim() == 1:
-        return logits.argmax(-1) == labels
-    return (((logits > 0) == (labels == 1)) | (labels == UNKNOWN)).all(-1)
+def token_loss(logits: Tensor, tokens: Tensor, loss: Loss = softmax, smoothing: float = 0.0) -> Tensor:
+    """Equation (4), (B,), of logits (B, T, V): tokens (B, T), or those of a caption (B, T + 1), of which the first is given."""
+    tokens = _given(logits, tokens)
+    there = tokens != PAD
+    each = loss(logits.flatten(0, 1), tokens.flatten(), smoothing).view_as(tokens)
+    return (each * there).sum(-1) / there.sum(-1).clamp(min=1)
 
 
 def token_hits(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,31 +100,12 @@ def token_hits(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     return ((logits.argmax(-1) == tokens) & there).sum(-1), there.sum(-1).clamp(min=1)
 
 
+def token_share(logits: Tensor, tokens: Tensor, *, exact: bool) -> Tensor:
+    """Return which captions or puzzles have all of their tokens right, (B,); the share of them that are, where not `exact`."""
+    hits, there = token_hits(logits, tokens)
+    return hits == there if exact else hits / there
+
+
 def _given(logits: Tensor, tokens: Tensor) -> Tensor:
     """The tokens that logits (B, T, V) give: the last T, where a caption's first is given."""
     return tokens[:, -logits.shape[1] :]
-
-
-def _tokens(logits: Tensor, tokens: Tensor, loss: Loss, smoothing: float) -> Tensor:
-    there = tokens != PAD
-    each = loss(logits.flatten(0, 1), tokens.flatten(), smoothing).view_as(tokens)
-    return (each * there).sum(-1) / there.sum(-1).clamp(min=1)
-
-
-def _weights(tokens: Tensor, captions: int) -> Tensor:
-    """Equation (6)'s weight of each of this worker's captions, out of so many of all workers'."""
-    counts = (tokens[:, 1:] != PAD).sum(-1).float()
-    return counts * captions / total(counts.sum())
-
-
-def _several(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    known = (labels != UNKNOWN).float()
-    targets = (1 - smoothing) * labels.clamp(min=0).float() + smoothing / 2
-    each = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
-    return (each * known).sum(-1) / known.sum(-1).clamp(min=1)
-
-
-def _halting_label(batch: Batch, config: TrainConfig) -> Tensor:
-    if config.halting_target == "original" or batch.targets is None:
-        return batch.labels
-    return batch.targets.argmax(-1)

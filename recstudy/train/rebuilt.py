@@ -8,11 +8,10 @@ from safetensors.torch import load_file
 from recstudy.config import RunConfig
 from recstudy.data.cache import DataSet, load
 from recstudy.errors import DataError
-from recstudy.metrics import Answers
+from recstudy.metrics import TASKS, Answers
 from recstudy.models.networks.contract import Network, build
 from recstudy.records import Json, Result
-from recstudy.train.inputs import reader
-from recstudy.train.loop import batches, judge
+from recstudy.train.loop import batches
 
 
 def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path) -> Answers:
@@ -33,13 +32,12 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
     torch.set_num_threads(config.place.cpus_per_run)  # sums in another order differ in their last bits
     torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
     data = load(config.data, folder, hold_out=config.train.selection == "validation")
-    read, facts = reader(config, data, device)
+    task = TASKS[config.task](config)
+    read, facts = task.reader(data, device)
     _check(result, data, facts)
     network: Network = build(config.model, config.data).to(device)
     network.load_state_dict(load_file(weights, device=str(device)))
-    test = batches(read(data.test), config, data, device)
-    answers: Answers = judge(config, network).answered(network, test, config, data)
-    return answers
+    return task.answered(network, batches(task, read(data.test), data, device), data)
 
 
 def _check(result: Result, data: DataSet, facts: Json) -> None:

@@ -147,10 +147,9 @@ def _restore(training: Training, content: dict[str, Any]) -> None:
 
 def _parts(slots: Slots) -> list[Tensor]:
     """All tensors of the samples in work; the batch's optional ones are empty where it has none."""
-    images, labels, targets, _, told = slots.batch
-    none = images.new_empty(0)
-    optional = [none if part is None else part for part in (targets, told)]
-    return [*optional, images, labels, slots.steps, slots.halted, *slots.carry]
+    batch = slots.batch
+    optional = [batch.images.new_empty(0) if part is None else part for part in (batch.targets, batch.told)]
+    return [*optional, batch.images, batch.labels, slots.steps, slots.halted, *slots.carry]
 
 
 def _slots(training: Training, parts: list[Tensor]) -> Slots:

@@ -24,6 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from recstudy import RunConfig, TrainConfig
 from recstudy.data import Cifar10
 from recstudy.data.batches import Batch
+from recstudy.metrics import TASKS
 from recstudy.models import ViTRM
 from recstudy.models.costs import cost
 from recstudy.models.networks.contract import Network, build
@@ -151,15 +152,15 @@ def synthetic(batch: int, device: str, config: RunConfig = CONFIG) -> Batch:
     images = torch.randn(batch, *config.data.shape, device=device)
     if config.model.reads_pixels:
         images = torch.randint_like(images, 256)
-    several = config.data.task == "multilabel"
-    labels = torch.randint(2, (batch, config.data.classes)) if several else torch.randint(config.data.classes, (batch,))
+    kind = TASKS[config.task].labels
+    labels = torch.randint(int(kind.bound(config.data)), (batch, *kind.sides(config.data)))
     return Batch(images, labels.to(device), None, batch)
 
 
 def loss_of(network: Network, forward: Callable[..., tuple], batch: Batch, device: str) -> Tensor:
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
         output, _ = forward(batch.images, network.start(batch.images))
-    return step_loss(output, batch, CONFIG.train).sum() / batch.total
+    return step_loss(output, batch, TASKS[CONFIG.task](CONFIG)).sum() / batch.total
 
 
 def backward_step(network: Network, forward: Callable[..., tuple], batch: Batch, device: str) -> Step:

@@ -105,7 +105,7 @@ def compiled(network: Captioner, images: torch.Tensor, tokens: torch.Tensor) -> 
 @pytest.mark.parametrize(
     ("fields", "data", "message"),
     [
-        ({}, Digits(), "writes captions, but Digits is multiclass"),
+        ({}, Digits(), "gives captions, but Digits .multiclass. needs an answer an image"),
         ({"weights": "pretrained"}, DATA, "weights must be 'random' with model.backbone 'small', which nobody has trained"),
         ({"backbone": "swin_t"}, DATA, "data.size must be 224 for model.backbone 'swin_t', but got 16x16"),
         ({}, PhantomCaptions(length=4096), "data.length must be at most 2,048 tokens for ImageTRM .*, but got 4,096"),

@@ -49,7 +49,8 @@ def small(family: str, **fields) -> RunConfig:
 def test_a_family_that_judges_images_refuses_captions(family):
     """Where the config is read, whatever the images are like."""
     with pytest.raises(
-        ConfigError, match=r"^.* judges images, but Phantom captions \(synthetic\) has captions, which are for \w+, "
+        ConfigError,
+        match=r"^.* gives an answer an image.*, but Phantom captions \(synthetic\) \(caption\) needs captions, which \w+, ",
     ):
         configure(RunConfig, {"data": {"name": "phantom_captions"}, "model": {"family": family}})
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recstudy.config import DATASETS, DataConfig, RunConfig, Shape, Task, configure
+from recstudy.config import DATASETS, DataConfig, RunConfig, Shape, configure
 from recstudy.data import Captioned, Decoded, Reader
 from recstudy.data.cache import load
 from recstudy.data.text import with_tokens
@@ -32,7 +32,7 @@ class Cells(DataConfig):
     several: bool = False
 
     @property
-    def task(self) -> Task:
+    def task(self) -> str:
         return "multilabel" if self.several else "multiclass"
 
     def reader(self) -> Reader:
@@ -289,9 +289,9 @@ WRONG = [
     ({"test_images": IMAGES[:, :, :2]}, "test_images must have the shape (N, 1, 4, 4) (N, C, H, W), but have (20, 1, 2, 4)"),
     ({"test_images": IMAGES[:0]}, "test_images must not be empty"),
     ({"train_images": IMAGES[:0]}, "train_images must not be empty"),
-    ({"train_labels": LABELS.astype(np.int32)}, "train_labels must be int64, but are int32"),
-    ({"train_labels": LABELS.astype(float)}, "train_labels must be int64, but are float64"),
-    ({"train_labels": LABELS[:19]}, "train_labels must have the shape (20,) (N), but have (19,)"),
+    ({"train_labels": LABELS.astype(np.int32)}, "train_labels must be int64 for the task 'multiclass', but are int32"),
+    ({"train_labels": LABELS.astype(float)}, "train_labels must be int64 for the task 'multiclass', but are float64"),
+    ({"train_labels": LABELS[:19]}, "train_labels must have the shape (20,) (N) for the task 'multiclass', but have (19,)"),
     ({"train_labels": LABELS + 1}, "train_labels must be from 0 to 2, but are from 1 to 3"),
     ({"train_labels": LABELS - 1}, "train_labels must be from 0 to 2, but are from -1 to 1"),
     ({"train_groups": np.arange(20)}, "test_groups are missing: give both splits' groups, or none"),
@@ -316,7 +316,10 @@ def test_what_a_reader_gives_is_checked(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_labels": LABELS}, "train_labels must have the shape (20, 3) (N, K), but have (20,)"),
+        (
+            {"train_labels": LABELS},
+            "train_labels must have the shape (20, 3) (N, classes) for the task 'multilabel', but have (20,)",
+        ),
         ({"train_labels": np.full((20, 3), 2)}, "train_labels must be from -1 to 1, but are from 2 to 2"),
     ],
 )
@@ -373,8 +376,11 @@ def test_captions_become_tokens(notes):
         ({"test_captions": None}, "test_captions must be there for captions, and for nothing else"),
         ({"train_captions": [["a"]]}, "train_captions must be of 20 images, but are of 1"),
         ({"train_captions": ["a"] * 20}, "train_captions[0] must be a list of texts, at least one, but is 'a'"),
-        ({"train_labels": np.zeros((20, 8), np.int64)}, "train_labels must be int32, but are int64"),
-        ({"train_labels": np.zeros((20, 4), np.int32)}, "train_labels must have the shape (20, 8) (N, T), but have (20, 4)"),
+        ({"train_labels": np.zeros((20, 8), np.int64)}, "train_labels must be int32 for the task 'caption', but are int64"),
+        (
+            {"train_labels": np.zeros((20, 4), np.int32)},
+            "train_labels must have the shape (20, 8) (N, tokens) for the task 'caption', but have (20, 4)",
+        ),
         ({"train_labels": np.full((20, 8), 16, np.int32)}, "train_labels must be from 0 to 15, but are from 16 to 16"),
     ],
 )

@@ -14,6 +14,7 @@ from recstudy.data.batches import Batches
 from recstudy.data.cache import load
 from recstudy.data.sudoku import make_set
 from recstudy.errors import DataError
+from recstudy.tasks import Grid
 
 FOLDER = PuzzleFolder(path="puzzles", vocabulary=5, rows=2, columns=2)
 ABOUT = {
@@ -85,7 +86,7 @@ def test_sets_follow_one_another_and_cells_that_are_not_asked_for_become_0(folde
 def test_an_epoch_shows_one_puzzle_of_a_group_as_its_files_have_it(folder):
     """Of group 0 puzzle 0, two examples, or puzzle 1, and both examples of group 1: 3 1/3 in the mean."""
     split = load(FOLDER, folder, hold_out=False).train
-    batches = Batches(split, (0.0,), (1 / 255,), 5, 1, Augment(), 0, torch.device("cpu"), puzzles=FOLDER)
+    batches = Batches(split, (0.0,), (1 / 255,), 5, 1, Augment(), 0, torch.device("cpu"), data=FOLDER, told=Grid.told)
 
     assert batches.size == 3
     shown = [{tuple(batch.images.flatten().byte().tolist()) for batch in batches.epoch(epoch)} for epoch in range(20)]
@@ -188,7 +189,7 @@ def test_some_puzzles_train_the_same_for_all_runs_and_others_by_another_seed(pla
 
 def test_it_is_turned_when_it_trains(place):
     split = load(SudokuExtreme(), tables(place), hold_out=False).train
-    batches = Batches(split, (0.0,), (1 / 255,), 11, 24, Augment(), 0, torch.device("cpu"), puzzles=SudokuExtreme())
+    batches = Batches(split, (0.0,), (1 / 255,), 11, 24, Augment(), 0, torch.device("cpu"), data=SudokuExtreme(), told=Grid.told)
     batch = next(batches.epoch(0))
     given, answers = batch.images.flatten(1).byte().numpy(), batch.labels.numpy()
 
@@ -275,7 +276,7 @@ def test_sudoku_extreme_in_the_official_layout_is_known_by_what_lies_there(place
     config = SudokuExtreme(path="puzzles")
 
     split = load(config, place, hold_out=False).train
-    batches = Batches(split, (0.0,), (1 / 255,), 11, 12, Augment(), 0, torch.device("cpu"), puzzles=config)
+    batches = Batches(split, (0.0,), (1 / 255,), 11, 12, Augment(), 0, torch.device("cpu"), data=config, told=Grid.told)
     shown = next(batches.epoch(0)).images.flatten(1).byte().numpy()
 
     assert batches.size == 12

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from recstudy.metrics import METRICS, Answers, measured
-from recstudy.metrics.registry import score, selecting
+from recstudy.metrics import METRICS, TASKS, Answers, measured
+from recstudy.metrics.registry import score
 
 # Three classes, five images. A: known everywhere; B: one label unknown; C: no positive image.
 LABELS = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, -1, 0]])
@@ -46,7 +46,7 @@ def test_nothing_defined_is_no_number():
 
 
 def test_a_task_has_one_score():
-    assert [selecting(task) for task in ("multiclass", "multilabel", "caption")] == ["top1_accuracy", "auroc", "token_accuracy"]
+    assert [TASKS[task].score for task in ("multiclass", "multilabel", "caption")] == ["top1_accuracy", "auroc", "token_accuracy"]
     assert score("auroc", answers(LOGITS, LABELS)) == pytest.approx((100 * 5 / 6 + 75) / 2)
     assert score("top1_accuracy", Answers("multiclass", np.eye(4), np.array([0, 1, 2, 0]))) == 75
 

@@ -14,7 +14,7 @@ from recstudy.errors import ConfigError
 from recstudy.models import CaptionTransformer, R2Gen, ShowAttendTell, ShowTell
 from recstudy.models.costs import cost
 from recstudy.models.networks.backbones import frozen
-from recstudy.train.decode import decode
+from recstudy.tasks.captioning.decode import decode
 from recstudy.train.loop import Training
 
 CPU = torch.device("cpu")

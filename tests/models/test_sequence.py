@@ -182,7 +182,7 @@ def test_halting_by_sample_wants_a_loss_at_every_step():
 
 
 def test_stablemax_is_for_one_label_an_image():
-    with pytest.raises(ConfigError, match="several have a binary cross-entropy each"):
+    with pytest.raises(ConfigError, match="is for one label an image or token"):
         RunConfig(data=PhantomXray(), model=HRM(**SMALL, head="multilabel"), train={"loss": "stablemax"})
 
 

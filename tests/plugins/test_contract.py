@@ -131,7 +131,7 @@ def test_a_value_that_the_family_refuses_beside_others_is_said(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "other.py registers no model family, optimizer, loss, schedule or augmentation, which could be checked"),
+        ("", "other.py registers no task, model family, optimizer, loss, schedule or augmentation to be checked"),
         ("1 / 0", "ConfigError: other cannot be imported: other.py, line 1: ZeroDivisionError: division by zero"),
     ],
 )

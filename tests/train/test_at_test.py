@@ -14,7 +14,7 @@ from recstudy.data.puzzles import numbers
 from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
-from recstudy.train.at_test import at_test, elected, shaken, spread
+from recstudy.tasks.at_test import at_test, elected, shaken, spread
 from recstudy.train.halting import halted
 from recstudy.train.loop import Training
 

@@ -12,10 +12,10 @@ from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageHRM, ImageLSTM, ImageTRM
-from recstudy.train.alignment import recalls
-from recstudy.train.captioning import captions, written_at_once
+from recstudy.tasks.captioning.retrieval import recalls
+from recstudy.tasks.captioning.writing import captions, written_at_once
 from recstudy.train.loop import Training
-from recstudy.train.losses import answer_loss, right, token_hits
+from recstudy.train.losses import token_hits, token_loss, token_share
 
 CPU = torch.device("cpu")
 EYES = {"backbone": "small", "weights": "random", "tuned": True}
@@ -58,12 +58,12 @@ def test_the_loss_of_a_caption_is_the_mean_over_its_own_tokens():
     tokens = torch.tensor([[1, 3, 4, 2, 0], [1, 2, 0, 0, 0]])
     logits = torch.zeros(2, 4, 5)
 
-    loss = answer_loss(logits, tokens)
+    loss = token_loss(logits, tokens)
 
     torch.testing.assert_close(loss, torch.full((2,), math.log(5)))
     sure = logits.clone()
     sure[0, 0, 3] = sure[1, 0, 2] = 50.0  # the first token of each is certain
-    torch.testing.assert_close(answer_loss(sure, tokens), torch.tensor([2 / 3 * math.log(5), 0.0]))
+    torch.testing.assert_close(token_loss(sure, tokens), torch.tensor([2 / 3 * math.log(5), 0.0]))
 
 
 def test_a_caption_is_as_right_as_its_tokens():
@@ -73,8 +73,8 @@ def test_a_caption_is_as_right_as_its_tokens():
     hits, there = token_hits(logits, tokens)
 
     assert (hits.tolist(), there.tolist()) == ([2, 1], [3, 1])
-    torch.testing.assert_close(right(logits, tokens, exact=False), torch.tensor([2 / 3, 1.0]))
-    assert right(logits, tokens).tolist() == [False, True]
+    torch.testing.assert_close(token_share(logits, tokens, exact=False), torch.tensor([2 / 3, 1.0]))
+    assert token_share(logits, tokens, exact=True).tolist() == [False, True]
 
 
 @pytest.mark.whole

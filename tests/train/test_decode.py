@@ -11,7 +11,7 @@ from torch import nn
 
 from recstudy.models import ImageHRM, ImageLSTM, ImageTRM
 from recstudy.models.networks.caption import Captioner
-from recstudy.train.decode import decode
+from recstudy.tasks.captioning.decode import decode
 
 
 class Ids(NamedTuple):

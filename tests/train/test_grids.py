@@ -15,11 +15,12 @@ from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import load
 from recstudy.data.puzzles import Groups, numbers, symmetries
 from recstudy.errors import ConfigError
-from recstudy.metrics import METRICS, Answers, measured
+from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed, unpacked
 from recstudy.models import HRM, TRM, Transformer, ViTRM
 from recstudy.models.networks.contract import Output
-from recstudy.train.grids import Solved, by_depth, halting, solve
+from recstudy.tasks import Grid
+from recstudy.tasks.solving import Solved, by_depth, halting, solve
 from recstudy.train.loop import Training
 from recstudy.train.losses import step_loss
 
@@ -43,6 +44,10 @@ def trained(config: RunConfig) -> Training:
 # ------------------------------------------------------------------------------------------------- loss and scores
 
 
+def task(**train):
+    return Grid(RunConfig(data=Mirrored(), model=Transformer(**SMALL, layers=2), train=TrainConfig(**train)))
+
+
 def test_the_loss_of_two_puzzles_by_hand():
     """Three cells, two tokens beside PAD. Puzzle 0 is asked for two of them and has one right; puzzle 1 for one, and has it.
 
@@ -53,7 +58,7 @@ def test_the_loss_of_two_puzzles_by_hand():
     labels = torch.tensor([[1, 1, 0], [2, 0, 0]])
     batch = Batch(torch.zeros(2, 1, 1, 3), labels, None, 2)
 
-    loss = step_loss(Output(logits, torch.zeros(2)), batch, TrainConfig(loss="stablemax", halt_weight=0.5))
+    loss = step_loss(Output(logits, torch.zeros(2)), batch, task(loss="stablemax", halt_weight=0.5))
 
     expected = [(math.log(2) + math.log(4)) / 2 + math.log(2) / 2, -math.log(2 / 3.5) + math.log(2) / 2]
     assert loss.tolist() == pytest.approx(expected)
@@ -64,7 +69,7 @@ def test_halting_is_learned_from_grids_that_are_right_as_a_whole():
     batch = Batch(torch.zeros(2, 1, 1, 2), torch.tensor([[1, 2], [1, 2]]), None, 2)
     sure = torch.tensor([8.0, 8.0])
 
-    loss = step_loss(Output(logits, sure), batch, TrainConfig())
+    loss = step_loss(Output(logits, sure), batch, task())
 
     cells = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), reduction="none").view(2, 2).mean(1)
     assert (loss - cells).tolist() == pytest.approx([math.log1p(math.exp(-8)), 8 + math.log1p(math.exp(-8))], rel=1e-4)
@@ -109,7 +114,7 @@ def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
     config = RUN.with_changes({"train.evaluation_steps": 2, "train.evaluation_depths": 3, "train.supervision_steps": 2})
     hits = torch.tensor([[1, 2, 2], [0, 2, 0], [1, 1, 2]])
     halts = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 0, 1]]).bool()
-    found = Solved(torch.empty(0), torch.empty(0), torch.empty(0), hits, torch.tensor([2, 2, 2]), halts, torch.zeros(3))
+    found = Solved(torch.empty(0), torch.empty(0), hits, torch.tensor([2, 2, 2]), halts, torch.zeros(3))
 
     assert by_depth(found, config) == {
         "exact_accuracy": pytest.approx({"1": 0, "2": 200 / 3, "3": 200 / 3}),
@@ -151,7 +156,7 @@ def test_a_puzzle_has_itself_and_so_many_symmetries_for_every_seed(count):
 
 def batches(config: Mirrored, rank: int = 0, world: int = 1, size: int = 16) -> Batches:
     split = load(config, Path(), hold_out=False).train
-    return Batches(split, (0.0,), (1 / 255,), 5, size, Augment(), 0, CPU, rank=rank, world=world, puzzles=config)
+    return Batches(split, (0.0,), (1 / 255,), 5, size, Augment(), 0, CPU, rank=rank, world=world, data=config, told=Grid.told)
 
 
 def mirrored(batch: Batch) -> bool:
@@ -230,7 +235,7 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
     assert all(0 < moved < 3 for moved in found["depths"]["residual"].values())
     assert thinking["given"].shape == thinking["answers"].shape == (12, 6)
     exact = ((thinking["cells"][:, 3] == thinking["answers"]) | (thinking["answers"] == 0)).all(1)
-    solved = solve(training.state.evaluated, training._batches(training.data.test, shared=False), config)
+    solved = solve(training.task, training.state.evaluated, training._batches(training.data.test, shared=False))
     assert exact.tolist() == (solved.hits[:12, 3] == solved.asked[:12]).tolist()
 
 
@@ -238,7 +243,7 @@ def test_a_transformer_answers_in_one_pass_and_never_halts():
     train = TrainConfig(epochs=1, batch_size=32)
     found = trained(RunConfig(data=Mirrored(), model=Transformer(**SMALL, layers=2), train=train)).finish()
 
-    assert METRICS["exact_accuracy"].selects
+    assert Grid.score == "exact_accuracy"
     assert found["metrics"]["exact_accuracy"] >= 0
 
 
@@ -248,7 +253,7 @@ def test_a_transformer_answers_in_one_pass_and_never_halts():
         ({"model": TRM(width=16, heads=2)}, "model.tokens must be 'cell' for Mirrored grids"),
         (
             {"model": ViTRM()},
-            "ViTRM judges images, but those of Mirrored grids .* are puzzles, which are for hrm, transformer, trm",
+            "ViTRM gives an answer an image, but Mirrored grids .* needs an answer a cell of a grid, which hrm, transformer, trm give",
         ),
         ({"model": TINY.model_copy(update={"halves": "carry"})}, "model.halves must be 'whole'"),
         ({"model": TINY.model_copy(update={"puzzle_emb": "patient", "identifiers": 3})}, "must be 'none' or 'puzzle'"),

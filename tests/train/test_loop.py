@@ -85,7 +85,7 @@ def test_attached_gradient_is_plain_autograd_through_the_chain():
 
     first, carry = network(batch.images, network.start(batch.images))
     second, _ = network(batch.images, carry)
-    loss = sum(step_loss(output, batch, run.config.train).mean() for output in (first, second))
+    loss = sum(step_loss(output, batch, run.task).mean() for output in (first, second))
     (expected,) = torch.autograd.grad(loss, network.z_start)
 
     torch.testing.assert_close(taken[0], expected)
@@ -276,8 +276,9 @@ def test_train_accuracy_is_that_of_the_images_without_augmentation():
 
     accuracy = run.finish()["metrics"]["train_top1_accuracy"]
 
-    (logits,), labels = predict(run.state.evaluated, run._train, run.config)
-    assert accuracy == pytest.approx(100 * (logits.argmax(-1) == labels).double().mean().item())
+    (kept,), _ = predict(run.task, run.state.evaluated, run._train)
+    right = kept["logits"].argmax(-1).numpy() == run.data.train.labels[run.data.train.rows]
+    assert accuracy == pytest.approx(100 * right.mean())
 
 
 def test_what_is_tested_is_the_selected_epoch_batch_norm_included():

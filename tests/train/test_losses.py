@@ -3,16 +3,29 @@ import math
 import pytest
 import torch
 
-from recstudy.config import PAD, TrainConfig
+from recstudy.config import PAD, RunConfig, TrainConfig
+from recstudy.data import Digits
 from recstudy.data.batches import Batch
+from recstudy.models import CNN
 from recstudy.models.networks.contract import Output
-from recstudy.train.losses import answer_loss, right, stablemax, step_loss
+from recstudy.tasks import Captioning, Classification, Findings
+from recstudy.train.losses import stablemax
+from recstudy.train.losses import step_loss as loss_of_step
 
 LOG3 = math.log(3)
 
 
 def batch(label, targets=None):
     return Batch(torch.zeros(1, 1, 1, 1), torch.tensor([label]), None if targets is None else torch.tensor([targets]), 1)
+
+
+def step_loss(output, batch, train, proceed_target=None, kind=Classification):
+    return loss_of_step(output, batch, kind(RunConfig(data=Digits(), model=CNN(), train=train)), proceed_target)
+
+
+def answer_loss(logits, labels):
+    """Of images with several labels."""
+    return step_loss(Output(logits), Batch(logits, labels, None, len(labels)), TrainConfig(), kind=Findings)
 
 
 def output(halt):
@@ -68,15 +81,15 @@ def test_the_halting_target_sends_no_gradient_to_the_answer():
 
 def test_stablemax_by_hand():
     """s(1) = 2, s(0) = 1, s(-1) = 1/2: shares 4/7, 2/7, 1/7."""
-    loss = answer_loss(torch.tensor([[1.0, 0.0, -1.0]] * 3), torch.tensor([0, 1, 2]), stablemax)
+    loss = stablemax(torch.tensor([[1.0, 0.0, -1.0]] * 3), torch.tensor([0, 1, 2]))
 
     assert loss.tolist() == pytest.approx([math.log(7 / 4), math.log(7 / 2), math.log(7)])
 
 
 def test_stablemax_with_shared_and_smoothed_labels():
     logits = torch.tensor([[1.0, 0.0, -1.0]])
-    mixed = answer_loss(logits, torch.tensor([[0.5, 0.5, 0.0]]), stablemax)
-    smooth = answer_loss(logits, torch.tensor([0]), stablemax, smoothing=0.3)
+    mixed = stablemax(logits, torch.tensor([[0.5, 0.5, 0.0]]))
+    smooth = stablemax(logits, torch.tensor([0]), smoothing=0.3)
 
     assert mixed.item() == pytest.approx((math.log(7 / 4) + math.log(7 / 2)) / 2)
     assert smooth.item() == pytest.approx(0.8 * math.log(7 / 4) + 0.1 * math.log(7 / 2) + 0.1 * math.log(7))
@@ -84,7 +97,7 @@ def test_stablemax_with_shared_and_smoothed_labels():
 
 def test_stablemax_has_a_finite_gradient_everywhere():
     logits = torch.tensor([[0.0, -50.0, 50.0, -1e4]], requires_grad=True)
-    answer_loss(logits, torch.tensor([1]), stablemax).sum().backward()
+    stablemax(logits, torch.tensor([1])).sum().backward()
 
     assert torch.isfinite(logits.grad).all()
 
@@ -100,7 +113,9 @@ def test_several_labels_count_where_they_are_known():
 def test_several_labels_are_right_when_every_known_one_is():
     logits = torch.tensor([[1.0, -1.0, 5.0], [1.0, 1.0, 5.0]])
 
-    assert right(logits, torch.tensor([[1, 0, -1], [1, 0, -1]])).tolist() == [True, False]
+    labels = torch.tensor([[1, 0, -1], [1, 0, -1]])
+
+    assert Findings.right(None, Output(logits), Batch(logits, labels, None, 2)).tolist() == [True, False]
 
 
 def test_a_vocabulary_larger_than_the_classes_takes_mixed_labels():
@@ -130,7 +145,8 @@ def test_the_mean_of_a_captions_loss_by_hand():
     captions = Batch(torch.zeros(2, 1, 1, 1), tokens, None, 2)
 
     found = {
-        mean: step_loss(Output(logits), captions, TrainConfig(caption_mean=mean)).mean().item() for mean in ("caption", "batch")
+        mean: step_loss(Output(logits), captions, TrainConfig(caption_mean=mean), kind=Captioning).mean().item()
+        for mean in ("caption", "batch")
     }
 
     assert found == {"caption": pytest.approx(math.log(4) / 2), "batch": pytest.approx(3 * math.log(4) / 4)}

@@ -16,7 +16,7 @@ from recstudy.data import Digits, PhantomCaptions, PhantomXray
 from recstudy.data.cache import load
 from recstudy.models import HRM, VQ, Aligner, FuseEyes, FuseLIP, HRMImage, ImageLSTM, ImageTRM
 from recstudy.records import RunFolder, read_lines
-from recstudy.train.captioning import captions
+from recstudy.tasks.captioning.writing import captions
 from recstudy.train.evaluate import predict
 from recstudy.train.loop import Training
 from recstudy.train.parallel import concatenated
@@ -166,8 +166,8 @@ def worker_of_the_last_epoch(rank: int, world: int, folder: str) -> None:
     if rank == 0:
         Path(folder, "found.json").write_text(json.dumps(found))
     test = training._batches(training.data.test)  # 31 = 16 + 15: shares of 8 and 7 or less
-    (logits,), labels = predict(training.state.evaluated, test, config)
-    assert logits.shape == (len(labels), 10)
+    (kept,), loss = predict(training.task, training.state.evaluated, test)
+    assert kept["logits"].shape == (len(loss), 10)
     dist.barrier()
     dist.destroy_process_group()
 

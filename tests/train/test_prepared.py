@@ -11,8 +11,8 @@ from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import DataError
 from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageLSTM, ImageTRM
+from recstudy.tasks.captioning.prepared import encoder_weights
 from recstudy.train.loop import Training
-from recstudy.train.prepared import encoder_weights
 
 ALIGNER = Aligner(
     encoder=FuseLIP(width=8, heads=1, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=8, context=40),

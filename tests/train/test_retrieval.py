@@ -9,7 +9,7 @@ from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.models import VQ, Aligner, FuseLIP
-from recstudy.train.alignment import recalls, selection_scores
+from recstudy.tasks.captioning.retrieval import recalls, selection_scores
 from recstudy.train.loop import Training
 
 ALIGNER = Aligner(
@@ -37,6 +37,6 @@ def test_judging_keeps_nothing_for_a_gradient():
     kept = []
 
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.shape), lambda tensor: tensor):
-        selection_scores(training.state.network, training._selection, config, training.data)
+        selection_scores(training.state.network, training._selection, config)
 
     assert not kept

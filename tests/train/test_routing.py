@@ -15,8 +15,8 @@ from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.data.tokenizers import WordTokenizer
 from recstudy.models import ImageLSTM, MicarVLMoE, ShowAttendTell
+from recstudy.tasks.captioning.routing import CAPTIONS, ended, expert_use, kept, summed, word
 from recstudy.train.loop import Training
-from recstudy.train.routing import CAPTIONS, ended, expert_use, kept, summed, word
 from recstudy.train.trial import _archive
 
 EYES = {"backbone": "small", "weights": "random", "tuned": True}
@@ -159,7 +159,7 @@ def test_a_captioner_without_maps_keeps_none():
 def test_a_long_caption_is_cut(monkeypatch):
     """A token sees those before it alone, so that what is kept of it is the same."""
     whole = inside(MicarVLMoE(**SMALL, experts=4))[1]["trace.npz"]
-    monkeypatch.setattr("recstudy.train.routing.LONGEST", 5)
+    monkeypatch.setattr("recstudy.tasks.captioning.routing.LONGEST", 5)
 
     cut = inside(MicarVLMoE(**SMALL, experts=4))[1]["trace.npz"]
 

@@ -6,7 +6,7 @@ from recstudy.errors import DataError
 from recstudy.metrics.reconstruction import psnr
 from recstudy.models.fuselip import SMOKE
 from recstudy.models.networks.vq import VQNetwork, unit
-from recstudy.train.tokenizer import Progress, quality, train_tokenizer
+from recstudy.tasks.captioning.tokenizer import Progress, quality, train_tokenizer
 
 SMALL = SMOKE.model_copy(update={"size": 16, "codes": 8, "codebook": 64})
 

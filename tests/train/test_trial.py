@@ -293,7 +293,7 @@ def test_a_result_knows_the_code_that_computed_it(tmp_path):
     assert known == {part: code.digest for part, code in codes(RUN).items()}
     assert "recstudy/models/networks/vitrm.py" in files["model"]["files"]
     assert "recstudy/train/loop.py" in files["train"]["files"]
-    assert not {"recstudy/train/captioning.py", "recstudy/train/watchdog.py"} & set(files["train"]["files"])
+    assert not {"recstudy/tasks/captioning/writing.py", "recstudy/train/watchdog.py"} & set(files["train"]["files"])
 
 
 def test_a_run_that_goes_on_with_other_code_names_both_and_one_that_begins_anew_the_last(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from recstudy.config import DataConfig, ModelConfig
+from recstudy.metrics import TASKS
 
 Carry = tuple[Tensor, ...]
 
@@ -54,7 +55,8 @@ class VisionEncoder(nn.Module):
 
 def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, Tensor | None]:
     """So many images as the network reads them, and what it is told beside them; to count and to measure with."""
-    told = torch.ones(count, data.tokens - 1, dtype=torch.int64) if data.tokens else None
+    task = TASKS[model.task or data.task]
+    told = task.told(torch.ones(count, *task.labels.sides(data), dtype=torch.int64), None, None)
     return torch.zeros(count, *model.input_shape(data.shape)), told
 
 

@@ -8,7 +8,7 @@ Shapes: N images, T tokens.
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,32 +18,31 @@ from recstudy.config import RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet, Split
 from recstudy.data.text import Tokenizer
-from recstudy.metrics import METRICS, Answers, measured
+from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.rate_score import made_by
 from recstudy.metrics.registry import score
 from recstudy.models.backbone import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
-from recstudy.train.decode import decode
+from recstudy.tasks.captioning.decode import decode
+from recstudy.tasks.captioning.routing import expert_use, kept
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
-from recstudy.train.losses import answer_loss, loss_of, token_hits
+from recstudy.train.losses import loss_of, token_hits, token_loss
 from recstudy.train.parallel import concatenated, rank_and_world, total
-from recstudy.train.routing import expert_use, kept
 from recstudy.train.watchdog import alive
+
+if TYPE_CHECKING:
+    from recstudy.tasks.captioning import Captioning
 
 EXAMPLES = 36  # test images whose captions are kept to look at
 
 
-def writes_to_select(config: RunConfig) -> bool:
-    """Whether epochs are selected by captions that the model writes by itself."""
-    return config.data.task == "caption" and METRICS[config.score].of is not None
-
-
-def selection_scores(network: Network, batches: Batches, config: RunConfig, data: DataSet) -> tuple[float, float]:
+def selection_scores(task: "Captioning", network: Network, batches: Batches, data: DataSet) -> tuple[float, float]:
     """Nats a token and the score that selects epochs, over all workers; where that is of captions, `batches` are no share."""
+    config = task.config
     loss, accuracy = taught(network, batches, config)
-    if not writes_to_select(config):
+    if not task.writes_to_select:
         return loss, accuracy
     split = data.selection(config.train.selection)
     return loss, score(config.score, _written(captions(network, batches, config, data.tokenizer), split, data))
@@ -73,7 +72,7 @@ def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence
             if step in depths:
                 logits, own = output.logits[:count].float(), tokens[:count]
                 hits, there = token_hits(logits, own)
-                loss = answer_loss(logits, own, loss_of(config.train)).sum()
+                loss = token_loss(logits, own, loss_of(config.train)).sum()
                 sums[list(depths).index(step)] += torch.stack([loss.double(), hits.sum(), there.sum(), there.new_tensor(count)])
     return sums
 

@@ -18,9 +18,9 @@ from recstudy.data.cache import DataSet
 from recstudy.metrics import Answers, NotAvailable
 from recstudy.models.networks.aligner import AlignerNetwork, siglip_loss
 from recstudy.models.networks.contract import Network, build
-from recstudy.train.captioning import EXAMPLES
+from recstudy.tasks.captioning.encoders import begin
+from recstudy.tasks.captioning.writing import EXAMPLES
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
-from recstudy.train.inputs import begin
 from recstudy.train.parallel import concatenated
 from recstudy.train.seeds import draw
 from recstudy.train.watchdog import alive
@@ -30,7 +30,7 @@ RANKS = (1, 5, 10)
 
 
 @torch.no_grad()
-def selection_scores(network: Network, batches: Batches, config: RunConfig, data: DataSet) -> tuple[float, float]:
+def selection_scores(network: Network, batches: Batches, config: RunConfig) -> tuple[float, float]:
     """Contrastive loss over all pairs of the selection split, in nats, and recall@1 in percent."""
     images_NW, texts_NW, tokens = (concatenated(part) for part in features(network, batches, config))
     assert isinstance(network, AlignerNetwork)
@@ -70,14 +70,12 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
     return found
 
 
-def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
+def answered() -> Answers:
     """Nothing (NotAvailable): an aligner tells neither classes nor captions."""
     raise NotAvailable("it aligns images and captions, and answers nothing that a metric could be computed from")
 
 
-def findings(
-    network: Network, test: Batches, train: Batches, config: RunConfig, data: DataSet
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def findings(network: Network, test: Batches, config: RunConfig, data: DataSet) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a result states of the alignment, beside that of the network as training began, and the pairs that are kept.
 
     Raises:

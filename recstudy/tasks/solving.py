@@ -7,7 +7,7 @@ Shapes: N puzzles, S cells, T segments.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,11 +21,14 @@ from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
 from recstudy.models.networks.contract import Carry, Network
-from recstudy.train.at_test import at_test
-from recstudy.train.evaluate import Diverged, autocast, defined, own_batch, some
-from recstudy.train.losses import answer_loss, loss_of, token_hits
+from recstudy.tasks.at_test import at_test
+from recstudy.train.evaluate import Diverged, answers, autocast, defined, filled, own_batch
+from recstudy.train.losses import token_hits
 from recstudy.train.parallel import concatenated
 from recstudy.train.watchdog import alive
+
+if TYPE_CHECKING:
+    from recstudy.tasks.grid import Grid
 
 SHOWN = 12  # test puzzles whose answers after every segment are kept to look at
 WATCHED = 256  # test puzzles over which states are compared from segment to segment
@@ -37,7 +40,6 @@ class Solved:
     """What the puzzles of one pass were answered with; N of this worker's share."""
 
     cells: Tensor  # (N, S) uint8, after `evaluation_steps`
-    labels: Tensor  # (N, S) uint8
     loss: Tensor  # (N,) nats a cell, then
     hits: Tensor  # (N, T) int32: cells that are right after each segment
     asked: Tensor  # (N,) int32: cells that are asked for
@@ -46,9 +48,9 @@ class Solved:
 
 
 @torch.no_grad()
-def solve(network: Network, batches: Batches, config: RunConfig, segments: int = 0, most: int | None = None) -> Solved:
+def solve(task: "Grid", network: Network, batches: Batches, segments: int = 0, most: int | None = None) -> Solved:
     """Answers of this worker's share, or of the first `most` puzzles, after each of so many segments (`evaluation_steps`)."""
-    last = config.train.evaluation_steps
+    config, last = task.config, task.config.train.evaluation_steps
     segments = max(segments, last)
     network.eval()
     parts, seen = [], 0
@@ -56,67 +58,49 @@ def solve(network: Network, batches: Batches, config: RunConfig, segments: int =
         if most is not None and seen >= most:
             break
         alive()
-        count, images = len(batch.images), some(batch.images)
-        seen += batch.total
-        labels = some(batch.labels)
-        carry, by_step = network.start(images, None if batch.told is None else some(batch.told)), []
+        count, seen, batch = len(batch.images), seen + batch.total, filled(batch)
+        carry, by_step = network.start(batch.images, batch.told), []
         for step in range(1, segments + 1):
-            with autocast(images.device, config.train):
-                output, carry = network(images, carry)
-            logits = output.logits.float()
-            hits, asked = token_hits(logits, labels)
-            halt = torch.zeros(len(images), device=images.device) if output.halt is None else output.halt.float()
+            with autocast(batch.images.device, config.train):
+                output, carry = network(batch.images, carry)
+            hits, asked = token_hits(output.logits.float(), batch.labels)
+            halt = torch.zeros(len(batch.images), device=hits.device) if output.halt is None else output.halt.float()
             by_step.append((hits.int(), halt > (0 if output.proceed is None else output.proceed)))
             if step == last:
-                sure = halt
-                cells, loss = logits.argmax(-1).byte(), answer_loss(logits, labels, loss_of(config.train)).float()
+                sure, cells, loss = halt, task.kept(output, batch)["cells"], task.loss(output, batch).float()
         hits, halts = (torch.stack(column, 1) for column in zip(*by_step, strict=True))
-        own = cells, labels.byte(), loss, hits, asked.int(), halts, sure
+        own = cells, loss, hits, asked.int(), halts, sure
         parts.append(tuple(part[:count] for part in own))
     return Solved(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
-def selection_scores(network: Network, batches: Batches, config: RunConfig, data: DataSet) -> tuple[float, float]:
+def selection_scores(task: "Grid", network: Network, batches: Batches) -> tuple[float, float]:
     """Nats a cell and the score that selects epochs on the selection split, over all workers."""
-    found = solve(network, batches, config)
-    cells, labels, loss = (concatenated(part) for part in (found.cells, found.labels, found.loss))
-    rows = concatenated(batches.seen(own_batch(config) * batches.world).to(cells.device))
-    return loss.mean().item(), score(config.score, answers(cells, labels, rows, batches, config))
-
-
-def answers(cells: Tensor, labels: Tensor, rows: Tensor, batches: Batches, config: RunConfig) -> Answers:
-    """What metrics look at: the cells (N, S) that the model gives for the puzzles in these rows."""
-    assert isinstance(config.data, Puzzles)
-    at, given = rows.cpu().numpy(), cells.cpu().numpy()
-    lawful = config.data.lawful(np.asarray(batches.split.images[at]).reshape(given.shape), given)
-    return Answers(
-        "grid",
-        labels=labels.cpu().numpy(),
-        class_names=config.data.class_names,
-        rows=at,
-        levels=config.data.levels(at),
-        cells=given,
-        lawful=lawful,
-    )
+    found = solve(task, network, batches)
+    cells, loss = concatenated(found.cells), concatenated(found.loss)
+    rows = concatenated(batches.seen(own_batch(task.config) * batches.world).to(cells.device))
+    told = answers(task, {"cells": cells}, batches, rows.cpu().numpy())
+    return loss.mean().item(), score(task.config.score, told)
 
 
 def findings(
-    network: Network, test: Batches, train: Batches, config: RunConfig, data: DataSet
+    task: "Grid", network: Network, test: Batches, train: Batches, data: DataSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a result states of the answers, and what is kept to look at, by file.
 
     Raises:
         Diverged: a loss is not finite.
     """
-    found = solve(network, test, config, config.train.evaluation_depths if config.model.recursive else 0)
-    if not torch.isfinite(found.loss).all():
-        raise Diverged("the loss of the test set is not finite")
-    told = answers(found.cells, found.labels, test.rows, test, config)
-    taught = solve(network, train, config, most=TAUGHT)
-    seen = answers(taught.cells, taught.labels, train.rows[: len(taught.cells)], train, config)
+    config = task.config
+    found = solve(task, network, test, config.train.evaluation_depths if config.model.recursive else 0)
+    told = _told(task, found, test)
+    taught = solve(task, network, train, most=TAUGHT)
+    seen = answers(task, {"cells": taught.cells}, train, train.rows[: len(taught.cells)].numpy())
     scores = measured(told)
     own = defined({f"train_{config.score}": score(config.score, seen)}) | halting(found, config) | at_test(network, test, config)
-    verdict, files = verdict_on(told, found.sure, test, config, data)
+    assert isinstance(config.data, Puzzles)
+    ids = None if test.split.ids is None else test.split.ids[told.rows]
+    verdict, files = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)
     content, count = packed(told)
     thought, residual = thinking(network, test, config)
     stated = {
@@ -129,25 +113,19 @@ def findings(
     return stated, {"answers.npz": content, "thinking.npz": thought} | files
 
 
-def verdict_on(
-    told: Answers, sure: Tensor, test: Batches, config: RunConfig, data: DataSet
-) -> tuple[dict[str, float], dict[str, Any]]:
-    """What the data set itself makes of the answers: metrics, and files to keep."""
-    assert isinstance(config.data, Puzzles)
-    ids = None if test.split.ids is None else test.split.ids[told.rows]
-    return config.data.verdict(told, sure.double().cpu().numpy(), ids, data.identifiers)
-
-
-def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
+def answered(task: "Grid", network: Network, test: Batches) -> Answers:
     """What metrics of the test set are computed from.
 
     Raises:
         Diverged: a loss is not finite.
     """
-    found = solve(network, test, config)
+    return _told(task, solve(task, network, test), test)
+
+
+def _told(task: "Grid", found: Solved, test: Batches) -> Answers:
     if not torch.isfinite(found.loss).all():
         raise Diverged("the loss of the test set is not finite")
-    return answers(found.cells, found.labels, test.rows, test, config)
+    return answers(task, {"cells": found.cells}, test)
 
 
 def by_depth(found: Solved, config: RunConfig) -> dict[str, dict[str, float]]:

@@ -30,7 +30,7 @@ from recstudy.files import cache_folder, caching, sweep
 from recstudy.models.fuselip import VQ
 from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, load_tokenizer, save_tokenizer, unit
 from recstudy.records.files import write_whole
-from recstudy.train.tokenizer import Progress, train_tokenizer
+from recstudy.tasks.captioning.tokenizer import Progress, train_tokenizer
 from recstudy.train.watchdog import alive
 
 BATCH = 64

@@ -1,0 +1,53 @@
+"""Images and captions brought together: features of both, by which each is to find the other. The network has its own loss."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from recstudy.config import RunConfig
+from recstudy.metrics import METRICS, TASKS
+from recstudy.tasks.captioning import OfCaptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from recstudy.data.batches import Batch, Batches
+    from recstudy.data.cache import DataSet
+    from recstudy.metrics import Answers
+    from recstudy.models.networks.contract import Network, Output
+    from recstudy.tasks.task import Judged
+
+
+@TASKS.add("alignment")
+class Alignment(OfCaptions):
+    """Which caption is an image's own, and which image a caption's."""
+
+    name: ClassVar[str] = "alignment"
+    output: ClassVar[str] = "pair"
+    score: ClassVar[str] = "recall_1"
+
+    @classmethod
+    def check_score(cls, config: RunConfig) -> None:
+        if config.train.score not in (None, cls.score):
+            raise ValueError(
+                f"train.score must be left out for {config.model.title}, which is judged by {METRICS[cls.score].title} alone"
+            )
+
+    def loss(self, output: "Output", batch: "Batch") -> "Tensor":
+        raise NotImplementedError("an aligner's network gives its loss")
+
+    def right(self, output: "Output", batch: "Batch") -> "Tensor":
+        raise NotImplementedError("an aligner never halts")
+
+    def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
+        from recstudy.tasks.captioning import retrieval
+
+        return retrieval.selection_scores(network, batches, self.config)
+
+    def answered(self, network: "Network", test: "Batches", data: "DataSet") -> "Answers":
+        from recstudy.tasks.captioning import retrieval
+
+        return retrieval.answered()
+
+    def findings(self, network: "Network", test: "Batches", train: "Batches", data: "DataSet") -> "Judged":
+        from recstudy.tasks.captioning import retrieval
+
+        return retrieval.findings(network, test, self.config, data)

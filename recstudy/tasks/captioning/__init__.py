@@ -1,0 +1,117 @@
+"""Images with captions: tokens while a network is trained, words of its own at the end.
+
+    L = mean over a caption's tokens of CE(p, token), each by the tokens before it           (1)
+    with caption_mean `batch`: (1) times its tokens, over the mean number of tokens          (2)
+
+A caption is as right as the share of its tokens that are, or, for an exact model, right when all are.
+
+    writing.py    what a captioner has learned      decode.py     how captions are written
+    routing.py    where experts' tokens go          encoders.py   what sees the image, trained before where it must be
+    retrieval.py  what an aligner has learned       prepared.py, tokenizer.py
+
+Shapes: B images, T tokens, V of a vocabulary.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from recstudy.config import PAD
+from recstudy.metrics import METRICS, TASKS
+from recstudy.tasks.task import Labels, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch import Tensor
+
+    from recstudy.config import RunConfig
+    from recstudy.data.batches import Batch, Batches
+    from recstudy.data.cache import DataSet
+    from recstudy.metrics import Answers
+    from recstudy.models.networks.contract import Network, Output
+    from recstudy.tasks.task import Judged, Read
+
+
+class OfCaptions(Task):
+    """What tasks on captioned images share: the data, and what sees the image."""
+
+    labels: ClassVar[Labels] = Labels("int32", ("tokens",), least=0, below="classes")
+    takes: ClassVar[tuple[str, ...]] = ("captions",)
+    augments: ClassVar[str] = "captions: a mirrored image has another one, and features are kept"
+
+    @staticmethod
+    def told(labels: "Tensor", groups: "Tensor | None", ids: "Tensor | None") -> "Tensor | None":
+        """Return a caption without its last token."""
+        return labels[:, :-1]
+
+    def reader(self, data: "DataSet", device: "torch.device") -> "tuple[Read, dict[str, Any]]":
+        from recstudy.tasks.captioning import encoders
+
+        return encoders.reader(self.config, data, device)
+
+    def equip(
+        self,
+        network: "Network",
+        data: "DataSet",
+        facts: dict[str, Any],
+        trained: "Callable[[RunConfig], dict[str, Tensor]]",
+    ) -> None:
+        from recstudy.tasks.captioning import encoders
+
+        encoders.equip(network, self.config, data, facts, trained)
+
+
+@TASKS.add("caption")
+class Captioning(OfCaptions):
+    """The tokens of a caption, each by those before it."""
+
+    name: ClassVar[str] = "caption"
+    output: ClassVar[str] = "caption"
+    score: ClassVar[str] = "token_accuracy"
+    registered_loss: ClassVar[bool] = True
+
+    def loss(self, output: "Output", batch: "Batch") -> "Tensor":
+        """Equations (1)-(2) in nats."""
+        from recstudy.train.losses import loss_of, token_loss
+        from recstudy.train.parallel import total
+
+        loss = token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
+        if self.config.train.caption_mean == "caption":
+            return loss
+        counts = (batch.labels[:, 1:] != PAD).sum(-1).float()
+        return loss * counts * batch.total / total(counts.sum())
+
+    def right(self, output: "Output", batch: "Batch") -> "Tensor":
+        from recstudy.train.losses import token_share
+
+        return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
+
+    @property
+    def writes_to_select(self) -> bool:
+        """Whether epochs are selected by captions that the model writes by itself."""
+        return METRICS[self.config.score].of is not None
+
+    @property
+    def shares_selection(self) -> bool:
+        return not self.writes_to_select
+
+    def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
+        from recstudy.tasks.captioning import writing
+
+        return writing.selection_scores(self, network, batches, data)
+
+    def answered(self, network: "Network", test: "Batches", data: "DataSet") -> "Answers":
+        from recstudy.tasks.captioning import writing
+
+        return writing.answered(network, test, self.config, data)
+
+    def findings(self, network: "Network", test: "Batches", train: "Batches", data: "DataSet") -> "Judged":
+        from recstudy.tasks.captioning import writing
+
+        return writing.findings(network, test, train, self.config, data)
+
+    def assist(self, network: "Network", test: "Batches", data: "DataSet") -> None:
+        """Write this worker's share of the test set's captions."""
+        from recstudy.tasks.captioning import writing
+
+        writing.captions(network, test, self.config, data.tokenizer)
