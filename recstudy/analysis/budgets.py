@@ -17,7 +17,7 @@ SEGMENTS, TRAJECTORIES, COPIES, HALTED = "segments", "surest of noisy trajectori
 SCORE = "exact_accuracy"
 
 
-class Budget(NamedTuple):
+class TestBudget(NamedTuple):
     """So many segments, trajectories or copies of a puzzle; how many varies where it halts by itself."""
 
     way: str
@@ -26,7 +26,7 @@ class Budget(NamedTuple):
     metric: str
 
 
-def budgets(records: StudyRecords, index: int) -> Sequence[Budget]:
+def budgets(records: StudyRecords, index: int) -> Sequence[TestBudget]:
     """Return all budgets that a variant's runs are scored with."""
     config = records.configs[index]
     done = [run for run in records.by_variant[index] if run.done and run.value("halted_steps") is not None]
@@ -37,12 +37,12 @@ def budgets(records: StudyRecords, index: int) -> Sequence[Budget]:
     halted = sum(run.number("halted_steps") for run in done) / len(done) if done else nan
     return [
         *(
-            Budget(SEGMENTS, depth, segment * depth, SCORE if depth == last else at_depth(SCORE, depth))
+            TestBudget(SEGMENTS, depth, segment * depth, SCORE if depth == last else at_depth(SCORE, depth))
             for depth in sorted({*doubled(config["train.evaluation_depths"]), last})
         ),
-        *(Budget(TRAJECTORIES, count, wide * count, f"noisy_exact_accuracy.{count}") for count in trajectories),
-        *(Budget(COPIES, count, wide * count, f"voted_exact_accuracy.{count}") for count in copies),
-        Budget(HALTED, None, segment * halted, "halted_exact_accuracy"),
+        *(TestBudget(TRAJECTORIES, count, wide * count, f"noisy_exact_accuracy.{count}") for count in trajectories),
+        *(TestBudget(COPIES, count, wide * count, f"voted_exact_accuracy.{count}") for count in copies),
+        TestBudget(HALTED, None, segment * halted, "halted_exact_accuracy"),
     ]
 
 

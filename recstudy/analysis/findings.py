@@ -20,7 +20,7 @@ import pandas as pd
 from recstudy.analysis.caveats import some
 from recstudy.analysis.cells import Cell, TableData, cell
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.questions import Asked, Family, Part, family
+from recstudy.analysis.questions import Family, QuestionPart, QuestionRow, family
 from recstudy.analysis.rows import STATUSES, distinct
 from recstudy.analysis.tables.question_table import interval_words, needed_words, signed, verdict_words
 from recstudy.analysis.tables.render import cell_text, outcome_words
@@ -89,7 +89,7 @@ def _found_in(records: StudyRecords) -> list[Sentence]:
 
 
 def _of(records: StudyRecords, part: object) -> Said:
-    if not isinstance(part, Part):
+    if not isinstance(part, QuestionPart):
         return Said()
     try:
         found = family(records, part)
@@ -116,7 +116,7 @@ def _claims(found: Family) -> Said:
     return Said(shown, undecided, f"{waiting} of {plural(len(found.rows), 'claim')}" if waiting else "")
 
 
-def estimate_words(row: Asked) -> str:
+def estimate_words(row: QuestionRow) -> str:
     """`exact accuracy 92.1 % vs 1.0 %, +91.03 points (98.33 % interval [+90.00, +92.07], n=3)`."""
     unit = f" {metric(row.metric).unit}".rstrip()
     sides = " vs ".join(number(row.metric, side) + unit for side in row.sides or ())
@@ -126,11 +126,11 @@ def estimate_words(row: Asked) -> str:
     return f"{against}{_size(row)} ({interval}n={row.estimate.n}){claimed}"
 
 
-def _size(row: Asked) -> str:
+def _size(row: QuestionRow) -> str:
     return points(row.metric, signed(row.metric, row.estimate.value))
 
 
-def _undecided(left: Sequence[Asked], asked: int) -> str:
+def _undecided(left: Sequence[QuestionRow], asked: int) -> str:
     """Name the claim that is nearest to a verdict, and count the others."""
     nearest = min(left, key=lambda row: row.answer.seeds_needed or inf)
     of = f"{len(left)} of {plural(asked, 'claim')}, the nearest to a verdict being: " if len(left) > 1 else ""
@@ -140,7 +140,7 @@ def _undecided(left: Sequence[Asked], asked: int) -> str:
     return f"{of}{nearest.label}: {estimate_words(nearest)}{lacks}"
 
 
-def _differences(rows: Sequence[Asked]) -> Said:
+def _differences(rows: Sequence[QuestionRow]) -> Said:
     """Make a sentence for each base and verdict, in which the surest rows stand first."""
     shown, open = [], []
     for base in dict.fromkeys(row.group for row in rows):
@@ -157,13 +157,13 @@ def _differences(rows: Sequence[Asked]) -> Said:
     return Said(shown, open)
 
 
-def _each(rows: Sequence[Asked]) -> str:
+def _each(rows: Sequence[QuestionRow]) -> str:
     """`by exact accuracy, HRM -78.60 points (95 % interval [-91.81, -65.39], n=3), ...`."""
     said = [f"{row.label} {_size(row)} ({interval_words(row)}, n={row.estimate.n})" for row in rows]
     return f"by {inline(rows[0].metric)}, {some(said, ', ')}"
 
 
-def _seeds(rows: Sequence[Asked]) -> str:
+def _seeds(rows: Sequence[QuestionRow]) -> str:
     """Say what it would take to show differences of these sizes."""
     seeds = sorted(row.answer.seeds_needed for row in rows if row.answer.seeds_needed)
     if not seeds:

@@ -307,7 +307,7 @@ def studies(results: Results) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StudyStatus:
     """How far a study is; of a search, `planned` so far. `problem`: why its plan cannot be read. `definition`: where this is
     another one than the plan shows that reports are drawn of.
     """
@@ -324,7 +324,7 @@ class Standing:
     definition: str = ""
 
 
-def status(results: Results) -> list[Standing]:
+def status(results: Results) -> list[StudyStatus]:
     """Return how far each study of the folder is, and each of its definitions."""
     states = results.states()
     found = []
@@ -334,12 +334,12 @@ def status(results: Results) -> list[Standing]:
             plan = read_plan(folder)
             plans = [plan, *kept_beside(folder, plan)] if plan else []
         except StorageError as damage:
-            found.append(Standing(name, preset, problem=str(damage)))
+            found.append(StudyStatus(name, preset, problem=str(damage)))
             continue
         for one in plans:
             runs = {run.id for run in one.runs}
             count = Counter(map(states.get, runs))
             counts = count["done"], count["stopped"], count["failed"], len(runs)
             definition = "" if one is plan else one.definition
-            found.append(Standing(name, preset, *counts, one.command, one.smoke, definition=definition))
+            found.append(StudyStatus(name, preset, *counts, one.command, one.smoke, definition=definition))
     return found

@@ -1,6 +1,7 @@
 """What a study's report asks, as one kind of question: claims, differences from a base and effects of a factorial.
 
-Each part gives rows of `Asked`, whose answers come from `recstudy.evidence`; table, forest, `explain`, findings, CSV read them.
+Each part gives rows of `QuestionRow`, whose answers come from `recstudy.evidence`; table, forest, `explain`, findings, CSV read
+them.
 """
 
 from collections import Counter
@@ -46,7 +47,7 @@ from recstudy.report.names import axis_title, metric, plain
 
 Direction = tuple[tuple[str, float], ...]  # metrics, each with its weight; the first has 1
 SETTLED = ("done", "diverged", "failed", "stopped")
-Part = Claims | Differences | Effects
+QuestionPart = Claims | Differences | Effects
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class PublishedDifference:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionRow:
     """A question as a report asks it, and its answer.
 
     Args:
@@ -170,7 +171,7 @@ class Family:
     `levels`: of the axes of a factorial, whose cells are `part` of all combinations, 1 where all are there.
     """
 
-    rows: tuple[Asked, ...]
+    rows: tuple[QuestionRow, ...]
     unmatched: int = 0
     levels: Mapping[str, tuple[Any, Any]] | None = None
     fraction: float = 1.0
@@ -181,7 +182,7 @@ class Family:
         return sum(row.answer.p is not None for row in self.rows)
 
 
-def family(records: StudyRecords, part: Part) -> Family:
+def family(records: StudyRecords, part: QuestionPart) -> Family:
     """Answer what a part asks, once.
 
     Raises:
@@ -203,7 +204,7 @@ def family(records: StudyRecords, part: Part) -> Family:
 # --------------------------------------------------------------------------------------------------------------- claims
 
 
-def _claim(records: StudyRecords, claim: Claim) -> Asked:
+def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     """Ask a claim, or, of each of several variants, the contrast that speaks most against it.
 
     The claim holds where all of them do (intersection-union, Berger 1982). Inside, its p is the largest of them; outside, its own
@@ -214,7 +215,7 @@ def _claim(records: StudyRecords, claim: Claim) -> Asked:
         best = best_by(records, f"selection_{claim.metric}", fitting)
         return fitting[0] if best is None else best
 
-    def standing(row: Asked) -> float:
+    def standing(row: QuestionRow) -> float:
         return -inf if row.answer.room is None or not row.estimate.error else row.answer.room / row.estimate.error
 
     among = list(weights(claim, records.variants, records.configs))  # those, too, among which a setting is tuned
@@ -263,7 +264,7 @@ def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
     return bases
 
 
-def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> Asked:
+def _difference(records: StudyRecords, name: str, index: int, base: int, placement: Placement) -> QuestionRow:
     ours, theirs = records.variants[index].label, records.variants[base].label
     terms = _terms(records, {index: {name: 1.0}, base: {name: -1.0}})
     question = Question({index: 1.0, base: -1.0}, other_than=0.0, kind=Kind.DIFFERENCE)
@@ -294,7 +295,7 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
     return "the base itself: it changes nothing" if same else ""
 
 
-def _with_items(records: StudyRecords, row: Asked) -> Asked:
+def _with_items(records: StudyRecords, row: QuestionRow) -> QuestionRow:
     """Add the tests over the test items, if they are the same for all runs."""
     known = not row.refused and row.estimate.error is not None
     found = item_scores(records, row.run_ids, row.metric) if known else None
@@ -376,7 +377,7 @@ def _asked(
     question: Question[int],
     terms: tuple[Term, ...],
     among: Sequence[int] = (),
-) -> Asked:
+) -> QuestionRow:
     """Answer the question alone; a variant counts with all of its runs that have a value.
 
     `among`: variants whose runs it waits for, too.
@@ -394,10 +395,10 @@ def _asked(
     answer = replace(answer, reasons=(*answer.reasons, *[Reason.WIDE] * wide))
     why = tuple(f"{row.label}, seed {row.seed}: {gap(row, name) or 'without a value at that depth'}" for row in lost)
     ended = Counter(row.status for row in lost)
-    return Asked(label, words, name, answer, terms, left, why, ended)
+    return QuestionRow(label, words, name, answer, terms, left, why, ended)
 
 
-def _judged(records: StudyRecords, rows: Sequence[Asked]) -> tuple[Asked, ...]:
+def _judged(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[QuestionRow, ...]:
     """Add the verdicts of all of them together, at the level of this look."""
     levels = [records.looks.level(row.estimate.n) if row.estimate.n else ALPHA for row in rows]
     pooled = max((len(fit.own) for row in rows for term in row.terms for fit, _ in [_fit(records, term)] if fit), default=2)

@@ -11,7 +11,7 @@ from recstudy.analysis.page import code, escape, facts, fold, warning_lines, wor
 from recstudy.analysis.registration import changes, lines, registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
 from recstudy.analysis.tables.entries import Note
-from recstudy.analysis.trials import ranked, scored, trial_table
+from recstudy.analysis.trials import ranked, score_text, trial_table
 from recstudy.config import flatten
 from recstudy.papers import by_name
 from recstudy.plugins import absent
@@ -126,7 +126,7 @@ def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str
     counts = Counter(table["state"])
     ends = [(counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]]
     order = ranked(table, {name: search.objectives[name]})
-    best = [f"{scored(name, row[name])} (trial {row['trial']})" for row in order.head(1).to_dict("records")]
+    best = [f"{score_text(name, row[name])} (trial {row['trial']})" for row in order.head(1).to_dict("records")]
     stopping = "" if search.stopping == "none" else f", stops early by {search.stopping}"
     return [
         ("Search", f"{search.sampler}, {search.budget}{stopping}"),

@@ -41,7 +41,7 @@ Tokens = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Look:
+class PuzzleLook:
     """How a person sees a set's puzzles: a symbol for each token, or a colour; rows and columns of a box, (0, 0) without."""
 
     symbols: tuple[str, ...]
@@ -100,7 +100,7 @@ class Thinker:
 
     label: str
     seed: int
-    look: Look
+    look: PuzzleLook
     thoughts: list[Thought]
 
     @property
@@ -207,23 +207,23 @@ def thinking_data(records: StudyRecords, spec: Thinking, most: int = MOST) -> Th
     return Thoughts(frame, runs, tuple(notes))
 
 
-def read_thinking(path: Path, most: int) -> tuple[Look, list[Thought]]:
+def read_thinking(path: Path, most: int) -> tuple[PuzzleLook, list[Thought]]:
     """Read how a run's puzzles look, and the first of them.
 
     Raises:
         StorageError: the file is damaged. The message names it.
     """
 
-    def take(archive: Mapping[str, Any]) -> tuple[Look, list[Thought]]:
+    def take(archive: Mapping[str, Any]) -> tuple[PuzzleLook, list[Thought]]:
         kept = dict(archive)
-        look = Look(*(tuple(kept[name].tolist()) for name in ("symbols", "colours", "boxes")))
+        look = PuzzleLook(*(tuple(kept[name].tolist()) for name in ("symbols", "colours", "boxes")))
         _check(kept, look)
         return look, [_thought(kept, look, at) for at in range(min(most, len(kept["rows"])))]
 
     return read_archive(path, take)
 
 
-def _check(kept: Mapping[str, Any], look: Look) -> None:
+def _check(kept: Mapping[str, Any], look: PuzzleLook) -> None:
     """Refuse parts that do not go together (ValueError)."""
     count, cells, halt = len(kept["rows"]), kept["cells"], kept["halt"]
     rows, columns = map(int, kept["shape"])
@@ -245,7 +245,7 @@ def _check(kept: Mapping[str, Any], look: Look) -> None:
         raise ValueError(f"halt of {halt.shape} for {plural(segments, 'segment')}")
 
 
-def _thought(kept: Mapping[str, Any], look: Look, at: int) -> Thought:
+def _thought(kept: Mapping[str, Any], look: PuzzleLook, at: int) -> Thought:
     rows, columns = map(int, kept["shape"])
     given, answers = (kept[name][at].astype(np.int64).reshape(rows, columns) for name in ("given", "answers"))
     asked = answers > 0

@@ -27,7 +27,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Trace:
+class CaptionTrace:
     """One caption's, of T tokens that were read."""
 
     row: int  # in the test set
@@ -45,7 +45,7 @@ class Inside:
     label: str
     data: str
     run: Row
-    trace: Trace
+    trace: CaptionTrace
     image: Pixels | None
     synthetic: bool
 
@@ -92,14 +92,14 @@ def first_inside(records: StudyRecords, where: Json, example: int, experts: bool
     return None, tuple(notes)
 
 
-def read_trace(path: Path, example: int) -> Trace | None:
+def read_trace(path: Path, example: int) -> CaptionTrace | None:
     """The caption `example` of a run's file; None where it has fewer.
 
     Raises:
         StorageError: the file is damaged. The message names it.
     """
 
-    def caption(archive: Mapping[str, Any]) -> Trace | None:
+    def caption(archive: Mapping[str, Any]) -> CaptionTrace | None:
         kept = dict(archive)
         if example >= len(kept["rows"]):
             return None
@@ -113,12 +113,12 @@ def read_trace(path: Path, example: int) -> Trace | None:
             raise ValueError("it has no cross_attention")
         chosen = None if router is None else kept["chosen"][example][:, :length].astype(np.int64)
         own = None if own is None else own[..., :length]
-        return _checked(Trace(int(kept["rows"][example]), words, cross, own, router, chosen))
+        return _checked(CaptionTrace(int(kept["rows"][example]), words, cross, own, router, chosen))
 
     return read_archive(path, caption)
 
 
-def _checked(trace: Trace) -> Trace:
+def _checked(trace: CaptionTrace) -> CaptionTrace:
     """The trace, if its parts go together."""
     layers, heads, length, places = trace.cross.shape
     if length < 1 or len(trace.words) != length + 1:

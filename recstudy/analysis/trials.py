@@ -90,7 +90,7 @@ def direction_of(name: str, objectives: Mapping[str, str]) -> str:
     return "min" if registered(name) and name not in MORE_IS_BETTER else "max"
 
 
-def scored(name: str, value: float) -> str:
+def score_text(name: str, value: float) -> str:
     """Return a value with its unit: `94.1 %`, `0.35 GFLOP/image`."""
     return f"{number(name, value)} {metric(name).unit}".strip()
 

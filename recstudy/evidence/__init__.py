@@ -1,6 +1,6 @@
 """What the seeds of a study say: pure functions of arrays, which know neither records nor words nor figures."""
 
-from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, Split, Why, mcnemar, over_items, width
+from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why, mcnemar, over_items, width
 from recstudy.evidence.fits import Fit, Weighted, mean_of
 from recstudy.evidence.questions import (
     Answer,
@@ -34,7 +34,7 @@ __all__ = [
     "Question",
     "Reason",
     "Scale",
-    "Split",
+    "SplitSeeds",
     "Verdict",
     "Weighted",
     "Why",

@@ -33,7 +33,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitSeeds:
     """Seeds of two kinds: `learned` of `of` lie above the gap.
 
     `low` and `high` are the exact (Clopper-Pearson) interval of the share that learns, `given` the mean of those that did.
@@ -72,7 +72,7 @@ class Estimate:
     error: float | None = None
     reach: tuple[float, float] = (-inf, inf)
     why: Why | None = None
-    split: Split | None = None
+    split: SplitSeeds | None = None
 
     @property
     def interval(self) -> tuple[float, float] | None:

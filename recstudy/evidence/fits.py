@@ -27,7 +27,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from scipy.special import betaincinv, digamma, polygamma, stdtrit
 
-from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, Split, Why
+from recstudy.evidence.estimates import LEVEL, LINEAR, Estimate, Scale, SplitSeeds, Why
 
 Key = TypeVar("Key")
 BORROWED, ENDLESS = 2.0, 1e6  # degrees of freedom: that a variant borrows at most, (4); that stand for no end, (2)
@@ -76,7 +76,7 @@ class Fit(Generic[Key]):
         return {key: _variance(self.scale, values) for key, values in self.scores.items() if len(values) > 1}
 
     @cached_property
-    def splits(self) -> dict[Key, Split]:
+    def splits(self) -> dict[Key, SplitSeeds]:
         """The variants whose seeds are of two kinds."""
         found = {key: split(values, self.scale, self.learned) for key, values in self.scores.items()}
         return {key: one for key, one in found.items() if one}
@@ -201,7 +201,7 @@ class Fit(Generic[Key]):
         return Estimate(mean, low, high, level, n, spread.df, error, (scale.low, scale.high))
 
 
-def split(values: Sequence[float], scale: Scale, learned: float | None = None) -> Split | None:
+def split(values: Sequence[float], scale: Scale, learned: float | None = None) -> SplitSeeds | None:
     """The two kinds of seeds, where some learned and others did not: by a stated threshold, or by one wide gap among three or
     more. False alarms of the gap at three normal seeds: 0.01 % at a standard deviation of 4 points, 0.6 % at 6."""
     ordered = sorted(values)
@@ -219,7 +219,7 @@ def split(values: Sequence[float], scale: Scale, learned: float | None = None) -
         if len(above) in (0, len(ordered)):
             return None
     low, high = share_interval(len(above), len(ordered))
-    return Split(len(above), len(ordered), low, high, mean_of(above))
+    return SplitSeeds(len(above), len(ordered), low, high, mean_of(above))
 
 
 def share_interval(count: int, of: int, level: float = LEVEL) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from recstudy.records.reading import append_record, read_log, read_record, read_
 from recstudy.records.results import Results
 from recstudy.records.study_schema import (
     ConfirmLine,
-    Importance,
+    ImportanceRecord,
     Look,
     PlannedRun,
     PlanRecord,
@@ -204,6 +204,6 @@ def _with_trials(folder: Path, plan: PlanRecord, search: SearchRecord) -> PlanRe
                 TrialRecord(number=number, params=line.params, variant=at[line.id]) for number, line in proposed.items()
             ),
             confirmed={variant: tuple(seeds) for variant, seeds in confirmed.items()},
-            importance=read_record(folder / f"importance-{plan.definition}.json", Importance),
+            importance=read_record(folder / f"importance-{plan.definition}.json", ImportanceRecord),
         ),
     )

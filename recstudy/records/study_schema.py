@@ -98,7 +98,7 @@ class TrialRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class Importance:
+class ImportanceRecord:
     """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance."""
 
     trials: int = 0
@@ -118,7 +118,7 @@ class SearchRecord:
     confirm: Confirm = Confirm()
     trials: tuple[TrialRecord, ...] = Field(default=(), exclude=True)
     confirmed: dict[int, tuple[int, ...]] = Field(default_factory=dict, exclude=True)  # variant -> its fresh seeds
-    importance: Importance | None = Field(default=None, exclude=True)
+    importance: ImportanceRecord | None = Field(default=None, exclude=True)
 
 
 def folder_of(preset: str, smoke: bool) -> str:

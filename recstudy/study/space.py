@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from recstudy.config.tunable import Tunable
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records.stores import first_line, without_secrets
-from recstudy.records.study_schema import Importance
+from recstudy.records.study_schema import ImportanceRecord
 from recstudy.study.search import FAMILY, Params, SearchPlan, readable
 from recstudy.study.trials import State, Tried
 
@@ -133,7 +133,7 @@ class Optimizer:
         whole = state == "done" and len(numbers) == len(self.plan.objectives)
         self.study.tell(trial, numbers if whole else None, state=STATES[state if whole or state != "done" else "failed"])
 
-    def importance(self) -> Importance:
+    def importance(self) -> ImportanceRecord:
         """Share of each field in the variance of each objective, as far as it can be computed."""
         done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         evaluators: dict[str, BaseImportanceEvaluator] = {
@@ -151,7 +151,7 @@ class Optimizer:
             if not found[objective].get(name):
                 missing.setdefault(name, f"{len(done)} finished trials are too few")
         settings = {tuple(sorted(trial.params.items())) for trial in done}  # a repeated proposal is one trial
-        return Importance(trials=len(settings), importance=found, missing=missing)
+        return ImportanceRecord(trials=len(settings), importance=found, missing=missing)
 
     def _shares(self, evaluator: BaseImportanceEvaluator, objective: int, sign: int) -> dict[str, float]:
         with warnings.catch_warnings():

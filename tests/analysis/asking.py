@@ -8,7 +8,7 @@ from made_up import as_result, failure, plan, result, run_id
 
 from recstudy import Claim
 from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.analysis.questions import Asked, family
+from recstudy.analysis.questions import QuestionRow, family
 from recstudy.records import Results, write_json
 from recstudy.report import Claims, dump_report
 
@@ -91,7 +91,7 @@ def read(results: Results) -> StudyRecords:
     return load_study(results, "made_up", "paper")
 
 
-def claimed(root: Path, *claims: Claim, **changes: Any) -> list[Asked]:
+def claimed(root: Path, *claims: Claim, **changes: Any) -> list[QuestionRow]:
     """The answers to these claims."""
     records = read(study(root / "r", claims, **changes))
     return list(family(records, records.parts[0]).rows)

@@ -1,7 +1,7 @@
 import pytest
 from made_up import base, run_id, variants, write_chest, write_losses, write_study
 
-from recstudy.analysis.frame import Standing, config_of, load_study, status
+from recstudy.analysis.frame import StudyStatus, config_of, load_study, status
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 
@@ -90,7 +90,7 @@ def test_an_unknown_axis_names_the_nearest(records):
 
 def test_status_has_one_row_a_study(results):
     assert status(results) == [
-        Standing("made_up", "paper", done=7, failed=1, planned=12, command="python studies/made_up.py --preset paper")
+        StudyStatus("made_up", "paper", done=7, failed=1, planned=12, command="python studies/made_up.py --preset paper")
     ]
 
 

@@ -17,7 +17,7 @@ from recstudy.analysis import Differences, Table
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
 from recstudy.analysis.tables import entries
-from recstudy.analysis.tables.entries import Entry, Note, Number, Printed, Range
+from recstudy.analysis.tables.entries import Interval, Note, Number, Printed, TableEntry
 from recstudy.analysis.tables.latex import latex, sentence
 from recstudy.analysis.tables.render import narrow
 from recstudy.analysis.tables.shown import of_cells
@@ -138,7 +138,7 @@ def test_a_note_is_cut_by_its_parts_and_never_by_its_words():
     """The sentences that a pattern once read: each says `Finish with:` or has many semicolons, and stays whole."""
     why, alike = Note("[1] not comparable", ("epochs 1; not 2", "b", "c", "d", "e", "f")), "[1] not comparable: a; b; c; d; e; f"
     how = Note("half of a study", screen="Finish with: python study.py")
-    page = Printed("t", "t", ("a",), [[Entry("x")]], how, notes=[why, alike, "the rule is. Finish with: a rest"])
+    page = Printed("t", "t", ("a",), [[TableEntry("x")]], how, notes=[why, alike, "the rule is. Finish with: a rest"])
 
     text = latex(page).partition("\\bottomrule")[2]
 
@@ -183,7 +183,11 @@ def test_a_column_that_no_table_has_is_named(tmp_path, caplog):
 
 def test_an_empty_column_takes_no_room(records):
     page = Printed(
-        "t", "t", ("a", "b", "c"), [[Entry("x"), Entry(""), Entry("-1.09 to -0.71")], [Entry("y")] + 2 * [Entry(DASH)]], ""
+        "t",
+        "t",
+        ("a", "b", "c"),
+        [[TableEntry("x"), TableEntry(""), TableEntry("-1.09 to -0.71")], [TableEntry("y")] + 2 * [TableEntry(DASH)]],
+        "",
     )
 
     text = latex(page)
@@ -196,13 +200,18 @@ def typed():
     """Numbers, intervals and words as they stand in a place, and one in which nothing can be aligned."""
     rows = [
         [
-            Entry("a"),
-            Entry((Number(93.14), " ", Range(92, 94)), bold=True),
-            Entry(Number(3624971, ",.0f")),
-            Entry(Range(-1.1, 0.5, "+.1f")),
+            TableEntry("a"),
+            TableEntry((Number(93.14), " ", Interval(92, 94)), bold=True),
+            TableEntry(Number(3624971, ",.0f")),
+            TableEntry(Interval(-1.1, 0.5, "+.1f")),
         ],
-        [Entry("b"), Entry((Number(-7.0), " ", Range(-8, -6), " (2 of 3)")), Entry(Number(1e-07, ".3g")), Entry("not run")],
-        [Entry("c"), Entry("not run"), Entry(Number(0.5, ".3g")), Entry(DASH)],
+        [
+            TableEntry("b"),
+            TableEntry((Number(-7.0), " ", Interval(-8, -6), " (2 of 3)")),
+            TableEntry(Number(1e-07, ".3g")),
+            TableEntry("not run"),
+        ],
+        [TableEntry("c"), TableEntry("not run"), TableEntry(Number(0.5, ".3g")), TableEntry(DASH)],
     ]
     return Printed("t", "typed", ("model", "score (%)", "parameters", "difference"), rows, "")
 

@@ -15,7 +15,7 @@ from recstudy.analysis import Thinking
 from recstudy.analysis.figures.puzzles import Piece, animation, how_to_read, pieces, placed, stills, strip
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, Look, ThinkingShown, read_thinking, thinking_data
+from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, PuzzleLook, ThinkingShown, read_thinking, thinking_data
 from recstudy.errors import StorageError
 from recstudy.report import dump_report
 
@@ -157,7 +157,7 @@ def test_a_file_cut_in_half(results):
 # ------------------------------------------------------------------------------------------------------------- pictures
 
 
-def drawn(look=Look((" ", ".", "1", "2"), (), (1, 2)), marks=((GIVEN, WRONG), (CHANGED, 0))):  # noqa: B008
+def drawn(look=PuzzleLook((" ", ".", "1", "2"), (), (1, 2)), marks=((GIVEN, WRONG), (CHANGED, 0))):  # noqa: B008
     return list(pieces(look, np.array([[2, 3], [3, 2]]), np.array(marks)))
 
 
@@ -183,7 +183,7 @@ def test_boxes_have_thicker_lines():
 
 
 def test_colours_stand_for_symbols():
-    parts = drawn(Look(("a", "b", "c", "d"), ("#000000", "#111111", "#222222", "#333333"), (0, 0)))
+    parts = drawn(PuzzleLook(("a", "b", "c", "d"), ("#000000", "#111111", "#222222", "#333333"), (0, 0)))
 
     assert [piece.colour for piece in parts if piece.kind == "box"] == ["#222222", "#333333", "#333333", "#222222"]
     assert not [piece for piece in parts if piece.kind == "letter"]

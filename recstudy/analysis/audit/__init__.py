@@ -66,7 +66,7 @@ def contradictions() -> dict[str, Contradiction]:
 
 
 @dataclass(frozen=True)
-class Audit:
+class AuditReport:
     """`findings`, the questions before the notes, each with its `rule`; and what else the study's `papers` contradict.
 
     A contradiction that a finding is about stands with that finding (`about`, by its id), and not in `contradictions`.
@@ -89,7 +89,7 @@ class Audit:
                 yield f"Known inconsistencies in the {papers()[paper]['name']} paper", others
 
 
-def audit(records: StudyRecords) -> Audit:
+def audit(records: StudyRecords) -> AuditReport:
     """Ask everything there is to ask of a study; a contradiction of its papers stands with the first finding that is about it."""
     targets = [target for part in records.parts if isinstance(part, BesidePublished) for target in part.targets]
     beside = tuple(sorted({target.source.partition(" ")[0] for target in targets}))
@@ -102,10 +102,10 @@ def audit(records: StudyRecords) -> Audit:
             found.append((name, replace(finding, known=known)))
     found.sort(key=lambda named: named[1].severity != "question")
     rest = tuple(one for one in contradictions().values() if one.paper in beside and one.id not in about)
-    return Audit(tuple(found), about, beside, rest)
+    return AuditReport(tuple(found), about, beside, rest)
 
 
-def audit_html(found: Audit) -> str:
+def audit_html(found: AuditReport) -> str:
     """Show questions in full, notes and contradictions folded; one line that opens where there is nothing."""
     shown = {"question": "", "note": ""}
     for _, one in found.findings:
@@ -121,7 +121,7 @@ def audit_html(found: Audit) -> str:
     return html
 
 
-def audit_lines(found: Audit) -> Iterator[Text]:
+def audit_lines(found: AuditReport) -> Iterator[Text]:
     """Print for a terminal: a paragraph a finding, a line a contradiction."""
     if not found.questions:
         yield Text(f"Nothing to ask. {CHECKED}")
@@ -135,7 +135,7 @@ def audit_lines(found: Audit) -> Iterator[Text]:
         yield from (Text(f"    {one.words}") for one in others)
 
 
-def audit_record(found: Audit) -> Json:
+def audit_record(found: AuditReport) -> Json:
     """Return `findings`, `contradictions` and what was `checked`, as plain JSON values."""
     findings = [
         {"rule": rule, **asdict(finding), "known": [found.about[known]._asdict() for known in finding.known]}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from recstudy.analysis.audit.rules import Found, command, compared, counted, done, levels, rule, setting
+from recstudy.analysis.audit.rules import Observation, command, compared, counted, done, levels, rule, setting
 from recstudy.analysis.caveats import LEAK
 from recstudy.analysis.frame import StudyRecords
 from recstudy.evidence import mean_of
@@ -23,12 +23,12 @@ SCORED = {"metrics": "cut into words", "rate": "judged", "text": "cut into the m
     "Select on a validation split, and score the test set once.",
     "002-8",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """By the settings, or by what the runs say of themselves."""
     planned = [index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"]
     told = [row.variant for row in records.rows if row.selected.split == "test"]
     what = "The epoch is selected on the test set: validation and test are the same images"
-    yield Found(what, [*planned, *told], setting(records, "train.selection", "validation"))
+    yield Observation(what, [*planned, *told], setting(records, "train.selection", "validation"))
 
 
 @rule(
@@ -36,11 +36,11 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "Settings that were chosen on the test set have no test score left that is free of the choice.",
     "Let it go by `score`, which is that of the selection split.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     search = records.plan.search
     names = [name for name in (search.objectives if search else ()) if name in METRICS and METRICS[name].tasks]
     if names:
-        yield Found(f"The search goes by {', '.join(metric(name).title for name in names)} on the test set")
+        yield Observation(f"The search goes by {', '.join(metric(name).title for name in names)} on the test set")
 
 
 @rule(
@@ -49,11 +49,11 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "Three seeds or more.",
     "004-5",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Of a search, the next rule asks for fresh ones."""
     if records.plan.search is None:
         alone = [index for index, runs in enumerate(records.by_variant) if len({run.seed for run in runs}) == 1]
-        yield Found("One seed only", alone, command(records, "--seeds", "3"))
+        yield Observation("One seed only", alone, command(records, "--seeds", "3"))
 
 
 @rule(
@@ -61,18 +61,18 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "The best of many trials is also the luckiest of them (winner's curse): its score is too good.",
     "Run the best again with seeds that the search did not use, on a larger budget, which pays for these too.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     search = records.plan.search
     if search is None or any(run.seed in search.confirmed.get(run.variant, ()) and run.done for run in records.rows):
         return
     if search.confirm.best and search.confirm.seeds:
         what = "The best trials have not been run again with fresh seeds"
-        yield Found(what, command=command(records), note=True, settle="Finish the search, which ends with them.")
+        yield Observation(what, command=command(records), note=True, settle="Finish the search, which ends with them.")
         return
     amount, _, unit = search.budget.partition(" ")
     budget = f"{2 * float(amount):g}" + {"hour": "h", "hours": "h", "GPU hours": "gpuh", "GPU hour": "gpuh"}.get(unit, "")
     again = command(records, "--seeds", "3", "--budget", budget)
-    yield Found("No fresh seeds are planned for the best trials", command=again)
+    yield Observation("No fresh seeds are planned for the best trials", command=again)
 
 
 @rule(
@@ -81,7 +81,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "A variant of each model with the epochs of the others, as in studies/vitrm_fairness.py.",
     "002-11",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Models that compare were trained for different numbers of epochs, and that is not the question."""
     for group in compared(records) if "train.epochs" not in records.plan.axes.values() else ():
         planned = levels(records, group, "train.epochs")
@@ -89,7 +89,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
         for index, count in zip(group, planned, strict=True):
             models.setdefault(records.variants[index].model, set()).add(count)
         if len(set(planned)) > 1 and (len(models) == 1 or not set.intersection(*models.values())):
-            yield Found(f"Unequal epochs on {records.variants[group[0]].data}: {counted(planned)}", group)
+            yield Observation(f"Unequal epochs on {records.variants[group[0]].data}: {counted(planned)}", group)
 
 
 @rule(
@@ -98,7 +98,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "A variant with as many FLOPs as the others, as in studies/vitrm_fairness.py, or the score drawn against the FLOPs.",
     "002-11",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """A note where the report shows what each row was paid."""
     for group in compared(records):
         paid = {}
@@ -110,7 +110,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
             continue
         least, most = min(paid, key=lambda index: paid[index]), max(paid, key=lambda index: paid[index])
         ends = f"{flops(paid[least])} to {flops(paid[most])} a run"
-        yield Found(
+        yield Observation(
             f"Unequal training FLOPs on {records.variants[least].data}: {ends}",
             note=any(name in COSTS for part in records.parts for name in part.shows),
             rows=(records.variants[least].label, records.variants[most].label),
@@ -123,7 +123,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "A learning rate tuned for each batch size on the selection split, as in studies/vitrm_fairness.py.",
     "002-10",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Models at several batch sizes have one learning rate for all of them."""
     groups: dict[tuple[str, str], list[int]] = {}
     for index, variant in enumerate(records.variants):
@@ -133,7 +133,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
         used = set(levels(records, group, "train.learning_rate"))
         if len(used) == 1 < len(set(levels(records, group, "train.batch_size"))):
             fixed.setdefault(plain(used.pop()), []).extend(group)
-    yield Found(
+    yield Observation(
         f"One learning rate ({', '.join(fixed)}) for all batch sizes", [index for group in fixed.values() for index in group]
     )
 
@@ -144,7 +144,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     'The same network with ResNet(stem="cifar"), as in studies/vitrm_fairness.py.',
     "002-9",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Convolutional baselines have the stem of large images on small ones, and not their fair selves beside them."""
     large: dict[int, tuple[tuple[object, ...], int]] = {}
     fair = set()
@@ -157,7 +157,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
             large[index] = network, side
     found = {index: f"{side}x{side}" for index, (network, side) in large.items() if network not in fair}
     pixels = ", ".join(dict.fromkeys(found.values()))
-    yield Found(f"A handicapped baseline: the ImageNet stem on images of {pixels} pixels", found)
+    yield Observation(f"A handicapped baseline: the ImageNet stem on images of {pixels} pixels", found)
 
 
 @rule(
@@ -166,8 +166,8 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "The same model without the leak (model.fuselip.mode=prefix_causal).",
     "000-7",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
-    yield Found(f"A model {LEAK}", filter(records.leaks, range(len(records.variants))), note=True)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    yield Observation(f"A model {LEAK}", filter(records.leaks, range(len(records.variants))), note=True)
 
 
 @rule(
@@ -176,7 +176,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "Score every row by the same one.",
     "003-3",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Captions were decoded or cut into words in more than one way, so that their scores are not one metric."""
     for group in compared(records):
         runs = done(records, group)
@@ -184,21 +184,21 @@ def _(records: StudyRecords) -> Iterator[Found]:
         for words, used in (said | {"decoded": [run.found.decode for run in runs]}).items():
             known = [str(value) for value in used if value]
             if len(set(known)) > 1:
-                yield Found(f"Captions are {words} in {len(set(known))} ways: {counted(known)}", group)
+                yield Observation(f"Captions are {words} in {len(set(known))} ways: {counted(known)}", group)
 
 
 @rule("synthetic data", "What a model learns of generated data says nothing of the real task.", "A preset on real data.")
-def _(records: StudyRecords) -> Iterator[Found]:
-    yield Found("Synthetic data: generated by a program", records.synthetic)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    yield Observation("Synthetic data: generated by a program", records.synthetic)
 
 
 @rule(
     "whole data sets",
     "Scores on fewer images are noisier, of models that have learned from less: no published number compares with them.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     cut = {index: config["data.limit"] for index, config in enumerate(records.configs) if config.get("data.limit") is not None}
     most, smoke = ", ".join(f"{limit:,}" for limit in dict.fromkeys(cut.values())), records.plan.smoke
     what = f"{'A smoke run' if smoke else 'A part of the data only'}: at most {most} images of each split"
     settle = f"{'The study without --smoke' if smoke else 'A preset'} on the whole data set."
-    yield Found(what, cut, note=not smoke, settle=settle)
+    yield Observation(what, cut, note=not smoke, settle=settle)

@@ -38,7 +38,7 @@ class Finding:
         return some(self.where) or "every variant"
 
 
-class Found(NamedTuple):
+class Observation(NamedTuple):
     """What a check found in these variants (None: in all; no variant: nothing was found), or in these rows of a table."""
 
     what: str
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     why: str = ""
 
 
-Check = Callable[[StudyRecords], Iterator[Found]]
+Check = Callable[[StudyRecords], Iterator[Observation]]
 RULES: dict[str, Callable[[StudyRecords], Iterator[Finding]]] = {}  # by what is checked, in the words and order of the report
 
 

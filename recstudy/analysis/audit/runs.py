@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 from scipy.special import stdtrit
 
-from recstudy.analysis.audit.rules import Found, command, compared, counted, done, rule, setting
+from recstudy.analysis.audit.rules import Observation, command, compared, counted, done, rule, setting
 from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.registration import changes, differences, lines, post_hoc, statements
@@ -30,7 +30,7 @@ SHORT = 12  # characters of a checksum that tell it apart
     "These runs were not trained and scored on the same images.",
     "Find out which copy is right, and run the others again with another --results.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """One data set has the same settings, and not the same images."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for run in done(records):
@@ -40,7 +40,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
         found = [run.provenance.data_checksum[:SHORT] for run in runs if run.provenance.data_checksum]
         if len(set(found)) > 1:
             what = f"{len(set(found))} different data checksums of {records.variants[runs[0].variant].data}: {counted(found)}"
-            yield Found(what, {run.variant for run in runs})
+            yield Observation(what, {run.variant for run in runs})
 
 
 @rule(
@@ -48,7 +48,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "What is stated with the numbers in sight may be stated because of them.",
     "Fresh seeds, which nobody has seen, decide it; `recstudy register` shows what was stated before them.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Claims, deviations and thresholds were stated after their runs, or something is not as it was registered."""
     late = [one for one in statements(records.plan) if isinstance(one, Claim | Deviation | tuple) and post_hoc(records, one)]
     said = [
@@ -58,10 +58,10 @@ def _(records: StudyRecords) -> Iterator[Found]:
         for one in late
     ]  # fmt: skip
     if said:
-        yield Found(f"Stated after the first run that is judged by it had finished: {'; '.join(said)}")
+        yield Observation(f"Stated after the first run that is judged by it had finished: {'; '.join(said)}")
     known = records.plan.registered
     if known and (changed := differences(records.plan, known)):
-        yield Found(
+        yield Observation(
             f"Not as it was registered on {known.date[:10]}: {'; '.join(changed)}",
             why="Whoever read what was registered expects something else.",
             settle="Say why in the study's text, or run it as it was registered.",
@@ -73,7 +73,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "A difference between rows may be one between two versions of the code.",
     "Run all of it again by one version, with another --results, or say in the text what changed.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """A question where the rows differ in it. Commits are none where digests tell what computed each run: the next rule asks."""
     runs = done(records)
     digested = all(run.provenance.code and records.variants[run.variant].code for run in runs)
@@ -86,7 +86,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
         if len(set(named)) > 1:
             made = {frozenset(told(run.provenance) for run in done(records, [index])) for index in range(len(records.variants))}
             differ = len(made - {frozenset()}) > 1
-            yield Found(f"{len(set(named))} {what}: {counted(named)}", note=asked or not differ)
+            yield Observation(f"{len(set(named))} {what}: {counted(named)}", note=asked or not differ)
 
 
 @rule(
@@ -94,13 +94,13 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "The same command would not give these numbers today, and rows of before and after the change do not compare.",
     "Run them again; what they had is kept.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Finished runs were computed by other code, or on other images, than the study's last command has found."""
     found = changes(records)
     changed = {change.run_id for change in found}
     for line in lines(found):
         variants = {row.variant for row in records.rows if row.id in changed}
-        yield Found(line, variants, command(records, "--rerun", "changed"))
+        yield Observation(line, variants, command(records, "--rerun", "changed"))
 
 
 @rule(
@@ -108,11 +108,11 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "Nobody can get that code again, so that nobody can run them again.",
     "Commit, and run them again with another --results.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     dirty = [run.variant for run in done(records) if run.provenance.dirty]
-    yield Found(f"{plural(len(dirty), 'run')} made from uncommitted changes", dirty)
+    yield Observation(f"{plural(len(dirty), 'run')} made from uncommitted changes", dirty)
     unknown = [run.variant for run in done(records) if not run.provenance.made_by]
-    yield Found(f"{plural(len(unknown), 'run')} made by code of no known commit", unknown)
+    yield Observation(f"{plural(len(unknown), 'run')} made by code of no known commit", unknown)
 
 
 @rule(
@@ -120,12 +120,12 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "Times of different machines do not compare, and neither do the last digits of scores.",
     "Measure times on one kind of machine.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """A question where the report shows times."""
     kinds = [run.provenance.hardware.gpu or run.provenance.hardware.cpu for run in done(records)]
     if len(set(kinds)) > 1:
         timed = any(metric(name).timed for part in records.parts for name in part.shows)
-        yield Found(f"{len(set(kinds))} kinds of machine: {counted(kinds)}", note=not timed)
+        yield Observation(f"{len(set(kinds))} kinds of machine: {counted(kinds)}", note=not timed)
 
 
 @rule(
@@ -133,7 +133,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "What is scored is then close to the random weights at the start.",
     "A smaller train.ema_decay, 0 for none, or more epochs.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """It looks back to before the first step of the optimiser, as far as that is known from the images that a run was shown."""
     spans: dict[int, float] = {}
     for run in done(records):
@@ -146,7 +146,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
             spans[run.variant] = span
     told = ", ".join(dict.fromkeys(f"{span:,.0f}" for _, span in sorted(spans.items())))
     what = f"The moving average of the weights spans {told} steps, more than the run makes"
-    yield Found(what, spans, setting(records, "train.ema_decay", "0"))
+    yield Observation(what, spans, setting(records, "train.ema_decay", "0"))
 
 
 @rule(
@@ -154,12 +154,12 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "The seeds that are left may be the lucky ones: a variant that fails on some looks better than it is.",
     "Fix the cause (see what failed) and rerun; diverged runs are a result, which the text should state.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Of a search's trials, some may well diverge."""
     ends = ("failed",) if records.plan.search is not None else ("failed", "diverged")
     lost = [row for row in records.rows if row.status in ends]
     what = f"{plural(len(lost), 'run')} left out of every mean: {counted([row.error_class or 'diverged' for row in lost])}"
-    yield Found(what, {row.variant for row in lost}, command(records))
+    yield Observation(what, {row.variant for row in lost}, command(records))
 
 
 @rule(
@@ -167,11 +167,11 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "Rows with fewer seeds than others have wider intervals, and may change.",
     "The same command finishes them.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """A search stops some of its own accord."""
     ends = ("not run", "unfinished", *(() if records.plan.search is not None else ("stopped",)))
     left = [row.variant for row in records.rows if row.status in ends]
-    yield Found(f"{plural(len(left), 'run')} of {len(records.rows):,} not finished", left, command(records), note=True)
+    yield Observation(f"{plural(len(left), 'run')} of {len(records.rows):,} not finished", left, command(records), note=True)
 
 
 @rule(
@@ -179,7 +179,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
     "One run has no interval, so that nothing can be said about whether the value was reproduced.",
     "The runs that are still to do.",
 )
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Published values stand beside one run, where more are planned: the rule of seeds asks where they are not."""
     alone: dict[str, None] = {}
     for part in records.parts:
@@ -194,11 +194,11 @@ def _(records: StudyRecords) -> Iterator[Found]:
                     alone[row.label] = None
     if alone:
         what = "Published values stand beside a single run"
-        yield Found(what, command=command(records), note=True, rows=tuple(alone))
+        yield Observation(what, command=command(records), note=True, rows=tuple(alone))
 
 
 @rule("intervals against differences", "Another draw of the seeds may well put the rows in another order.")
-def _(records: StudyRecords) -> Iterator[Found]:
+def _(records: StudyRecords) -> Iterator[Observation]:
     """Intervals are wider than the means are apart, and the seeds which are planned will not make them narrow enough."""
     names = dict.fromkeys(name for part in records.parts for name in part.shows)
     scores = [name for name in names if name in METRICS and METRICS[name].tasks and METRICS[name].better]
@@ -208,7 +208,7 @@ def _(records: StudyRecords) -> Iterator[Found]:
         if found:
             (words, enough), more = found[0], f", and {len(found) - 1} more" if found[1:] else ""
             needed = f"About {enough:,}" if enough else f"More than {MOST_SEEDS:,}"
-            yield Found(
+            yield Observation(
                 f"Intervals wider than the means are apart on {records.variants[group[0]].data}: {words}{more}",
                 group,
                 command(records, "--seeds", str(enough)) if enough and enough <= CHEAP else "",

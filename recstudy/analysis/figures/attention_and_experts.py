@@ -44,7 +44,7 @@ FITS = 20  # experts whose numbers fit into their cells
 
 
 @dataclass(frozen=True)
-class Attention:
+class CaptionAttention:
     """What one caption of T tokens attends to, of one layer and head or of the mean over them.
 
     One row of `frame` a word and what it attends to, in percent (`share`). Where `of` is `image`, `word` is the one that is
@@ -82,7 +82,7 @@ def draw_attention_maps(records: StudyRecords, spec: AttentionMaps) -> Drawn:
     return Drawn(partial(attention_figure, data), data.frame, spec.heading, data.notes, caption, words=words)
 
 
-def attention_data(records: StudyRecords, spec: AttentionMaps) -> Attention:
+def attention_data(records: StudyRecords, spec: AttentionMaps) -> CaptionAttention:
     """Of the first variant that has kept attention maps.
 
     Raises:
@@ -90,7 +90,7 @@ def attention_data(records: StudyRecords, spec: AttentionMaps) -> Attention:
     """
     found, notes = first_inside(records, spec.where, spec.example, experts=False)
     if found is None:
-        return Attention(pd.DataFrame(columns=ATTENDED), np.empty((0, 0)), None, [], None, "", notes)
+        return CaptionAttention(pd.DataFrame(columns=ATTENDED), np.empty((0, 0)), None, [], None, "", notes)
 
     def chosen(part: Numbers) -> Numbers:
         """(L, H, T, S) -> (T, S) of one layer and head, or the mean."""
@@ -123,10 +123,10 @@ def attention_data(records: StudyRecords, spec: AttentionMaps) -> Attention:
     named = found.named if trace.cross.shape[:2] == (1, 1) else f"{found.named}; {' and '.join(which)}"
     none = () if found.image is not None else (f"{found.label}: the image of test row {trace.row} was not kept",)
     frame = pd.DataFrame(rows).assign(**of, **found.columns)[ATTENDED]
-    return Attention(frame, cross, own, trace.words, found.image, named, (*notes, *none))
+    return CaptionAttention(frame, cross, own, trace.words, found.image, named, (*notes, *none))
 
 
-def attention_caption(data: Attention) -> str:
+def attention_caption(data: CaptionAttention) -> str:
     """How to read the tiles and the grid."""
     if data.frame.empty:
         return ""
@@ -138,7 +138,7 @@ def attention_caption(data: Attention) -> str:
     return f"{data.named}. {tiles}{grid if data.own is not None else ''}"
 
 
-def attention_figure(data: Attention, size: Size = SCREEN) -> go.Figure:
+def attention_figure(data: CaptionAttention, size: Size = SCREEN) -> go.Figure:
     """Tiles above, the grid below; a network without self-attention has the tiles alone."""
     figure = go.Figure()
     panels: list[Panel] = []
@@ -168,7 +168,7 @@ def tinted(image: Pixels, shares: Numbers, even: float, full: float) -> Pixels:
     return np.asarray(gray * (1 - depth) + depth * np.array(ORANGE), dtype=np.uint8)
 
 
-def _tiles(figure: go.Figure, data: Attention, size: Size) -> float:
+def _tiles(figure: go.Figure, data: CaptionAttention, size: Size) -> float:
     """The image as it is, then once for each word; the height in points."""
     image = np.full((data.side, data.side, 1), 128, dtype=np.uint8) if data.image is None else data.image
     side = side_of(image)

@@ -209,7 +209,7 @@ def shade(most: float, title: str, even: Sequence[float] = ()) -> dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Grid:
+class PanelGrid:
     """Small panels in rows, as many in each as the width has room for. Pixels, but for `ratio`: a panel's height by its width."""
 
     narrow: int  # the least of a panel with what stands beside it
@@ -227,8 +227,8 @@ class Grid:
 
 
 SLICES = {  # by whether it is printed: panels with an axis each
-    False: Grid(280, left=48, below=64, high=164, bottom=64),
-    True: Grid(180, left=40, below=54, high=104, bottom=64),
+    False: PanelGrid(280, left=48, below=64, high=164, bottom=64),
+    True: PanelGrid(180, left=40, below=54, high=104, bottom=64),
 }
 
 
@@ -239,7 +239,7 @@ def facets(panels: int, gap: float, **more: Any) -> go.Figure:
     return figure.update_layout(meta={"panels": rows})
 
 
-def arrange(figure: go.Figure, panels: int, grid: Grid, size: Size = SCREEN) -> go.Figure:
+def arrange(figure: go.Figure, panels: int, grid: PanelGrid, size: Size = SCREEN) -> go.Figure:
     """Give every panel of a grid its place; `page.js` does the same for a page's own width."""
     each, inner = max(1, panels // grid.groups), size.width - 2 * EDGE
     across = min(each, max(1, inner // grid.narrow))

@@ -14,7 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.examples import finished, pictures, read_archive
-from recstudy.analysis.figures.layout import Drawn, Grid, arrange, axes_at
+from recstudy.analysis.figures.layout import Drawn, PanelGrid, arrange, axes_at
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.figures.mosaic import Pixels, data_uri, image_grid, side_of
 from recstudy.analysis.figures.theme import SCREEN, Size, shown
@@ -160,5 +160,5 @@ def mistakes_figure(data: MistakesData, size: Size = SCREEN) -> go.Figure:
         )  # fmt: skip
     figure.update_xaxes(visible=False, fixedrange=True).update_yaxes(visible=False, fixedrange=True)
     ratio = rows * (1 + words) / (ACROSS * (1 + GAP))
-    grid = Grid(NARROW[size.printed], above=46, ratio=ratio, widest=640, columns=ACROSS)
+    grid = PanelGrid(NARROW[size.printed], above=46, ratio=ratio, widest=640, columns=ACROSS)
     return arrange(figure, max(1, len(parts)), grid, size)

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from recstudy.analysis.figures.layout import Drawn
 from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, folded, letters, scatter, shown
-from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, Look, Thinker, Thought, Thoughts, Tokens
+from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, PuzzleLook, Thinker, Thought, Thoughts, Tokens
 from recstudy.records import Json
 from recstudy.report import Thinking
 
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
     bold: bool = False
 
 
-def pieces(look: Look, cells: Tokens, marks: Tokens) -> Iterator[Piece]:
+def pieces(look: PuzzleLook, cells: Tokens, marks: Tokens) -> Iterator[Piece]:
     """A grid (R, C), each piece over those before it. Marks over colours are black on white, which shows on all of them."""
     rows, columns = cells.shape
     for y, x in np.ndindex(rows, columns):

@@ -11,11 +11,11 @@ from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
 from recstudy.analysis.figures.layout import Drawn, facets
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, scatter, shown, y_range
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.trials import direction_of, front, running_best, scored, search_of, trial_table
+from recstudy.analysis.trials import direction_of, front, running_best, score_text, search_of, trial_table
 from recstudy.errors import ConfigError
 from recstudy.evidence import mean_of
 from recstudy.records.plans import short_names
-from recstudy.records.study_schema import Importance as Found
+from recstudy.records.study_schema import ImportanceRecord
 from recstudy.report import History, Importance, Pareto
 from recstudy.report.names import metric, plural
 
@@ -39,7 +39,7 @@ def draw_history(records: StudyRecords, spec: History) -> Drawn:
     data = history_data(records, spec)
     first = data[(data["objective"] == next(iter(data["objective"]), "")) & data["value"].notna()]
     best = first[first["value"] == first["best"].iloc[-1]].iloc[0] if len(first) else None
-    finding = "" if best is None else f"best {scored(best['objective'], best['value'])}, by trial {best['trial']}"
+    finding = "" if best is None else f"best {score_text(best['objective'], best['value'])}, by trial {best['trial']}"
     notes, caption = warnings(records), history_caption(data)
     return Drawn(partial(history_figure, data), data, spec.heading, notes, caption, finding=finding)
 
@@ -107,8 +107,8 @@ def history_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
 
 
 def _tried(row: dict[Any, Any]) -> str:
-    what = LOOKS[row["state"]]["name"] if pd.isna(row["value"]) else scored(row["objective"], row["value"])
-    at = "" if pd.isna(row["reached"]) else f" at {scored(row['objective'], row['reached'])}"
+    what = LOOKS[row["state"]]["name"] if pd.isna(row["value"]) else score_text(row["objective"], row["value"])
+    at = "" if pd.isna(row["reached"]) else f" at {score_text(row['objective'], row['reached'])}"
     return f"trial {row['trial']}: {what}{at}, {row['label']}"
 
 
@@ -126,7 +126,7 @@ def importance_data(records: StudyRecords, spec: Importance) -> pd.DataFrame:
     Raises:
         ConfigError: the study is no search.
     """
-    found = search_of(records, spec.name).importance or Found(importance={})
+    found = search_of(records, spec.name).importance or ImportanceRecord(importance={})
     rows = [
         {"objective": objective, "method": method, "field": path, "importance": share, "trials": found.trials}
         for objective, methods in found.importance.items()
@@ -233,7 +233,7 @@ def pareto_figure(data: pd.DataFrame, spec: Pareto, y: str, size: Size = SCREEN)
 
     def paid(row: dict[Any, Any]) -> str:
         who = f"trial {row['trial']:.0f}, " if pd.notna(row["trial"]) else ""
-        return f"{who}{row['label']}: {scored(y, row[y])}, {scored(spec.x, row[spec.x])} (n={row['n']})"
+        return f"{who}{row['label']}: {score_text(y, row[y])}, {score_text(spec.x, row[spec.x])} (n={row['n']})"
 
     figure, ahead = go.Figure(), data["front"].astype(bool)
     best = data[ahead].sort_values(spec.x)

@@ -32,7 +32,7 @@ from recstudy.analysis.figures.theme import (
     y_range,
 )
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.trials import TRIAL, scored, search_of, trial_table
+from recstudy.analysis.trials import TRIAL, score_text, search_of, trial_table
 from recstudy.records import Json
 from recstudy.records.plans import FAMILY, ranges_of, short_names
 from recstudy.records.study_schema import Range, SearchRecord
@@ -83,7 +83,7 @@ def _best(data: pd.DataFrame, search: SearchRecord) -> str:
     best = data.sort_values(name, ascending=direction == "max", kind="stable").iloc[-1]
     words = short_names(path for ranges in search.space.values() for path in ranges)
     chosen = [f"{words[path].replace('_', ' ')} {plain(best[path])}" for path in words if best[path] is not None]
-    return f"best {scored(name, best[name])} at {', '.join(chosen)}"
+    return f"best {score_text(name, best[name])} at {', '.join(chosen)}"
 
 
 def slices_caption(data: pd.DataFrame, search: SearchRecord) -> str:
@@ -101,7 +101,7 @@ def _symbol(search: SearchRecord, family: str) -> str:
 
 
 @dataclass(frozen=True)
-class Scale:
+class FieldScale:
     """Where a field's values stand: `ticks` is position -> words, `ends` the lowest and highest position."""
 
     ends: tuple[float, float]
@@ -127,7 +127,7 @@ class Scale:
         return {"range": [self.ends[0] - space, self.ends[1] + space], **ticks}
 
 
-def scale(ranges: Iterable[Range], values: Iterable[Any]) -> Scale:
+def scale(ranges: Iterable[Range], values: Iterable[Any]) -> FieldScale:
     """The axis of a field that families search in these `ranges`, and whose trials have these `values`."""
     stated, seen = list(ranges), list(values)
     if any(one.choices for one in stated):
@@ -136,15 +136,15 @@ def scale(ranges: Iterable[Range], values: Iterable[Any]) -> Scale:
             if not any(same(value, other) for other in known):
                 known.append(value)
         ends = (0.0, float(len(known) - 1)) if len(known) > 1 else (-0.5, 0.5)
-        return Scale(ends, {float(at): shown(plain(value)) for at, value in enumerate(known)}, choices=tuple(known))
+        return FieldScale(ends, {float(at): shown(plain(value)) for at, value in enumerate(known)}, choices=tuple(known))
     low, high = min([*seen, *(one.low for one in stated)]), max([*seen, *(one.high for one in stated)])
     if low == high:
-        return Scale((low - 1, low + 1), {float(low): plain(low)})
+        return FieldScale((low - 1, low + 1), {float(low): plain(low)})
     if low > 0 and all(one.log for one in stated):
         ticks = {math.log10(tick): f"{tick:g}" for tick in log_ticks(low, high)}
-        return Scale((math.log10(low), math.log10(high)), ticks, log=True)
+        return FieldScale((math.log10(low), math.log10(high)), ticks, log=True)
     whole = all(isinstance(value, int) for value in (low, high, *seen))
-    return Scale((low, high), {float(tick): f"{tick:g}" for tick in _ticks(low, high, whole)})
+    return FieldScale((low, high), {float(tick): f"{tick:g}" for tick in _ticks(low, high, whole)})
 
 
 def _ticks(low: float, high: float, whole: bool) -> list[float]:
@@ -171,7 +171,7 @@ def parallel_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREE
         ranges = search.space[family or next(iter(search.space))]
         axes = {path: scale([stated], trials[path]) for path, stated in ranges.items()} | {name: goal}
         for row in trials.to_dict("records"):
-            share, told = goal.height(row[name]), f"trial {row['trial']}: {scored(name, row[name])}"
+            share, told = goal.height(row[name]), f"trial {row['trial']}: {score_text(name, row[name])}"
             heights = [axis.height(row[path]) for path, axis in axes.items()]
             hover = [told if path == name else f"{told}, {path} = {plain(row[path])}" for path in axes]
             line = {"color": blend(share if direction == "max" else 1 - share), "width": 1.8}
@@ -185,7 +185,7 @@ def parallel_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREE
     return figure.update_layout(meta={"panels": len(families), "axes": most, "above": height})
 
 
-def _name_axes(figure: go.Figure, axes: dict[str, Scale], name: str, panel: int, size: Size) -> int:
+def _name_axes(figure: go.Figure, axes: dict[str, FieldScale], name: str, panel: int, size: Size) -> int:
     """Each axis's name above it and its ticks to its left, those of the last one to its right; the height of the names."""
     words = short_names(path for path in axes if path != name)
     titles = [words[path].replace("_", " ") if path != name else metric(name).heading for path in axes]
@@ -218,7 +218,7 @@ def slices_figure(data: pd.DataFrame, search: SearchRecord, size: Size = SCREEN)
         figure.update_layout({axes_at(at)["xaxis"].replace("x", "xaxis"): axis.axis})
         for family, points in trials.groupby(FAMILY, sort=False):
             hover = [
-                f"trial {row['trial']}: {scored(name, row[name])} at {plain(row[path])}, {row['label']}"
+                f"trial {row['trial']}: {score_text(name, row[name])} at {plain(row[path])}, {row['label']}"
                 for row in points.to_dict("records")
             ]
             marker = {"symbol": _symbol(search, str(family)), "size": 8, "color": points["trial"].tolist()}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from recstudy.analysis.tables.entries import Entry, Number, Piece, Printed, csv_lines
+from recstudy.analysis.tables.entries import Number, Piece, Printed, TableEntry, csv_lines
 from recstudy.papers import Target
 from recstudy.report import Arithmetic
 from recstudy.report.names import in_own_unit, metric
@@ -39,7 +39,7 @@ class Counted(StrEnum):
 
 
 @dataclass(frozen=True)
-class Claim:
+class CountedClaim:
     """A published number and ours, both in the published unit."""
 
     target: Target
@@ -62,10 +62,12 @@ class Claim:
         return "; ".join(filter(None, ["" if self.target.kind == "reported" else self.target.kind, self.target.note]))
 
 
-def counted_claims(part: Arithmetic) -> list[Claim]:
+def counted_claims(part: Arithmetic) -> list[CountedClaim]:
     """Put every target that the study counts beside our count, in the order of the targets."""
     return [
-        Claim(target, part.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given)
+        CountedClaim(
+            target, part.counted[target.metric] / in_own_unit(target.metric, 1.0, target.unit), target.metric in part.given
+        )
         for target in part.targets
         if target.metric in part.counted
     ]
@@ -83,10 +85,10 @@ def printed(part: Arithmetic) -> Printed:
     for claim in claims:
         target = claim.target
         published = ("about ",) * target.approximate + _count(target.value, target.unit)
-        counted = Entry(_count(claim.counted, target.unit), hint=f"{claim.counted!r} {target.unit}".strip())
-        verdict = Entry(claim.verdict, bold=claim.verdict is Counted.DIFFERS)
-        known = [Entry(statement(target), hint=target.cited), Entry(published, hint=target.cited)]
-        lines.append([*known, counted, verdict, Entry(claim.note)])
+        counted = TableEntry(_count(claim.counted, target.unit), hint=f"{claim.counted!r} {target.unit}".strip())
+        verdict = TableEntry(claim.verdict, bold=claim.verdict is Counted.DIFFERS)
+        known = [TableEntry(statement(target), hint=target.cited), TableEntry(published, hint=target.cited)]
+        lines.append([*known, counted, verdict, TableEntry(claim.note)])
     sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
     verdicts = [claim.verdict for claim in claims]
     given, reproduced = verdicts.count(Counted.GIVEN), verdicts.count(Counted.REPRODUCED)

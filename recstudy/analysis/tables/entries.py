@@ -35,7 +35,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Interval:
     """An interval: `[low, high]`, in the form of its number."""
 
     low: float
@@ -46,11 +46,11 @@ class Range:
         return f"[{format(self.low, self.form)}, {format(self.high, self.form)}]"
 
 
-Piece = str | Number | Range
+Piece = str | Number | Interval
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TableEntry:
     """The content of one place: `bold` where nothing is significantly better.
 
     `hint` is what a tooltip adds, `origin` the runs that a number comes from in words, `runs` the ids of those that it is about.
@@ -115,7 +115,7 @@ class Printed:
     name: str
     title: str
     heads: Sequence[str]
-    lines: Sequence[Sequence[Entry]]
+    lines: Sequence[Sequence[TableEntry]]
     caption: Said
     warnings: Sequence[str] = ()
     notes: Sequence[Said] = ()
@@ -175,7 +175,7 @@ def named(head: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(head.lower(), pattern.lower()) for pattern in patterns)
 
 
-def _any(line: Sequence[Entry], columns: Sequence[int]) -> bool:
+def _any(line: Sequence[TableEntry], columns: Sequence[int]) -> bool:
     return any(line[at].text not in ("", DASH) for at in columns)
 
 
@@ -215,7 +215,7 @@ def html_table(page: Printed, to: Callable[[Sequence[str]], str] | None = None) 
         to: the address of some runs, which an entry that is about them then leads to.
     """
 
-    def html(entry: Entry) -> tuple[Html, str]:
+    def html(entry: TableEntry) -> tuple[Html, str]:
         text = Html(f"<strong>{escape(entry.text)}</strong>") if entry.bold else escape(entry.text)
         return Html(f'<a href="{escape(to(entry.runs))}">{text}</a>') if to and entry.runs else text, entry.hint
 

@@ -15,9 +15,9 @@ from rich.text import Text
 from recstudy.analysis.cells import Cell, gap, with_items_of
 from recstudy.analysis.fits import fits_of
 from recstudy.analysis.frame import StudyRecords, load_studies
-from recstudy.analysis.questions import Asked, Family
+from recstudy.analysis.questions import Family, QuestionRow
 from recstudy.analysis.shown import Explained, problem
-from recstudy.analysis.tables.entries import Range
+from recstudy.analysis.tables.entries import Interval
 from recstudy.analysis.tables.question_table import form, interval_words, p_words, signed, verdict_words
 from recstudy.analysis.tables.render import cell_text, outcome_words, settings_text
 from recstudy.analysis.targets import Placed, deviation_text
@@ -42,7 +42,7 @@ class Behind:
 
 
 @dataclass(frozen=True)
-class Found:
+class NamedNumber:
     """The labels of a place in a table, and what is behind the number that stands there."""
 
     table: str
@@ -96,7 +96,7 @@ def runs_behind(records: StudyRecords, told: Behind) -> list[tuple[str, ...]]:
     return shown
 
 
-def find(records: StudyRecords, name: str) -> Found:
+def find(records: StudyRecords, name: str) -> NamedNumber:
     """Return what `name` (TABLE:ROW:COLUMN) names.
 
     Raises:
@@ -114,7 +114,7 @@ def find(records: StudyRecords, name: str) -> Found:
     except Exception as error:
         raise ConfigError(problem(table, error)) from None
     row, column = _split(place, [label for label, _ in rows], columns)
-    return Found(table.name, rows[row][0], columns[column], rows[row][1][column])
+    return NamedNumber(table.name, rows[row][0], columns[column], rows[row][1][column])
 
 
 def tables_of(records: StudyRecords) -> list[str]:
@@ -153,7 +153,9 @@ def _one(what: str, wanted: str, labels: Sequence[str], numbered: bool = True) -
 def cell_behind(records: StudyRecords, cell: Cell) -> Behind:
     """Return the mean of a cell, what is not in it, and what is published; of a ratio, the runs of both variants."""
     wide = with_items_of(records, cell).items
-    ends = f": {Range(*wide.interval, '.6g')}, by the variance over seeds plus that over items" if wide and wide.interval else ""
+    ends = (
+        f": {Interval(*wide.interval, '.6g')}, by the variance over seeds plus that over items" if wide and wide.interval else ""
+    )
     lines = [
         *_arithmetic(records, cell),
         *([f"95 % interval over seeds and test items{ends}"] if ends else []),
@@ -229,7 +231,7 @@ def _arithmetic(records: StudyRecords, cell: Cell) -> Iterator[str]:
         how = "of a ratio of two means (delta method)"
     elif found.why:
         how = "exact (Clopper-Pearson) over the distinct test items"
-    yield f"95 % interval: {Range(*found.interval, '.6g')}, {how}"
+    yield f"95 % interval: {Interval(*found.interval, '.6g')}, {how}"
 
 
 def _others(records: StudyRecords, cell: Cell) -> Iterator[str]:
@@ -252,12 +254,12 @@ def _published(placed: Placed, answer: Answer[str]) -> Iterator[str]:
         yield f"    {'; '.join(answer.reasons)}"
     elif answer.prediction and answer.prediction.interval and found.interval:
         margin = f"margin {answer.question.within:.4g} ({target.margin_reason or 'no reason stated'})"
-        ends = Range(*answer.prediction.interval, ".6g")
-        yield f"    95 % interval {Range(*found.interval, '.6g')}, {margin}; one more run would lie in {ends}"
+        ends = Interval(*answer.prediction.interval, ".6g")
+        yield f"    95 % interval {Interval(*found.interval, '.6g')}, {margin}; one more run would lie in {ends}"
     yield from (f"    although {deviation_text(one)}" for one in placed.deviations)
 
 
-def question_behind(records: StudyRecords, row: Asked, family: Family) -> Behind:
+def question_behind(records: StudyRecords, row: QuestionRow, family: Family) -> Behind:
     """Say what each variant adds, how estimate, interval and p follow, Holm's step, and what is published."""
     answer, found = row.answer, row.estimate
     runs = [pair for term in row.terms for pair in zip((run.id for run in term.runs), term.values, strict=True)]
@@ -278,7 +280,7 @@ def question_behind(records: StudyRecords, row: Asked, family: Family) -> Behind
             f"p: {answer.p:.4g}, two-sided, of t = {answer.room:.6g} / {found.error:.4g}, from the edge of what is asked; {step}"
         )
     if row.items and row.items.interval:
-        ends, alone = Range(*row.items.interval, form(row.metric)), p_words(row.over_items_alone)
+        ends, alone = Interval(*row.items.interval, form(row.metric)), p_words(row.over_items_alone)
         lines.append(f"Test items as a sample, too: over seeds and test items {ends}; over items alone p = {alone} (McNemar)")
     if row.detectable:
         lines.append(

@@ -13,7 +13,7 @@ from math import ceil, isfinite
 from textwrap import wrap
 
 from recstudy.analysis.page import titled
-from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Number, Piece, Printed, Said, on_paper
+from recstudy.analysis.tables.entries import PUBLISHED, Note, Number, Piece, Printed, Said, TableEntry, on_paper
 from recstudy.report.names import DASH
 from recstudy.report.venues import ARTICLE, POINTS, Paper
 
@@ -48,7 +48,7 @@ TEX = {character: "\\" + character for character in "&%$#_{}"} | {
 
 
 @dataclass(frozen=True)
-class Column:
+class TexColumn:
     """How `tabular` sets a column: `form`, and whether its words are broken into lines, or it has numbers, and words after."""
 
     form: str
@@ -131,7 +131,7 @@ def _parts(page: Printed, paper: Paper) -> Iterator[tuple[str, list[str]]]:
             yield kind, list(_tabular(replace(shown, lines=lines), columns, size))
 
 
-def _columns(page: Printed, widths: Sequence[int], room: int) -> list[Column]:
+def _columns(page: Printed, widths: Sequence[int], room: int) -> list[TexColumn]:
     """Set columns side by side. Where not all have room, those of many words share what the others leave, as they need it."""
     room -= BETWEEN * (len(widths) - 1)
     line = LINE if sum(min(LINE, width) for width in widths) <= room else room // len(widths)
@@ -146,15 +146,15 @@ def _columns(page: Printed, widths: Sequence[int], room: int) -> list[Column]:
         if least[at] < widths[at]:
             part = width * len(broken) / sum(broken)
             form = rf">{{\hsize={part:.3f}\hsize\raggedright\arraybackslash\hspace{{0pt}}}}X"
-            columns.append(Column(form, width, lines=True))
+            columns.append(TexColumn(form, width, lines=True))
         elif numbers and not page.words(at):
             after = any(_number(entry.pieces[0]) and entry.pieces[1:] for entry in entries)
             digits = [text.lstrip("+-").partition(".") for text in numbers]
             sign = "+" if any(text[0] in "+-" for text in numbers) else ""
             form = rf"S[table-format={sign}{max(len(one[0]) for one in digits)}.{max(len(one[2]) for one in digits)}]"
-            columns.append(Column(form + "@{}l" * after, width, numbers=True, after=after))
+            columns.append(TexColumn(form + "@{}l" * after, width, numbers=True, after=after))
         else:
-            columns.append(Column("l" if page.words(at) else "r", width))
+            columns.append(TexColumn("l" if page.words(at) else "r", width))
     return columns
 
 
@@ -164,10 +164,10 @@ def _number(piece: Piece) -> str:
     return text if isinstance(piece, Number) and isfinite(piece.value) and "e" not in text else ""
 
 
-def _floats(page: Printed, columns: Sequence[Column], most: int) -> Iterator[list[Sequence[Entry]]]:
+def _floats(page: Printed, columns: Sequence[TexColumn], most: int) -> Iterator[list[Sequence[TableEntry]]]:
     """Cut the lines where a page ends: a line of published values stays below ours, and a group has its heading again."""
-    lines: list[Sequence[Entry]] = []
-    heading: Sequence[Entry] | None = None
+    lines: list[Sequence[TableEntry]] = []
+    heading: Sequence[TableEntry] | None = None
     used = 0
     for entries in page.lines:
         pairs = zip(entries, columns, strict=False)
@@ -182,7 +182,7 @@ def _floats(page: Printed, columns: Sequence[Column], most: int) -> Iterator[lis
     yield lines
 
 
-def _tabular(page: Printed, columns: Sequence[Column], size: str) -> Iterator[str]:
+def _tabular(page: Printed, columns: Sequence[TexColumn], size: str) -> Iterator[str]:
     kind, width = ("tabularx", r"{\linewidth}") if any(column.lines for column in columns) else ("tabular", "")
     yield rf"{size}\setlength{{\tabcolsep}}{{{GAP}pt}}{SETUP}"
     yield rf"\begin{{{kind}}}{width}{{@{{}}{''.join(column.form for column in columns)}@{{}}}}"
@@ -203,7 +203,7 @@ def _tabular(page: Printed, columns: Sequence[Column], size: str) -> Iterator[st
     yield rf"\end{{{kind}}}"
 
 
-def _head(text: str, column: Column) -> str:
+def _head(text: str, column: TexColumn) -> str:
     """Set words of a broken column as they come; others in several lines where one would make the column wide."""
     if column.lines:
         return breakable(text, 0)
@@ -212,7 +212,7 @@ def _head(text: str, column: Column) -> str:
     return _across(rf"\shortstack{side}{{{words}}}" if len(lines) > 1 else words, column)
 
 
-def _cell(entry: Entry, column: Column) -> str:
+def _cell(entry: TableEntry, column: TexColumn) -> str:
     number, others = _number(entry.pieces[0]), "".join(map(str, entry.pieces[1:]))
     if column.numbers and number:
         after = f" & {'~' if others.startswith(' ') else ''}{tex(others)}" if column.after else ""
@@ -221,7 +221,7 @@ def _cell(entry: Entry, column: Column) -> str:
     return _across(rf"\textbf{{{words}}}" if entry.bold else words, column)
 
 
-def _across(text: str, column: Column) -> str:
+def _across(text: str, column: TexColumn) -> str:
     """Set words in this column: in the middle of one of numbers."""
     return rf"\multicolumn{{2}}{{c}}{{{text}}}" if column.after else f"{{{text}}}" if column.numbers else text
 

@@ -7,8 +7,8 @@ from recstudy.analysis.caveats import caption, text_notes, warnings
 from recstudy.analysis.cells import commit
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.questions import Asked, Family, Part
-from recstudy.analysis.tables.entries import Entry, Note, Number, Piece, Printed, Range, Said, csv_lines
+from recstudy.analysis.questions import Family, QuestionPart, QuestionRow
+from recstudy.analysis.tables.entries import Interval, Note, Number, Piece, Printed, Said, TableEntry, csv_lines
 from recstudy.analysis.tables.render import entry, seeds_text
 from recstudy.analysis.targets import deviation_notes
 from recstudy.evidence import MOST_SEEDS, Kind, Reason, Verdict
@@ -28,13 +28,13 @@ ENDED = {"done": "without the metric", "stopped": "stopped early"}
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
 
-def printed(records: StudyRecords, part: Part, family: Family) -> Printed:
+def printed(records: StudyRecords, part: QuestionPart, family: Family) -> Printed:
     """Return a line a question, those of one base under a line of its own; columns that no question fills are left out."""
-    lines: list[list[Entry]] = []
+    lines: list[list[TableEntry]] = []
     for base, rows in groupby(family.rows, key=lambda row: row.group):
         own = list(rows)
         if base and own[0].cell:
-            lines.append([Entry(base), entry(own[0].cell[1]), *[Entry(DASH)] * 8, Entry("base")])
+            lines.append([TableEntry(base), entry(own[0].cell[1]), *[TableEntry(DASH)] * 8, TableEntry("base")])
         lines += [_line(row) for row in own]
     score = metric(part.metric).heading if isinstance(part, Differences) else "score"
     size = "size" if isinstance(part, Effects) else "difference"
@@ -55,35 +55,35 @@ def printed(records: StudyRecords, part: Part, family: Family) -> Printed:
     )
 
 
-def _line(row: Asked) -> list[Entry]:
+def _line(row: QuestionRow) -> list[TableEntry]:
     found, answer, runs = row.estimate, row.answer, row.run_ids
-    numeric = partial(Entry, origin=origin(row), runs=runs)
+    numeric = partial(TableEntry, origin=origin(row), runs=runs)
     contrast = f"{metric(row.metric).heading}: {row.contrast}" if answer.question.kind is Kind.CLAIM else ""
     value: Piece = DASH if found.value is None else Number(found.value, form(row.metric))
-    interval: Piece = Range(*found.interval, form(row.metric)) if found.interval else DASH
+    interval: Piece = Interval(*found.interval, form(row.metric)) if found.interval else DASH
     hint = f"at {100 * found.level:.4g} %"
     if row.items and row.items.interval:
-        hint += f"; over seeds and test items {Range(*row.items.interval, form(row.metric))}"
+        hint += f"; over seeds and test items {Interval(*row.items.interval, form(row.metric))}"
     if row.items:
         hint += f"; over items alone p = {p_words(row.over_items_alone)} (McNemar, not adjusted)"
     least: Piece = Number(row.detectable, form(row.metric)[1:]) if row.detectable else DASH
     published = (f"{one.value:+{metric(row.metric).form}}{' (not comparable)' if one.reasons else ''}" for one in row.published)
     return [
-        Entry(row.label),
-        entry(row.cell[0]) if row.cell else Entry(""),
-        Entry(contrast),
+        TableEntry(row.label),
+        entry(row.cell[0]) if row.cell else TableEntry(""),
+        TableEntry(contrast),
         numeric(value),
         numeric(interval, hint=hint if found.interval else ""),
         numeric(p_words(answer.adjusted), hint="" if answer.p is None else f"alone {p_words(answer.p)}"),
-        Entry(needed_words(row)),
+        TableEntry(needed_words(row)),
         numeric(least if row.group else ""),
-        Entry(", ".join(dict.fromkeys(published))),
-        Entry(row.aliases),
-        Entry(verdict_words(row), bold=row.verdict.decided and answer.adjusted is not None, runs=runs),
+        TableEntry(", ".join(dict.fromkeys(published))),
+        TableEntry(row.aliases),
+        TableEntry(verdict_words(row), bold=row.verdict.decided and answer.adjusted is not None, runs=runs),
     ]
 
 
-def origin(row: Asked) -> str:
+def origin(row: QuestionRow) -> str:
     """Name the runs with their weights, their seeds, and the code that made them."""
     parts = [f"{term.weight:+.4g} * mean of runs {' '.join(run.id for run in term.runs)}" for term in row.terms if term.runs]
     runs = [run for term in row.terms for run in term.runs]
@@ -91,7 +91,7 @@ def origin(row: Asked) -> str:
     return "; ".join([*parts, *seeds, *dict.fromkeys(map(commit, runs))])
 
 
-def _notes(part: Part, family: Family) -> list[Said]:
+def _notes(part: QuestionPart, family: Family) -> list[Said]:
     """Say how to read the table, and which runs leave it undecided."""
     of = {Claims: "claim", Differences: "row", Effects: "effect"}[type(part)]
     edge = "the margin" if isinstance(part, Claims) else "0"
@@ -134,7 +134,7 @@ def csv_text(family: Family) -> str:
     return csv_lines(CSV_HEADS, lines)
 
 
-def verdict_words(row: Asked) -> str:
+def verdict_words(row: QuestionRow) -> str:
     """Return the verdict as tables and sentences say it, with what a reader must know of the question."""
     word: str = row.verdict
     if row.refused:
@@ -146,7 +146,7 @@ def verdict_words(row: Asked) -> str:
     return f"{word} ({', '.join(row.marks)})" if row.marks else word
 
 
-def needed_words(row: Asked) -> str:
+def needed_words(row: QuestionRow) -> str:
     """Say what an open question needs; empty where there is a verdict."""
     if row.left:
         return plural(row.left, "run")
@@ -171,10 +171,10 @@ def signed(name: str, value: float | None) -> str:
     return DASH if value is None else format(value, form(name))
 
 
-def interval_words(row: Asked) -> str:
+def interval_words(row: QuestionRow) -> str:
     """Print `98.3 % interval [+7.89, +23.20]`; empty where there is none."""
     found = row.estimate
-    return f"{100 * found.level:.4g} % interval {Range(*found.interval, form(row.metric))}" if found.interval else ""
+    return f"{100 * found.level:.4g} % interval {Interval(*found.interval, form(row.metric))}" if found.interval else ""
 
 
 def p_words(p: float | None) -> str:

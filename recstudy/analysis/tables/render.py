@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from recstudy.analysis.cells import Cell, TableData
-from recstudy.analysis.tables.entries import PUBLISHED, Entry, Note, Number, Piece, Printed, Range, csv_lines
+from recstudy.analysis.tables.entries import PUBLISHED, Interval, Note, Number, Piece, Printed, TableEntry, csv_lines
 from recstudy.analysis.targets import Placed
 from recstudy.evidence import Answer, Reason, Verdict, Why
 from recstudy.report.names import DASH, axis_title, metric, number, plural
@@ -48,7 +48,7 @@ def number_content(cell: Cell) -> Content:
         above = found.why is Why.CEILING
         sign = "\N{GREATER-THAN OR EQUAL TO}" if above else "\N{LESS-THAN OR EQUAL TO}"
         return Number(cell.value, form), f" ({sign} {format((found.low if above else found.high) or 0.0, form)})"
-    return (Number(cell.value, form), " ", Range(*found.interval, form)) if found.interval else (Number(cell.value, form),)
+    return (Number(cell.value, form), " ", Interval(*found.interval, form)) if found.interval else (Number(cell.value, form),)
 
 
 def seeds_counted(cell: Cell) -> str:
@@ -84,9 +84,9 @@ def printed(table: TableData) -> Printed:
         return _printed(table, number_content, [next(iter(row), DASH) for row in rows])
     if all(len(column) <= 1 for column in across):
         page = _printed(table, number_content)
-        blank = [Entry("")] * len(table.settings)
+        blank = [TableEntry("")] * len(table.settings)
         if len(page.heads) == 1 + len(blank) + len(across):
-            last = [Entry("n"), *blank, *(Entry(next(iter(column), DASH)) for column in across)]
+            last = [TableEntry("n"), *blank, *(TableEntry(next(iter(column), DASH)) for column in across)]
             return replace(page, lines=[*page.lines, last])
     return _printed(table, cell_content)
 
@@ -102,14 +102,14 @@ def _printed(table: TableData, words: Callable[[Cell], Content], seeds: Sequence
         heads += [head, PUBLISHED] if beside and not beneath else [head]
     heads += ["n"] * bool(seeds)
     for at, row in enumerate(table.rows):
-        line = [Entry(row.label), *(Entry(settings_text(words)) for words in row.settings)]
+        line = [TableEntry(row.label), *(TableEntry(settings_text(words)) for words in row.settings)]
         for cell, beside in zip(row.cells, published, strict=bool(row.cells)):
             line += [entry(cell, words), _published(cell, reasons)] if beside and not beneath else [entry(cell, words)]
-        lines.append([*line, *([Entry(seeds[at])] if seeds and row.cells else [])])
+        lines.append([*line, *([TableEntry(seeds[at])] if seeds and row.cells else [])])
         if beneath and any(cell.placed for cell in row.cells):
-            blank = [Entry("")] * len(table.settings)
+            blank = [TableEntry("")] * len(table.settings)
             theirs = [_published(cell, reasons) for cell in row.cells]
-            lines.append([Entry(PUBLISHED), *blank, *theirs, *[Entry("")] * bool(seeds)])
+            lines.append([TableEntry(PUBLISHED), *blank, *theirs, *[TableEntry("")] * bool(seeds)])
     numbered = (Note(f"[{at}] not comparable", why) for at, why in enumerate(reasons, 1))
     return Printed(
         name=table.name,
@@ -149,16 +149,16 @@ def narrow(table: TableData, most: int | None = None) -> Printed:
     return replace(page, unmatched_targets=told)
 
 
-def entry(cell: Cell, words: Callable[[Cell], Content] = cell_content) -> Entry:
+def entry(cell: Cell, words: Callable[[Cell], Content] = cell_content) -> TableEntry:
     """Return the number as it stands in a table, with its interval and its runs."""
-    interval = f"95 % interval {Range(*cell.estimate.interval, '.6g')}; " if cell.estimate.interval else ""
-    interval += f"over seeds and items {Range(*cell.items.interval, '.6g')}; " if cell.items and cell.items.interval else ""
+    interval = f"95 % interval {Interval(*cell.estimate.interval, '.6g')}; " if cell.estimate.interval else ""
+    interval += f"over seeds and items {Interval(*cell.items.interval, '.6g')}; " if cell.items and cell.items.interval else ""
     seeds = ", ".join(number(cell.metric, value) for value in cell.values[:5])
     interval += f"seeds {seeds}; " if 1 < cell.n <= 5 and not cell.against and not metric(cell.metric).computed else ""
     runs = " ".join(cell.run_ids) + (f" against {' '.join(cell.against)}" if cell.against else "")
     behind = "; ".join([runs, seeds_text(cell.seeds), *cell.commits]) if cell.run_ids else ""
     hint = f"{interval}{cell.n} of {cell.expected} runs: {behind or 'none'}"
-    return Entry(words(cell), cell.best, hint, f"runs {behind}" if behind else "", (*cell.planned, *cell.against))
+    return TableEntry(words(cell), cell.best, hint, f"runs {behind}" if behind else "", (*cell.planned, *cell.against))
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
@@ -180,15 +180,15 @@ def settings_text(words: tuple[str, ...]) -> str:
     return DASH if set(words) == {DASH} else "/".join(words)
 
 
-def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> Entry:
+def _published(cell: Cell, reasons: Sequence[tuple[str, ...]]) -> TableEntry:
     """Return `92.6, differs`; where it is not comparable, `94.0 [1]` with the number of the note that says why."""
     if not cell.placed:
-        return Entry(DASH)
+        return TableEntry(DASH)
     published = ", ".join(dict.fromkeys(placed.text for placed in cell.placed))
     outcomes = ", ".join(dict.fromkeys(outcome_words(*one) for one in cell.answers))
     said = f" [{reasons.index(cell.reasons) + 1}]" if cell.reasons else f", {outcomes}"
     hint = "; ".join(filter(None, [_sources(cell), *cell.reasons, cell.deviations]))
-    return Entry(f"{published}{said}", hint=hint)
+    return TableEntry(f"{published}{said}", hint=hint)
 
 
 def outcome_words(placed: Placed, answer: Answer[str]) -> str:

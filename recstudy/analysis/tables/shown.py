@@ -16,7 +16,7 @@ from recstudy.analysis.figures.forest import ForestRow, Mark, draw_forest
 from recstudy.analysis.findings import of_family, of_table
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import links
-from recstudy.analysis.questions import Family, Part, family
+from recstudy.analysis.questions import Family, QuestionPart, family
 from recstudy.analysis.shown import Explained, FigureShown, Places, Shown, check_made, figure_shown
 from recstudy.analysis.tables import arithmetic, entries, question_table, render
 from recstudy.analysis.tables.entries import Printed
@@ -114,7 +114,7 @@ def of_cells(table: TableData) -> TableShown:
     return TableShown(render.printed(table), render.csv_text(table), of_table(table), narrow, behind=partial(_places, table))
 
 
-def asked(records: StudyRecords, part: Part) -> TableShown:
+def asked(records: StudyRecords, part: QuestionPart) -> TableShown:
     """Make a row a question of claims, differences or effects, under their forest plot."""
     found = family(records, part)
 
@@ -128,7 +128,7 @@ def asked(records: StudyRecords, part: Part) -> TableShown:
     return TableShown(page, csv, said, behind=places, forest=plot)
 
 
-def _forest_rows(part: Part, found: Family) -> list[ForestRow]:
+def _forest_rows(part: QuestionPart, found: Family) -> list[ForestRow]:
     """Draw a row a question that has an estimate; its region is what is claimed, or the published difference with its margin."""
     rows = []
     for row in found.rows:
