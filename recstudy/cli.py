@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ import recstudy.data
 import recstudy.models
 import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import RunConfig
-from recstudy.errors import FAILURES, ConfigError, StorageError, failure_code
+from recstudy.errors import EXIT_CODES, ConfigError, StorageError
 from recstudy.options import Options, SearchOptions, StudyOptions, changes_of, data_folder, fields_first
 from recstudy.papers import by_name
 from recstudy.plugins import bundle, refuse_while_loading, study_file
@@ -33,7 +32,7 @@ from recstudy.study.search_making import make_search
 from recstudy.study.stated import preset_of
 from recstudy.study.study import Plan, Run, Study, make_plan, select
 from recstudy.study.vary import axes, varied
-from recstudy.terminal import console, finish, parsed, say
+from recstudy.terminal import console, environment, finish, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
     from recstudy.analysis.report import Loaded
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Study | Search)
 Given = TypeVar("Given", bound=Options)
 BEGAN_WITH = package_state()  # the files of recstudy that this process runs
-GONE = 3 + list(FAILURES).index("storage")
 
 
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
@@ -123,11 +121,8 @@ def run(
     study = varied(study, preset_of(study, preset), vary or {})
     plan = make_plan(study, preset, set, seeds, smoke, seeds_at_most)
     place = Results(options.results).pull()
-    before = signal.getsignal(signal.SIGTERM)
-    try:
+    with sigterm_restored(), environment():  # what ours and Ray's do suits a command
         _carry_out(plan, select(plan, only), place, options)
-    finally:
-        signal.signal(signal.SIGTERM, before)  # what ours and Ray's do suits a command
     from recstudy.analysis.report import load
 
     record_look(place, study.name, plan.folder)
@@ -157,7 +152,7 @@ def _study(study: Study, options: StudyOptions) -> int:
     plan, why = _carry_out(plan, runs, results, options, until)
     for line in until.told(plan, results) if until else ():
         say(line)
-    return exit_code(why) if _report(results, study.name, plan.folder, options) else GONE
+    return exit_code(why) if _report(results, study.name, plan.folder, options) else EXIT_CODES["storage"]
 
 
 def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":
@@ -228,7 +223,7 @@ def _search(study: Search, options: SearchOptions) -> int:
         with _watched(plan, options) as view:
             runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again)
     if not _report(results, study.name, plan.folder, options):
-        return GONE
+        return EXIT_CODES["storage"]
     found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge
     return 0 if found else exit_code(reasons(runs, results)) or 1
 
@@ -244,7 +239,7 @@ def exit_code(why: set[str]) -> int:
     Runs that were not tried, as a sweep stopped at the failures of others, are no reason of their own.
     """
     tried = why - {"not run"}
-    return 0 if not why else failure_code(tried.pop()) if len(tried) == 1 and tried <= FAILURES.keys() else 1
+    return 0 if not why else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
 
 
 def _outdated(runs: Sequence[Run], results: Results, options: Options, plan: Plan | None = None) -> "Outdated":

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-# Why a run has no numbers: the classes of failure, in the order of a table that counts them.
+# Why a run has no numbers: the classes of failure, as a table that counts them lists them.
 FAILURES = {
     "diverged": "the loss or the answers are no longer finite; a result, which is not tried again",
     "out of memory": "the device or the node has too little memory for it",
@@ -21,9 +21,16 @@ FAILURES = {
 }
 
 
-def failure_code(reason: str) -> int:
-    """The exit code of a study whose runs have no numbers for this reason."""
-    return 3 + list(FAILURES).index(reason)
+# What a study exits with whose runs have no numbers for this one reason. Scripts go by these: none is given another code.
+EXIT_CODES = {
+    "diverged": 3,
+    "out of memory": 4,
+    "hung": 5,
+    "data": 6,
+    "storage": 7,
+    "code": 8,
+    "lost node": 9,
+}
 
 
 class RecstudyError(Exception):

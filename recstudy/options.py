@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from recstudy.errors import ConfigError
+from recstudy.records.study_schema import PARTS
 from recstudy.report.venues import Paper, paper_of
 from recstudy.study.vary import level
 
@@ -166,8 +167,17 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
         field, equals, value = setting.partition("=")
         if not equals:
             raise ConfigError(f"a field is set by FIELD=VALUE, such as {example}, but got {setting!r}")
-        changes[field.strip()] = level(value.strip())
+        changes[field.strip()] = _value(field.strip(), value.strip())
     return changes
+
+
+def _value(field: str, text: str) -> Any:
+    value = level(field, text)
+    if field in PARTS and not isinstance(value, dict):
+        kind = {"data": f"{field}.name={text} chooses a data set, ", "model": f"{field}.family={text} chooses a family, "}
+        example = {"data": "limit=300", "model": "width=64", "train": "epochs=5", "place": "gpus_per_run=1"}[field]
+        raise ConfigError(f"{field}={text}: {field} has fields. {kind.get(field, '')}{field}.{example} sets a field of it")
+    return value
 
 
 def data_folder(given: Path | None) -> Path:

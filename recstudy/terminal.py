@@ -6,13 +6,14 @@ import re
 import signal
 import sys
 import sysconfig
+import threading
 import traceback
-from collections.abc import Callable
-from contextlib import redirect_stderr
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from rich.console import Console
 
@@ -51,7 +52,37 @@ def flops(peta: float) -> str:
 
 def stop_on_sigterm() -> None:
     """Let a polite kill end like Ctrl-C. Ray installs a handler of its own, so call this again after it starts."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    on_sigterm(_interrupt)
+
+
+def on_sigterm(handler: Callable[..., Any] | int) -> None:
+    """Set what SIGTERM does; Python lets the main thread alone do so, and in any other one it stays as it is."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def sigterm_restored() -> Iterator[None]:
+    """Restore after the block what SIGTERM does before it."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None:  # one that Python has not set cannot be set again
+            on_sigterm(before)
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Set these variables of this process; after the block all are as before it, whatever else was set meanwhile."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _interrupt(*_: object) -> NoReturn:

@@ -52,7 +52,14 @@ def results(tmp_path) -> Results:
     (results.root / "recstudy-4u1b").mkdir()
     (results.root / "recstudy-4u1b/state").write_bytes(b"x" * 100)
     (study / ".plan.json.7.tmp").write_bytes(b"x")
+    for leftover in results.root.rglob(".*.tmp"):
+        grown_old(leftover)
     return results
+
+
+def grown_old(file: Path) -> None:
+    """Nobody has written to it for two minutes."""
+    os.utime(file, (time.time() - 120,) * 2)
 
 
 def planned(study: Path, *names: str) -> None:
@@ -92,6 +99,19 @@ def test_what_can_go_is_what_no_report_and_no_run_under_way_needs(results):
 def test_runs_that_no_study_names_go_only_when_asked(results):
     assert "runs/orphan" not in found(results)
     assert found(results, orphans=True)["runs/orphan"] == (1012, "no study names this run")
+
+
+def test_what_a_living_writer_has_half_written_is_not_listed(results):
+    """That of a driver, which holds its study, and of `recstudy report`, which holds nothing."""
+    report = results.study("depths", "quick") / "report/.report.html.7.tmp"
+    report.parent.mkdir()
+    report.write_text("half")
+    assert not any("report" in name for name in found(results))
+
+    grown_old(report)
+    with locked(results.study("depths", "quick") / "lock", "a driver"):
+        assert not any(name.startswith("studies/") for name in found(results))
+    assert found(results)["studies/depths/quick/report/.report.html.7.tmp"] == (4, "left half-written by a killed process")
 
 
 def test_scratch_of_a_driver_that_lives_stays(results):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from recstudy import Search, cli, command, errors
-from recstudy.errors import FAILURES, failure_code
+from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.options import changes_of
 from recstudy.study.stated import preset_of
 from recstudy.study.study import make_plan, select
@@ -252,8 +252,8 @@ def test_refusals_are_shown_in_the_words_that_the_tests_hold():
 def test_every_exit_code_is_documented():
     rows = re.findall(r"^\| (\d+) \| ([^|]*) \| ([^|]+) \|", (ROOT / "docs/errors.md").read_text(), re.M)
 
-    assert [int(code) for code, *_ in rows] == [0, 1, 2, *map(failure_code, FAILURES), 130]
+    assert [int(code) for code, *_ in rows] == [0, 1, 2, *EXIT_CODES.values(), 130]
     assert all(example.strip() for *_, example in rows)
     for reason in FAILURES:
-        text = {code: meaning for code, meaning, _ in rows}[str(failure_code(reason))]
+        text = {code: meaning for code, meaning, _ in rows}[str(EXIT_CODES[reason])]
         assert reason.split()[0] in text or reason == "storage", reason

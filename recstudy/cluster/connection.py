@@ -7,17 +7,16 @@ or other code on some node, more GPUs than there are, more runs on one than its 
 import logging
 import os
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import ray
 import ray._common.usage.usage_lib
 import ray.autoscaler._private.cli_logger
 import ray.dashboard
-from ray._private.node import Node
 from ray.job_config import JobConfig
 
 from recstudy.cluster.address import MODE, no_cluster
@@ -25,7 +24,7 @@ from recstudy.cluster.head import watched_head
 from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu
 from recstudy.cluster.rooms import rooms_of
 from recstudy.config import Place, RunConfig
-from recstudy.errors import ClusterError, failure_code
+from recstudy.errors import EXIT_CODES, ClusterError
 from recstudy.study.plan import command
 from recstudy.terminal import stop_on_sigterm
 
@@ -105,7 +104,9 @@ def _connected(address: str | None, study: str, tries: int = 2) -> Any:
             **local,
         )
     except Exception as error:  # also a bare one
-        _end_started(error)
+        ray.shutdown()
+        if address is None:
+            _end_started()
         if tries > 1:
             return _connected(address, study, tries - 1)
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -117,12 +118,14 @@ def _connected(address: str | None, study: str, tries: int = 2) -> Any:
     )
 
 
-def _end_started(error: BaseException) -> None:
-    """End the processes of a node that has not come up, which Ray leaves (2.60)."""
-    ray.shutdown()
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if isinstance(node := frame.f_locals.get("self"), Node):
-            node.kill_all_processes(check_alive=False)
+def _end_started() -> None:
+    """End the processes of a node that has not come up, which Ray leaves (2.60): those of ours that run from its folder."""
+    import psutil  # Ray's own, which is found once Ray is imported
+
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if any(Path(word).is_relative_to(Path(ray.__file__).parent) for word in process.cmdline()):
+                process.kill()
 
 
 def _leave(head: str, on_lost: Callable[[str], None]) -> None:
@@ -130,7 +133,7 @@ def _leave(head: str, on_lost: Callable[[str], None]) -> None:
         f"the head node of the Ray cluster, {head}, does not answer any more. What was finished is kept, and this goes on from "
         f"there as soon as a cluster answers: {command(left_out=())}"
     )
-    os._exit(failure_code("lost node"))
+    os._exit(EXIT_CODES["lost node"])
 
 
 def _environment() -> dict[str, Any]:

@@ -3,14 +3,13 @@
 The driver answers by an actor's name, for which each run's process looks: so all of a cluster hear of it, on whatever node.
 """
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
 
-from recstudy.terminal import stop_on_sigterm
+from recstudy.terminal import on_sigterm, stop_on_sigterm
 
 NAME = "leave"  # in the namespace of the driver's job, which is its own
 
@@ -29,7 +28,7 @@ class Leaving:
     @contextmanager
     def on_sigterm(self) -> Iterator[None]:
         """Within the block the first SIGTERM asks, and one more is a stop like any other; so is the end of what was asked."""
-        signal.signal(signal.SIGTERM, self._ask)
+        on_sigterm(self._ask)
         try:
             yield
         finally:

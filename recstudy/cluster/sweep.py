@@ -3,7 +3,6 @@
 Tune schedules, restarts what was killed and reuses warm processes. Seeds, order, resume and progress are ours.
 """
 
-import os
 import shutil
 import tempfile
 from collections import deque
@@ -31,6 +30,7 @@ from recstudy.config import Place
 from recstudy.plugins import bundle
 from recstudy.records import Results
 from recstudy.study.study import Run
+from recstudy.terminal import environment
 from recstudy.train.work import Trial, Work
 
 SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
@@ -94,7 +94,6 @@ class Sweep:
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
         rooms = self._rooms(place, scratch)
-        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(rooms())
         supply = Supply(watch, lambda run: self._trial(run, place, scratch), lambda: 1 if alone else rooms())
         tuner = Tuner(
             tune.with_resources(self._trainable(place), resources),
@@ -116,7 +115,8 @@ class Sweep:
             ),
         )
         try:
-            tuner.fit()
+            with environment(TUNE_MAX_PENDING_TRIALS_PG=str(rooms())):
+                tuner.fit()
         finally:
             for listener in self.listeners:
                 listener.close()

@@ -1,8 +1,9 @@
 """What a results folder can do without: what no report reads and no run under way needs."""
 
 import os
+import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from recstudy.errors import StorageError
 from recstudy.files import discard
 from recstudy.records import PlanRecord, Results, held, locked, read_record
 from recstudy.records.files import MARKER, megabytes
-from recstudy.records.locks import Held, this_process
+from recstudy.records.locks import PATIENCE, Held, this_process
 from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import ClockLine
 
@@ -89,11 +90,20 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
             found.append(_item(folder, "no study names this run"))
         else:
             found += _of_run(results, folder)
-    found += [_item(file, HALF) for file in sorted((results.root / "studies").rglob(".*.tmp"))]
+    for study in sorted((results.root / "studies").glob("*/*")):
+        if study not in busy:
+            found += [_item(file, HALF) for file in sorted(study.rglob(".*.tmp")) if _abandoned(file)]
     if not busy:  # scratch belongs to a driver, which holds its study
         scratch = (folder for folder in _folders(results.root) if folder.name.removeprefix(".").startswith("recstudy-"))
         found += [_item(folder, "Ray's scratch of a killed driver") for folder in sorted(scratch)]
     return found, damaged
+
+
+def _abandoned(file: Path) -> bool:
+    """Tell whether a half-written file was left: some writers hold no lock, as of a report, but each shows signs of life."""
+    with suppress(FileNotFoundError):  # it is whole by now
+        return time.time() - file.lstat().st_mtime > PATIENCE
+    return False
 
 
 def _folders(path: Path) -> Iterator[Path]:
@@ -104,7 +114,8 @@ def _folders(path: Path) -> Iterator[Path]:
 def _of_run(results: Results, folder: Path) -> Iterator[Reclaimable]:
     state = results.state(folder.name) or "interrupted"
     for file in sorted(folder.glob(".*.tmp")):
-        yield _item(file, HALF)
+        if _abandoned(file):
+            yield _item(file, HALF)
     for file in sorted(folder.glob("hang-*.log")):
         yield _item(file, "where a run hung, which the next command would tell")
     for file in sorted(folder.glob("checkpoint-*.pt")) if state != "interrupted" else ():

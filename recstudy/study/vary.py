@@ -1,6 +1,7 @@
 """Axes from the command line: `--vary model.latent_steps=1,2,4` adds one to a study, or replaces its levels of it."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -9,6 +10,8 @@ from typing import Any
 from recstudy.errors import ConfigError
 from recstudy.study.design import Levels, Variant, grid
 from recstudy.study.study import Study
+
+WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
 
 
 def varied(study: Study, preset: str, axes: Mapping[str, Levels]) -> Study:
@@ -23,11 +26,14 @@ def varied(study: Study, preset: str, axes: Mapping[str, Levels]) -> Study:
     """
     if not axes:
         return study
-    kept = _without(study.by_preset(study.variants, preset), axes)
-    named, several = {own.label: own for own in kept}, len(kept) > 1
+    named = _without(study.by_preset(study.variants, preset), axes)
+    kept = list({id(one): one for one in named.values()}.values())
+    several = len(kept) > 1
     variants = []
     for own, new in product(kept, grid(axes)):
-        base = _both(named[own.base], new, several).label if own.base else ""
+        compared = named.get(own.base) if own.base else None
+        # One that differs from its base in these fields alone is that base now.
+        base = own.base if compared is None else "" if compared is own else _both(compared, new, several).label
         variants.append(replace(_both(own, new, several), base=base))
     return replace(study, variants={**_each(study), preset: variants}, claims=())
 
@@ -37,9 +43,10 @@ def _each(study: Study) -> dict[str, Sequence[Variant]]:
     return {preset: study.by_preset(study.variants, preset) for preset in study.presets}
 
 
-def _without(variants: Iterable[Variant], axes: Iterable[str]) -> list[Variant]:
-    """The variants without these fields; those that then are the same are one."""
+def _without(variants: Iterable[Variant], axes: Iterable[str]) -> dict[str, Variant]:
+    """Return each variant without these fields, by the label that it had; those that then are the same are one."""
     found: dict[str, Variant] = {}
+    alike: dict[str, Variant] = {}
     for variant in variants:
         short = {name for name, field in variant.axes.items() if field in axes}
         changes = {field: value for field, value in variant.changes.items() if field not in axes}
@@ -52,8 +59,9 @@ def _without(variants: Iterable[Variant], axes: Iterable[str]) -> list[Variant]:
             levels=levels,
             axes={name: field for name, field in variant.axes.items() if name not in short},
         )
-        found.setdefault(label, kept)
-    return list(found.values())
+        same = repr(sorted(changes.items()))
+        found[variant.label] = alike.setdefault(same, kept)
+    return found
 
 
 def _both(own: Variant, new: Variant, several: bool) -> Variant:
@@ -90,20 +98,31 @@ def axes(given: Iterable[str]) -> dict[str, list[Any]]:
             raise ConfigError(f"--vary takes FIELD=VALUE,VALUE, such as model.latent_steps=1,2,4, but got {axis!r}")
         if field.strip() in found:
             raise ConfigError(f"--vary {field.strip()} stands twice: give all its levels in one, such as {axis},...")
-        found[field.strip()] = _levels(text)
+        found[field.strip()] = _levels(field.strip(), text)
     return found
 
 
-def _levels(text: str) -> list[Any]:
+def _levels(field: str, text: str) -> list[Any]:
     try:
         return json.loads(f"[{text}]")
     except ValueError:
-        return [level(word.strip()) for word in text.split(",")]
+        _check_typed(field, text)
+        return [level(field, word.strip()) for word in text.split(",")]
 
 
-def level(text: str) -> Any:
-    """JSON where it is some, else the word itself."""
+def level(field: str, text: str) -> Any:
+    """Return what a field is given on the command line: JSON where it is some, else the word itself."""
     try:
         return json.loads(text)
     except ValueError:
+        _check_typed(field, text)
         return text
+
+
+def _check_typed(field: str, text: str) -> None:
+    """Refuse (ConfigError) Python's None and a list of words without quotes, which would be taken for words."""
+    if text == "None":
+        raise ConfigError(f"{field}={text}: values are typed as in JSON, here {field}=null")
+    if text[:1] + text[-1:] == "[]":
+        quoted = WORD.sub(r'"\g<0>"', re.sub("[\"']", "", text))
+        raise ConfigError(f"{field}={text}: values are typed as in JSON, here '{field}={quoted}'")

@@ -12,7 +12,7 @@ from recstudy.cluster import connection, head
 from recstudy.cluster.address import check_address
 from recstudy.cluster.connection import cluster
 from recstudy.cluster.head import watch
-from recstudy.errors import ClusterError, failure_code
+from recstudy.errors import EXIT_CODES, ClusterError
 
 
 @pytest.fixture
@@ -126,4 +126,4 @@ def test_a_lost_head_ends_the_process_with_the_command_that_goes_on(monkeypatch)
     line, code = said
     assert str(line).startswith("the head node of the Ray cluster, here:1, does not answer any more.")
     assert str(line).endswith(": python tiny.py --only a=1 --address here:1")
-    assert code == failure_code("lost node") == 9
+    assert code == EXIT_CODES["lost node"] == 9

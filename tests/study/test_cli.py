@@ -18,6 +18,7 @@ from recstudy import Place, RunConfig, Study, TrainConfig, cli, grid
 from recstudy.cli import exit_code, main
 from recstudy.cluster import address as addresses
 from recstudy.data import Cifar10, Digits, Mnist
+from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.models import ViTRM
 from recstudy.records import Results, write_json
 from recstudy.study.plan import record_plan
@@ -91,6 +92,17 @@ GOLDEN = {
         "--vary",
         "model.width=16",
     ): "ConfigError: --vary model.width stands twice: give all its levels in one, such as model.width=16,...",
+    ("model.dropout=None",): "ConfigError: model.dropout=None: values are typed as in JSON, here model.dropout=null",
+    (
+        "train.augment.more=[crop, my-own]",
+    ): 'ConfigError: train.augment.more=[crop, my-own]: values are typed as in JSON, here \'train.augment.more=["crop", "my-own"]\'',
+    ("--vary", "train.augment.more=[crop],[flip]"): "ConfigError: train.augment.more=[crop],[flip]: values are typed as in JSON, "
+    'here \'train.augment.more=["crop"],["flip"]\'',
+    (
+        "--set",
+        "data=digits",
+    ): "ConfigError: data=digits: data has fields. data.name=digits chooses a data set, data.limit=300 sets a field of it",
+    ("--set", "place=2"): "ConfigError: place=2: place has fields. place.gpus_per_run=1 sets a field of it",
     ("--set", "seed=7"): "ConfigError: seed is not a field to set: --seeds N runs seeds 0 to N-1",
     ("--address", "nonsense"): "ConfigError: --address must be auto or HOST:PORT, but got 'nonsense'",
     ("--address", "[::1"): "ConfigError: --address must be auto or HOST:PORT, but got '[::1'",
@@ -367,6 +379,14 @@ def test_help_teaches_without_loading_torch_or_ray():
 
 def test_digits_need_no_data_folder():
     assert one_run(Digits()).presets["quick"].data.name == "digits"
+
+
+def test_each_reason_has_the_exit_code_that_the_documentation_names():
+    """By its name, not by its place in a table: scripts go by these."""
+    assert EXIT_CODES == {
+        "diverged": 3, "out of memory": 4, "hung": 5, "data": 6, "storage": 7, "code": 8, "lost node": 9,
+    }  # fmt: skip
+    assert EXIT_CODES.keys() == FAILURES.keys()
 
 
 @pytest.mark.parametrize(("reasons", "code"), [(["code", "code"], 8), (["code", "data"], 1), ([], 1)])

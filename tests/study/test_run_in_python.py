@@ -1,6 +1,10 @@
 """`recstudy.run`: a study from Python, also in a notebook that is run for real."""
 
 import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,8 @@ from notebooks import executed
 import recstudy
 from recstudy.errors import ConfigError
 from recstudy.plugins import bundle_of, use
+from recstudy.records import Result, Results
+from recstudy.study.study import make_plan
 
 REFUSED = {
     "field": ({"set": {"train.epoch": 1}}, r"no field 'train.epoch': .* Did you mean 'epochs'\?"),
@@ -35,6 +41,38 @@ def test_a_study_that_is_run_wherever_its_file_is_imported_is_refused(tmp_path):
 
     with pytest.raises(ConfigError, match=r"mine.py, line 3: ConfigError: mine.py calls main.* whenever it is imported"):
         use(bundle_of(tmp_path, ["mine"]))
+
+
+def test_a_study_is_run_off_the_main_thread_as_in_a_server(tmp_path):
+    """Where Python lets nobody set what a signal does."""
+    results = Results(tmp_path / "results").create()
+    for run in make_plan(tiny.study).runs:
+        results.run(run.id).path.mkdir()
+        results.run(run.id).finish(Result(status="done", metrics={"top1_accuracy": 90.0}))
+
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(recstudy.run, tiny.study, results=results.root).result()
+
+    assert found.runs["status"].tolist() == ["done"] * 6
+
+
+@pytest.mark.whole
+def test_a_study_trains_off_the_main_thread_and_leaves_the_environment_as_it_was(tmp_path, monkeypatch):
+    """In a process of its own, as Ray stays in one."""
+    code = (
+        "import os, sys\nfrom concurrent.futures import ThreadPoolExecutor\nimport recstudy, tiny\nbefore = dict(os.environ)\n"
+        "with ThreadPoolExecutor(1) as pool:\n"
+        "    found = pool.submit(recstudy.run, tiny.study, smoke=True, only=['*=1, *=1'], results=sys.argv[1]).result()\n"
+        "print(found.runs['status'].tolist(), {name for name in os.environ | before if os.environ.get(name) != before.get(name)})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "results"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": f"{Path(tiny.__file__).parent}:{os.environ.get('PYTHONPATH', '')}"},
+    )
+    assert done.stdout.splitlines()[-1] == "['done', 'not run', 'not run', 'not run', 'not run', 'not run'] set()"
 
 
 CELLS = [

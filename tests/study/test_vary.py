@@ -1,9 +1,11 @@
 """Axes that a study is given from outside, in place of its own or beside them."""
 
+from dataclasses import replace
+
 import pytest
 import tiny
 
-from recstudy import Claim, Variant, grid, leave_one_out
+from recstudy import Claim, Variant, grid, leave_one_out, one_at_a_time
 from recstudy.errors import ConfigError
 from recstudy.study.study import make_plan
 from recstudy.study.vary import axes, varied
@@ -39,6 +41,36 @@ def test_named_variants_are_named_still_and_compared_at_the_same_level():
         ("full, batch_size=64", ""),
         ("no dropout, batch_size=16", "full, batch_size=16"),
         ("no dropout, batch_size=64", "full, batch_size=64"),
+    ]
+
+
+def test_a_variant_is_compared_with_its_base_at_the_same_new_level():
+    """Whose label names the axis that is varied, too."""
+    variants = [
+        replace(one, base="batch_size=16, dropout=0.0" if one.levels["dropout"] else "")
+        for one in grid({"train.batch_size": [16, 32], "model.dropout": [0.0, 0.1]})
+    ]
+
+    plan = make_plan(varied(with_variants(variants), "quick", {"train.batch_size": [64, 128]}))
+
+    assert [(one.label, one.base) for one in plan.variants] == [
+        ("dropout=0.0, batch_size=64", ""),
+        ("dropout=0.0, batch_size=128", ""),
+        ("dropout=0.1, batch_size=64", "dropout=0.0, batch_size=64"),
+        ("dropout=0.1, batch_size=128", "dropout=0.0, batch_size=128"),
+    ]
+
+
+def test_a_variant_that_differed_from_its_base_in_what_is_varied_alone_is_that_base():
+    study = with_variants(one_at_a_time({"model.dropout": [0.1], "train.batch_size": [64]}))
+
+    plan = make_plan(varied(study, "quick", {"model.dropout": [0.2, 0.3]}))
+
+    assert [(one.label, one.base) for one in plan.variants] == [
+        ("base, dropout=0.2", ""),
+        ("base, dropout=0.3", ""),
+        ("batch_size=64, dropout=0.2", "base, dropout=0.2"),
+        ("batch_size=64, dropout=0.3", "base, dropout=0.3"),
     ]
 
 

@@ -18,7 +18,7 @@ from recstudy.cli import exit_code, reasons
 from recstudy.command import main
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, PhantomCaptions, PhantomXray
-from recstudy.errors import ConfigError, failure_code
+from recstudy.errors import EXIT_CODES, ConfigError
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import packed, unpacked
 from recstudy.models import CNN, ImageTRM, ViTRM
@@ -309,11 +309,11 @@ def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_an
         assert capsys.readouterr().out.count(failed[4:]) == 1
         assert told in unescape((results.study("later", "quick") / "report/report.html").read_text())
         assert records.rows[0].value("top1_accuracy") is not None
-        assert exit_code(reasons(plan.runs, results)) == failure_code("code")
+        assert exit_code(reasons(plan.runs, results)) == EXIT_CODES["code"]
 
         done, said = computed(results)
         assert (done, "ZeroDivisionError" in said[0]) == (False, True)
-        assert exit_code(reasons(plan.runs, results)) == failure_code("code")
+        assert exit_code(reasons(plan.runs, results)) == EXIT_CODES["code"]
     finally:
         del METRICS["brier"]
 
