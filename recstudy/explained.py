@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -15,18 +15,11 @@ UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 MISSING = ("missing", "missing_argument")
 
 
-class Explained(type):
-    """Of a class: what its making refuses is a ConfigError that names what it takes instead."""
-
-    if not TYPE_CHECKING:
-
-        def __call__(cls, *args: Any, **words: Any) -> Any:
-            with _explaining(cls, cls.__init__, (None, *args), words):
-                return super().__call__(*args, **words)
-
-
 def explained(called: Called) -> Called:
-    """Of a function, or of `__init__`, the same."""
+    """Have what a class, a function or an `__init__` refuses be a ConfigError that names what it takes instead."""
+    if isinstance(called, type):
+        called.__init__ = explained(called.__init__)  # type: ignore[misc]
+        return called
 
     @wraps(called)
     def call(*args: Any, **words: Any) -> Any:

@@ -134,9 +134,9 @@ class SearchOptions(Options):
     budget: Annotated[str, tyro.conf.arg(metavar="AMOUNT")] = ""
     """What the search may spend in all: 24 runs, 90min, 2h or 40gpuh, up to half of it for --seeds. A larger one goes on."""
     sampler: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
-    """tpe, gp, cmaes, nsgaii, qmc or random."""
+    """tpe, gp, cmaes, nsgaii, qmc, random, or one that the study's file registers."""
     stopping: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
-    """none, asha or median: whether runs that look poor are stopped early."""
+    """none, asha, median, or one that the study's file registers: whether runs that look poor are stopped early."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Fresh seeds for the best settings, paid for by the same budget; 0 for none."""
     optuna_storage: Annotated[str, tyro.conf.arg(metavar="FILE|URL")] = ""

@@ -5,22 +5,22 @@ The trial log and the records are the truth: a killed driver's successor makes O
 
 import itertools
 from collections import deque
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from recstudy.cluster.driver import check, missing, ready, set_aside
 from recstudy.cluster.sources import Outcome, Paid, Where
 from recstudy.cluster.sweep import Sweep
 from recstudy.cluster.view import View
-from recstudy.errors import ClusterError, ConfigError
+from recstudy.errors import ClusterError, ConfigError, raised_at
 from recstudy.records import EpochLine, Results, read_log, score_name, write_record
 from recstudy.study.budget import Meter
 from recstudy.study.plan import record_plan
 from recstudy.study.search import Params, SearchPlan
 from recstudy.study.space import Optimizer
+from recstudy.study.strategies import PRUNERS
 from recstudy.study.study import Run
 from recstudy.study.trials import State, TrialLog, objective_values, result_of
 from recstudy.train.work import Work, train
@@ -71,7 +71,7 @@ def run_search(
             proposals.meter = Meter(log.path, gpus)
             sweep = Sweep(plan.study.name, results, where, view, work)
             try:
-                sweep.run(place, proposals, make_scheduler(plan, results, log))
+                sweep.run(place, proposals, None if plan.stopping == "none" else Pruning(plan, results, log))
                 importance = folder / f"importance-{plan.definition}.json"
                 with results.changing(importance):
                     write_record(importance, proposals.optimizer.importance())
@@ -191,37 +191,39 @@ class Proposals:
         self.optimizer.ended(run.id, state, values)
 
 
-@dataclass(frozen=True)
-class _Before:
-    """What a scheduler wants to know of an earlier trial."""
+class Pruning(FIFOScheduler):
+    """Stops runs by a pruner, which is told the epochs of runs of before too: a search that goes on decides as it would have.
 
-    trial_id: str
+    Args:
+        plan: the search.
+        results: with the records of the runs of before.
+        log: with their ids.
+    """
 
+    def __init__(self, plan: SearchPlan, results: Results, log: TrialLog) -> None:
+        super().__init__()
+        self.name, self.rule = plan.stopping, PRUNERS[plan.stopping]
+        self.objective, way = next(iter(plan.objectives.items()))
+        self.sign = 1 if way == "max" else -1
+        self.epochs = max(config.train.epochs for config in plan.bases.values())
+        self.scores: dict[str, dict[int, float]] = {}  # by run: epochs done -> score
+        for run_id in log.params:
+            for line in read_log(results.run(run_id).epochs, EpochLine):
+                self._hear(run_id, line.epoch + 1, line.values)
 
-class _Idle:
-    """A Tune controller that runs nothing, which the median rule asks what waits."""
+    def _hear(self, run_id: str, epochs: int, values: Mapping[str, Any]) -> bool:
+        score = values.get(self.objective)
+        if score is not None:
+            self.scores.setdefault(run_id, {})[epochs] = self.sign * score
+        return score is not None
 
-    def get_live_trials(self) -> list[Any]:
-        return []
-
-
-def make_scheduler(plan: SearchPlan, results: Results, log: TrialLog) -> TrialScheduler | None:
-    """Tune's scheduler, told the epochs of the runs before it, so that a search that goes on knows their rungs."""
-    if plan.stopping == "none":
-        return None
-    epochs = max(config.train.epochs for config in plan.bases.values())
-    (metric, mode), clock = next(iter(plan.objectives.items())), "epochs_done"
-    scheduler: Any = (
-        AsyncHyperBandScheduler(clock, metric, mode, max_t=epochs, grace_period=max(1, epochs // 9), stop_last_trials=False)
-        if plan.stopping == "asha"
-        else MedianStoppingRule(clock, metric, mode, grace_period=max(1, epochs // 9), min_samples_required=3)
-    )
-    idle = _Idle()
-    for run_id in log.params:
-        before = _Before(run_id)
-        scheduler.on_trial_add(idle, before)
-        for line in read_log(results.run(run_id).epochs, EpochLine):
-            answer = scheduler.on_trial_result(idle, before, {**line.values, clock: line.epoch + 1})
-            if answer == TrialScheduler.STOP and plan.stopping == "median":
-                break  # it refuses to hear more of a run that it would have stopped
-    return scheduler
+    def on_trial_result(self, controller: Any, trial: Any, line: Outcome) -> str:
+        run_id = trial.config["trial"].run_id
+        if "status" in line or not self._hear(run_id, line["epochs_done"], line):
+            return TrialScheduler.CONTINUE
+        run = {epoch: score for epoch, score in self.scores[run_id].items() if epoch <= line["epochs_done"]}
+        others = [scores for other, scores in self.scores.items() if other != run_id]
+        try:
+            return TrialScheduler.STOP if self.rule(run, others, self.epochs) else TrialScheduler.CONTINUE
+        except Exception as error:  # of a user's own code
+            raise ConfigError(f"the pruner {self.name!r} cannot say whether a run is stopped: {raised_at(error)}") from None

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
-from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
+from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 
 from recstudy.cluster.held import HeldRuns
@@ -18,8 +18,6 @@ from recstudy.cluster.view import View
 from recstudy.records import Failure, Results, Stopped, score_name, write_record
 from recstudy.study.study import Run
 from recstudy.train.work import Trial, failed
-
-STOPPERS = {AsyncHyperBandScheduler: "asha", MedianStoppingRule: "median"}
 
 
 class Watched(Protocol):
@@ -39,7 +37,7 @@ class Watch(tune.Callback):
 
     def __init__(self, sweep: Watched, source: Source, scheduler: TrialScheduler | None) -> None:
         self.sweep, self.source = sweep, source
-        self.stopped_by = STOPPERS.get(type(scheduler), "")
+        self.stopped_by = getattr(scheduler, "name", "")  # of a search's
         self.runs: dict[str, Run] = {}  # under way
         self.held = HeldRuns(sweep.results, sweep.view)
         self.starved: list[Run] = []  # found no memory

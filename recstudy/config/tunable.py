@@ -9,13 +9,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from recstudy.errors import ConfigError, choices
-from recstudy.explained import Explained
+from recstudy.explained import explained
 
 DIGITS = 4  # significant, of a number drawn from a range: a setting that can be read and typed
 
 
+@explained
 @dataclass(frozen=True, init=False)
-class Tunable(metaclass=Explained):
+class Tunable:
     """A range with both ends, whole numbers where both are whole, or a list of values.
 
     >>> Tunable(1, 6)

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from recstudy.explained import Explained
+from recstudy.explained import explained
 from recstudy.records.files import Json
 from recstudy.records.schema import FORMAT, STRICT, CodeRecord, Number
 
@@ -31,8 +31,9 @@ class VariantRecord:
     data_checksum: str = ""  # of the images as they are now, where that was known
 
 
+@explained
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class Deviation(metaclass=Explained):
+class Deviation:
     """Where a study's `paper` preset knowingly is not as its paper, or sets what the paper leaves blank.
 
     Args:
@@ -78,6 +79,7 @@ class Range:
     high: Number = 0
     log: bool = False
     choices: tuple[Any, ...] = ()
+    when: dict[str, tuple[Any, ...]] = Field(default_factory=dict)  # other field -> values at which it is searched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass
 
 from recstudy.config import canonical
 from recstudy.errors import ConfigError, choices
-from recstudy.explained import Explained
+from recstudy.explained import explained
 from recstudy.records import Json
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report.names import at_depth, axis_title, fits, level_of, metric, plain
@@ -39,8 +39,9 @@ ROUNDING = 1e-12  # of weights that cancel
 CHECKED = ConfigDict(extra="forbid")
 
 
+@explained
 @dataclass(frozen=True, config=CHECKED)
-class Gain(metaclass=Explained):
+class Gain:
     """By how much the metric is higher at `of` than at `over`."""
 
     of: Where
@@ -50,8 +51,9 @@ class Gain(metaclass=Explained):
 Side = Annotated[Gain | Where, Field(union_mode="left_to_right")]
 
 
+@explained
 @dataclass(frozen=True, config=CHECKED)
-class Claim(metaclass=Explained):
+class Claim:
     """A sentence that a study can test.
 
     Args:

@@ -39,7 +39,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.explained import Explained
+from recstudy.explained import explained
 from recstudy.metrics import METRICS
 from recstudy.papers import Target, by_name
 from recstudy.plugins import Registry, named
@@ -56,11 +56,11 @@ PARTS: "Registry[type[Part]]" = Registry("report part")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(Field,))
-class _Declared(metaclass=Explained):
+class _Declared:
     """Every class below is a frozen dataclass whose fields pydantic checks."""
 
     def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, config=ConfigDict(extra="forbid", defer_build=True))(cls)
+        explained(dataclass(frozen=True, config=ConfigDict(extra="forbid", defer_build=True))(cls))
 
 
 class Part(_Declared):

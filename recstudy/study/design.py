@@ -10,15 +10,16 @@ from typing import Any
 
 from recstudy.config import Config, ModelConfig
 from recstudy.errors import ConfigError, choices
-from recstudy.explained import Explained, explained
+from recstudy.explained import explained
 from recstudy.records.plans import short_names
 
 MOST_RUNS = 100_000  # that one study plans: all of them are listed before the first is run
 MOST_FACTORS = 8  # of a fraction: its generators are found by trying all, 0.1 s for eight
 
 
+@explained
 @dataclass(frozen=True)
-class Shared(metaclass=Explained):
+class Shared:
     """Levels of an axis that means the same in several model families, whose fields for it differ.
 
     Args:
@@ -52,8 +53,9 @@ class Shared(metaclass=Explained):
 Levels = Sequence[Any] | Mapping[str, Any] | Shared
 
 
+@explained
 @dataclass(frozen=True)
-class Variant(metaclass=Explained):
+class Variant:
     """A label and what it changes in the preset's run config.
 
     Args:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from recstudy.errors import choices
 from recstudy.models.costs import cost
 from recstudy.records import Results
 from recstudy.study.search import FAMILY, SearchPlan
@@ -35,7 +36,8 @@ def _ranges(plan: SearchPlan) -> Table:
     table = Table("family", "field", "tried", box=None)
     for family, fields in plan.space.items():
         for path, range in fields.items():
-            table.add_row(*(Text(str(cell)) for cell in (family, path, range)))
+            where = " and ".join(f"{one} is {choices(map(str, values))}" for one, values in plan.study.when.get(path, {}).items())
+            table.add_row(*(Text(str(cell)) for cell in (family, path, f"{range}, where {where}" if where else range)))
     return table
 
 
@@ -57,8 +59,16 @@ def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
         "sampler": plan.sampler,
         "stopping": plan.stopping,
         "objectives": dict(plan.objectives),
-        "space": {family: {path: range.record for path, range in fields.items()} for family, fields in plan.space.items()},
+        "space": {
+            family: {path: range.record | _when(plan, path) for path, range in fields.items()}
+            for family, fields in plan.space.items()
+        },
         "first": [{FAMILY: plan.base.model.family, **params} for params in plan.first],
         "tried": len(log.params),
         "made": log.made,
     }
+
+
+def _when(plan: SearchPlan, path: str) -> dict[str, Any]:
+    """Return what a range's record has beside the range where it is searched at some settings alone."""
+    return {"when": dict(plan.study.when[path])} if path in plan.study.when else {}

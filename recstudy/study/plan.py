@@ -95,14 +95,20 @@ def search_record(plan: SearchPlan) -> PlanRecord:
             sampler=plan.sampler,
             stopping=plan.stopping,
             budget=str(plan.budget),
-            space={family: {path: _range(stated) for path, stated in fields.items()} for family, fields in plan.space.items()},
+            space={
+                family: {path: _range(stated, search.when.get(path, {})) for path, stated in fields.items()}
+                for family, fields in plan.space.items()
+            },
             confirm=Confirm(best=plan.confirm, seeds=tuple(range(1, plan.kept // max(1, plan.confirm) + 1))),
         ),
     )
 
 
-def _range(stated: Tunable) -> Range:
-    return Range(choices=stated.values) if stated.values else Range(low=stated.low, high=stated.high, log=stated.log)
+def _range(stated: Tunable, when: Mapping[str, Sequence[Any]]) -> Range:
+    where = {field: tuple(values) for field, values in when.items()}
+    if stated.values:
+        return Range(choices=stated.values, when=where)
+    return Range(low=stated.low, high=stated.high, log=stated.log, when=where)
 
 
 def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:

@@ -9,10 +9,10 @@ from random import Random
 from reprlib import repr as brief
 from typing import Any, Literal
 
-from recstudy.config import RunConfig, digest
+from recstudy.config import RunConfig, digest, flatten
 from recstudy.config.tunable import DIGITS, Tunable
 from recstudy.errors import ConfigError
-from recstudy.explained import Explained
+from recstudy.explained import explained
 from recstudy.metrics import METRICS
 from recstudy.records.study_schema import folder_of
 from recstudy.report import Part
@@ -22,14 +22,13 @@ from recstudy.study.stated import check_by_preset, check_list, check_presets, ch
 from recstudy.study.study import Run
 
 Params = Mapping[str, Any]  # field -> value, and `family` where there are several
-SAMPLERS = ("tpe", "gp", "cmaes", "nsgaii", "qmc", "random")
-STOPPING = ("none", "asha", "median")
 FAMILY = "family"
 MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisecond each
 
 
+@explained
 @dataclass(frozen=True)
-class Search(metaclass=Explained):
+class Search:
     """One question for a sampler, in one file.
 
     Args:
@@ -44,12 +43,14 @@ class Search(metaclass=Explained):
             before them. Those with a `family` are for that family.
         budget: what the search may spend in all (`24 runs`, `2h`, `40gpuh`), for every preset or by preset; no more than half
             of it goes to `confirm`.
-        sampler: one of `SAMPLERS`.
-        stopping: `asha` or `median` stops runs early that look poor beside the others at the same epoch.
+        sampler: one of `SAMPLERS`, such as one of your own.
+        stopping: one of `PRUNERS` stops runs early: `asha` or `median` those that look poor beside the others at the same epoch.
         confirm: how many of the best are run again with fresh seeds, as far as half of the budget allows.
         seeds: how many fresh seeds (1, 2, ...; the search itself uses 0), for every preset or by preset.
         report: tables and figures in their order, for every preset or by preset.
         question: by default the docstring of the file that is run.
+        when: field -> {another field that is varied: the values at which the first is searched}; at others it stays as the
+            preset has it, as `{"model.balance_weight": {"model.experts": [2, 4]}}`.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Search(metaclass=Explained):
     seeds: int | Mapping[str, int] = 3
     report: Sequence[Part] | Mapping[str, Sequence[Part]] = ()
     question: str = ""
+    when: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_presets(self.name, self.presets, many=True)
@@ -80,6 +82,11 @@ class Search(metaclass=Explained):
         if not isinstance(self.objectives, Mapping) or not {*self.objectives.values()} <= {"max", "min"} or not self.objectives:
             raise ConfigError(f"the objectives of {self.name} are {{name: 'max' or 'min'}}, but got {brief(self.objectives)}")
         self._check_ranges(self.ranges)
+        for name, conditions in self.when.items() if isinstance(self.when, Mapping) else (("when", None),):
+            if not isinstance(conditions, Mapping) or not all(isinstance(values, list | tuple) for values in conditions.values()):
+                raise ConfigError(
+                    f"the `when` of {self.name} is {{field: {{other field: [values]}}}}, but got {name!r}: {conditions!r}"
+                )
 
     def _check_ranges(self, ranges: Mapping[str, Any]) -> None:
         if not isinstance(ranges, Mapping):
@@ -157,7 +164,18 @@ class SearchPlan:
         """Of what is searched, not of how: trials of another definition are kept apart."""
         space = {family: {path: range.record for path, range in fields.items()} for family, fields in self.space.items()}
         values = {family: config.deciding for family, config in self.bases.items()}
-        return digest([values, space, dict(self.objectives)], 12)
+        return digest([values, space, dict(self.objectives), *([self.study.when] if self.study.when else [])], 12)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether settings differ in which fields they have."""
+        return len(self.bases) > 1 or bool(self.study.when)
+
+    def searched(self, path: str, params: Params) -> bool:
+        """Tell whether a field is searched beside these settings, those of the fields before it."""
+        conditions = self.study.when.get(path, {})
+        own = flatten(self.bases[self._family(params)].values) if conditions else {}
+        return all(params.get(other, own.get(other)) in values for other, values in conditions.items())
 
     def config(self, params: Params) -> RunConfig:
         """The run config at these settings.
@@ -189,21 +207,28 @@ class SearchPlan:
         random, families = Random(seed), list(self.space)
         while True:
             family = random.choice(families)
-            drawn = {path: readable(range.draw(random)) for path, range in self.space[family].items()}
-            yield ({FAMILY: family} if len(families) > 1 else {}) | drawn
+            drawn: dict[str, Any] = {FAMILY: family} if len(families) > 1 else {}
+            for path, range in self.space[family].items():
+                if self.searched(path, drawn):
+                    drawn[path] = readable(range.draw(random))
+            yield drawn
 
     def combinations(self) -> Iterator[Params] | None:
         """Every setting there is; None where some field takes real numbers, or where they are too many to go through."""
         counts = [prod(len(range.every) for range in fields.values()) for fields in self.space.values()]
         if not all(counts) or sum(counts) > MOST_COMBINATIONS:
             return None
-        return itertools.chain.from_iterable(
+        whole = itertools.chain.from_iterable(
             (
                 {**({FAMILY: family} if len(self.bases) > 1 else {}), **dict(zip(fields, values, strict=True))}
                 for values in itertools.product(*(range.every for range in fields.values()))
             )
             for family, fields in self.space.items()
         )
+        if not self.study.when:
+            return whole
+        kept = ({path: value for path, value in params.items() if self.searched(path, params)} for params in whole)
+        return iter({repr(params): params for params in kept}.values())
 
 
 def label(params: Params) -> str:

@@ -11,8 +11,9 @@ from recstudy.errors import ConfigError, choices, nearest
 from recstudy.report import check_report
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS
-from recstudy.study.search import FAMILY, SAMPLERS, STOPPING, Params, Search, SearchPlan, comparable, label
+from recstudy.study.search import FAMILY, Params, Search, SearchPlan, comparable, label
 from recstudy.study.stated import preset_of
+from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import named_by_reports, smaller
 
 COSTS = ("params", "gflops", "train_gflops")  # objectives beside the score; all follow from the config
@@ -42,8 +43,8 @@ def make_search(
     chosen = list(families) or [next(iter(known))]
     for name, wanted, there in (
         *(("--family", family, tuple(known)) for family in chosen),
-        ("--sampler", sampler or search.sampler, SAMPLERS),
-        ("--stopping", stopping or search.stopping, STOPPING),
+        ("--sampler", sampler or search.sampler, tuple(SAMPLERS.complete())),
+        ("--stopping", stopping or search.stopping, ("none", *PRUNERS.complete())),
     ):
         if wanted not in there:
             raise ConfigError(f"{name} must be one of {choices(there)}, but got {wanted!r}.{nearest(wanted, there)}")
@@ -95,7 +96,26 @@ def _space(search: Search, bases: Mapping[str, RunConfig], ranges: Mapping[str, 
     for family, fields in space.items():
         if not fields:
             raise ConfigError(f"{search.name} varies no field that {family} has")
-    return space
+    _check_when(search, space)
+    return {family: dict(sorted(fields.items(), key=lambda one: one[0] in search.when)) for family, fields in space.items()}
+
+
+def _check_when(search: Search, space: Mapping[str, Mapping[str, Tunable]]) -> None:
+    """Refuse conditions on what is not varied, or that no setting fulfils; one on a field that has conditions itself, too."""
+    varied = {path: range for fields in space.values() for path, range in fields.items()}
+    for path, conditions in search.when.items():
+        for field, values in {path: [], **conditions}.items():
+            known = [name for name in varied if name == path or name not in search.when]
+            if field not in known:
+                raise ConfigError(
+                    f"{search.name} searches {path!r} where {field!r} is such and such, but varies "
+                    f"{choices(known)}.{nearest(field, known)}"
+                )
+            for value in values:
+                if value not in varied[field]:
+                    raise ConfigError(
+                        f"{search.name} searches {path!r} where {field} is {value!r}, which is not in its range ({varied[field]})"
+                    )
 
 
 def _first(
@@ -104,22 +124,32 @@ def _first(
     """Each base's own settings where they lie in the ranges, then the named ones."""
     own = {family: flatten(config.values) for family, config in bases.items()}
     tried: list[Params] = []
+
+    def searched(settings: Params, family: str) -> dict[str, Any]:
+        given = {**own[family], **settings}
+        conditions = {path: search.when.get(path, {}) for path in settings}
+        return {path: settings[path] for path in settings if all(given[one] in known for one, known in conditions[path].items())}
+
     for family, fields in space.items():
         base = {path: own[family][path] for path in fields}
         given = [settings for settings in search.by_preset(search.first, preset) if settings.get(FAMILY, family) == family]
         named = [{path: value for path, value in settings.items() if path != FAMILY} for settings in given]
         for settings in named:
-            _check_first(search.name, family, settings, base, fields)
-        whole = [base] * all(value in fields[path] for path, value in base.items()) + [base | settings for settings in named]
+            _check_first(search.name, family, settings, searched(base | settings, family), fields)
+        bare = searched(base, family)
+        whole = [bare] * all(value in fields[path] for path, value in bare.items())
+        whole += [searched(base | settings, family) for settings in named]
         tried += [({FAMILY: family} if len(bases) > 1 else {}) | settings for settings in whole]
     return tried
 
 
-def _check_first(name: str, family: str, settings: Params, base: Params, fields: Mapping[str, Tunable]) -> None:
-    """Refuse settings that no trial of the search could have."""
-    for path, value in {**base, **settings}.items():
+def _check_first(name: str, family: str, settings: Params, whole: Params, fields: Mapping[str, Tunable]) -> None:
+    """Refuse settings that no trial of the search could have; `whole`: with the preset's own, as far as they are searched."""
+    for path, value in {**whole, **settings}.items():
         if path not in fields:
             raise ConfigError(f"{name} tries {path!r} first, but {family} varies {choices(fields)}")
+        if path not in whole:
+            raise ConfigError(f"{name} tries {path}={value} first, beside settings at which its `when` does not search {path!r}")
         if value not in fields[path]:
             whose = "" if path in settings else f" (the preset's own, as {label(settings)} leaves it)"
             raise ConfigError(f"{name} tries {path}={value} first{whose}, which is not in its range ({fields[path]})")

@@ -14,7 +14,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.importance import BaseImportanceEvaluator, FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
-from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
@@ -25,12 +25,12 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.records.stores import first_line, without_secrets
 from recstudy.records.study_schema import ImportanceRecord
 from recstudy.study.search import FAMILY, Params, SearchPlan, readable
+from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import State, Tried
 
 STATES: dict[State, TrialState] = {"done": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
 RUN_ID = "run id"  # the attribute by which a trial is known in a storage
-POPULATION = 16  # of NSGA-II: budgets here are tens to hundreds of runs, its own 50 would be most of them
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -55,6 +55,7 @@ class Optimizer:
             self.study = optuna.create_study(
                 storage=_storage(storage), sampler=sampler, study_name=name, directions=directions, load_if_exists=True
             )
+            self.study.stop = lambda: None  # type: ignore[method-assign]  # by a sampler with nothing left: it may draw again
             self._match(tried)
         except Exception as error:
             if not storage:
@@ -103,7 +104,8 @@ class Optimizer:
         if len(self.plan.bases) > 1:
             params[FAMILY] = trial.suggest_categorical(FAMILY, tuple(self.plan.bases))
         for path, range in self.plan.space[str(params.get(FAMILY, next(iter(self.plan.bases))))].items():
-            params[path] = readable(_suggest(trial, path, range))
+            if self.plan.searched(path, params):
+                params[path] = readable(_suggest(trial, path, range))
         return trial, params
 
     def begun(self, trial: Trial, run_id: str, label: str) -> None:
@@ -180,21 +182,10 @@ def _suggest(trial: Trial, path: str, range: Tunable) -> Any:
 
 def make_sampler(plan: SearchPlan, seed: int) -> BaseSampler:
     """The sampler by its name. `seed` grows with the trials, so that a search that goes on draws what it has not drawn."""
-    match plan.sampler:
-        case "tpe":
-            return TPESampler(seed=seed, multivariate=True, group=len(plan.bases) > 1)  # fields differ between families
-        case "gp":
-            return GPSampler(seed=seed)
-        case "cmaes":
-            if len(plan.objectives) > 1:
-                raise ConfigError(f"--sampler cmaes takes one objective, but {plan.study.name} has {len(plan.objectives)}")
-            return CmaEsSampler(seed=seed, warn_independent_sampling=False)
-        case "nsgaii":
-            return NSGAIISampler(seed=seed, population_size=POPULATION)
-        case "qmc":
-            return QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False, warn_asynchronous_seeding=False)
-        case _:
-            return RandomSampler(seed=seed)
+    sampler = SAMPLERS[plan.sampler](plan, seed)
+    if not isinstance(sampler, BaseSampler):
+        raise ConfigError(f"the sampler {plan.sampler!r} must give one of Optuna's samplers, but gave {sampler!r}")
+    return sampler
 
 
 def _storage(given: str) -> BaseStorage | str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from recstudy.config import KINDS, RunConfig, digest, flatten, run_ids
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.explained import Explained
+from recstudy.explained import explained
 from recstudy.records.files import Json
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report
@@ -23,8 +23,9 @@ PAPER = "paper"  # the preset with the settings of the paper
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
 
 
+@explained
 @dataclass(frozen=True)
-class Study(metaclass=Explained):
+class Study:
     """One question, in one file.
 
     Args:

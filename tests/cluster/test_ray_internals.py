@@ -13,22 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 import ray
-import tiny_search
 from ray import tune
 from ray.dashboard.modules.metrics.grafana_dashboard_factory import GRAFANA_DASHBOARD_UID_OVERRIDE_ENV_VAR_TEMPLATE
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 from ray.tune.experiment import Trial as TuneTrial
-from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 
 from recstudy.cluster.connection import MEANWHILE, SETTINGS
 from recstudy.cluster.group import COORDINATOR, NEEDLESS, _lean
-from recstudy.cluster.searching import _Idle, make_scheduler
 from recstudy.cluster.worker import Leave, titled
-from recstudy.records import Results, append_line
-from recstudy.study.plan import record_plan
-from recstudy.study.search_making import make_search
-from recstudy.study.trials import TrialLog
 
 PACKAGE = Path(ray.__file__).parent
 READS = "tune", "train", "air", "_private", "_common"  # the parts of Ray that read the variables below
@@ -216,28 +209,3 @@ def test_tunes_hooks_have_the_names_and_arguments_that_are_overridden():
     assert isinstance(Searcher.FINISHED, str)
     assert isinstance(inspect.getattr_static(TuneTrial, "error_file"), property)
     assert isinstance(inspect.getattr_static(TuneTrial, "last_result"), property)
-
-
-@pytest.mark.parametrize("rule", ["asha", "median"])
-def test_a_scheduler_can_be_told_of_trials_that_ran_before(tmp_path, rule):
-    """With stand-ins for trial and controller, one of them poor; a poor run is then stopped where the good ones went on."""
-    plan = make_search(tiny_search.study, stopping=rule, changes={"train.epochs": 9})
-    results = Results(tmp_path).create()
-    record_plan(plan, results)
-    log = TrialLog(plan, results)
-    for number, (steps, size) in enumerate([(1, 16), (1, 32), (1, 64), (2, 16)]):
-        params = {"model.latent_steps": steps, "train.batch_size": size, "train.learning_rate": 5e-3}
-        run = plan.run(number, params)
-        log.add(run, params)
-        results.run(run.id).path.mkdir(parents=True)
-        for epoch in range(9):
-            append_line(
-                results.run(run.id).epochs, {"epoch": epoch, "selection_top1_accuracy": (90.0 if steps == 1 else 20.0) + epoch}
-            )
-
-    scheduler = make_scheduler(plan, results, log)
-    poor = TuneTrial("mine", stub=True)
-    scheduler.on_trial_add(_Idle(), poor)
-    lines = ({"epoch": epoch, "epochs_done": epoch + 1, "selection_top1_accuracy": 10.0} for epoch in range(9))
-
-    assert any(scheduler.on_trial_result(_Idle(), poor, line) == TrialScheduler.STOP for line in lines)

@@ -5,9 +5,9 @@ import pytest
 from test_search_plan import search
 
 from recstudy.errors import ConfigError, StorageError
-from recstudy.study.search import SAMPLERS
 from recstudy.study.search_making import make_search
 from recstudy.study.space import Optimizer
+from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import Tried
 
 STATES = optuna.trial.TrialState

@@ -1,0 +1,217 @@
+"""Samplers, pruners and conditional ranges: recstudy's own beside a user's."""
+
+import random
+
+import optuna
+import pytest
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
+from test_search_plan import VITRM, search
+
+from recstudy import Tunable
+from recstudy.cluster.searching import Pruning
+from recstudy.errors import ConfigError
+from recstudy.plugins.registry import gathering
+from recstudy.records import Results, append_line
+from recstudy.records.reading import adapter
+from recstudy.records.study_schema import PlanRecord
+from recstudy.study.plan import record_plan, search_record
+from recstudy.study.search_making import make_search
+from recstudy.study.space import Optimizer
+from recstudy.study.strategies import PRUNERS, SAMPLERS
+from recstudy.study.trials import TrialLog
+
+EPOCHS = 27
+WHEN = {"train.batch_size": {"model.latent_steps": [2, 3]}}
+RANGES = {"model.latent_steps": Tunable(1, 3), "train.batch_size": Tunable([16, 32])}
+
+
+class Idle:
+    """A controller of Tune's without trials."""
+
+    def get_live_trials(self) -> list:
+        return []
+
+
+def tunes(rule: str) -> TrialScheduler:
+    clock = ("epochs_done", "score", "max")
+    if rule == "asha":
+        return AsyncHyperBandScheduler(*clock, max_t=EPOCHS, grace_period=EPOCHS // 9, stop_last_trials=False)
+    return MedianStoppingRule(*clock, grace_period=EPOCHS // 9, min_samples_required=3)
+
+
+@pytest.mark.parametrize("rule", ["asha", "median"])
+def test_our_pruners_stop_the_runs_that_tunes_stop(rule):
+    """Twenty runs at a time, of random scores, in a random order."""
+    chance, stopped = random.Random(0), 0
+    for _ in range(20):
+        scheduler, ours = tunes(rule), PRUNERS[rule]
+        scores: dict[str, dict[int, float]] = {}
+        trials = {f"{number}": TuneTrial("mine", stub=True) for number in range(20)}
+        for trial in trials.values():
+            scheduler.on_trial_add(Idle(), trial)
+        waiting = list(trials)
+        while waiting:
+            name = chance.choice(waiting[:4])
+            run = scores.setdefault(name, {})
+            epoch = len(run) + 1
+            run[epoch] = chance.gauss(epoch, 5)
+            told = scheduler.on_trial_result(Idle(), trials[name], {"epochs_done": epoch, "score": run[epoch]})
+            others = [known for other, known in scores.items() if other != name]
+            assert ours(run, others, EPOCHS) == (told == TrialScheduler.STOP), (name, epoch)
+            if told == TrialScheduler.STOP or epoch == EPOCHS:
+                waiting.remove(name)
+                stopped += told == TrialScheduler.STOP
+    assert stopped > 20
+
+
+class Told:
+    """A trial of Tune's, as far as a scheduler asks."""
+
+    def __init__(self, run_id: str) -> None:
+        self.config = {"trial": type("Trial", (), {"run_id": run_id})}
+
+
+def line(epoch: int, score: float) -> dict[str, float]:
+    return {"epoch": epoch, "epochs_done": epoch + 1, "selection_top1_accuracy": score}
+
+
+def pruning(folder, rule: str, **changes) -> Pruning:
+    """Of a search of which four runs ended before, at 91 to 99."""
+    plan = make_search(search(**changes), stopping=rule, changes={"train.epochs": 9})
+    results = Results(folder).create()
+    record_plan(plan, results)
+    log = TrialLog(plan, results)
+    for number in range(4):
+        params = {"model.latent_steps": number + 1, "train.batch_size": 16}
+        run = plan.run(number, params)
+        log.add(run, params)
+        results.run(run.id).path.mkdir(parents=True)
+        for epoch in range(9):
+            append_line(results.run(run.id).epochs, {"epoch": epoch, "selection_top1_accuracy": 91.0 + epoch})
+    return Pruning(plan, results, log)
+
+
+@pytest.mark.parametrize("rule", ["asha", "median"])
+def test_a_search_that_goes_on_knows_the_runs_of_before(tmp_path, rule):
+    scheduler = pruning(tmp_path, rule)
+
+    answers = [scheduler.on_trial_result(None, Told("poor"), line(epoch, 10.0)) for epoch in range(9)]
+
+    assert TrialScheduler.STOP in answers
+    assert scheduler.on_trial_result(None, Told("good"), line(0, 99.0)) == TrialScheduler.CONTINUE
+    assert scheduler.name == rule  # which the record of a stopped run has
+
+
+def test_a_pruner_of_one_s_own_decides_by_scores_of_which_larger_is_better(tmp_path):
+    heard = []
+    with gathering():
+
+        @PRUNERS.add("mine")
+        def mine(run, others, epochs):
+            heard.append((dict(run), sorted(map(max, others)), epochs))
+            return run[max(run)] < 50
+
+        scheduler = pruning(tmp_path, "mine")
+        assert scheduler.on_trial_result(None, Told("a"), line(0, 60.0)) == TrialScheduler.CONTINUE
+        assert scheduler.on_trial_result(None, Told("a"), line(1, 40.0)) == TrialScheduler.STOP
+        assert scheduler.on_trial_result(None, Told("b"), {"status": "done"}) == TrialScheduler.CONTINUE
+
+    assert heard == [({1: 60.0}, [9] * 4, 9), ({1: 60.0, 2: 40.0}, [9] * 4, 9)]
+
+
+def test_a_pruner_that_raises_is_named_with_its_line(tmp_path):
+    with gathering():
+        PRUNERS.add("broken")(lambda run, others, epochs: 1 / 0)
+        scheduler = pruning(tmp_path, "broken")
+
+        with pytest.raises(ConfigError, match=r"pruner 'broken' cannot say .*test_strategies.py, line \d+: ZeroDivisionError"):
+            scheduler.on_trial_result(None, Told("a"), line(0, 60.0))
+
+
+def test_a_sampler_of_one_s_own_proposes():
+    with gathering():
+        SAMPLERS.add("every")(lambda plan, seed: optuna.samplers.BruteForceSampler(seed=seed))
+        SAMPLERS.add("none")(lambda plan, seed: None)
+        optimizer = Optimizer(make_search(search(ranges=RANGES), sampler="every"), [])
+        asked = []
+        for number in range(6):
+            trial, params = optimizer.ask()
+            asked.append(tuple(params.values()))
+            optimizer.begun(trial, str(number), "")
+            optimizer.ended(str(number), "done", [1.0])
+        with pytest.raises(ConfigError, match="the sampler 'none' must give one of Optuna's samplers, but gave None"):
+            Optimizer(make_search(search(), sampler="none"), [])
+
+    assert sorted(asked) == [(steps, size) for steps in (1, 2, 3) for size in (16, 32)]
+    with pytest.raises(ConfigError, match="--sampler must be one of tpe, gp, cmaes, nsgaii, qmc, random, but got 'every'"):
+        make_search(search(), sampler="every")
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("families", [("vitrm",), ("vitrm", "trm")], ids=["one family", "two families"])
+def test_a_field_is_searched_only_where_its_condition_holds(sampler, families):
+    plan = make_search(search(ranges=RANGES, when=WHEN), sampler=sampler, families=families)
+    optimizer = Optimizer(plan, [])
+    seen = set()
+
+    for number in range(14):
+        trial, params = optimizer.ask()
+        assert ("train.batch_size" in params) == (params["model.latent_steps"] in (2, 3))
+        run = plan.run(number, params)
+        assert run.config.train.batch_size == params.get("train.batch_size", VITRM.train.batch_size)
+        seen.add("train.batch_size" in params)
+        optimizer.begun(trial, run.id, run.label)
+        optimizer.ended(run.id, "done", [float(number)])
+
+    assert seen == {True, False} or sampler == "cmaes"
+
+
+def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
+    """The preset has six steps, which are not in the range; batch sizes are 16 and 32, and the preset's beside one step."""
+    plan = make_search(
+        search(ranges=RANGES, when=WHEN, first=[{"model.latent_steps": 1}, {"model.latent_steps": 3, "train.batch_size": 16}])
+    )
+    whole = [{"model.latent_steps": 1}] + [
+        {"model.latent_steps": steps, "train.batch_size": size} for steps in (2, 3) for size in (16, 32)
+    ]
+
+    assert list(plan.first)[-2:] == [{"model.latent_steps": 1}, {"model.latent_steps": 3, "train.batch_size": 16}]
+    assert list(plan.combinations()) == whole
+    draws = plan.draws(0)
+    assert {repr(next(draws)) for _ in range(100)} == set(map(repr, whole))
+
+
+def test_a_condition_is_a_part_of_what_is_searched_and_stands_in_the_plan():
+    plan = make_search(search(ranges=RANGES, when=WHEN))
+    record = search_record(plan)
+
+    assert plan.definition != make_search(search(ranges=RANGES)).definition
+    assert record.search.space["vitrm"]["train.batch_size"].when == {"model.latent_steps": (2, 3)}
+    kept = adapter(PlanRecord).validate_json(adapter(PlanRecord).dump_json(record, by_alias=True, exclude_none=True))
+    assert kept.search.space == record.search.space
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"when": ["train.batch_size"]}, r"the `when` of s is \{field: \{other field: \[values\]\}\}, but got"),
+        ({"when": {"train.batch_size": {"model.latent_steps": 2}}}, r"but got 'train.batch_size': \{'model.latent_steps': 2\}"),
+        (
+            {"when": {"train.batch_size": {"model.latent_step": [2]}}},
+            "searches 'train.batch_size' where 'model.latent_step' .* Did you mean",
+        ),
+        ({"when": {"train.batch_size": {"model.latent_steps": [9]}}}, r"latent_steps is 9, which is not in its range \(1 to 3\)"),
+        (
+            {"when": {"train.bath_size": {"model.latent_steps": [2]}}},
+            "searches 'train.bath_size' where .* Did you mean 'train.batch_size'",
+        ),
+        (
+            {"when": WHEN, "first": [{"model.latent_steps": 1, "train.batch_size": 16}]},
+            "tries train.batch_size=16 first, beside settings at which its `when` does not search",
+        ),
+    ],
+)
+def test_conditions_that_cannot_be_are_refused(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        make_search(search(ranges=RANGES, **changes), families=["vitrm"])
