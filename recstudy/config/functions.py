@@ -1,7 +1,8 @@
 """Optimisers, losses and learning-rate schedules by name, and what can be set about each.
 
     optimiser   (groups, config, *, options) -> torch.optim.Optimizer
-                groups: of parameters, as torch's optimisers take them, some with an `lr` of their own; config: a TrainConfig
+                groups: of parameters, as torch's optimisers take them, some with an `lr` of their own; config: a TrainConfig.
+                One whose `step(closure)` demands a closure is given one, which computes loss and gradients anew (SAM)
     loss        (logits, targets, smoothing, *, options) -> one number a sample, (N,)
                 logits (N, V) float32; targets: labels (N,) of int64, or shares (N, V) that sum to 1, where labels are mixed;
                 smoothing: of the labels. `recstudy.train.losses.shares` makes smoothed shares of either

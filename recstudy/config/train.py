@@ -11,7 +11,8 @@ from recstudy.config.tunable import Tunable
 from recstudy.plugins import Registry
 
 # Each is called with images (B, C, H, W) uint8 on their device and a CPU generator that follows from the run's seed and the
-# epoch, and gives as many images of the same kind; what else is drawn would differ from run to run.
+# epoch, and gives as many images of the same kind; what else is drawn would differ from run to run. One with an argument
+# `labels` is given those of the images, too.
 AUGMENTATIONS: Registry[Callable[..., Any]] = Registry("augmentation")
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING
 
 from recstudy.config import AUGMENTATIONS, Augment
@@ -38,14 +39,18 @@ HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 150 / 331, "TranslateY": 
 )
 
 
-def augment(images: Tensor, settings: Augment, generator: Generator) -> Tensor:
+def augment(images: Tensor, settings: Augment, generator: Generator, labels: Tensor | None = None) -> Tensor:
     """Crop, flip, RandAugment and more for `images` (B, C, H, W) uint8, as far as `settings` has them on.
+
+    An augmentation that has an argument `labels` is given those of the images.
 
     Raises:
         ConfigError: an augmentation gave other than uint8 images of the same shape.
     """
     for name, options in _steps(settings):
-        given = AUGMENTATIONS[name](images, generator, **options)
+        function = AUGMENTATIONS[name]
+        told = {"labels": labels} if "labels" in signature(function).parameters else {}
+        given = function(images, generator, **options, **told)
         if given.shape != images.shape or given.dtype != images.dtype:
             asked, got = (f"{tuple(some.shape)} {str(some.dtype).removeprefix('torch.')}" for some in (images, given))
             raise ConfigError(f"the augmentation {name!r} must give images {asked}, as it gets them, but gave {got}")

@@ -109,7 +109,7 @@ class Batches:
             if self.data is not None and self._groups is None:  # groups have their symmetries in them
                 turns = np.arange(len(rows)) + number * self.size + chunk * self._chunk(self.batch_size)
                 images, labels = self.data.shown(self.seed, images, labels, rows.numpy(), turns)
-            images = self._standardise(augment(images, self.augment, generator))
+            images = self._standardise(augment(images, self.augment, generator, labels))
             for start in range(0, len(rows), self.batch_size):
                 part, own = images[start : start + self.batch_size], labels[start : start + self.batch_size]
                 mixed, targets = mix(part, own, self.classes, self.augment, generator)

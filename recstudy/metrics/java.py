@@ -85,7 +85,8 @@ class _Java:
         except OSError as error:
             self.complaints.close()
             raise NotAvailable(f"Java does not start: {error}") from error
-        self.late = False
+        self.late, self.limit = False, threading.Lock()
+        self.timer: threading.Timer | None = None
 
     def close(self) -> None:
         self.process.kill()
@@ -95,17 +96,21 @@ class _Java:
     @contextmanager
     def limited(self) -> Iterator[None]:
         """A block in which it answers, or is killed after `LIMIT_S`."""
-        timer = threading.Timer(LIMIT_S, self._stop)
+        timer = self.timer = threading.Timer(LIMIT_S, lambda: self._stop(timer))
         timer.daemon = True
         timer.start()
         try:
             yield
         finally:
             timer.cancel()
+            with self.limit:
+                self.timer = None  # one that has gone off just now stops nothing any more
 
-    def _stop(self) -> None:
-        self.late = True
-        self.process.kill()
+    def _stop(self, timer: threading.Timer) -> None:
+        with self.limit:
+            if self.timer is timer:
+                self.late = True
+                self.process.kill()
 
     def ask_all(self, lines: Sequence[str]) -> list[str]:
         """Every line of the answer to these lines, after which there is no other."""
@@ -142,7 +147,8 @@ class Meteor:
 
     def __init__(self) -> None:
         self.java: _Java | None = None
-        self.lock, self.idle = threading.Lock(), threading.Timer(0, self.stop)
+        self.lock = threading.Lock()
+        self.idle: threading.Timer | None = None  # ends the process, unless another call comes first
 
     @contextmanager
     def answering(self) -> Iterator[_Java]:
@@ -152,7 +158,9 @@ class Meteor:
             NotAvailable: no Java, or METEOR's jar is missing.
         """
         with self.lock:
-            self.idle.cancel()
+            if self.idle is not None:
+                self.idle.cancel()
+            self.idle = None  # one that has gone off meanwhile, and waits for the lock, ends nothing
             if self.java is not None and self.java.process.poll() is not None:  # killed meanwhile, as for memory
                 self._end()
             if self.java is None:
@@ -163,13 +171,15 @@ class Meteor:
             except BaseException:
                 self._end()
                 raise
-            self.idle = threading.Timer(IDLE_S, self.stop)
-            self.idle.daemon = True
-            self.idle.start()
+            idle = self.idle = threading.Timer(IDLE_S, lambda: self.stop(idle))
+            idle.daemon = True
+            idle.start()
 
-    def stop(self) -> None:
+    def stop(self, idle: threading.Timer | None = None) -> None:
+        """End the process; where a timer asks for it, only if no call has come since it was set."""
         with self.lock:
-            self._end()
+            if idle is None or idle is self.idle:
+                self._end()
 
     def _end(self) -> None:
         if self.java is not None:

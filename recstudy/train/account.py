@@ -2,7 +2,6 @@
 
 import os
 import platform
-import resource
 import socket
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +13,7 @@ from recstudy.models.costs import cost, steps_a_batch
 from recstudy.records import Json
 from recstudy.train.loop import Training
 from recstudy.train.parallel import rank_and_world
+from recstudy.train.process import peak_memory_mb
 
 
 def spent(training: Training) -> Json:
@@ -27,7 +27,7 @@ def spent(training: Training) -> Json:
         "evaluation_seconds": used.get("evaluation_seconds", 0.0),  # a checkpoint of before it was kept has none
         "device_seconds": seconds * rank_and_world()[1],
         "images_per_second": used["images"] / seconds if seconds else 0.0,
-        "peak_memory_mb": _peak_memory_mb(training.device),
+        "peak_memory_mb": peak_memory_mb(training.device),
         "epoch_seconds": used["train_seconds"] / state.epoch if state.epoch else 0.0,
         "supervision_steps_used": used["image_steps"] / used["images"] if used["images"] else 0.0,
     }
@@ -63,9 +63,3 @@ def _cpu_name() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
-
-
-def _peak_memory_mb(device: torch.device) -> float:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10  # of the process, which may have run others before

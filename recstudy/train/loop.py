@@ -14,8 +14,9 @@ is the one value read inside a step.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,12 +27,13 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet, Split
+from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, TASKS
 from recstudy.models.networks.contract import Carry, Network, Output, build
 from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.losses import step_loss
-from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate
+from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate, takes_closure
 from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
 from recstudy.train.seeds import draw
 from recstudy.train.watchdog import alive
@@ -177,40 +179,44 @@ class Training:
         losses: list[Tensor] = []
         pending: list[Tensor] = []  # losses whose gradient still flows, where the carry is not detached
         for step in range(config.supervision_steps):
-            silent = step < self.config.model.silent_steps
-            with autocast(self.device, config), torch.set_grad_enabled(not (silent and config.detach_carry)):
-                output, carry = self._forward(batch.images, carry)
+            silent, before = step < self.config.model.silent_steps, carry
+            with torch.set_grad_enabled(not (silent and config.detach_carry)):
+                output, carry = self._one_step(batch, before)
             if silent:
                 continue
             loss = step_loss(output, batch, self.task).sum() / batch.total
             losses.append(loss.detach())
             pending.append(loss + self._extra(output, batch))
             if config.detach_carry:
-                self._step(pending.pop())
+                self._step(pending.pop(), partial(self._loss, batch, before))
                 carry = detached(carry)
             seen = step >= self.config.model.unseen_steps
             if seen and step + 1 < config.supervision_steps and self._halts(output, batch):
                 break
         if pending:
-            self._step(torch.stack(pending).sum())
+            self._step(torch.stack(pending).sum(), self._not_again)
         return losses
 
     def train_slots(self, batch: Batch) -> list[Tensor]:
         """One supervision step on the samples in work, of which `batch` replaces those that have halted."""
         state, config = self.state, self.config.train
         slots = refilled(state.slots, batch, state.network)
-        with autocast(self.device, config):
-            output, carry = self._forward(slots.batch.images, slots.carry)
+        output, carry = self._one_step(slots.batch, slots.carry)
         carry, steps = detached(carry), slots.steps + 1
         done, target = halted(output, steps, config, self.config.model.unseen_steps), None
         if output.proceed is not None and config.supervision_steps > 1:  # with one step there is nothing to proceed to
-            with autocast(self.device, config), torch.no_grad():
-                following, _ = self._forward(slots.batch.images, carry)
+            with torch.no_grad():
+                following, _ = self._one_step(slots.batch, carry)
             target = proceed_target(following, steps, config.supervision_steps)
         loss = step_loss(output, slots.batch, self.task, target).sum() / batch.total
-        self._step(loss + self._extra(output, batch))
+        self._step(loss + self._extra(output, batch), partial(self._loss, slots.batch, slots.carry, target))
         state.slots = Slots(slots.batch, carry, steps, done)
         return [loss.detach()]
+
+    def _one_step(self, batch: Batch, carry: Carry) -> tuple[Output, Carry]:
+        with autocast(self.device, self.config.train):
+            output, carry = self._forward(batch.images, carry)
+        return output, carry
 
     def _extra(self, output: Output, batch: Batch) -> Tensor | float:
         """This worker's part of what the network adds to the task's loss."""
@@ -219,6 +225,12 @@ class Training:
         extra = output.extra * (len(batch.images) / batch.total)
         self._extras.append(extra.detach())
         return extra
+
+    def _loss(self, batch: Batch, carry: Carry, proceed_target: Tensor | None = None) -> Tensor:
+        """A supervision step's loss once more, by the weights as they are now, for an optimiser that asks for it."""
+        output, _ = self._one_step(batch, carry)
+        loss, extra = step_loss(output, batch, self.task, proceed_target).sum() / batch.total, output.extra
+        return loss if extra is None else loss + extra * (len(batch.images) / batch.total)
 
     @property
     def _by_sample(self) -> bool:
@@ -250,23 +262,37 @@ class Training:
         set_learning_rate(state.optimizers, rate)
         return rate
 
-    def _step(self, loss: Tensor) -> None:
-        state, config = self.state, self.config.train
-        if config.schedule not in BY_EPOCH:
+    def _step(self, loss: Tensor, again: Callable[[], Tensor]) -> None:
+        """One step of the optimisers; of those that ask for a closure (SAM, L-BFGS), which gives the loss `again`."""
+        state = self.state
+        if self.config.train.schedule not in BY_EPOCH:
             self._schedule()
+        self._backward(loss)
         for optimizer in state.optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        sum_gradients(state.network.parameters())
-        if config.gradient_clip:
-            dense = [weight for weight in state.network.parameters() if weight.grad is None or not weight.grad.is_sparse]
-            torch.nn.utils.clip_grad_norm_(dense, config.gradient_clip)
-        for optimizer in state.optimizers:
-            optimizer.step()
+            if takes_closure(optimizer):
+                optimizer.step(lambda: self._backward(again()))  # type: ignore[arg-type, return-value]  # a float, says torch
+            else:
+                optimizer.step()
         keep_bounds(state.network)
         state.updates += 1
         if state.average is not None:
             state.average.update()
+
+    def _backward(self, loss: Tensor) -> Tensor:
+        """The gradients of a loss, of all workers together, in place of those before; gives the loss."""
+        state, clip = self.state, self.config.train.gradient_clip
+        for optimizer in state.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        sum_gradients(state.network.parameters())
+        if clip:
+            dense = [weight for weight in state.network.parameters() if weight.grad is None or not weight.grad.is_sparse]
+            torch.nn.utils.clip_grad_norm_(dense, clip)
+        return loss.detach()
+
+    def _not_again(self) -> Tensor:
+        name = self.config.train.optimizer
+        raise ConfigError(f"the optimizer {name!r} asks for a closure, which needs train.detach_carry true")
 
     def _halts(self, output: Output, batch: Batch) -> bool:
         """Equation (6) of 002: the batch mean of sigmoid(halt) exceeds tau."""

@@ -3,7 +3,9 @@
 import gc
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ def reset_process(config: RunConfig) -> torch.device:
     """
     gc.collect()
     _forget(config)
+    _forget_peak()
     for (_, switch), value in zip(SWITCHES, FRESH, strict=True):
         switch(value)
     torch.clear_autocast_cache()
@@ -50,6 +53,23 @@ def reset_process(config: RunConfig) -> torch.device:
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     return torch.device("cuda", torch.cuda.current_device())
+
+
+def _forget_peak() -> None:
+    """Begin to measure the peak of this process's memory anew, where the kernel lets it (Linux)."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory_mb(device: torch.device) -> float | None:
+    """Return the most memory that was in use since `reset_process`: the GPU's, or the process's; None where nobody knows it."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:  # no Linux: what there is, of the process's whole life, may be that of a run before
+        return None
+    return next(int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:"))
 
 
 def _forget(config: RunConfig) -> None:

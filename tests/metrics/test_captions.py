@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -300,6 +301,23 @@ def test_meteor_stays_for_the_next_call_until_none_comes(monkeypatch, no_meteor)
             break
         time.sleep(0.1)
     assert java_children() == []
+
+
+@needs_java
+def test_an_idle_timer_that_goes_off_during_a_call_does_not_end_the_process():
+    """It waits for the lock that the call holds, and finds that the process was asked meanwhile."""
+    own = java.Meteor()
+    with own.answering() as first:
+        pass
+    timer = own.idle
+    with own.answering():
+        late = threading.Thread(target=timer.function)
+        late.start()
+    late.join()
+
+    assert own.java is first
+    assert first.process.poll() is None
+    own.stop()
 
 
 ASK = "import sys, time; from recstudy.metrics import java; java.meteor(['a'], [['a']]); print(java.METEOR.java.process.pid, flush=True); "

@@ -78,7 +78,7 @@ def test_attached_gradient_is_plain_autograd_through_the_chain():
     network = run.state.network
     batch = next(run._train.epoch(0))
     taken = []
-    run._step = lambda loss: taken.append(torch.autograd.grad(loss, network.z_start)[0])  # type: ignore[method-assign]
+    run._step = lambda loss, again: taken.append(torch.autograd.grad(loss, network.z_start)[0])  # type: ignore[method-assign]
     run.train_batch(batch)
 
     from recstudy.train.losses import step_loss

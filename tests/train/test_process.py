@@ -110,3 +110,16 @@ def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, change
         reset_process(run)
 
     assert len(dropped) == (1 if kept else 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory a process had since it was last asked")
+def test_the_peak_of_memory_is_the_runs_own_and_not_that_of_a_run_before():
+    cpu = torch.device("cpu")
+    reset_process(RECURSIVE)
+    large = torch.ones(2**27)  # 512 MB
+    first = process.peak_memory_mb(cpu)
+    del large
+
+    reset_process(RECURSIVE)
+
+    assert first - process.peak_memory_mb(cpu) > 400
