@@ -279,11 +279,11 @@ def _evaluate(command: Evaluate) -> int:
 
 
 def _board(command: Board) -> int:
-    from recstudy.board.serve import Board as Server  # it loads Dash
+    from recstudy.board.server import BoardServer  # it loads Dash
 
     token = command.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
     links = dict(link.partition("=")[::2] for link in command.link)
-    server = Server(command.path, command.host, command.port, token, links)
+    server = BoardServer(command.path, command.host, command.port, token, links)
     asks = ", which asks once for ?token=TOKEN" if token else ""
     print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
     server.run()

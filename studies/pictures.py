@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import Page, sync_playwright
 
-from recstudy.board.serve import Board
+from recstudy.board.server import BoardServer
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 RESULTS = Path("results")
@@ -82,7 +82,7 @@ def take(page: Page, picture: Picture, address: str) -> None:
 @contextmanager
 def board() -> Iterator[str]:
     """The address of a board on a free port."""
-    served = Board(RESULTS, "127.0.0.1", 0, "")
+    served = BoardServer(RESULTS, "127.0.0.1", 0, "")
     thread = threading.Thread(target=served.run)
     thread.start()
     try:

@@ -2,22 +2,17 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from recstudy.analysis.cells import cell
-from recstudy.analysis.figures.learning import COLUMNS
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, table, warning_lines, words_table
 from recstudy.analysis.rows import origin
 from recstudy.analysis.tables.render import cell_text
-from recstudy.board.columns import first_metric
-from recstudy.board.curves import curves_html, drawn_as
+from recstudy.board.curves import curves_html, drawn_as, run_curves
 from recstudy.board.markup import Address, Page, Recipe, Same, page_of, run_link, state, study_link, text
 from recstudy.board.overview import compare_form
-from recstudy.board.rows import some_variants
 from recstudy.board.run import difference, measured, run_records
 from recstudy.board.runlist import FEWEST, MOST
-from recstudy.board.sources import Sources, compared
+from recstudy.board.sources import Sources, main_metric, some_variants
 from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
@@ -29,28 +24,22 @@ SIDES = "abcdefghijkl"  # what each is called
 
 
 def compare_page(sources: Sources, address: Address) -> Page:
-    """Runs, or two studies, as the address names them, or why there is nothing to compare; and a form for two others."""
-    chosen = compared(address)
-    a, b = (*chosen, "", "")[:2]
-    form = "" if len(chosen) > 2 else compare_form(sources, a, b)
+    """Return runs, or two studies, as the address names them, or why there is nothing to compare; and a form for two others."""
+    chosen = address.compared
+    form = "" if len(chosen) > 2 else compare_form(sources, *chosen)
     asked = Recipe("form", "", form, lambda: f"<h1>Compare</h1>{form}")
     if len(chosen) < FEWEST:
         return Page("Compare", [asked])
     try:
-        return Page("Compare", [asked, *_beside(sources, chosen, address)])
+        studies = [side for side in chosen if "/" in side]
+        if studies and len(studies) < len(chosen):
+            run = next(side for side in chosen if "/" not in side)
+            raise ConfigError(f"{run!r} is a run and {studies[0]!r} a study. Give two run ids, or two studies as NAME/PRESET.")
+        beside = _studies(sources, studies[:2], address) if studies else _runs(sources, chosen, address)
     except ConfigError as error:
         problem = warning_lines([str(error)])
-        return Page("Compare", [asked, Recipe("problem", "", problem, lambda: problem)])
-
-
-def _beside(sources: Sources, chosen: Sequence[str], address: Address) -> list[Recipe]:
-    studies = [side for side in chosen if "/" in side]
-    if not studies:
-        return _runs(sources, chosen, address)
-    if len(studies) < len(chosen):
-        run = next(side for side in chosen if "/" not in side)
-        raise ConfigError(f"{run!r} is a run and {studies[0]!r} a study. Give two run ids, or two studies as NAME/PRESET.")
-    return _studies(sources, studies[:2], address)
+        beside = [Recipe("problem", "", problem, lambda: problem)]
+    return Page("Compare", [asked, *beside])
 
 
 # ----------------------------------------------------------------------------------------------------------------- runs
@@ -59,81 +48,76 @@ def _beside(sources: Sources, chosen: Sequence[str], address: Address) -> list[R
 def _runs(sources: Sources, run_ids: Sequence[str], address: Address) -> list[Recipe]:
     if len(run_ids) > MOST:
         raise ConfigError(f"{len(run_ids)} runs are too many to tell apart: compare {FEWEST} to {MOST}.")
-    sides = [run_records(sources, run_id)[0] for run_id in run_ids]
-    needs = tuple(Same(sources.watch.runs.get(run_id)) for run_id in run_ids)
+    sides, heads = [run_records(sources, run_id)[0] for run_id in run_ids], SIDES[: len(run_ids)]
+    needs = tuple(Same(sources.poller.runs.get(run_id)) for run_id in run_ids)
+    drawn = (needs, sources.poller.live(), drawn_as(address))
     study = _shared(sources, run_ids)
     of = (Same(study[0]), tuple(study[1])) if study else ()
-    differences = [Recipe("differences", "Differences", of, lambda: _differences(*study))] if study else []
+    differences = (
+        [Recipe("differences", "Differences", of, lambda: _differences(*study))] if study and main_metric(study[0]) else []
+    )
     return [
         Recipe("runs", "The runs", needs, lambda: _which(sides)),
         *differences,
-        Recipe("curves", "Curves", (needs, sources.live(), drawn_as(address)), lambda: _curves(sides, address)),
-        Recipe("settings", "Settings", needs, lambda: difference([side.configs[0] for side in sides], SIDES[: len(sides)])),
+        Recipe("curves", "Curves", drawn, lambda: _curves(sides, address)),
+        Recipe("settings", "Settings", needs, lambda: difference([side.configs[0] for side in sides], heads)),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(sides)),
         Recipe("provenance", "Provenance", needs, lambda: _provenance(sides)),
     ]
 
 
 def _which(sides: list[StudyRecords]) -> str:
+    runs = [records.rows[0] for records in sides]
     rows = [
         [text(side), run_link(run.id, run.label), text(run.seed), state(run.status)]
-        for side, records in zip(SIDES, sides, strict=False)
-        for run in records.rows
+        for side, run in zip(SIDES, runs, strict=False)
     ]
     return table("The runs", ("", "run", "seed", "status"), rows, {1: "prose"})
 
 
 def _shared(sources: Sources, run_ids: Sequence[str]) -> tuple[StudyRecords, list[int]] | None:
-    """The study that names all of these runs, and their variants, where they are of several."""
-    for study in sources.studies_of(run_ids[0]):
-        named = sources.watch.studies[study].named
+    """Return the study that names all of these runs, and their variants, where they are of several."""
+    for study in sources.poller.studies_of(run_ids[0]):
+        named = sources.poller.studies[study].named
         variants = list(dict.fromkeys(named[run_id][0] for run_id in run_ids if run_id in named))
         if len(variants) > 1 and named.keys() >= set(run_ids):
-            return sources.kept.records(study), variants
+            return sources.records(study), variants
     return None
 
 
 def _differences(records: StudyRecords, variants: list[int]) -> str:
-    """Each variant minus that of the first run, over all of their seeds."""
-    name, base = first_metric(records), records.variants[variants[0]].label
+    """Show each variant minus that of the first run, over all of their seeds."""
+    name, base = main_metric(records), records.variants[variants[0]].label
     note = f'<p class="note">Over all finished seeds of these variants, not only the runs above; against {text(base)}.</p>'
     return note + part_html(some_variants(records, variants), Differences(metric=name, base=base))
 
 
 def _numbers(sides: list[StudyRecords]) -> str:
-    """A column a run; of two, also how far they are apart."""
+    """Show a column a run; of two, also how far they are apart, with a sign and as many decimals as both have."""
     found = [measured(records.rows[0]) for records in sides]
     rows = []
     for name in dict.fromkeys(name for side in found for name in side):
         values = [side.get(name) for side in found]
         shown = [DASH if value is None else number(name, value) for value in values]
-        apart = [_apart(name, values[0], values[1])] if len(values) == 2 else []
-        rows.append([text(words) for words in (metric(name).heading, *shown, *apart)])
+        if len(values) == 2:
+            one, other = values
+            shown.append("" if one is None or other is None else "+" * (other > one) + number(name, other - one))
+        rows.append([text(words) for words in (metric(name).heading, *shown)])
     heads = ("what", *SIDES[: len(sides)], *(["b minus a"] if len(sides) == 2 else []))
     return table("Numbers", heads, rows) if rows else "<p>None has finished.</p>"
 
 
-def _apart(name: str, one: float | None, other: float | None) -> str:
-    """With its sign, and as many decimals as both have."""
-    if one is None or other is None:
-        return ""
-    return "+" * (other > one) + number(name, other - one)
-
-
 def _curves(sides: list[StudyRecords], address: Address) -> str:
-    """Loss and score of each, a line each."""
-    rows = []
-    for at, (side, records) in enumerate(zip(SIDES, sides, strict=False)):
-        run = records.rows[0]
-        label = f"{side}: {run.label}, seed {run.seed}"
-        for line in {line.epoch: line for line in read_log(records.results.run(run.id).epochs, EpochLine)}.values():
-            named = {"variant": at, "label": label, "epoch": line.epoch + 1, "n": 1, "synthetic": False}
-            drawn = [name for name in line.values if name == "train_loss" or name.startswith("selection_")]
-            rows += [named | {"metric": name} | dict.fromkeys(("mean", "low", "high"), line.values[name]) for name in drawn]
-    data = pd.DataFrame(rows, columns=COLUMNS)
-    if data.empty:
-        return "<p>None has finished an epoch.</p>"
-    return curves_html(data, "Curves of these runs", address)
+    """Draw loss and score of each, a line each."""
+    runs = [(side, records.rows[0], records.results) for side, records in zip(SIDES, sides, strict=False)]
+    data = run_curves(
+        (
+            f"{side}: {run.label}, seed {run.seed}",
+            {line.epoch: line for line in read_log(results.run(run.id).epochs, EpochLine)}.values(),
+        )
+        for side, run, results in runs
+    )
+    return "<p>None has finished an epoch.</p>" if data.empty else curves_html(data, "Curves of these runs", address)
 
 
 def _provenance(sides: list[StudyRecords]) -> str:
@@ -150,24 +134,22 @@ def _provenance(sides: list[StudyRecords]) -> str:
 
 def _studies(sources: Sources, chosen: Sequence[str], address: Address) -> list[Recipe]:
     studies = [(name.partition("/")[0], name.partition("/")[2]) for name in chosen]
-    sides = [sources.kept.records(study) for study in studies]
+    sides = [sources.records(study) for study in studies]
     needs, bases = tuple(map(Same, sides)), [flatten(side.plan.base) for side in sides]
     links = Html(", ".join(f"{side}: {study_link(*study)}" for side, study in zip(SIDES, studies, strict=False)))
     return [
-        Recipe("studies", "The studies", needs, lambda: f"<p>{links}</p>{_scores(sides, address)}"),
+        Recipe("studies", "The studies", (needs, address), lambda: f"<p>{links}</p>{_scores(sides, address)}"),
         Recipe("base", "Base settings", needs, lambda: difference(bases, SIDES[:2])),
     ]
 
 
 def _scores(sides: list[StudyRecords], address: Address) -> str:
-    """A row a label that either has, a column a study: mean, interval and n of the first metric of its first table."""
-    names = [first_metric(records) for records in sides]
-    labels = list(dict.fromkeys(variant.label for records in sides for variant in records.variants))
+    """Show a row a label that either has, a column a study: mean, interval and n of the metric by which it is judged."""
+    columns = [(side, {one.label: at for at, one in enumerate(side.variants)}, main_metric(side)) for side in sides]
+    labels = list(dict.fromkeys(label for _, places, _ in columns for label in places))
     shown, pages = page_of(address, "rows", len(labels))
-    at: list[dict[str, int]] = [{variant.label: index for index, variant in enumerate(side.variants)} for side in sides]
-    columns = list(zip(sides, at, names, strict=True))
-    rows = [[text(label), *(_cell(side, where.get(label), name) for side, where, name in columns)] for label in labels[shown]]
-    heads = ("variant", *(f"{side}: {metric(name).heading}" for side, name in zip(SIDES, names, strict=False)))
+    rows = [[text(label), *(_cell(side, places.get(label), name) for side, places, name in columns)] for label in labels[shown]]
+    heads = ("variant", *(f"{side}: {metric(name).heading}" for side, (_, _, name) in zip(SIDES, columns, strict=False)))
     return table("Scores by variant", heads, rows) + pages
 
 

@@ -1,25 +1,16 @@
-"""Links, pages of rows and forms as HTML. Every word is escaped here or in `analysis.page`.
+"""Addresses, a page as parts, each made again only when what it shows has changed, and links, pages of rows and forms as HTML.
 
-What takes or gives `Html` is markup already; all other words are text.
+Every word is escaped here or in `analysis.page`. What takes or gives `Html` is markup already; all other words are text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from recstudy.analysis.page import Html, Section, escape
 
 ROWS = 50  # of a table on one page
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part of a page: its place in it, its heading (none for the first), its content, and what it found in a few words."""
-
-    key: str
-    title: str
-    body: str
-    finding: str = ""
+FIELDS = 20  # of an address
 
 
 @dataclass(frozen=True)
@@ -33,104 +24,27 @@ class Address:
         return dict(self.query).get(name, "")
 
     def number(self, name: str) -> int:
-        """A page's number, from 1."""
+        """Return a page's number, from 1."""
         text = self.get(name)
         return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 9 else 1
 
-    def but(self, part: str = "", **changes: str) -> str:
-        """The address with these changes of the query, at a part of the page."""
+    def changed(self, part: str = "", **changes: str) -> str:
+        """Return the address with these changes of the query, at a part of the page."""
         query = {name: value for name, value in (dict(self.query) | changes).items() if value}
         return href(*self.path, **query) + (f"#{part}" if part else "")
 
-
-def contents(parts: Sequence[Part]) -> Part:
-    """Links to the parts of a page, where there are several."""
-    items = [f"<li>{link('#' + part.key, part.title)}</li>" for part in parts if part.title]
-    if len(items) < 2:
-        return Part("contents", "", "")
-    return Part("contents", "", f'<nav id="contents" tabindex="-1" aria-label="On this page"><ul>{"".join(items)}</ul></nav>')
+    @property
+    def compared(self) -> list[str]:
+        """What it asks to compare: `runs=ID,ID` or `a=...&b=...`."""
+        words = self.get("runs").split(",") if self.get("runs") else [self.get("a"), self.get("b")]
+        return [side for word in words if (side := word.strip())]
 
 
-def href(*path: str, **query: str) -> str:
-    return "/" + "/".join(quote(word, safe="") for word in path) + (f"?{urlencode(query)}" if query else "")
-
-
-def text(words: object) -> Html:
-    return escape(words)
-
-
-def link(target: str, words: object) -> Html:
-    return Html(f'<a href="{escape(target)}">{escape(words)}</a>')
-
-
-def choice(target: str, words: object, now: bool) -> Html:
-    """One of several links, of which the one that is shown is marked; it stays a link, so that the focus stays on it."""
-    marked = ' aria-current="true"' if now else ""
-    return Html(f'<a href="{escape(target)}"{marked}>{escape(words)}</a>')
-
-
-def study_link(name: str, preset: str) -> Html:
-    return link(href("study", name, preset), f"{name} ({preset})")
-
-
-def run_link(run_id: str, words: object = "") -> Html:
-    return link(href("run", run_id), words or run_id)
-
-
-def state(word: str) -> Html:
-    """How a run or a study is, with a mark of its own beside the colour."""
-    return Html(f'<span class="state {escape(word.replace(" ", "-"))}">{escape(word)}</span>')
-
-
-def bar(done: float, whole: float, words: str) -> Html:
-    """Progress as words, and as a bar."""
-    share = f'<progress value="{min(done, whole):g}" max="{whole:g}" aria-hidden="true"></progress>' if whole else ""
-    return Html(f'<span class="bar">{share}{escape(words)}</span>')
-
-
-def page_of(address: Address, part: str, count: int, size: int = ROWS) -> tuple[slice, Html]:
-    """Which of `count` rows the address asks for, and the links to the others; the part's key names it in the query."""
-    pages = max(1, -(-count // size))
-    at = min(address.number(part), pages)
-    shown = slice((at - 1) * size, min(at * size, count))
-    if pages == 1:
-        return shown, Html("")
-    near = sorted({1, pages, *(page for page in (at - 1, at, at + 1) if 1 <= page <= pages)})
-    links = " ".join(
-        f'<b aria-current="page">{page}</b>' if page == at else link(address.but(part, **{part: str(page)}), page)
-        for page in near
-    )
-    words = f"rows {shown.start + 1:,} to {shown.stop:,} of {count:,}; page"
-    return shown, Html(f'<nav class="pages" aria-label="Pages: {escape(part)}"><span>{words}</span> {links}</nav>')
-
-
-def form(
-    action: str,
-    button: str,
-    fields: Mapping[str, tuple[str, str]],
-    hidden: Mapping[str, str] | None = None,
-    known: Sequence[tuple[str, str]] = (),
-) -> Html:
-    """A form that asks for another address.
-
-    Args:
-        action: the address without its query.
-        button: what sends it.
-        fields: name in the query -> what it is called and its value.
-        hidden: the rest of the query.
-        known: values that are proposed, each with what it is.
-    """
-    kept = "".join(
-        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in (hidden or {}).items()
-    )
-    asked = "".join(
-        f'<label>{escape(words)} <input type="text" name="{escape(name)}" value="{escape(value)}" list="known"></label>'
-        for name, (words, value) in fields.items()
-    )
-    options = "".join(f'<option value="{escape(value)}">{escape(words)}</option>' for value, words in known)
-    proposed = f'<datalist id="known">{options}</datalist>' if known else ""
-    send = f'<button type="submit">{escape(button)}</button>'
-    return Html(f'<form action="{escape(action)}" method="get">{kept}{asked}{send}{proposed}</form>')
+def address_of(path: str, search: str = "") -> Address:
+    """Read what a browser's address bar holds; more fields than any page has are passed over."""
+    words = tuple(unquote(word) for word in path.split("/") if word)
+    fields = "&".join(search.removeprefix("?").split("&", FIELDS)[:FIELDS])
+    return Address(words, tuple(sorted(dict(parse_qsl(fields)).items())))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +61,16 @@ class Same:
 
 
 @dataclass(frozen=True)
+class PagePart:
+    """One part of a page: its place in it, its heading (none for the first), its content, and what it found in a few words."""
+
+    key: str
+    title: str
+    body: str
+    finding: str = ""
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How a part is made, and what it is made from: where `needs` is as before, so is the part."""
 
@@ -155,11 +79,11 @@ class Recipe:
     needs: object
     make: Callable[[], str | Section]
 
-    def part(self) -> Part:
-        """Made, from its content alone or with what it found."""
+    def part(self) -> PagePart:
+        """Make it, from its content alone or with what it found."""
         made = self.make()
         body, finding = (made.content, made.finding) if isinstance(made, Section) else (made, "")
-        return Part(self.key, self.title, body, finding)
+        return PagePart(self.key, self.title, body, finding)
 
 
 @dataclass(frozen=True)
@@ -168,3 +92,77 @@ class Page:
 
     title: str
     recipes: Sequence[Recipe]
+
+
+def href(*path: str, **query: str) -> str:
+    return "/" + "/".join(quote(word, safe="") for word in path) + (f"?{urlencode(query)}" if query else "")
+
+
+def text(words: object) -> Html:
+    return escape(words)
+
+
+def link(target: str, words: object) -> Html:
+    """Write a link; what leads to another program opens beside the board."""
+    beside = ' target="_blank" rel="noopener noreferrer"' if target.startswith("http") else ""
+    return Html(f'<a href="{escape(target)}"{beside}>{escape(words)}</a>')
+
+
+def choice(target: str, words: object, now: bool) -> Html:
+    """Write one of several links, of which the one that is shown is marked; it stays a link, so that the focus stays on it."""
+    marked = ' aria-current="true"' if now else ""
+    return Html(f'<a href="{escape(target)}"{marked}>{escape(words)}</a>')
+
+
+def study_link(name: str, preset: str) -> Html:
+    return link(href("study", name, preset), f"{name} ({preset})")
+
+
+def run_link(run_id: str, words: object = "") -> Html:
+    return link(href("run", run_id), words or run_id)
+
+
+def state(word: str) -> Html:
+    """Show how a run or a study is, with a mark of its own beside the colour."""
+    return Html(f'<span class="state {escape(word.replace(" ", "-"))}">{escape(word)}</span>')
+
+
+def bar(done: float, whole: float, words: str) -> Html:
+    """Show progress as words, and as a bar."""
+    share = f'<progress value="{min(done, whole):g}" max="{whole:g}" aria-hidden="true"></progress>' if whole else ""
+    return Html(f'<span class="bar">{share}{escape(words)}</span>')
+
+
+def page_of(address: Address, part: str, count: int, size: int = ROWS) -> tuple[slice, Html]:
+    """Return which of `count` rows the address asks for, and the links to the others; the part's key names it in the query."""
+    pages = max(1, -(-count // size))
+    at = min(address.number(part), pages)
+    shown = slice((at - 1) * size, min(at * size, count))
+    if pages == 1:
+        return shown, Html("")
+    near = sorted({1, pages, *(page for page in (at - 1, at, at + 1) if 1 <= page <= pages)})
+    links = " ".join(
+        f'<b aria-current="page">{page}</b>' if page == at else link(address.changed(part, **{part: str(page)}), page)
+        for page in near
+    )
+    words = f"rows {shown.start + 1:,} to {shown.stop:,} of {count:,}; page"
+    return shown, Html(f'<nav class="pages" aria-label="Pages: {escape(part)}"><span>{words}</span> {links}</nav>')
+
+
+def form(action: str, button: str, fields: Mapping[str, tuple[str, str]], known: Sequence[tuple[str, str]] = ()) -> Html:
+    """Write a form that asks for another address.
+
+    Args:
+        action: the address without its query.
+        button: what sends it.
+        fields: name in the query -> what it is called and its value.
+        known: values that are proposed, each with what it is.
+    """
+    asked = "".join(
+        f'<label>{escape(words)} <input type="text" name="{escape(name)}" value="{escape(value)}" list="known"></label>'
+        for name, (words, value) in fields.items()
+    )
+    options = "".join(f'<option value="{escape(value)}">{escape(words)}</option>' for value, words in known)
+    proposed = f'<datalist id="known">{options}</datalist>' if known else ""
+    send = f'<button type="submit">{escape(button)}</button>'
+    return Html(f'<form action="{escape(action)}" method="get">{asked}{send}{proposed}</form>')

@@ -3,24 +3,19 @@
 from collections import Counter
 from dataclasses import dataclass
 
-import pandas as pd
-
-from recstudy.analysis.figures.learning import COLUMNS
 from recstudy.analysis.rows import Outcome
-from recstudy.board.plans import Planned
-from recstudy.board.watch import Seen, Watch
+from recstudy.board.poller import PlannedStudy, PolledRun, ResultsPoller
 from recstudy.config import flatten
 from recstudy.records import EpochLine, score_name
 from recstudy.records.schema import Values
 from recstudy.report.names import metric, plural
 from recstudy.terminal import duration
 
-LINES = 12  # runs in the figure of those under way
 LEFT = ("not run", "unfinished", "failed")  # what the study's command runs
 
 
 @dataclass(frozen=True)
-class Under:
+class RunUnderWay:
     """A run under way: `done` of `epochs` are done, 0 where it has just begun; `patience` is 0 where it has no end to it."""
 
     run_id: str
@@ -51,18 +46,16 @@ class Under:
     @property
     def trained(self) -> bool:
         """Whether it has all of its epochs, or those that its patience allows: then only its evaluation is left."""
-        return bool(self.lines) and (self.done >= self.epochs or bool(self.patience and self._stale >= self.patience))
+        if not self.lines or self.done >= self.epochs:
+            return bool(self.lines)
+        name = score_name(self.last)
+        scores = {epoch: metric(name).sign * value for epoch, line in self.lines.items() if (value := line.values.get(name))}
+        best = max(sorted(scores), key=scores.__getitem__, default=self.done - 1)
+        return 0 < self.patience <= self.done - 1 - best
 
     @property
     def phase(self) -> str:
         return "evaluating" if self.trained else "training" if self.lines else "starting"
-
-    @property
-    def _stale(self) -> int:
-        """Epochs since the best one; none where they have no score."""
-        name = score_name(self.last)
-        scores = {epoch: metric(name).sign * value for epoch, line in self.lines.items() if (value := line.values.get(name))}
-        return self.done - 1 - max(sorted(scores), key=scores.__getitem__) if scores else 0
 
     @property
     def score(self) -> tuple[str, float] | None:
@@ -73,12 +66,12 @@ class Under:
 
 
 @dataclass(frozen=True)
-class Progress:
+class StudyProgress:
     """How far a study is, its distinct runs counted once."""
 
     planned: int
     counts: Counter[str]
-    running: list[Under]
+    running: list[RunUnderWay]
     paid: float  # seconds of ended runs
     spent: float  # and of those under way
     left: float | None  # seconds of work, None where no run says how long one takes
@@ -105,68 +98,55 @@ class Progress:
         return self.planned - self.counts["done"] - self.counts["diverged"]
 
 
-def progress(watch: Watch, planned: Planned) -> Progress:
-    """Of a study, without building its rows: they are not needed to count."""
-    outcomes = {run_id: watch.outcome(run_id) for run_id in planned.named}
-    running = [under(planned, run_id, watch.running[run_id]) for run_id in planned.named if run_id in watch.running]
+def progress(poller: ResultsPoller, planned: PlannedStudy) -> StudyProgress:
+    """Return how far a study is, without building its rows: they are not needed to count."""
+    outcomes = {run_id: poller.outcome(run_id) for run_id in planned.named}
+    running = [run_under_way(planned, run_id, poller.running[run_id]) for run_id in planned.named if run_id in poller.running]
     finished: dict[int, list[Outcome]] = {}
     for run_id, found in outcomes.items():
         if found.done and found.paid:
             finished.setdefault(planned.named[run_id][0], []).append(found)
     counts = Counter(found.status for found in outcomes.values())
-    stopped = counts["stopped"] if planned.plan.search is not None else 0
-    todo = sum(found.status in LEFT for found in outcomes.values())
-    return Progress(
-        planned=len(outcomes) - stopped,
+    todo = sum(counts[status] for status in LEFT)
+    lately = max((len(planned.named.keys() & ids) for ids in poller.lately.values()), default=0)
+    return StudyProgress(
+        planned=len(outcomes) - (counts["stopped"] if planned.plan.search is not None else 0),
         counts=counts,
         running=running,
         paid=sum(found.paid for found in outcomes.values()),
         spent=sum(run.spent for run in running),
         left=_left(planned, outcomes, running, finished),
         evaluated=bool(finished),
-        at_once=max(1, min(todo, max((len(planned.named.keys() & ids) for ids in watch.lately.values()), default=0))),
+        at_once=max(1, min(todo, lately)),
     )
 
 
-def under(planned: Planned, run_id: str, seen: Seen) -> Under:
+def run_under_way(planned: PlannedStudy, run_id: str, seen: PolledRun) -> RunUnderWay:
     variant, seed = planned.named[run_id]
     chosen = planned.plan.variants[variant]
     config = flatten(planned.plan.base) | chosen.changes
     epochs, patience = (int(config.get(f"train.{name}") or 0) for name in ("epochs", "patience"))
-    return Under(run_id, chosen.label, seed, epochs, patience, dict(seen.log.lines) if seen.log else {})
-
-
-def curves(running: list[Under]) -> pd.DataFrame:
-    """The epochs so far of the first `LINES` runs under way, a line a run, as `learning_figure` draws them."""
-    rows = [
-        {"variant": at, "label": f"{run.label}, seed {run.seed}", "metric": name, "epoch": epoch + 1, "n": 1, "synthetic": False}
-        | dict.fromkeys(("mean", "low", "high"), float(value))
-        for at, run in enumerate(running[:LINES])
-        for epoch, line in sorted(run.lines.items())
-        for name in ("train_loss", *(run.score or ())[:1])
-        if (value := line.values.get(name)) is not None
-    ]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return RunUnderWay(run_id, chosen.label, seed, epochs, patience, dict(seen.log.lines) if seen.log else {})
 
 
 def _left(
-    planned: Planned, outcomes: dict[str, Outcome], running: list[Under], finished: dict[int, list[Outcome]]
+    planned: PlannedStudy, outcomes: dict[str, Outcome], running: list[RunUnderWay], finished: dict[int, list[Outcome]]
 ) -> float | None:
-    """Work that is left: a run takes as long as others of its variant, or as the study's runs on average."""
+    """Return the seconds of work left: a run takes as long as others of its variant, or as the study's runs on average."""
+
+    def took(found: list[Outcome]) -> tuple[float, float]:
+        """Seconds of training and of evaluation on average."""
+        training = sum(float(one.value("seconds") or 0.0) for one in found) / len(found)
+        return training, sum(one.paid for one in found) / len(found) - training
+
     todo = [run_id for run_id, found in outcomes.items() if found.status in LEFT]
-    own = {variant: _took(found) for variant, found in finished.items()}
+    own = {variant: took(found) for variant, found in finished.items()}
     begun = [run.spent + run.left for run in running if run.done]
     if not todo:
         return 0.0
     if not own and not begun:
         return None
-    usual = _took([found for some in finished.values() for found in some]) if own else (sum(begun) / len(begun), 0.0)
+    usual = took([found for some in finished.values() for found in some]) if own else (sum(begun) / len(begun), 0.0)
     share = {run.run_id: 1.0 if run.trained else run.done / run.epochs for run in running if run.epochs}
-    took = [(own.get(planned.named[run_id][0], usual), 1 - share.get(run_id, 0.0)) for run_id in todo]
-    return sum(training * left + evaluation for (training, evaluation), left in took)
-
-
-def _took(found: list[Outcome]) -> tuple[float, float]:
-    """Seconds of training and of evaluation on average."""
-    training = sum(float(one.value("seconds") or 0.0) for one in found) / len(found)
-    return training, sum(one.paid for one in found) / len(found) - training
+    work = [(own.get(planned.named[run_id][0], usual), 1 - share.get(run_id, 0.0)) for run_id in todo]
+    return sum(training * left + evaluation for (training, evaluation), left in work)

@@ -1,6 +1,6 @@
-"""`/run/ID`: one run's numbers, what sets it apart from the study's baseline, its curves, examples and provenance."""
+"""`/run/ID`: one run's numbers, what sets it apart from the study's baseline, its curves, log, examples and provenance."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from recstudy.analysis.caveats import warnings
@@ -11,19 +11,17 @@ from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
 from recstudy.analysis.thinking import THINKING
 from recstudy.analysis.traces import TRACE
-from recstudy.board.curves import curves_html, drawn_as
+from recstudy.board.curves import curves_html, drawn_as, judged
 from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
 from recstudy.board.overview import compare_form
-from recstudy.board.plans import NO_PLAN
-from recstudy.board.rows import one_run
-from recstudy.board.sources import Sources
-from recstudy.board.story import story
+from recstudy.board.poller import NO_PLAN
+from recstudy.board.sources import Sources, one_run
 from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
-from recstudy.records import EpochLine, Json, read_log, read_record
+from recstudy.records import EpochLine, Json, RunFolder, read_log, read_record
 from recstudy.records.reading import dumped
-from recstudy.records.schema import Settings
+from recstudy.records.schema import Attempt, Settings
 from recstudy.records.study_schema import PlannedRun, VariantRecord
 from recstudy.report import (
     Alignment,
@@ -34,118 +32,109 @@ from recstudy.report import (
     LearningCurves,
     LossTrace,
     Mistakes,
+    Part,
     Residuals,
     Thinking,
 )
-from recstudy.report.names import metric, plain, quantity
+from recstudy.report.names import inline, metric, number, plain, plural, quantity
+from recstudy.terminal import duration
 
 UNDRAWN = ("epoch", "learning_rate", "seconds", "images_per_second")  # numbers of an epoch that no curve shows
 CURVES = 6
+SHORT, LONG = 12, 2000  # lines of a log that are in sight, and those that unfold
+EVERY = ("done", "unfinished", "diverged")
+# Parts of the report on one run: heading, the file that they draw, the states of a run that they draw it of, and themselves.
+DRAWN: dict[str, tuple[str, str, Sequence[str], Sequence[Part]]] = {
+    "losses": ("Training loss, update by update", "losses.jsonl", EVERY, [LossTrace()]),
+    "mistakes": ("Misclassified test images", "mistakes.npz", EVERY[:1], [Mistakes()]),
+    "thinking": ("Thinking", THINKING, EVERY[:1], [Thinking(), Residuals()]),
+    "captions": ("Captions", "captions.json", EVERY[:1], [Captions()]),
+    "alignment": ("Alignment", "alignment.json", EVERY[:1], [Alignment(targets=())]),
+    "attention": ("Attention", TRACE, EVERY[:1], [AttentionMaps()]),
+    "experts": ("Experts", TRACE, EVERY[:1], [ExpertLoad(), ExpertPath()]),
+}
 
 
 def run_page(sources: Sources, address: Address) -> Page:
-    """The page of the run that the address names.
+    """Return the page of the run that the address names.
 
     Raises:
         ConfigError: the folder has no such run.
     """
-    run_id = address.path[1]
+    run_id, poller = address.path[1], sources.poller
     records, baseline = run_records(sources, run_id)
-    row, seen = records.rows[0], sources.watch.runs.get(run_id)
-    needs = Same(seen)
-    live = (seen.log.offset if seen is not None and seen.log else 0, run_id in sources.watch.running)
-    names = _measured(sources, run_id)
+    row, seen, folder = records.rows[0], poller.runs.get(run_id), records.results.run(run_id)
+    kept = {file.name for file in folder.path.iterdir()} if folder.path.is_dir() else set()
+    needs, running = Same(seen), run_id in poller.running
+    live = (needs, seen.offset if seen is not None else 0, running)
+    epochs = read_log(folder.epochs, EpochLine)
     body = [
-        Recipe("head", "", (needs, live), lambda: _head(sources, records, live[1])),
+        Recipe("head", "", live, lambda: _head(sources, records, running)),
         Recipe("numbers", "Numbers", needs, lambda: _numbers(row)),
-        Recipe("failure", "What failed", needs, lambda: failures(records) + _hang(records)),
-        Recipe("curves", "Curves", (needs, live, drawn_as(address)), lambda: _curves(records, names, address)),
-        Recipe("log", "Log", (needs, live), lambda: story(records.results.run(run_id), row, live[1])),
-        Recipe("losses", "Training loss, update by update", (needs, live), lambda: part_html(records, LossTrace())),
-        Recipe("mistakes", "Misclassified test images", needs, lambda: part_html(records, Mistakes())),
-        Recipe("thinking", "Thinking", needs, lambda: part_html(records, Thinking()) + part_html(records, Residuals())),
-        Recipe("captions", "Captions", needs, lambda: part_html(records, Captions())),
-        Recipe("alignment", "Alignment", needs, lambda: part_html(records, Alignment(targets=()))),
-        Recipe("attention", "Attention", needs, lambda: part_html(records, AttentionMaps())),
-        Recipe("experts", "Experts", needs, lambda: part_html(records, ExpertLoad()) + part_html(records, ExpertPath())),
+        Recipe("failure", "What failed", needs, lambda: failures(records) + _hang(folder)),
+        Recipe("curves", "Curves", (live, drawn_as(address)), lambda: _curves(records, epochs, address)),
+        Recipe("log", "Log", live, lambda: _log(folder, row, epochs, running)),
+        *(_drawn(records, key, live if key == "losses" else needs) for key in DRAWN),
         Recipe("machine", "Machine", needs, lambda: _machine(row)),
         Recipe("settings", "Settings", needs, lambda: _settings(records.configs[0], baseline, records.plan.changes)),
         Recipe("provenance", "Provenance", needs, lambda: provenance(records)),
-        Recipe("compare", "Compare", tuple(sources.watch.studies), lambda: compare_form(sources, run_id)),
+        Recipe("compare", "Compare", tuple(poller.studies), lambda: compare_form(sources, run_id)),
     ]
-    left_out = {key for key, there in _there(records, row).items() if not there}
-    return Page(f"{row.label}, seed {row.seed}", [part for part in body if part.key not in left_out])
+    there = {key: file in kept and row.status in states for key, (_, file, states, _) in DRAWN.items()} | {
+        "numbers": bool(measured(row)),
+        "failure": row.status in ("failed", "diverged"),
+        "curves": "epochs.jsonl" in kept,
+        "log": bool({"attempts.jsonl", "epochs.jsonl"} & kept) or row.result is not None or row.failure is not None,
+        "machine": row.result is not None,
+    }
+    there["experts"] = there["experts"] and bool(records.configs[0].get("model.experts"))
+    return Page(f"{row.label}, seed {row.seed}", [part for part in body if there.get(part.key, True)])
 
 
 def run_records(sources: Sources, run_id: str) -> tuple[StudyRecords, Json | None]:
-    """The records of this run alone, and the flat settings of the baseline of a study that names it.
+    """Return the records of this run alone, and the flat settings of the baseline of a study that names it.
+
+    A run that no study names is a study of its own, made of its config, without a baseline.
 
     Raises:
         ConfigError: the folder has no such run.
     """
-    for study in sources.studies_of(run_id):
-        records = sources.kept.records(study)
-        variant, _ = sources.watch.studies[study].named[run_id]
+    for study in sources.poller.studies_of(run_id):
+        records = sources.records(study)
+        variant, _ = sources.poller.studies[study].named[run_id]
         return one_run(records, variant, run_id), flatten(records.plan.base)
-    if run_id not in sources.watch.runs:
+    if run_id not in sources.poller.runs:
         raise ConfigError(f"no run {run_id!r} in this folder")
-    return loose_run(sources, run_id), None
-
-
-def loose_run(sources: Sources, run_id: str) -> StudyRecords:
-    """A run that no study names: a study of its own, made of its config."""
-    results = sources.watch.results
+    results = sources.poller.results
     config = read_record(results.run(run_id).config, Settings) or Settings()
     model, data = str(config.model.get("family", "")), str(config.data.get("name", ""))
-    variant = VariantRecord(label="a run of no study", model=model, data=data)
+    alone = VariantRecord(label="a run of no study", model=model, data=data)
     run = PlannedRun(0, config.seed, run_id)
-    base = dumped(config)
-    plan = replace(NO_PLAN, base=base, variants=(variant,), seeds=(config.seed,), runs=(run,))
-    return StudyRecords(results, plan, [Row.of(sources.watch.outcome(run_id), 0, variant, config.seed, run_id)])
+    plan = replace(NO_PLAN, base=dumped(config), variants=(alone,), seeds=(config.seed,), runs=(run,))
+    return StudyRecords(results, plan, [Row.of(sources.poller.outcome(run_id), 0, alone, config.seed, run_id)]), None
 
 
 def difference(sides: Sequence[Json], heads: Sequence[str]) -> str:
-    """The settings that differ, beside each other; where a run has its data and how it is placed decide nothing."""
+    """Show the settings that differ, beside each other; where a run has its data and how it is placed decide nothing."""
     paths = dict.fromkeys(path for side in sides for path in side if not path.startswith("place."))
-    rows = [(path, *(plain(side[path]) if path in side else "" for side in sides)) for path in paths if _apart(sides, path)]
+    apart = [path for path in paths if any(side.get(path) != sides[0].get(path) for side in sides)]
+    rows = [(path, *(plain(side[path]) if path in side else "" for side in sides)) for path in apart]
     return words_table("Settings that differ", ("field", *heads), rows) if rows else "<p>No setting differs.</p>"
 
 
-def _apart(sides: Sequence[Json], path: str) -> bool:
-    return any(side.get(path) != sides[0].get(path) for side in sides)
-
-
 def measured(row: Row) -> dict[str, float]:
-    """The metrics and costs of a run that are numbers."""
+    """Return the metrics and costs of a run that are numbers."""
     return {name: value for name in row.measured if (value := row.value(name)) is not None}
 
 
-def _there(records: StudyRecords, row: Row) -> dict[str, bool]:
-    """Which parts this run has something for."""
-    folder = records.results.run(row.id).path
-    kept = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
-    done = row.done
-    return {
-        "numbers": bool(measured(row)),
-        "failure": row.status in ("failed", "diverged"),
-        "curves": "epochs.jsonl" in kept,
-        "log": {"attempts.jsonl", "epochs.jsonl"} & kept != set() or row.result is not None or row.failure is not None,
-        "machine": row.result is not None,
-        "losses": "losses.jsonl" in kept and row.status in ("done", "unfinished", "diverged"),
-        "mistakes": done and "mistakes.npz" in kept,
-        "thinking": done and THINKING in kept,
-        "captions": done and "captions.json" in kept,
-        "alignment": done and "alignment.json" in kept,
-        "attention": done and TRACE in kept,
-        "experts": done and TRACE in kept and bool(records.configs[0].get("model.experts")),
-    }
+def _drawn(records: StudyRecords, key: str, needs: object) -> Recipe:
+    title, _, _, parts = DRAWN[key]
+    return Recipe(key, title, needs, lambda: "".join(part_html(records, part) for part in parts))
 
 
 def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
-    row = records.rows[0]
-    named = [study_link(*study) for study in sources.studies_of(row.id)]
-    status = state("running" if running else row.status)
-    selected = row.selected
+    row, selected = records.rows[0], records.rows[0].selected
+    named = [study_link(*study) for study in sources.poller.studies_of(row.id)]
     pairs = [
         ("Model", records.variants[0].model),
         ("Data", records.variants[0].data),
@@ -153,7 +142,7 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
         ("Selected epoch", f"{selected.number} by the {selected.split} split" if selected.number else ""),
     ]
     of = f" of {', '.join(named)}" if named else ""
-    where = f"<p>{status} run <code>{text(row.id)}</code>{of}</p>"
+    where = f"<p>{state('running' if running else row.status)} run <code>{text(row.id)}</code>{of}</p>"
     shown = facts([(name, value) for name, value in pairs if value])
     return f"<h1>{text(row.label)}, seed {text(row.seed)}</h1>{where}{warning_lines(warnings(records))}{shown}"
 
@@ -164,14 +153,63 @@ def _numbers(row: Row) -> str:
     return words_table("Numbers", ("what", "value"), rows + why)
 
 
-def _curves(records: StudyRecords, names: tuple[str, ...], address: Address) -> str:
-    spec = LearningCurves(title="By epoch", metrics=names)
+def _curves(records: StudyRecords, epochs: Sequence[EpochLine], address: Address) -> str:
+    """Draw what its epochs measure, the loss and the score first; other numbers only where they change."""
+    lines = [line.values for line in epochs]
+    numbers = [name for name, value in (lines[0] if lines else {}).items() if value is not None]
+    names = {name for name in numbers if judged(name)}
+    names |= {name for name in numbers if name not in UNDRAWN and len({line.get(name) for line in lines}) > 1}
+    order = sorted(names, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))
+    spec = LearningCurves(title="By epoch", metrics=tuple(order[:CURVES]) or ("train_loss",))
     data = learning_data(records, spec)
     return curves_html(data, "By epoch", address, learning_notes(records, spec, data))
 
 
+def _log(folder: RunFolder, row: Row, epochs: Sequence[EpochLine], running: bool) -> Html:
+    """Tell what its records say of it, from its first attempt to how it ended: its last lines, and all of them to unfold."""
+    lines = [*_attempts(folder), *_epochs(epochs)]
+    if running:
+        lines.append("under way")
+    elif row.failure is not None:
+        after = f" after {plural(row.failure.attempts, 'attempt')}" if row.failure.attempts else ""
+        lines.append(f"failed{after} ({row.failure.error_class}): {row.failure.error}")
+    elif row.stopped is not None:
+        by = f" by {row.stopped.by}" if row.stopped.by else ""
+        lines.append(f"stopped early after epoch {row.stopped.epoch + 1}{by}")
+    elif row.result is not None:
+        lines.append(f"{row.status}{f', {row.found.error}' if row.found.error else ''}")
+    if not lines:
+        return Html('<p class="note">It has not begun.</p>')
+    whole = fold(f"All {len(lines):,} lines", code("\n".join(lines[-LONG:]))) if len(lines) > SHORT else ""
+    return Html(code("\n".join(lines[-SHORT:])) + whole)
+
+
+def _attempts(folder: RunFolder) -> Iterator[str]:
+    count = 0
+    for line in read_log(folder.attempts, Attempt):
+        if line.started is not None:
+            count += 1
+            made = f", commit {line.commit}{' with changes' * line.dirty}" if line.commit else ""
+            yield f"{line.started}  attempt {count} began{f' on {line.host}' if line.host else ''}{made}"
+        elif line.ended is not None:
+            yield f"{line.ended}  left {'a drained node' if line.drained else 'its node'}"
+
+
+def _epochs(epochs: Sequence[EpochLine]) -> Iterator[str]:
+    for line in {line.epoch: line for line in epochs}.values():
+        values = {name: value for name, value in line.values.items() if value is not None}
+        told = [
+            f"{inline(name)} {number(name, value)} {metric(name).unit}".strip()
+            for name, value in values.items()
+            if name not in UNDRAWN
+        ]
+        told += [duration(values["seconds"])] if "seconds" in values else []
+        told += [f"{values['images_per_second']:,.0f} images/s"] if "images_per_second" in values else []
+        yield f"epoch {line.epoch + 1}: {', '.join(told)}"
+
+
 def _machine(row: Row) -> str:
-    """Where it ran, and how much of it it used, as far as that was recorded."""
+    """Show where it ran, and how much of it it used, as far as that was recorded."""
     used = ("peak_memory_mb", "images_per_second", "epoch_seconds")
     told = [(metric(name).title, quantity(name, value)) for name in used if (value := row.value(name))]
     made = origin(row.provenance)
@@ -189,21 +227,10 @@ def _settings(config: Json, baseline: Json | None, changes: Json) -> str:
     return told + fold(f"All {len(config)} settings", own)
 
 
-def _hang(records: StudyRecords) -> Html:
-    """The last lines that a watchdog wrote of a worker that hung."""
-    logs = sorted(records.results.run(records.rows[0].id).path.glob("hang-*.log"))
-    return Html("".join(f"<h3>{text(log.name)}</h3>{code(_last(log.read_text(errors='replace')))}" for log in logs))
-
-
-def _last(words: str, lines: int = 12) -> str:
-    return "\n".join(words.strip().splitlines()[-lines:])
-
-
-def _measured(sources: Sources, run_id: str) -> tuple[str, ...]:
-    """What its epochs measure, the loss and the score first; other numbers only where they change."""
-    lines = [line.values for line in read_log(sources.watch.results.run(run_id).epochs, EpochLine)]
-    numbers = [name for name, value in (lines[0] if lines else {}).items() if value is not None]
-    judged = {name for name in numbers if name == "train_loss" or name.startswith("selection_")}
-    changing = {name for name in numbers if name not in UNDRAWN and len({line.get(name) for line in lines}) > 1}
-    order = sorted(judged | changing, key=lambda name: (name != "train_loss", not name.startswith("selection_"), name))
-    return tuple(order[:CURVES]) or ("train_loss",)
+def _hang(folder: RunFolder) -> Html:
+    """Show the last lines that a watchdog wrote of a worker that hung."""
+    told = ""
+    for log in sorted(folder.path.glob("hang-*.log")):
+        last = "\n".join(log.read_text(errors="replace").strip().splitlines()[-SHORT:])
+        told += f"<h3>{text(log.name)}</h3>{code(last)}"
+    return Html(told)

@@ -12,10 +12,9 @@ sys.path.append(str(Path(__file__).parents[1] / "analysis"))  # made_up
 import pytest
 from made_up import caption_plan, write_caption_study, write_study
 
-from recstudy.board.rows import Kept
-from recstudy.board.serve import Board
+from recstudy.board.poller import ResultsPoller
+from recstudy.board.server import BoardServer
 from recstudy.board.sources import Sources
-from recstudy.board.watch import Watch
 from recstudy.records import Results
 
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><b>bold</b> & 'quotes'"
@@ -37,15 +36,15 @@ def uploaded(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Results
 
 
 def looked(root: Path) -> Sources:
-    watch = Watch(root)
-    watch.look()
-    return Sources(watch, Kept(watch))
+    poller = ResultsPoller(root)
+    poller.poll()
+    return Sources(poller)
 
 
 @contextmanager
 def serving(root: Path | str, token: str = "", port: int = 0) -> Iterator[str]:
     """A board on this port, or on a free one; gives its address."""
-    board = Board(root, "127.0.0.1", port, token)
+    board = BoardServer(root, "127.0.0.1", port, token)
     thread = threading.Thread(target=board.run)
     thread.start()
     try:

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 from boards import HOSTILE, serving, uploaded
 from made_up import (
-    as_failure,
     as_result,
-    failure,
     plan,
     result,
     run_id,
@@ -347,38 +345,6 @@ def test_the_log_of_a_run_under_way_grows_and_its_curves_are_drawn_as_asked(tab,
 
     tab.has("epoch 4: training loss 0.575 nats")
     assert page.evaluate("document.activeElement.closest('nav')?.getAttribute('aria-label')") == "How curves are drawn"
-
-
-def test_a_reader_who_asked_for_it_is_notified_of_a_failure_and_of_the_end(browser, results):
-    """By the keyboard, and only once the browser has allowed it."""
-    recorded = (
-        "window.told = []; window.Notification = class { constructor(title, {body}) { told.push(`${title}: ${body}`); } }; "
-    )
-    asked = "Notification.permission = 'default'; Notification.requestPermission = async () => { Notification.permission = 'granted'; };"
-    with serving(results.root) as url:
-        tab = Tab(browser, url, WIDE)
-        tab.page.add_init_script(recorded + asked)
-        page = tab.open("/")
-        results.run(run_id(2, 2)).fail(as_failure(failure()))
-        tab.has("failed")
-        tab.until("document.querySelector('#studies ~ .scroll td:nth-of-type(3)').innerText.startsWith('2')")
-        before = page.evaluate("told")
-        page.locator("#notify").press("Enter")
-        tab.until("document.getElementById('notify').innerText === 'Notifications on'")
-        for seed in range(3):
-            results.run(run_id(3, seed)).finish(as_result(result(94.0 + seed, "ViT-Small")))
-        results.run(run_id(2, 2)).failure.unlink()
-        results.run(run_id(2, 2)).finish(as_result(result(None, status="diverged")))
-        tab.until("told.length >= 2")
-        told = page.evaluate("told")
-        pressed = page.locator("#notify").get_attribute("aria-pressed")
-        page.close()
-
-    assert before == []
-    assert pressed == "true"
-    assert "A run has diverged: ViT-Small, batch_size=64, seed 2" in told
-    assert told[-1] == "made_up (paper) has ended: 12 runs: 9 done, 1 failed, 2 diverged"
-    assert tab.complaints == []
 
 
 def brushed(page: Any) -> list[int]:

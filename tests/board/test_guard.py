@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from boards import serving
 
-from recstudy.board.app import PLOTLY
 from recstudy.board.guard import check, is_local
-from recstudy.board.serve import Board
+from recstudy.board.server import PLOTLY, BoardServer
 from recstudy.errors import ConfigError
 
 TOKEN = "a-token-of-enough-characters"
@@ -50,7 +49,7 @@ def test_another_sites_name_is_refused(results, host, path):
         assert ask(url, path, Host=host)[0] == 403
 
 
-def test_the_token_is_asked_for_once_and_leaves_the_address(results):
+def test_the_token_is_asked_for_once_and_leaves_the_address_of(results):
     with serving(results.root, TOKEN) as url:
         refused = ask(url)
         wrong = ask(url, "/?token=a-token-of-enough-characterz")
@@ -159,9 +158,9 @@ def test_a_short_token_is_refused():
         check("0.0.0.0", "12345")
 
 
-def test_a_link_must_be_an_address(results):
+def test_a_link_must_be_an_address_of(results):
     with pytest.raises(ConfigError, match=r"--link x=javascript:1 must be NAME=http"):
-        Board(results.root, "127.0.0.1", 0, links={"x": "javascript:1"})
+        BoardServer(results.root, "127.0.0.1", 0, links={"x": "javascript:1"})
 
 
 # ------------------------------------------------------------------------------------------------------------- command

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import made_up
@@ -19,6 +20,7 @@ from made_up import (
     run_id,
     write_alignment,
     write_captions,
+    write_chest,
     write_epochs,
     write_losses,
     write_mistakes,
@@ -31,9 +33,9 @@ from recstudy.analysis.frame import load_study, status
 from recstudy.analysis.rows import Outcome
 from recstudy.analysis.shown import section
 from recstudy.analysis.summary import summary
-from recstudy.board.markup import Address, page_of
-from recstudy.board.pages import address, page
+from recstudy.board.markup import Address, address_of, page_of
 from recstudy.board.progress import progress
+from recstudy.board.renderer import page_at
 from recstudy.board.sources import Sources
 from recstudy.errors import ConfigError
 from recstudy.records import Results, append_line
@@ -43,7 +45,7 @@ from recstudy.report import Alignment, Captions, Differences, Table, dump_report
 
 def parts(sources, path: str, search: str = "") -> dict[str, str]:
     """The parts of a page by their keys."""
-    return {recipe.key: recipe.part().body for recipe in page(sources, address(path, search)).recipes}
+    return {recipe.key: recipe.part().body for recipe in page_at(sources, address_of(path, search)).recipes}
 
 
 def words(markup: str) -> str:
@@ -84,7 +86,7 @@ def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
 
     assert f"made_up (paper) {first}" in words(parts(sources, "/")["findings"])
     assert words(parts(sources, "/study/made_up/paper")["findings"]).startswith(first.replace("difference:", "difference :"))
-    (table,) = [one for one in page(sources, address("/study/made_up/paper")).recipes if one.title == "Accuracy and cost"]
+    (table,) = [one for one in page_at(sources, address_of("/study/made_up/paper")).recipes if one.title == "Accuracy and cost"]
     assert table.part().finding == "no significant difference by top-1 accuracy"
 
 
@@ -103,19 +105,20 @@ def test_an_empty_folder_says_how_to_begin(tmp_path):
     assert "python studies/" in parts(looked(tmp_path), "/")["studies"]
 
 
-def test_links_point_to_the_other_programs(sources):
+def test_links_point_to_the_other_programs_and_open_beside_the_board(sources):
     said = parts(sources, "/")["elsewhere"]
 
+    assert said.count('target="_blank" rel="noopener noreferrer"') == 3
     assert re.findall(r'href="([^"]*)"', said) == ["http://127.0.0.1:8265", "http://127.0.0.1:6006", "http://127.0.0.1:8080"]
 
 
 def test_no_run_that_tells_its_time_leaves_the_time_open(tmp_path):
     sources = looked(write_study(tmp_path / "results", study="made_up").root)
-    for run, seen in sources.watch.runs.items():
+    for run, seen in sources.poller.runs.items():
         seen.outcome = Outcome(status="failed" if run != run_id(3, 2) else "unfinished")
-    sources.watch.running.clear()
+    sources.poller.running.clear()
 
-    assert progress(sources.watch, sources.watch.studies["made_up", "paper"]).words.startswith(
+    assert progress(sources.poller, sources.poller.studies["made_up", "paper"]).words.startswith(
         "12 runs to do; no estimate until a run finishes"
     )
 
@@ -147,9 +150,9 @@ def test_a_run_out_of_patience_is_evaluating(tmp_path):
     sources = begun(tmp_path / "r", 100, 3)
     for epoch in range(5, 8):
         append_line(
-            sources.watch.results.root / "runs" / run_id(0, 0) / "epochs.jsonl", {"epoch": epoch, "selection_top1_accuracy": 1.0}
+            sources.poller.results.root / "runs" / run_id(0, 0) / "epochs.jsonl", {"epoch": epoch, "selection_top1_accuracy": 1.0}
         )
-    sources.watch.look()
+    sources.poller.poll()
 
     (run,) = sources.under_way()
 
@@ -160,18 +163,18 @@ def test_paid_and_left_have_the_evaluation(tmp_path):
     """Runs of 90 s of training and 600 s of evaluation: one done, one in its evaluation, ten to do."""
     sources = begun(tmp_path / "r", 5, ended={1: 600.0})
 
-    now = progress(sources.watch, sources.watch.studies["made_up", "paper"])
+    now = progress(sources.poller, sources.poller.studies["made_up", "paper"])
 
     assert (now.paid, now.left) == (690.0, 600 + 10 * 690)
     assert "Compute used" in words(parts(sources, "/")["head"])
     assert "13.0 min" in words(parts(sources, "/")["head"])  # and 90 s of the run under way
-    assert dict(summary(load_study(sources.watch.results, "made_up", "paper")))["Compute used"].startswith("11.5 min of runs")
+    assert dict(summary(load_study(sources.poller.results, "made_up", "paper")))["Compute used"].startswith("11.5 min of runs")
 
 
 def test_before_a_run_has_told_how_long_its_evaluation_takes_the_time_left_says_so(tmp_path):
     sources = begun(tmp_path / "r", 5)
 
-    said = progress(sources.watch, sources.watch.studies["made_up", "paper"]).words
+    said = progress(sources.poller, sources.poller.studies["made_up", "paper"]).words
 
     assert said == "about 16.5 min of training; no estimate of evaluation until a run finishes"  # eleven runs of 90 s
 
@@ -209,11 +212,11 @@ def test_board_and_report_count_a_run_under_two_labels_once(tmp_path):
 def test_between_two_runs_the_time_left_is_reckoned_with_as_many_at_a_time(sources, results):
     results.run(run_id(3, 1)).path.mkdir()
     write_epochs(results, run_id(3, 1), 70.0)
-    sources.watch.look()
+    sources.poller.poll()
     results.run(run_id(3, 1)).finish(as_result(result(94.0, "ViT-Small")))
-    sources.watch.look()
+    sources.poller.poll()
 
-    now = progress(sources.watch, sources.watch.studies["made_up", "paper"])
+    now = progress(sources.poller, sources.poller.studies["made_up", "paper"])
 
     assert len(now.running) == 1
     assert now.words == "about 3.0 min, 2 runs at a time"  # four runs of 90 s
@@ -361,9 +364,12 @@ def test_a_filter_can_be_taken_away_and_its_place_in_the_form_shows_it(sources):
     assert 'aria-sort="descending"' in said
 
 
+def brush(sources) -> dict[str, Any]:
+    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', parts(sources, RUNS)["brush"])[1])
+
+
 def test_parallel_coordinates_have_each_scored_run_as_a_line_through_its_settings(sources):
-    said = parts(sources, RUNS)["brush"]
-    data = json.loads(re.search(r'<script type="application/json">(.*?)</script>', said)[1])
+    data = brush(sources)
     model, batch, score = data["axes"]
 
     assert [axis["name"] for axis in data["axes"]] == ["model", "batch_size", "top1_accuracy"]
@@ -372,6 +378,19 @@ def test_parallel_coordinates_have_each_scored_run_as_a_line_through_its_setting
     assert score["heights"][1] == pytest.approx(1 / 12, abs=1e-3)  # a score stands where it is, and not in even steps
     assert data["lines"][-1] | {"color": ""} == {"at": [0, 0, 5], "color": "", "words": "ViT-Small, batch_size=64, seed 0: 94.1"}
     assert len(data["lines"]) == 6
+
+
+def test_axes_have_the_values_of_all_runs_and_not_only_of_those_that_are_drawn(tmp_path, monkeypatch):
+    """One whose runs have no score yet, or whose score is not among the best, can be asked for, too."""
+    monkeypatch.setattr("recstudy.board.runlist.LINES", 2)
+    changed = [*plan()["variants"][:3], {**plan()["variants"][3], "levels": {"model": "ViT-Small", "batch_size": 512}}]
+    data = brush(looked(write_study(tmp_path / "r", variants=changed).root))
+
+    assert [axis["values"] for axis in data["axes"][1:]] == [
+        ["64", "128", "512"],
+        ["92.9", "93.0", "93.1", "93.2", "93.3", "94.1"],
+    ]
+    assert [line["words"][-4:] for line in data["lines"]] == ["93.3", "94.1"]
 
 
 def test_a_study_whose_runs_have_no_scores_yet_has_no_parallel_coordinates(tmp_path):
@@ -388,6 +407,22 @@ def test_columns_are_chosen(sources):
     assert "92.8 3" in words(said)
 
 
+@pytest.mark.parametrize("report", [[Captions()], [Table("t"), Captions()]])
+def test_runs_are_listed_and_compared_by_their_own_metric_where_no_table_has_it(tmp_path, report):
+    """Captioners have no accuracy: they were selected by CIDEr."""
+    sources = looked(captioners(tmp_path / "r", report=dump_report(report)).root)
+    scored = [row.id for row in sources.records(("made_up", "paper")).rows if row.value("cider") is not None]
+    two = next(run for run in scored if run[:10] != scored[0][:10])
+    found = parts(sources, RUNS)
+
+    assert re.findall(r'data-head="([^"]*)"', found["runs"])[1] == "CIDEr"
+    assert (
+        json.loads(re.search(r'<script type="application/json">(.*?)</script>', found["brush"])[1])["axes"][-1]["name"] == "cider"
+    )
+    assert "CIDEr" in parts(sources, "/compare", f"?runs={scored[0]},{two}")["differences"]
+    assert "a: CIDEr" in words(parts(sources, "/compare", "?a=made_up/paper&b=made_up/paper")["studies"])
+
+
 def test_a_column_that_is_not_there_is_named_with_the_nearest(sources):
     with pytest.raises(ConfigError, match=r"the runs have no 'batch_sise'.*Did you mean 'batch_size'"):
         parts(sources, RUNS, "?batch_sise=64")
@@ -402,6 +437,17 @@ def test_ticked_runs_are_in_the_address_and_twelve_at_most(sources):
     assert "Compare 3 runs" in words(few)
     assert 'type="submit" disabled>Compare: tick 2 to 12 runs' in one
     assert f'name="runs" value="{",".join(ids)}"' in all_of_them
+
+
+@pytest.mark.parametrize("write", [write_study, write_search, captioners, write_chest])
+def test_every_part_of_every_page_can_be_shown(tmp_path, write):
+    results = write(tmp_path / "results")
+    write_mistakes(results, run_id(0, 0), np.zeros((3, 1, 8, 8)))
+    write_captions(results, run_id(0, 0), [(["a heart"], "a lung " * 60)])
+    sources = looked(results.root)
+    paths = ["/", "/study/made_up/paper", RUNS, "/compare", *(f"/run/{run}" for run in sources.poller.runs)]
+
+    assert all(all(parts(sources, path).values()) for path in paths)
 
 
 @pytest.mark.parametrize(
@@ -496,7 +542,7 @@ def test_a_run_of_no_study_is_shown_by_its_config(results):
 @pytest.mark.parametrize("path", ["/run/nothing", "/run/..%2F..%2Fsecret", "/study/made_up/none", "/run/..", "/x"])
 def test_what_is_not_there_is_said(sources, path):
     with pytest.raises(ConfigError, match=r"no run|no study|no page"):
-        page(sources, address(path))
+        page_at(sources, address_of(path))
 
 
 # ------------------------------------------------------------------------------------------------------------- compare

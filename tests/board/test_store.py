@@ -10,10 +10,8 @@ from objects import ObjectStore, serving
 
 from recstudy.board.markup import Address
 from recstudy.board.overview import overview
-from recstudy.board.rows import Kept
+from recstudy.board.poller import ResultsPoller, StoreFollower
 from recstudy.board.sources import Sources
-from recstudy.board.store import Follower
-from recstudy.board.watch import Watch
 from recstudy.records import Results
 from recstudy.records.leases import leased
 
@@ -29,28 +27,28 @@ def writer(object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_comes_to_the_store_is_fetched_while_somebody_looks(writer, monkeypatch):
-    monkeypatch.setattr("recstudy.board.store.EVERY_S", 0.1)
+    monkeypatch.setattr("recstudy.board.poller.FETCH_S", 0.1)
     looks: list[bool] = []
-    follower = Follower(Results(writer.store), lambda: bool(looks))
-    watch = Watch(follower.results.root, follower.beats)
+    follower = StoreFollower(Results(writer.store), lambda: bool(looks))
+    poller = ResultsPoller(follower.results.root, follower.beats)
     follower.start()
     try:
         with writer.changing(writer.run(NEW).result):
             writer.run(NEW).finish(as_result(result(97.77)))
         time.sleep(1)
-        watch.look()
-        unseen = watch.outcome(NEW).status
+        poller.poll()
+        unseen = poller.outcome(NEW).status
         looks.append(True)
         end = time.monotonic() + 30
-        while watch.outcome(NEW).value("top1_accuracy") != 97.77 and time.monotonic() < end:
+        while poller.outcome(NEW).value("top1_accuracy") != 97.77 and time.monotonic() < end:
             time.sleep(0.1)
-            watch.look()
+            poller.poll()
     finally:
         follower.stop()
 
-    assert watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
+    assert poller.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
     assert unseen == "not run"
-    assert watch.outcome(NEW).value("top1_accuracy") == 97.77
+    assert poller.outcome(NEW).value("top1_accuracy") == 97.77
 
 
 def test_a_run_runs_as_long_as_its_worker_holds_the_lease(writer):
@@ -59,33 +57,33 @@ def test_a_run_runs_as_long_as_its_worker_holds_the_lease(writer):
     folder.path.mkdir()
     folder.config.write_text("{}")
     writer.send(folder.config)
-    follower = Follower(Results(writer.store), lambda: True)
-    watch, seen = Watch(follower.results.root, follower.beats), []
+    follower = StoreFollower(Results(writer.store), lambda: True)
+    poller, seen = ResultsPoller(follower.results.root, follower.beats), []
     for held in (True, False):
         if held:
             with leased(writer.mirror, folder.path, "a worker"):
                 follower.fetch()
         else:
             follower.fetch()
-        watch.look()
-        seen.append(NEW in watch.running)
+        poller.poll()
+        seen.append(NEW in poller.running)
 
     assert seen == [True, False]
 
 
 @pytest.mark.fault  # a store is given 40 s to come back
 def test_a_store_that_is_gone_costs_no_board(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("recstudy.board.store.EVERY_S", 0.1)
+    monkeypatch.setattr("recstudy.board.poller.FETCH_S", 0.1)
     with serving() as store:
-        follower = Follower(Results(uploaded(store.uri("board"), tmp_path, monkeypatch).store), lambda: True)
+        follower = StoreFollower(Results(uploaded(store.uri("board"), tmp_path, monkeypatch).store), lambda: True)
     follower.start()
     end = time.monotonic() + 120
     while "cannot fetch" not in caplog.text and time.monotonic() < end:
         time.sleep(0.1)
     follower.stop()
-    watch = Watch(follower.results.root)
-    watch.look()
-    head = overview(Sources(watch, Kept(watch), store=follower), Address()).recipes[0].part().body
+    poller = ResultsPoller(follower.results.root)
+    poller.poll()
+    head = overview(Sources(poller, store=follower), Address()).recipes[0].part().body
 
     assert "This is older than the store, which cannot be read" in head
-    assert watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
+    assert poller.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0

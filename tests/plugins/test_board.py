@@ -15,8 +15,7 @@ from made_up import write_study
 from shell import until
 
 from recstudy.board.markup import Address
-from recstudy.board.pages import page
-from recstudy.board.renderer import Desk
+from recstudy.board.renderer import PageRenderer
 from recstudy.plugins import bundle_of
 
 PART = """
@@ -53,28 +52,45 @@ def study(root: Path, folder: Path, title: str, name: str) -> Path:
     return file
 
 
-def shown(desk: Desk, name: str) -> str:
-    (preset,) = {key[1] for key in desk._sources.watch.studies if key[0] == name}
-    _, parts = desk.show(Address(("study", name, preset)), wait=60)
+def shown(renderer: PageRenderer, name: str) -> str:
+    (preset,) = {key[1] for key in renderer._sources.poller.studies if key[0] == name}
+    _, parts, _ = renderer.show(Address(("study", name, preset)), wait=60)
     return html.unescape("".join(part.title + part.body for part in parts))
 
 
 @pytest.fixture
-def desk(tmp_path):
+def renderer(tmp_path):
     study(tmp_path / "results", tmp_path / "a", "The first", "one")
     study(tmp_path / "results", tmp_path / "b", "The second", "two")
-    desk = Desk(looked(tmp_path / "results"), page).start()
-    yield desk
-    desk.stop()
+    renderer = PageRenderer(looked(tmp_path / "results")).start()
+    yield renderer
+    renderer.stop()
 
 
-def test_each_study_is_drawn_by_its_own_modules(desk, tmp_path):
-    assert "The first" in shown(desk, "one")
-    assert "The second" in shown(desk, "two")
+def test_each_study_is_drawn_by_its_own_modules(renderer, tmp_path):
+    assert "The first" in shown(renderer, "one")
+    assert "The second" in shown(renderer, "two")
 
     (tmp_path / "a/mine.py").write_text(PART.format(title="Another"))
     (tmp_path / "b/mine.py").unlink()
 
-    until(lambda: "Another" in shown(desk, "one"), "the figure of the changed file", seconds=60)
+    until(lambda: "Another" in shown(renderer, "one"), "the figure of the changed file", seconds=60)
     gone = f"{tmp_path / 'b/mine.py'} is not there, nor is mine.py in the current folder"
-    until(lambda: gone in shown(desk, "two"), "the reason why there is no figure", seconds=60)
+    until(lambda: gone in shown(renderer, "two"), "the reason why there is no figure", seconds=60)
+
+
+@pytest.mark.parametrize(
+    "broken", [b"\xff\x00", b"def", b"import sys; sys.exit(3)", PART.replace("import pandas", "exit()").encode()]
+)
+def test_a_broken_module_costs_its_own_study_until_it_is_mended(renderer, tmp_path, broken):
+    """The board goes on for the other study, for the first page, and for this one once its file is as it was."""
+    file = tmp_path / "a/mine.py"
+    whole = file.read_bytes()
+    assert "The first" in shown(renderer, "one")
+    file.write_bytes(broken)
+    until(lambda: "The first" not in shown(renderer, "one"), "what the broken file costs", seconds=60)
+
+    assert "The second" in shown(renderer, "two")
+    assert "What they found" in [part.title for part in renderer.show(Address(), wait=60)[1]]
+    file.write_bytes(whole)
+    until(lambda: "The first" in shown(renderer, "one"), "the figure of the mended file", seconds=60)

@@ -9,7 +9,8 @@ import pytest
 from shell import Shell
 
 from recstudy.analysis.frame import load_study, status
-from recstudy.board.pages import address, page
+from recstudy.board.markup import address_of
+from recstudy.board.renderer import page_at
 from recstudy.records import Results
 
 sys.path.append(str(Path(__file__).parents[1] / "board"))
@@ -47,7 +48,7 @@ def test_a_study_ends_with_each_question_decided_or_out_of_reach(tmp_path):
     (standing,) = status(Results(shell.results))
     assert (standing.done, standing.planned) == (made, made)
     assert "--until decided" in standing.command
-    shown = page(looked(shell.results), address("/study/tiny_until/quick", "")).recipes
+    shown = page_at(looked(shell.results), address_of("/study/tiny_until/quick", "")).recipes
     assert all(recipe.part().body for recipe in shown)
 
     again = shell.run(*UNTIL)

@@ -1,17 +1,5 @@
-"""What draws parallel coordinates in the browser and lets a reader brush them, by the pointer and by the keyboard."""
-
-CSS = """
-.brush { overflow-x: auto; } .brush svg { display: block; touch-action: pan-x; user-select: none; }
-.brush text { font: 12px system-ui, sans-serif; fill: var(--ink); paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
-.brush .title { font-weight: 600; } .brush .line { fill: none; stroke-width: 1.8; }
-.brush .line.out { stroke: var(--line); stroke-width: 1; opacity: .6; }
-.brush .axis { stroke: var(--soft); stroke-width: 1.5; } .brush .reach { fill: transparent; cursor: crosshair; }
-.brush .chosen { fill: var(--accent); opacity: .3; pointer-events: none; }
-.brush .mark { fill: var(--paper); stroke: var(--accent); stroke-width: 2; cursor: ns-resize; }
-.brush .mark:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-"""
-
-SCRIPT = """
+// Parallel coordinates: draws the lines of runs through their settings to their scores, and lets a reader brush the axes, by the
+// pointer and by the keyboard. What is brushed stands in the address, where the list under them finds it as any other filter.
 const SVG = "http://www.w3.org/2000/svg", TALL = 300, ABOVE = 44, BELOW = 22, LEAST = 96;
 const svg = (parent, tag, attributes = {}, words = "") => {
   const node = document.createElementNS(SVG, tag);
@@ -129,4 +117,3 @@ const build = (box, {axes, lines}, room) => {
 };
 const lookForBrushes = () => page.querySelectorAll(".brush").forEach(brush);
 addEventListener("resize", lookForBrushes);
-"""

@@ -20,9 +20,10 @@ from made_up import (
 )
 
 from recstudy.analysis.frame import load_study
-from recstudy.board.rows import Kept
+from recstudy.board.markup import address_of
+from recstudy.board.poller import ResultsPoller
+from recstudy.board.renderer import page_at
 from recstudy.board.run import run_records
-from recstudy.board.watch import Watch
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import Results, append_line, write_whole
 from recstudy.records.files import write_json
@@ -34,18 +35,18 @@ STUDY = ("made_up", "paper")
 def test_the_board_reads_the_rows_that_the_report_reads(tmp_path, write):
     results = write(tmp_path / "results")
 
-    assert looked(results.root).kept.records(STUDY).rows == load_study(results, *STUDY).rows
+    assert looked(results.root).records(STUDY).rows == load_study(results, *STUDY).rows
 
 
 def test_rows_follow_the_folder_and_are_then_still_those_of_the_report(results):
     sources = looked(results.root)
-    before = sources.kept.records(STUDY)
+    before = sources.records(STUDY)
     results.run(run_id(3, 0)).finish(as_result(result(94.0, "ViT-Small")))  # was not run
     results.run(run_id(1, 2)).finish(as_result(result(93.3)))  # had failed
     results.run(run_id(3, 2)).fail(as_failure(failure()))  # was under way
 
-    sources.watch.look()
-    after = sources.kept.records(STUDY)
+    sources.poller.poll()
+    after = sources.records(STUDY)
 
     assert after.rows == load_study(results, *STUDY).rows
     changed = {row.id for old, row in zip(before.rows, after.rows, strict=True) if old != row}
@@ -53,12 +54,12 @@ def test_rows_follow_the_folder_and_are_then_still_those_of_the_report(results):
 
 
 def test_where_nothing_changes_nothing_is_made_again(sources):
-    records, version = sources.kept.records(STUDY), sources.watch.version
+    records, version = sources.records(STUDY), sources.poller.version
 
-    sources.watch.look()
+    sources.poller.poll()
 
-    assert sources.watch.version == version
-    assert sources.kept.records(STUDY) is records
+    assert sources.poller.version == version
+    assert sources.records(STUDY) is records
 
 
 def test_a_finished_result_is_read_once(results):
@@ -69,24 +70,25 @@ def test_a_finished_result_is_read_once(results):
     file.write_text(json.dumps(result(1.0)))
     os.utime(file.parent, ns=(folder.st_atime_ns, folder.st_mtime_ns))
 
-    sources.watch.look()
+    sources.poller.poll()
 
-    assert sources.watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
+    assert sources.poller.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
 
 
 def test_a_log_is_read_from_where_the_last_look_ended(results):
     """What was read is written over in its place: a second reading would find it damaged."""
     sources = looked(results.root)
-    log, epochs = sources.watch.running[run_id(3, 2)].log, results.run(run_id(3, 2)).epochs
+    epochs = results.run(run_id(3, 2)).epochs
     content = epochs.read_bytes()
     with open(epochs, "rb+") as file:
         file.write(re.sub(rb"[^\n]", b"#", content))
     append_line(epochs, {"epoch": 3, "train_loss": 0.5})
 
-    sources.watch.look()
+    sources.poller.poll()
 
-    assert sorted(log.lines) == [0, 1, 2, 3]
-    assert log.offset == epochs.stat().st_size
+    run = sources.poller.running[run_id(3, 2)]
+    assert sorted(run.log.lines) == [0, 1, 2, 3]
+    assert run.offset == epochs.stat().st_size
 
 
 def test_a_torn_line_waits_until_it_is_whole(results):
@@ -94,12 +96,12 @@ def test_a_torn_line_waits_until_it_is_whole(results):
     with open(epochs, "a") as file:
         file.write('{"epoch": 3, "train')
     sources = looked(results.root)
-    log = sources.watch.running[run_id(3, 2)].log
+    log = sources.poller.running[run_id(3, 2)].log
     torn = sorted(log.lines)
     with open(epochs, "a") as file:
         file.write('_loss": 0.5}\n')
 
-    sources.watch.look()
+    sources.poller.poll()
 
     assert torn == [0, 1, 2]
     assert sorted(log.lines) == [0, 1, 2, 3]
@@ -110,9 +112,9 @@ def test_a_log_that_was_cut_back_is_read_anew(results):
     results.run(run_id(3, 2)).keep_epochs(below=1)
     append_line(results.run(run_id(3, 2)).epochs, {"epoch": 1, "train_loss": 9.0})
 
-    sources.watch.look()
+    sources.poller.poll()
 
-    lines = sources.watch.running[run_id(3, 2)].log.lines
+    lines = sources.poller.running[run_id(3, 2)].log.lines
     assert sorted(lines) == [0, 1]
     assert lines[1].values["train_loss"] == 9.0
 
@@ -121,38 +123,38 @@ def test_a_run_runs_while_it_shows_signs_of_life(results):
     """Its lock beats; a minute without a beat, and nobody holds it any more."""
     folder = results.run(run_id(3, 2))
     folder.lock.write_text("someone")
-    alive = set(looked(results.root).watch.running)
+    alive = set(looked(results.root).poller.running)
     for file in folder.path.iterdir():
         os.utime(file, (0, time.time() - 100))
 
     assert alive == {run_id(3, 2)}
-    assert looked(results.root).watch.running == {}
+    assert looked(results.root).poller.running == {}
 
 
 def test_a_failed_run_does_not_run_until_it_is_tried_again(results):
     failed = results.run(run_id(1, 2))
     append_line(failed.attempts, {"attempt": 1})
     failed.fail(as_failure(failure()))
-    before = set(looked(results.root).watch.running)
+    before = set(looked(results.root).poller.running)
     os.utime(failed.attempts, (0, time.time() + 5))
 
     assert run_id(1, 2) not in before
-    assert run_id(1, 2) in looked(results.root).watch.running
+    assert run_id(1, 2) in looked(results.root).poller.running
 
 
 def test_a_new_study_and_a_new_trial_are_found(tmp_path):
     results = write_search(tmp_path / "results")
     sources = looked(results.root)
-    trials = len(sources.kept.records(STUDY).rows)
+    trials = len(sources.records(STUDY).rows)
     log = next(results.study(*STUDY).glob("trials-*.jsonl"))
     line = json.loads(log.read_text().splitlines()[0])
     append_line(log, line | {"number": 99, "id": run_id(99, 0)})
     write_json(results.study("other", "quick") / "plan.json", plan(study="other"))
 
-    sources.watch.look()
+    sources.poller.poll()
 
-    assert len(sources.kept.records(STUDY).rows) == trials + 1
-    assert set(sources.watch.studies) == {STUDY, ("other", "quick")}
+    assert len(sources.records(STUDY).rows) == trials + 1
+    assert set(sources.poller.studies) == {STUDY, ("other", "quick")}
 
 
 # ------------------------------------------------------------------------------------------------ nothing outside the folder
@@ -169,11 +171,9 @@ def secret(tmp_path: Path) -> Path:
 
 def everything(sources) -> str:
     """What all pages say."""
-    from recstudy.board.pages import address, page
-
-    paths = ["/", *(f"/study/{name}/{preset}" for name, preset in sources.watch.studies)]
-    paths += [f"/run/{run}" for run in sources.watch.runs]
-    return "".join(recipe.part().body for path in paths for recipe in page(sources, address(path)).recipes)
+    paths = ["/", *(f"/study/{name}/{preset}" for name, preset in sources.poller.studies)]
+    paths += [f"/run/{run}" for run in sources.poller.runs]
+    return "".join(recipe.part().body for path in paths for recipe in page_at(sources, address_of(path)).recipes)
 
 
 @pytest.mark.parametrize("how", ["folder", "file", "log"])
@@ -187,7 +187,7 @@ def test_a_run_that_links_to_elsewhere_is_refused(results, secret, how):
         (folder / file).symlink_to(secret / file)
     sources = looked(results.root)
 
-    assert "The board follows none" in sources.watch.outcome(run_id(3, 1)).error
+    assert "The board follows none" in sources.poller.outcome(run_id(3, 1)).error
     assert "12.3" not in everything(sources)
 
 
@@ -197,8 +197,8 @@ def test_a_plan_that_names_a_run_elsewhere_is_refused(results, secret):
     sources = looked(results.root)
 
     with pytest.raises(ConfigError, match="a run's id must be a name"):
-        sources.kept.records(("sly", "quick"))
-    assert not any("elsewhere" in str(planned.plan) for planned in sources.watch.studies.values())
+        sources.records(("sly", "quick"))
+    assert not any("elsewhere" in str(planned.plan) for planned in sources.poller.studies.values())
 
 
 @pytest.mark.parametrize("link", ["studies/linked", "studies/made_up/linked", "studies/made_up/other/plan.json"])
@@ -211,7 +211,7 @@ def test_a_study_that_is_a_link_is_not_read(results, tmp_path, link):
     place.symlink_to(outside / "plan.json" if link.endswith("json") else outside)
     sources = looked(results.root)
 
-    assert "secret" not in "".join(str(planned.plan) for planned in sources.watch.studies.values())
+    assert "secret" not in "".join(str(planned.plan) for planned in sources.poller.studies.values())
 
 
 def test_linked_runs_and_studies_folders_are_not_read(tmp_path):
@@ -222,27 +222,27 @@ def test_linked_runs_and_studies_folders_are_not_read(tmp_path):
         (root / folder).symlink_to(made.root / folder)
     sources = looked(root)
 
-    assert not sources.watch.studies
-    assert not sources.watch.runs
+    assert not sources.poller.studies
+    assert not sources.poller.runs
 
 
 # -------------------------------------------------------------------------------------------------------------- damage
 
 
 def test_stray_files_are_neither_runs_nor_studies(results):
-    before = looked(results.root).watch
+    before = looked(results.root).poller
     for folder in ("runs", "studies", "studies/made_up", "studies/made_up/paper"):
         (results.root / folder / ".DS_Store").touch()
-    watch = looked(results.root).watch
+    poller = looked(results.root).poller
 
-    assert (watch.runs.keys(), watch.studies.keys()) == (before.runs.keys(), before.studies.keys())
-    assert not watch.outcome(".DS_Store").failure
+    assert (poller.runs.keys(), poller.studies.keys()) == (before.runs.keys(), before.studies.keys())
+    assert not poller.outcome(".DS_Store").failure
 
 
 def test_a_damaged_result_costs_its_own_row(results):
     write_json(results.run(run_id(0, 1)).path / "result.json", {"status": "done", "metrics": ["a list"]})
     results.run(run_id(0, 2)).result.write_text("{")
-    rows = {row.id: row for row in looked(results.root).kept.records(STUDY).rows}
+    rows = {row.id: row for row in looked(results.root).records(STUDY).rows}
 
     assert [rows[run_id(0, seed)].status for seed in range(3)] == ["done", "failed", "failed"]
     assert rows[run_id(0, 1)].error_class == "damaged record"
@@ -271,8 +271,8 @@ def test_a_damaged_plan_costs_its_own_study(results, content):
     sources = looked(results.root)
 
     with pytest.raises(ConfigError, match=r"damaged"):
-        sources.kept.records(("broken", "quick"))
-    assert len(sources.kept.records(STUDY).rows) == 12
+        sources.records(("broken", "quick"))
+    assert len(sources.records(STUDY).rows) == 12
 
 
 @pytest.mark.parametrize(
@@ -284,22 +284,22 @@ def test_a_damaged_config_of_a_run_of_no_study_is_named(results, content, words)
 
     with pytest.raises(StorageError, match=rf"config\.json is damaged: {words}"):
         run_records(sources, "stray")
-    assert sources.watch.outcome("stray").status == "not run"
+    assert sources.poller.outcome("stray").status == "not run"
 
 
 def test_an_unknown_study_names_those_there_are(sources):
     with pytest.raises(ConfigError, match=r"no study 'made_op' .*: there are made_up \(paper\)\. Did you mean"):
-        Kept(sources.watch).records(("made_op", "paper"))
+        sources.records(("made_op", "paper"))
 
 
 def test_a_folder_that_goes_away_and_comes_back(results, tmp_path):
-    watch = Watch(results.root)
-    watch.look()
+    poller = ResultsPoller(results.root)
+    poller.poll()
     (results.root / "runs").rename(tmp_path / "away")
-    watch.look()
-    gone = len(watch.runs)
+    poller.poll()
+    gone = len(poller.runs)
     (tmp_path / "away").rename(results.root / "runs")
-    watch.look()
+    poller.poll()
 
     assert gone == 0
-    assert watch.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
+    assert poller.outcome(run_id(0, 0)).value("top1_accuracy") == 93.0
