@@ -1,15 +1,35 @@
-"""NIH ChestX-ray14, and what it shares with `PhantomXray`: the findings."""
+"""NIH ChestX-ray14 and sets in its layouts: what can be set, which images there are, which split they belong to, their pixels.
 
-from collections.abc import Sequence
+Everything that can be wrong with the table, the splits or the folder is found by `choose`, before an image is opened and
+before a run starts; on a set as large as NIH's (112,120 images) that takes about a second, most of it the table.
+
+Labels are 1 (yes), 0 (no) and -1 (unknown: a blank cell, or a finding that the table has no column for). A cell that is
+none of these is refused with its line and column, because a label that is guessed would only show as a strange score.
+
+Shapes: N images, K findings, H height and width.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from recstudy.config import DATASETS, DataConfig, Shape
+from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
 from recstudy.data.decoded import Decoded
+from recstudy.data.lazy import np
 from recstudy.data.reader import Reader
+from recstudy.data.tables import Rows
+from recstudy.errors import DataError, choices, nearest
+
+if TYPE_CHECKING:
+    from recstudy.data.images import Labels, Mask
+    from recstudy.data.splits import Texts
 
 # torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown there.
 NIH_FINDINGS = (
@@ -17,6 +37,9 @@ NIH_FINDINGS = (
     "Effusion", "Pneumonia", "Pleural_Thickening", "Cardiomegaly", "Nodule", "Mass", "Hernia",
 )  # fmt: skip
 FINDINGS = (*NIH_FINDINGS, "Lung Lesion", "Fracture", "Lung Opacity", "Enlarged Cardiomediastinum")
+LISTS = {"train_val_list.txt": "train", "test_list.txt": "test"}  # of the official layout
+VALUES = {"0": 0, "1": 1, "": UNKNOWN, "0.0": 0, "1.0": 1}  # spreadsheets write 0.0 in a column with blanks
+TEST_SHARE = 0.2  # of the images, where no split is given; drawn with seed 0, the same for every `split_seed`
 
 
 class Findings(DataConfig):
@@ -70,18 +93,16 @@ class ChestXray14(Findings):
     def shape(self) -> Shape:
         return (1, self.size, self.size)
 
-    def reader(self) -> "ChestReader":
+    def reader(self) -> ChestReader:
         return ChestReader(self)
 
 
 class ChestReader(Reader):
-    """Everything but the pixels is read and checked before a run starts: see `chest_choosing.py`."""
+    """Everything but the pixels is read and checked before a run starts: see `choose`."""
 
     def __init__(self, config: ChestXray14) -> None:
-        from recstudy.data import chest_choosing
-
         super().__init__(config)
-        self._choose = lru_cache(maxsize=1)(partial(chest_choosing.choose, config))
+        self._choose = lru_cache(maxsize=1)(partial(choose, config))
 
     def sources(self, folder: Path) -> Sequence[str]:
         return self._choose(folder).sources
@@ -90,6 +111,223 @@ class ChestReader(Reader):
         self._choose(folder)
 
     def decode(self, folder: Path) -> Decoded:
-        from recstudy.data.chest_choosing import decode_chosen
+        """Memory: the uint8 images, and what the threads have open."""
+        from recstudy.data.images import decode_grey, images_are, in_threads
 
-        return decode_chosen(self.config, folder, self._choose(folder))
+        chosen, size = self._choose(folder), self.config.size
+        images, kinds = np.empty((len(chosen.files), 1, size, size), np.uint8), Counter[str]()
+        paths = [folder / self.config.path / file for file in chosen.files]
+        for row, (pixels, kind) in enumerate(in_threads(partial(decode_grey, size=size), paths)):
+            images[row] = pixels
+            kinds[kind] += 1
+        notes = list(chosen.notes)
+        if kinds["colour"]:
+            notes.append(f"{images_are(kinds['colour'])} in colour: converted to grey")
+        if kinds["16-bit"]:
+            notes.append(f"{images_are(kinds['16-bit'])} of 16 bits: scaled to 8 by value / 257")
+        train = int(np.count_nonzero(chosen.splits != "test"))
+        held = chosen.splits[:train] == "val"
+        return Decoded(
+            train_images=images[:train],
+            train_labels=chosen.labels[:train],
+            test_images=images[train:],
+            test_labels=chosen.labels[train:],
+            train_groups=chosen.groups[:train],
+            test_groups=chosen.groups[train:],
+            train_held=held if held.any() else None,
+            notes=tuple(notes),
+        )
+
+
+class ChosenXrays(NamedTuple):
+    """The images that are read, training images first, each split in the table's order."""
+
+    files: list[str]  # below PATH
+    labels: Labels  # (N, 18), or (N,) for single findings
+    groups: Labels  # (N,) patients, numbered as they come
+    splits: Texts  # (N,) train, val or test
+    notes: tuple[str, ...]
+    sources: list[str]  # below the data folder: the table, the lists of splits and the images
+
+
+def choose(config: ChestXray14, folder: Path) -> ChosenXrays:
+    """Choose the images of each split. Opens the table and lists the image folders, but opens no image.
+
+    Raises:
+        DataError: a missing or broken table, missing images, a label that is none, a patient in two splits, an empty split.
+    """
+    from recstudy.data.splits import check_filled, check_whole, numbered
+
+    place = folder / config.path
+    table = read_table(_table_file(config, folder))
+    found = _images(place)
+    _check_missing(config, table, found)
+    splits = np.array(table.splits or _drawn(table))
+    check_whole("patient", table.patients, splits, f"{place}: by {table.split_files}, ")
+    there = np.array([name in found for name in table.images])
+    single = config.findings == "single"
+    kept = there & ((table.labels == 1).sum(1) == 1) if single else there
+    check_filled(splits, splits[kept], place, f"none is named in {table.split_files}")
+    rows = np.concatenate([np.flatnonzero(kept & (splits != "test")), np.flatnonzero(kept & (splits == "test"))])
+    files = [found[table.images[row]] for row in rows]
+    lists = [name for name in LISTS if (place / name).exists()]
+    return ChosenXrays(
+        files=files,
+        labels=table.labels[rows].argmax(1) if single else table.labels[rows],
+        groups=numbered([table.patients[row] for row in rows]),
+        splits=splits[rows],
+        notes=tuple(_notes(table, there, kept)),
+        sources=[f"{config.path}/{name}" for name in (table.file.name, *lists, *files)],
+    )
+
+
+def _table_file(config: ChestXray14, folder: Path) -> Path:
+    place = folder / config.path
+    files = [*place.glob("labels.csv"), *sorted(place.glob("Data_Entry_2017*.csv"))]  # of either layout
+    if not files:
+        missing = f"{config.path}/labels.csv or Data_Entry_2017*.csv" if place.is_dir() else config.path
+        raise DataError(
+            f"{config.title} not found under {folder} ({missing} is missing). Pass --data DIR, set RECSTUDY_DATA or data.path."
+        )
+    if len(files) > 1:
+        raise DataError(f"{place} has {' and '.join(file.name for file in files)}. Keep the one that counts.")
+    return files[0]
+
+
+def _images(place: Path) -> dict[str, str]:
+    """Return file name to path below `place`; each folder is listed once, as looking for each of 112,120 files takes long."""
+    found: dict[str, str] = {}
+    for below in _image_folders(place):
+        with os.scandir(place / below) as entries:
+            here = {entry.name: f"{below}/{entry.name}" for entry in entries if entry.is_file()}
+        if twice := sorted(here.keys() & found.keys()):
+            raise DataError(f"{place} has {twice[0]} twice: {found[twice[0]]} and {here[twice[0]]}. Keep one of the two.")
+        found |= here
+    return found
+
+
+def _image_folders(place: Path) -> list[str]:
+    folders = ["images", *sorted(f"{part.name}/images" for part in place.glob("images_*"))]
+    return [below for below in folders if (place / below).is_dir()]
+
+
+def _check_missing(config: ChestXray14, table: ChestTable, found: dict[str, str]) -> None:
+    missing = [name for name in table.images if name not in found]
+    if not missing or config.allow_missing:
+        return
+    of = f"{len(missing):,} of {len(table.images):,} images named in {table.file.name}"
+    first = f"{(_image_folders(table.file.parent) or ['images'])[0]}/{missing[0]}"
+    are, them = ("is missing:", "it") if len(missing) == 1 else ("are missing, the first is", "them")
+    raise DataError(f"{table.file.parent}: {of} {are} {first}. Put {them} there, or go on without {them} with --allow-missing.")
+
+
+def _drawn(table: ChestTable) -> list[str]:
+    """Draw a split by patient, where none is given; `load` holds the validation split out of the training images."""
+    from recstudy.data.splits import numbered, whole_groups
+
+    groups = numbered(table.patients)
+    if groups.max() == 0:
+        raise DataError(f"{table.file} has one patient only, who cannot be in both train and test. Add others, or a split.")
+    test = whole_groups(groups, max(1, round(TEST_SHARE * len(groups))), seed=0)
+    return ["test" if out else "train" for out in test]
+
+
+def _notes(table: ChestTable, there: Mask, kept: Mask) -> Iterable[str]:
+    from recstudy.data.images import images_are
+
+    missing, others = np.count_nonzero(~there), np.count_nonzero(there & ~kept)
+    if missing:
+        yield f"{images_are(missing)} named in {table.file.name} and missing: left out"
+    if others:
+        yield f"{images_are(others)} without exactly one known finding: left out"
+    if table.splits is None:
+        yield "no splits are given: drawn by patient, 20 % of the images for test"
+    if unknown := [name for name, column in zip(FINDINGS, table.labels[kept].T, strict=True) if (column == -1).all()]:
+        yield f"no image has a label of {', '.join(unknown)}"
+
+
+class ChestTable(NamedTuple):
+    """What the table says, in its order."""
+
+    file: Path
+    images: list[str]  # file names
+    patients: list[str]
+    labels: Labels  # (N, K)
+    splits: list[str] | None  # train, val or test; None where none are given
+    split_files: str  # where the splits stand
+
+
+def read_table(file: Path) -> ChestTable:
+    """Read the table, checked row by row; a DataError names the line and the column of what is wrong."""
+    rows = Rows(file)
+    return _own(rows) if file.name == "labels.csv" else _official(rows)
+
+
+def _own(rows: Rows) -> ChestTable:
+    """Read one column a finding; those that are missing are unknown."""
+    images = _unique(rows, "id", lambda name: name if name.lower().endswith(".png") else f"{name}.png")
+    patients = [patient for _, patient in rows.keys("patient_id")]
+    return ChestTable(rows.file, images, patients, _columns(rows), rows.splits(), rows.file.name)
+
+
+def _official(rows: Rows) -> ChestTable:
+    """Read one column of finding names; the findings that NIH does not label are unknown."""
+    images = _unique(rows, "Image Index")
+    patients = [patient for _, patient in rows.keys("Patient ID")]
+    known: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
+    for line, cell in rows.column("Finding Labels"):
+        if cell not in known:
+            known[cell] = _names(rows, line, cell)
+    labels = np.array([known[cell] for _, cell in rows.column("Finding Labels")], np.int64)
+    return ChestTable(rows.file, images, patients, labels, _listed(rows.file.parent, images), " and ".join(LISTS))
+
+
+def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> list[str]:
+    """Return the file of each row; a file in two rows could be in two splits."""
+    first: dict[str, int] = {}
+    for line, cell in rows.keys(column):
+        name = file_name(cell)
+        if first.setdefault(name, line) != line:
+            raise rows.error(line, column, f"names {name!r} again, which line {first[name]} has. Keep one of the two")
+    return list(first)
+
+
+def _columns(rows: Rows) -> Labels:
+    names = [name for name in FINDINGS if name in rows.header]
+    if not names:
+        raise DataError(f"{rows.file} has no column of a finding: of {choices(FINDINGS)}.")
+    labels = np.full((len(rows.rows), len(FINDINGS)), UNKNOWN, np.int64)
+    for name in names:
+        cells = list(rows.column(name))
+        if wrong := next(((line, cell) for line, cell in cells if cell not in VALUES), None):
+            raise rows.error(wrong[0], name, f"must be 0, 1 or blank (unknown), but got {wrong[1]!r}")
+        labels[:, FINDINGS.index(name)] = [VALUES[cell] for _, cell in cells]
+    return labels
+
+
+def _names(rows: Rows, line: int, cell: str) -> list[int]:
+    """Return (K,) the labels of `Effusion|Mass`, `No Finding` or a blank."""
+    names = [] if cell == "No Finding" else cell.split("|")
+    for name in names if cell else []:
+        if name not in NIH_FINDINGS:
+            known = f"'No Finding' alone or of {', '.join(NIH_FINDINGS)}"
+            raise rows.error(line, "Finding Labels", f"must be {known}, but got {name!r}", nearest(name, NIH_FINDINGS))
+    return [int(name in names) if cell and name in NIH_FINDINGS else UNKNOWN for name in FINDINGS]
+
+
+def _listed(place: Path, images: list[str]) -> list[str] | None:
+    """Return the split of each image by the official lists, where they are there."""
+    there = [name for name in LISTS if (place / name).exists()]
+    if not there:
+        return None
+    if lacks := [name for name in LISTS if name not in there]:
+        raise DataError(f"{place / lacks[0]} is missing, but {there[0]} is there. Put both or none.")
+    listed: dict[str, str] = {}
+    for name, split in LISTS.items():
+        for image in (place / name).read_text(encoding="utf-8", errors="replace").split():
+            if listed.setdefault(image, split) != split:
+                raise DataError(f"{place / name} names {image}, which train_val_list.txt names too. Keep one of the two.")
+    for image in images:
+        if image not in listed:
+            raise DataError(f"{place}: neither {' nor '.join(LISTS)} names {image}. Add it to one of them.")
+    return [listed[image] for image in images]

@@ -12,7 +12,7 @@ from PIL import Image
 from recstudy.config import DATASETS
 from recstudy.data import FINDINGS, ChestXray14
 from recstudy.data.cache import load
-from recstudy.data.chest_table import read_table
+from recstudy.data.chest_xray14 import read_table
 from recstudy.errors import DataError
 
 NIH = FINDINGS[:14]
