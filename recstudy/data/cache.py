@@ -30,7 +30,8 @@ from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Pixels, Tokens
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
-from recstudy.data.text import Tokenizer, restore
+from recstudy.data.text import restore
+from recstudy.data.tokenizers import Tokenizer
 from recstudy.errors import DataError, RecstudyError, raised_at
 from recstudy.metrics import TASKS
 from recstudy.records.reading import dumped

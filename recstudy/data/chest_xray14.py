@@ -16,20 +16,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
 from recstudy.data.decoded import Decoded
+from recstudy.data.images import Labels, Mask, decode_grey, images_are, in_threads
 from recstudy.data.lazy import np
 from recstudy.data.reader import Reader
+from recstudy.data.splits import Texts, check_filled, check_whole, numbered, whole_groups
 from recstudy.data.tables import Rows
 from recstudy.errors import DataError, choices, nearest
-
-if TYPE_CHECKING:
-    from recstudy.data.images import Labels, Mask
-    from recstudy.data.splits import Texts
 
 # torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown there.
 NIH_FINDINGS = (
@@ -112,8 +110,6 @@ class ChestReader(Reader):
 
     def decode(self, folder: Path) -> Decoded:
         """Memory: the uint8 images, and what the threads have open."""
-        from recstudy.data.images import decode_grey, images_are, in_threads
-
         chosen, size = self._choose(folder), self.config.size
         images, kinds = np.empty((len(chosen.files), 1, size, size), np.uint8), Counter[str]()
         paths = [folder / self.config.path / file for file in chosen.files]
@@ -156,8 +152,6 @@ def choose(config: ChestXray14, folder: Path) -> ChosenXrays:
     Raises:
         DataError: a missing or broken table, missing images, a label that is none, a patient in two splits, an empty split.
     """
-    from recstudy.data.splits import check_filled, check_whole, numbered
-
     place = folder / config.path
     table = read_table(_table_file(config, folder))
     found = _images(place)
@@ -223,8 +217,6 @@ def _check_missing(config: ChestXray14, table: ChestTable, found: dict[str, str]
 
 def _drawn(table: ChestTable) -> list[str]:
     """Draw a split by patient, where none is given; `load` holds the validation split out of the training images."""
-    from recstudy.data.splits import numbered, whole_groups
-
     groups = numbered(table.patients)
     if groups.max() == 0:
         raise DataError(f"{table.file} has one patient only, who cannot be in both train and test. Add others, or a split.")
@@ -233,8 +225,6 @@ def _drawn(table: ChestTable) -> list[str]:
 
 
 def _notes(table: ChestTable, there: Mask, kept: Mask) -> Iterable[str]:
-    from recstudy.data.images import images_are
-
     missing, others = np.count_nonzero(~there), np.count_nonzero(there & ~kept)
     if missing:
         yield f"{images_are(missing)} named in {table.file.name} and missing: left out"

@@ -1,5 +1,7 @@
 """Any folder of images by class."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -10,6 +12,8 @@ from pydantic import Field
 
 from recstudy.config import DATASETS, DataConfig, Shape
 from recstudy.data.decoded import Decoded
+from recstudy.data.images import decode, in_threads
+from recstudy.data.lazy import np
 from recstudy.data.reader import Reader
 from recstudy.errors import DataError
 
@@ -36,7 +40,7 @@ class ImageFolder(DataConfig):
     def classes(self) -> int:
         return self.class_count
 
-    def reader(self) -> "ImageFolderReader":
+    def reader(self) -> ImageFolderReader:
         return ImageFolderReader(self)
 
 
@@ -49,10 +53,6 @@ class ImageFolderReader(Reader):
         return [f"{self.config.path}/{part}/{file}" for part in ("train", "test") for file, _ in self._files(folder, part)]
 
     def decode(self, folder: Path) -> Decoded:
-        import numpy as np
-
-        from recstudy.data.images import decode, in_threads
-
         mode = "RGB" if self.config.channels == 3 else "L"
         parts: list[Any] = []
         for part in ("train", "test"):

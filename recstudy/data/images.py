@@ -5,6 +5,8 @@ Pillow is imported where it is used, so that a warm cache costs none of it.
 Shapes: N images, C channels, H height, W width, K classes.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,18 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from recstudy.data.lazy import np
 from recstudy.errors import DataError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from PIL import Image
 
-Pixels: TypeAlias = npt.NDArray[np.uint8]
-Labels: TypeAlias = npt.NDArray[np.int64]
-Tokens: TypeAlias = npt.NDArray[np.int32]
-Mask: TypeAlias = npt.NDArray[np.bool_]
+    Pixels: TypeAlias = npt.NDArray[np.uint8]
+    Labels: TypeAlias = npt.NDArray[np.int64]
+    Tokens: TypeAlias = npt.NDArray[np.int32]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+else:
+    Pixels = Labels = Tokens = Mask = Any  # no process looks them up
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -63,7 +66,7 @@ def decode_grey(file: Path, size: int) -> tuple[Pixels, str]:
 
 
 @contextmanager
-def _opened(file: Path) -> "Iterator[Image.Image]":
+def _opened(file: Path) -> Iterator[Image.Image]:
     from PIL import Image
 
     try:
@@ -73,7 +76,7 @@ def _opened(file: Path) -> "Iterator[Image.Image]":
         raise DataError(f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it.") from None
 
 
-def _eight_bits(image: "Image.Image") -> "Image.Image":
+def _eight_bits(image: Image.Image) -> Image.Image:
     """Scale to 8 bits: 65,535 = 257 * 255, so both ends stay ends."""
     from PIL import Image
 
@@ -81,7 +84,7 @@ def _eight_bits(image: "Image.Image") -> "Image.Image":
     return Image.fromarray(np.round(values / 257).clip(0, 255).astype(np.uint8))
 
 
-def _square(image: "Image.Image", size: int) -> "Image.Image":
+def _square(image: Image.Image, size: int) -> Image.Image:
     from PIL import Image
 
     shorter = min(image.size)

@@ -20,10 +20,10 @@ from pydantic import Field
 
 from recstudy.config import DATASETS
 from recstudy.data.captions import Captioned
-from recstudy.data.cleaning import CLEANERS
 from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np
 from recstudy.data.reader import Reader
+from recstudy.data.text import CLEANERS, with_tokens
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -105,8 +105,6 @@ class DrawnShapes(NamedTuple):
 
 def draw_set(config: PhantomCaptions, folder: Path) -> Decoded:
     """Draw all images with their captions. Reads nothing from `folder` but CLIP's files."""
-    from recstudy.data.text import with_tokens
-
     cases = draw_cases(config.drawing_seed)
     clean = CLEANERS[config.clean]
     captions = [[clean(caption) for caption in describe(cases, row)] for row in range(len(cases.groups))]

@@ -4,19 +4,25 @@ Images of one patient look alike, so a split that divides a patient flatters the
 split takes whole ones. Rows are positions in one official split.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.config import DataConfig
 from recstudy.data.images import Labels, Mask, Tokens
+from recstudy.data.lazy import np
 from recstudy.data.tables import SPLITS
 from recstudy.errors import DataError
 
-Texts = npt.NDArray[np.str_]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Texts: TypeAlias = npt.NDArray[np.str_]
+else:
+    Texts = Any
 
 
 def hold_out(

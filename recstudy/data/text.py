@@ -1,4 +1,4 @@
-"""Text to tokens: which tokenizer a data set has, and the rows of ids that are its labels.
+"""Text to tokens: how captions are cleaned, which tokenizer a data set has, and the rows of ids that are its labels.
 
 A tokenizer that learns does so from the training captions. The cache keeps it beside the tokens it made, and its checksum
 tells whether a checkpoint was trained with the same one.
@@ -6,30 +6,58 @@ tells whether a checkpoint was trained with the same one.
 Shapes: N captions, T tokens.
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from recstudy.data.captions import Captioned
 from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Mask, Pixels, Tokens
+from recstudy.data.lazy import np
 from recstudy.data.tokenizers import BpeTokenizer, ByteTokenizer, ClipTokenizer, Tokenizer, WordTokenizer, clip_files, read_clip
 
-__all__ = [
-    "BpeTokenizer",
-    "ByteTokenizer",
-    "ClipTokenizer",
-    "Tokenizer",
-    "WordTokenizer",
-    "clip_files",
-    "restore",
-    "tokenizer_of",
-    "tokens",
-    "with_tokens",
-]
+if TYPE_CHECKING:
+    from recstudy.data.captions import Captioned
+
+_APOSTROPHE = "\u2019"
+_PLACEHOLDER = re.compile(r"\[\*\*.*?\*\*\]")  # as MIMIC marks what it hides
+_ENUMERATION = re.compile(r"(^|[.:;!?]\s*)\(?\d{1,2}[.)]\s+")
+_TOKEN = re.compile(r"\d+\.\d+[^\W_]*|[^\W_]+|[.!?]")
+_HIDDEN = re.compile(r"x{2,}")
+_MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
+
+
+def plain(text: str) -> str:
+    """Return the text on one line, with one space between words."""
+    return " ".join(text.split())
+
+
+def report(text: str) -> str:
+    """Return words, numbers and ` . ` after each sentence, in lower case.
+
+    The MicarVLMoE paper says: "Reports are cleaned by removing de-identified and alphanumeric tokens"; its code
+    (AI-14/micar-vl-moe, preprocessors/) has a cleaner a data set, which disagree on commas and measures. This is one for all.
+
+    - Marks of what was hidden go: `[**...**]`, `___`, words of x alone (`xxxx`).
+    - Tokens of letters and digits go (`3b`, `1.5cm`, `t2`); plain numbers and decimals stay.
+    - The numbers of a list go: `1. clear lungs 2. ...`, at the beginning or after a sentence.
+    - Apostrophes go; other punctuation parts words and goes, so `ground-glass` is two words.
+    - `.`, `!` and `?` end a sentence, and so does the end. Nothing is left of a text without a word.
+    """
+    text = _PLACEHOLDER.sub(" ", plain(text).lower().replace("'", "").replace(_APOSTROPHE, ""))
+    text = _ENUMERATION.sub(r"\1", text)
+    tokens = ["." if token in "!?" else token for token in _TOKEN.findall(text)]
+    words: list[str] = []
+    for token in [*(one for one in tokens if not (_HIDDEN.fullmatch(one) or _MIXED.match(one))), "."]:
+        if token != "." or (words and words[-1] != "."):
+            words.append(token)
+    return " ".join(words)
+
+
+CLEANERS = {"none": plain, "report": report}
 
 
 def restore(stored: dict[str, Any]) -> Tokenizer:
@@ -93,6 +121,14 @@ def with_tokens(
     learn = firsts[:train] if held is None else [first for first, out in zip(firsts, held, strict=False) if not out]
     tokenizer = tokenizer_of(config, learn, folder)
     labels, cut = tokens(firsts, tokenizer, config.length)
+    noted = list(notes)
+    if cut:
+        captions_are = "1 caption is" if cut == 1 else f"{cut:,} captions are"
+        noted.append(f"{captions_are} longer than data.length ({config.length} tokens): cut")
+    if config.tokenizer == "word":
+        ids = [one for caption in firsts for one in tokenizer.encode(caption)]
+        share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
+        noted.append(f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of their own")
     return Decoded(
         train_images=images[:train],
         train_labels=labels[:train],
@@ -101,18 +137,8 @@ def with_tokens(
         train_groups=None if groups is None else groups[:train],
         test_groups=None if groups is None else groups[train:],
         train_held=held,
-        notes=(*notes, *_token_notes(config, tokenizer, firsts, cut)),
+        notes=tuple(noted),
         train_captions=list(captions[:train]),
         test_captions=list(captions[train:]),
         tokenizer=tokenizer.stored(),
     )
-
-
-def _token_notes(config: Captioned, tokenizer: Tokenizer, captions: Iterable[str], cut: int) -> Iterator[str]:
-    if cut:
-        captions_are = "1 caption is" if cut == 1 else f"{cut:,} captions are"
-        yield f"{captions_are} longer than data.length ({config.length} tokens): cut"
-    if config.tokenizer == "word":
-        ids = [one for caption in captions for one in tokenizer.encode(caption)]
-        share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
-        yield f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of their own"

@@ -14,12 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.config import digest
-from recstudy.data.captions import BYTES, CLIP_VOCABULARY, SPECIALS, Captioned
 from recstudy.errors import DataError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Pairs
 
+    from recstudy.data.captions import Captioned
+
+SPECIALS = 4  # PAD, BOS, EOS and UNK are the first ids
+BYTES = 256
+CLIP_VOCABULARY = 49_408
+CLIP_BOS, CLIP_EOS = CLIP_VOCABULARY - 2, CLIP_VOCABULARY - 1  # its last ids
 REPOSITORY = "openai/clip-vit-base-patch32"  # of Hugging Face
 FILES = ("vocab.json", "merges.txt")
 # CLIP's own pattern: github.com/openai/CLIP, clip/simple_tokenizer.py.
@@ -212,7 +217,7 @@ def _clip_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> "P
     return pairs
 
 
-def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
+def clip_files(config: "Captioned", folder: Path) -> tuple[Path, Path]:
     """Return CLIP's two files, below the data folder or in the Hugging Face cache; nothing is downloaded."""
     given = folder / config.clip_files
     if all((given / name).exists() for name in FILES):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recstudy.config import configure
 from recstudy.data import CaptionFolder, PhantomCaptions, text
-from recstudy.data.cleaning import plain, report
+from recstudy.data.text import plain, report
 from recstudy.errors import ConfigError, DataError
 
 CAPTIONS = ["two small bright discs on the left .", "one large ring on the right .", "two faint discs : café ."] * 3
