@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
-from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageHRM, ImageLSTM
+from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageHRM, ImageLSTM
 from recstudy.papers import Target
 from recstudy.report import Captions, Curve, LearningCurves, Part, Table
 
@@ -69,7 +69,7 @@ ONE_STEP = {"train.supervision_steps": 1, "train.evaluation_steps": 1, "train.ha
 TRAINED = {"backbone": "small", "weights": "random", "tuned": True}
 SMALL = {"width": 64, "heads": 4, "high_layers": 1, "middle_layers": 1, "low_layers": 1}
 BYTES = {"text_vocabulary": 260, "bos": 1, "eos": 2}
-LARGE = FuseEyes(
+LARGE = FuseLIPBackboneConfig(
     aligner=Aligner(
         encoder=FuseLIP(**BYTES, codes=128, codebook=4096, context=640),
         tokenizer=VQ(size=224, patch=16, codes=128, codebook=4096, width=384, heads=6),
@@ -77,7 +77,7 @@ LARGE = FuseEyes(
 )
 
 
-def fused(eyes: FuseEyes) -> dict:
+def fused(eyes: FuseLIPBackboneConfig) -> dict:
     return {"backbone": "fuselip", "fuselip": eyes}
 
 

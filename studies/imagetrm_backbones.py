@@ -15,7 +15,7 @@ Cost: quick, about 6 minutes on 2 cores; cpu (MedPix 2.0, small), 10 minutes; st
 
 from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
-from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageLSTM, ImageTRM
+from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageLSTM, ImageTRM
 from recstudy.report import Captions, LearningCurves, Table
 
 TRAIN = TrainConfig(
@@ -82,7 +82,7 @@ def models(eyes: dict, size: dict, others: dict[str, dict], aligner: Aligner, ep
     """ImageTRM on each backbone; on the first one, the other gradient mode and other depths; the LSTM beside it."""
 
     def fused(mode: str) -> dict:
-        return {"backbone": "fuselip", "fuselip": FuseEyes(aligner=aligner, epochs=epochs, mode=mode)}
+        return {"backbone": "fuselip", "fuselip": FuseLIPBackboneConfig(aligner=aligner, epochs=epochs, mode=mode)}
 
     depths = {"T": {"cycles": size.get("cycles", 3)}, "n": {"latent_steps": size.get("latent_steps", 6)}}
     deeper = {name: {field: 2 * value for field, value in fields.items()} for name, fields in depths.items()}

@@ -34,7 +34,7 @@ def of_parts() -> dict[str, str]:
                 given = {"data": recstudy.data.Digits(), "model": recstudy.models.ViTRM(), "train": TrainConfig(), "seed": 0}
                 given[part] = kind(**NEEDED.get(f"{part}.{name}", {}))
                 ids[f"{part}.{name}"] = RunConfig.model_construct(**given).run_id
-    eyes = recstudy.models.ImageTRM(backbone="fuselip", fuselip=recstudy.models.FuseEyes())
+    eyes = recstudy.models.ImageTRM(backbone="fuselip", fuselip=recstudy.models.FuseLIPBackboneConfig())
     return ids | {"FuseEyes": RunConfig.model_construct(**given | {"model": eyes, "data": recstudy.data.Digits()}).run_id}
 
 

@@ -13,7 +13,7 @@ from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.described import described
 from recstudy.data import Cifar10, Cifar100, Digits
 from recstudy.errors import ConfigError
-from recstudy.models import FuseEyes, ResNet, ViT, ViTRM
+from recstudy.models import FuseLIPBackboneConfig, ResNet, ViT, ViTRM
 from recstudy.papers import by_name, named, papers, published
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -258,7 +258,9 @@ def test_fields_of_captioners_are_there():
             model, data = FAMILIES[target.where["model.family"]], DATASETS[target.where["data.name"]]
             fields = {path for path in target.where if path.startswith("model.")} - {"model.fuselip.mode"}
             assert fields <= {f"model.{name}" for name in model.model_fields}
-            assert target.where.get("model.fuselip.mode", "leaky") in get_args(FuseEyes.model_fields["mode"].annotation)
+            assert target.where.get("model.fuselip.mode", "leaky") in get_args(
+                FuseLIPBackboneConfig.model_fields["mode"].annotation
+            )
             assert {"size", "length"} <= set(data.model_fields)
 
 

@@ -91,7 +91,7 @@ FIELDS: dict[str, str] = {
     ),
     "AtTest": "segments trajectories noise copies puzzles",
     "Augment": "crop flip randaugment_ops randaugment_magnitude mixup cutmix",
-    "FuseEyes": "aligner mode epochs batch_size learning_rate",
+    "FuseLIPBackboneConfig": "aligner mode epochs batch_size learning_rate",
     "FuseLIP": "size width heads layers text_vocabulary pad bos eos codes codebook context mask_rate mask_weight",
     "Options": "",
     "VQ": "name size patch codes width layers heads codebook token_size normalised legacy commitment gradient_weight usage_decay",

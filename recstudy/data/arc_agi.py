@@ -22,10 +22,9 @@ from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
 from recstudy.data.cache_folder import IMAGES
-from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np
 from recstudy.data.puzzles import Puzzles, numbers
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, Reader
 from recstudy.errors import DataError
 from recstudy.files import cache_folder, caching
 from recstudy.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission

@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from recstudy.config import DataConfig, canonical
 from recstudy.data.cache_folder import Meta, alone, cached, entry_of, listing, making, meta_of
-from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Pixels, Tokens
+from recstudy.data.reader import Decoded
 from recstudy.data.splits import hold_out as held_out
 from recstudy.data.splits import limit
 from recstudy.data.text import restore

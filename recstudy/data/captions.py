@@ -19,10 +19,9 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, PAD, DataConfig, Shape
-from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Mask, Pixels, decode, images_are, in_threads
 from recstudy.data.lazy import np
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, Reader
 from recstudy.data.splits import Texts, check_filled, check_whole, draw, numbered
 from recstudy.data.tables import SPLITS, Rows
 from recstudy.data.text import CLEANERS, with_tokens

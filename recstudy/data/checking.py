@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from recstudy.config import DataConfig
-from recstudy.data.decoded import Decoded
+from recstudy.data.reader import Decoded
 from recstudy.errors import DataError
 from recstudy.metrics import TASKS
 

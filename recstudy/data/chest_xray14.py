@@ -21,10 +21,9 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
-from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Mask, decode_grey, images_are, in_threads
 from recstudy.data.lazy import np
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, Reader
 from recstudy.data.splits import Texts, check_filled, check_whole, numbered, whole_groups
 from recstudy.data.tables import Rows
 from recstudy.errors import DataError, choices, nearest

@@ -11,10 +11,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from recstudy.config import DATASETS, DataConfig, Shape
-from recstudy.data.decoded import Decoded
 from recstudy.data.images import decode, in_threads
 from recstudy.data.lazy import np
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, Reader
 from recstudy.errors import DataError
 
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS
-from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np, torch
 from recstudy.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, DrawingReader
 from recstudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from recstudy.data.images import Labels, Mask, Pixels
 
 WALL, SPACE, START, GOAL, PATH = range(1, 6)
-DRAWING = 1  # part of the cache's digest: raise it with every change of what is drawn
 TRIES = 1000  # mazes in a row that are of no use
 
 
@@ -94,16 +92,11 @@ class Maze(GeneratedPuzzles, Mazes):
         return MazeReader(self)
 
 
-class MazeReader(Reader):
-    """Reads no file."""
+class MazeReader(DrawingReader):
+    """Draws the set."""
 
     ignores = frozenset(Puzzles.model_fields)
-
-    def sources(self, folder: Path) -> Sequence[str]:
-        return ()
-
-    def program(self) -> Sequence[str | int]:
-        return "maze", DRAWING
+    drawing = ("maze", 1)
 
     def decode(self, folder: Path) -> Decoded:
         return make_set(self.config)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np, torch
 from recstudy.data.puzzles import Puzzles, numbers
+from recstudy.data.reader import Decoded
 from recstudy.errors import ConfigError, DataError, StorageError
 from recstudy.files import whole
 from recstudy.records.reading import fault

@@ -12,7 +12,6 @@ Shapes: N images, S pixels a side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -20,9 +19,8 @@ from pydantic import Field
 
 from recstudy.config import DATASETS
 from recstudy.data.captions import Captioned
-from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, DrawingReader
 from recstudy.data.text import CLEANERS, with_tokens
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.float64]
 
-DRAWING = 1  # part of the cache's digest: raise it with every change of what is drawn or said
 SEED = 500
 TRAIN_IMAGES, TEST_IMAGES = 1000, 200
 PIECE = 256  # images drawn at a time
@@ -76,14 +73,10 @@ class PhantomCaptions(Captioned):
         return PhantomCaptionsReader(self)
 
 
-class PhantomCaptionsReader(Reader):
-    """Reads no file but CLIP's, where its tokenizer is asked for."""
+class PhantomCaptionsReader(DrawingReader):
+    """Draws captioned shapes; reads no file but CLIP's, where its tokenizer is asked for."""
 
-    def sources(self, folder: Path) -> Sequence[str]:
-        return ()
-
-    def program(self) -> Sequence[str | int]:
-        return "phantom captions", DRAWING
+    drawing = ("phantom captions", 1)
 
     def decode(self, folder: Path) -> Decoded:
         return draw_set(self.config, folder)

@@ -13,7 +13,7 @@ Shapes: N images, S pixels a side, F findings that are drawn; what is written Ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -21,9 +21,8 @@ from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
 from recstudy.data.chest_xray14 import FINDINGS, Findings
-from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, DrawingReader
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.float64]
 
-DRAWING = 1  # part of the cache's digest: raise it with every change of what is drawn
 SEED = 14
 TRAIN_IMAGES, TEST_IMAGES = 1200, 400
 PIECE = 2**18  # pixels drawn at a time: 2 MiB an array
@@ -82,14 +80,10 @@ class PhantomXray(Findings):
         return PhantomXrayReader(self)
 
 
-class PhantomXrayReader(Reader):
-    """Reads no file."""
+class PhantomXrayReader(DrawingReader):
+    """Draws the set."""
 
-    def sources(self, folder: Path) -> Sequence[str]:
-        return ()
-
-    def program(self) -> Sequence[str | int]:
-        return "phantom", DRAWING
+    drawing = ("phantom", 1)
 
     def decode(self, folder: Path) -> Decoded:
         return draw_set(self.config)

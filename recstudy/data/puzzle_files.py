@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
-from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np
 from recstudy.data.maze import Mazes
 from recstudy.data.official_layout import PARTS, PIECE, files, is_layout, read
 from recstudy.data.puzzles import Puzzles
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, Reader
 from recstudy.data.sudoku import Sudokus
 from recstudy.errors import DataError
 

@@ -1,13 +1,44 @@
-"""What reads a data set: which files decide its images, whether they are there, and how they decode."""
+"""What reads a data set: which files decide its images, whether they are there, how they decode, and what that gives."""
+
+from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
-from recstudy.data.decoded import Decoded
 from recstudy.errors import DataError
+
+if TYPE_CHECKING:
+    from recstudy.data.images import Labels, Mask, Pixels, Tokens
+
+
+class Decoded(NamedTuple):
+    """A data set in memory: images (N, C, H, W) uint8 and labels of both official splits, and what only some sets have.
+
+    Labels are (N,) int64, a class each; (N, K) int64 of 1 (yes), 0 (no) or -1 (unknown) where there are several an image;
+    or (N, T) int32, the tokens of each image's first caption. A puzzle is an image (1, rows, columns) of tokens, and its labels
+    are (N, S) uint8, the token of each cell of its answer, 0 where none is asked for.
+    """
+
+    train_images: Pixels
+    train_labels: Labels | Tokens | Pixels
+    test_images: Pixels
+    test_labels: Labels | Tokens | Pixels
+    train_groups: Labels | None = None  # (N,) int64, the patient of each image, from 0 on, over both splits
+    test_groups: Labels | None = None
+    train_held: Mask | None = None  # (N,) bool, images that the set itself holds out for validation
+    notes: tuple[str, ...] = ()  # what a reader of the results should know of the decoding
+    train_captions: list[list[str]] | None = None  # N texts of each image, where there are captions
+    test_captions: list[list[str]] | None = None
+    tokenizer: dict[str, Any] | None = None  # what made tokens of them, as `Tokenizer.stored` gives it
+    # (N,) int64, of several examples of a puzzle which it is; an epoch shows one puzzle of a group.
+    train_puzzles: Labels | None = None
+    test_puzzles: Labels | None = None
+    train_ids: Labels | None = None  # (N,) int64, what a network is told of a puzzle: its row in a table of embeddings
+    test_ids: Labels | None = None
+    identifiers: list[str] | None = None  # what each id stands for, from 0 on, where ids have names
 
 
 class Reader(ABC):
@@ -105,3 +136,17 @@ class Reader(ABC):
                         "Delete it and unpack or download it again."
                     )
         return checked(self.decode(folder), self.config)
+
+
+class DrawingReader(Reader):
+    """Reads no file: a program draws the images."""
+
+    drawing: ClassVar[
+        tuple[str, int]
+    ]  # name and version of what is drawn, part of the cache's digest: raise it with every change
+
+    def sources(self, folder: Path) -> Sequence[str]:
+        return ()
+
+    def program(self) -> Sequence[str | int]:
+        return self.drawing

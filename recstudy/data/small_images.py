@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import DATASETS, DataConfig, Moments, Shape
-from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, Reader
 from recstudy.errors import DataError
 
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"

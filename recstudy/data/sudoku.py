@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS
-from recstudy.data.decoded import Decoded
 from recstudy.data.lazy import np, torch
 from recstudy.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, DrawingReader
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}  # rows and columns of a box, by the side of the grid
 BLANK = 1
 DIGITS = 2  # digit d is token d + 1
-DRAWING = 1  # part of the cache's digest: raise it with every change of what is drawn
 TESTED = 0.2  # share of the classes that test, where there are few
 Bits = int
 
@@ -131,16 +129,11 @@ class Sudoku(GeneratedPuzzles, Sudokus):
         return SudokuReader(self)
 
 
-class SudokuReader(Reader):
-    """Reads no file."""
+class SudokuReader(DrawingReader):
+    """Draws the set."""
 
     ignores = frozenset(Puzzles.model_fields)
-
-    def sources(self, folder: Path) -> Sequence[str]:
-        return ()
-
-    def program(self) -> Sequence[str | int]:
-        return "sudoku", DRAWING
+    drawing = ("sudoku", 1)
 
     def decode(self, folder: Path) -> Decoded:
         return make_set(self.config)

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recstudy.data.decoded import Decoded
 from recstudy.data.images import Labels, Mask, Pixels, Tokens
 from recstudy.data.lazy import np
+from recstudy.data.reader import Decoded
 from recstudy.data.tokenizers import BpeTokenizer, ByteTokenizer, ClipTokenizer, Tokenizer, WordTokenizer, clip_files, read_clip
 
 if TYPE_CHECKING:

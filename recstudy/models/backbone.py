@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import Config, DataConfig, ModelConfig, Shape
-from recstudy.models.aligner import Aligner, fits
+from recstudy.models.fuselip import Aligner, fits
 from recstudy.plugins import named
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ BACKBONES = {
 }
 
 
-class FuseEyes(Config):
+class FuseLIPBackboneConfig(Config):
     """A FuseLIP encoder in a backbone's place, aligned on the captions of the training split before the captioner is trained."""
 
     revision: ClassVar[int] = 2  # gains, biases and the scale do not decay
@@ -60,7 +60,7 @@ class CaptionModel(ModelConfig):
     backbone: BackboneName = Field(
         "resnet18", description="what sees the image: timm's networks; a small CNN of ours for 64x64 pixels; or FuseLIP"
     )
-    fuselip: FuseEyes | None = Field(None, description="of the backbone 'fuselip'")
+    fuselip: FuseLIPBackboneConfig | None = Field(None, description="of the backbone 'fuselip'")
     weights: Literal["pretrained", "random"] = Field(
         "pretrained", description="the backbone's, at the start: timm's of ImageNet, from the Hugging Face hub; or drawn"
     )
@@ -167,37 +167,3 @@ class ReportModel(CaptionModel):
         """The paper's name, with what sees where that is not the paper's."""
         usual = (self.backbone, self.weights, self.tuned) == ("resnet101", "pretrained", True)
         return self.named if usual else f"{self.named} ({self.vision})"
-
-
-class RecursiveCaptionModel(CaptionModel):
-    """A causal recursion over the tokens of a caption. Defaults: the widths of HRM and TRM."""
-
-    recursive: ClassVar[bool] = True
-    halts: ClassVar[bool] = True
-
-    width: int = Field(512, ge=2, description="d: dimensions of a token")
-    heads: int = Field(8, ge=1, description="attention heads")
-    expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up to 256s")
-    image_norm: bool = Field(False, description="RMS-normalise E_v, so that image and token enter with the same scale")
-    halt_read: Literal["mean", "last"] = Field(
-        "mean",
-        description="what the halting head reads: the mean over a caption's tokens, or its last one; HRM's first one has seen "
-        "no token but BOS",
-    )
-
-    halt_target: Literal["soft", "exact"] = Field(
-        "soft", description="halting is learned from the share of a caption's tokens that are right, or from all of them"
-    )
-
-    @property
-    def exact_halt(self) -> bool:
-        return self.halt_target == "exact"
-
-    def check(self, data: DataConfig) -> None:
-        super().check(data)
-        if self.width % self.heads or self.width // self.heads % 2:
-            raise ValueError(f"model.width must be an even multiple of model.heads, but got {self.width} and {self.heads}")
-        if self.image_norm and self.fuselip is not None:
-            raise ValueError(
-                "model.image_norm must be false with model.backbone 'fuselip', whose features have a scale of their own"
-            )

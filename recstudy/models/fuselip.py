@@ -1,16 +1,21 @@
-"""FuseLIP, one encoder for image and text, and the 1-D image tokenizer that it reads: what can be set.
+"""FuseLIP, one encoder for image and text; the 1-D image tokenizer that it reads; and their training on pairs: what can be set.
 
 FuseLIP's tokens are one vocabulary: the text tokenizer's ids, then [MASK], then the codes of an image tokenizer. `standin-vq` has
 TiTok's shape and none of its training: it is small, trained here on the images of one data set, and named as a stand-in wherever
-a number depends on it. The networks stand in `networks/fuselip.py` and `networks/vq.py`, the tokenizer's training in
-`train/tokenizer.py`.
+a number depends on it. The networks stand in `networks/fuselip.py`, `networks/vq.py` and `networks/aligner.py`, the
+tokenizer's training in `tasks/captioning/tokenizer.py`.
 """
 
-from typing import Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from recstudy.config import Config
+from recstudy.config import FAMILIES, Config, DataConfig, ModelConfig, Shape
+from recstudy.plugins import named
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # size: width, heads, layers, and the codebook of the TiTok that its public weights read.
 SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}
@@ -131,3 +136,76 @@ TITOK_BL128 = VQ(
     token_size=64,
     normalised=False,
 )
+
+
+@FAMILIES.add("fuselip")
+class Aligner(ModelConfig):
+    """A FuseLIP encoder on the codes of a stand-in image tokenizer, which is trained on the same images first."""
+
+    task: ClassVar[str] = "alignment"
+    outputs: ClassVar[tuple[str, ...]] = ("pair",)
+    network: ClassVar[str] = "recstudy.models.networks.aligner:AlignerNetwork"
+    revision: ClassVar[int] = 2  # the scale of SigLIP is bounded
+
+    family: Literal["fuselip"] = "fuselip"
+    encoder: FuseLIP = Field(FuseLIP(), description="the one encoder of image and text")
+    tokenizer: VQ = Field(VQ(), description="what makes codes of an image")
+    tokenizer_epochs: int = Field(20, ge=1, description="passes over the training images that the image tokenizer is trained for")
+    files: str = Field(
+        "",
+        description="a folder with public FuseLIP weights (config.json, model.safetensors or pytorch_model.bin): the encoder "
+        "begins with them, and the image tokenizer is theirs. Empty: drawn ones, and a tokenizer trained here",
+    )
+
+    @property
+    def title(self) -> str:
+        return f"{self.encoder.title}, {self.tokenizer.name}"
+
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
+        return (self.tokenizer.codes,)
+
+    def build(self, shape: Shape, classes: int) -> "nn.Module":
+        return named(self.network)(self)
+
+    def check(self, data: DataConfig) -> None:
+        fits(self.encoder, self.tokenizer, data)
+        if self.files and not Path(self.files).is_absolute():
+            raise ValueError(
+                f"model.files must be an absolute path, as workers have folders of their own, but got {self.files!r}"
+            )
+        if self.files and not (Path(self.files) / "config.json").is_file():
+            raise ValueError(
+                f"model.files must be a folder with FuseLIP's config.json and weights, but {self.files} has none. Download them: "
+                f"`hf download chs20/FuseLIP-S-CC3M-MM --local-dir {self.files}`"
+            )
+
+
+def fits(encoder: FuseLIP, tokenizer: VQ, data: DataConfig, beside: int = 0) -> None:
+    """Refuse (ValueError) an encoder whose ids are not those of the image tokenizer and of the data set's texts, or one that
+    cannot read a whole caption with as many tokens `beside` it."""
+    if data.tokens + beside > encoder.context:
+        codes = f" and {beside} codes of the image" if beside else ""
+        raise ValueError(
+            f"the encoder's context must hold the {data.tokens:,} tokens of data.length{codes}, but got {encoder.context:,}. "
+            "A shorter data.length cuts captions and counts those it cut"
+        )
+    side = data.shape[1]
+    if side != tokenizer.size:
+        raise ValueError(f"the image tokenizer's size must be data.size, {side}, but got {tokenizer.size}")
+    codebook = encoder.vocabulary - encoder.first_code
+    for name, has, wanted in (
+        ("text_vocabulary", encoder.text_vocabulary, data.classes),
+        ("codes", encoder.codes, tokenizer.codes),
+        ("codebook", codebook, tokenizer.codebook),
+    ):
+        if has != wanted:
+            raise ValueError(
+                f"the encoder's {name} must be {wanted:,}, as the data set and the image tokenizer have it, but got {has:,}"
+            )
+    special = encoder.pad, encoder.bos, encoder.eos
+    if special != data.special_tokens:
+        pad, bos, eos = data.special_tokens
+        raise ValueError(
+            f"the encoder's pad, bos and eos must be {pad}, {bos} and {eos}, as data.tokenizer has them, "
+            f"but got {', '.join(map(str, special))}"
+        )

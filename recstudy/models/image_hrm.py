@@ -7,9 +7,43 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import FAMILIES
+from recstudy.config import FAMILIES, DataConfig
 from recstudy.config.tunable import Tunable
-from recstudy.models.backbone import RecursiveCaptionModel
+from recstudy.models.backbone import CaptionModel
+
+
+class RecursiveCaptionModel(CaptionModel):
+    """A causal recursion over the tokens of a caption. Defaults: the widths of HRM and TRM."""
+
+    recursive: ClassVar[bool] = True
+    halts: ClassVar[bool] = True
+
+    width: int = Field(512, ge=2, description="d: dimensions of a token")
+    heads: int = Field(8, ge=1, description="attention heads")
+    expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up to 256s")
+    image_norm: bool = Field(False, description="RMS-normalise E_v, so that image and token enter with the same scale")
+    halt_read: Literal["mean", "last"] = Field(
+        "mean",
+        description="what the halting head reads: the mean over a caption's tokens, or its last one; HRM's first one has seen "
+        "no token but BOS",
+    )
+
+    halt_target: Literal["soft", "exact"] = Field(
+        "soft", description="halting is learned from the share of a caption's tokens that are right, or from all of them"
+    )
+
+    @property
+    def exact_halt(self) -> bool:
+        return self.halt_target == "exact"
+
+    def check(self, data: DataConfig) -> None:
+        super().check(data)
+        if self.width % self.heads or self.width // self.heads % 2:
+            raise ValueError(f"model.width must be an even multiple of model.heads, but got {self.width} and {self.heads}")
+        if self.image_norm and self.fuselip is not None:
+            raise ValueError(
+                "model.image_norm must be false with model.backbone 'fuselip', whose features have a scale of their own"
+            )
 
 
 @FAMILIES.add("image_hrm")

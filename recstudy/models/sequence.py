@@ -1,10 +1,13 @@
-"""Models that read an image or a grid as a sequence of tokens (HRM, TRM): what they share in what can be set."""
+"""Models that read an image or a grid as a sequence of tokens (HRM, TRM): what they share, and the plain transformer.
+
+What goes in and out, and the transformer's layers, stand in `networks/sequence.py`.
+"""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.config import DataConfig, ModelConfig, Shape
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
 from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
 from recstudy.plugins import named
@@ -144,6 +147,19 @@ class SequenceModel(ModelConfig):
             raise ValueError(f"model.patch must divide the {height}x{width} pixels that are read at once, but got {self.patch}")
         if self.tokens == "pixel" and shape[0] != 1:
             raise ValueError(f"model.tokens must be 'patch' for images of {shape[0]} channels: a grey level is one token")
+
+
+@FAMILIES.add("transformer")
+class Transformer(SequenceModel):
+    """One pass through `layers` layers of HRM's kind (27 M parameters with the defaults): what the papers call direct prediction.
+
+    With several supervision steps it is the transformer in HRM's outer loop, which ARC Prize compared HRM with.
+    """
+
+    network: ClassVar[str] = "recstudy.models.networks.sequence:TransformerCore"
+
+    family: Literal["transformer"] = "transformer"
+    layers: int = Field(8, ge=1, le=48, description="layers, each with its own weights")
 
 
 def hidden_width(width: int, expansion: int, multiple: int = 256) -> int:

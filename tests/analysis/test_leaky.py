@@ -16,7 +16,7 @@ from recstudy.analysis.tables.table import table_data
 from recstudy.config.tunable import Tunable
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
-from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageTRM
+from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageTRM
 from recstudy.papers import published
 from recstudy.study.plan import plan_record
 from recstudy.study.search_making import make_search
@@ -29,7 +29,7 @@ ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
 
 
 def captioner(mode):
-    return ImageTRM(backbone="fuselip", fuselip=FuseEyes(aligner=ALIGNER, mode=mode), width=16, heads=2, layers=1)
+    return ImageTRM(backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode), width=16, heads=2, layers=1)
 
 
 def config(mode):

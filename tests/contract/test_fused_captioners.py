@@ -10,7 +10,7 @@ from recstudy.config import FAMILIES, PAD, RunConfig
 from recstudy.contract.captioners import after
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
-from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP
+from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig
 from recstudy.models.networks.caption import Captioner, reorder
 
 ENCODER = FuseLIP(
@@ -23,7 +23,9 @@ MODES = ("prefix_causal", "image_only")
 
 def fused(loop: str, mode: str) -> Captioner:
     family, fields = LOOPS[loop]
-    model = FAMILIES[family](**SMALL[family] | fields, backbone="fuselip", fuselip=FuseEyes(aligner=ALIGNER, mode=mode))
+    model = FAMILIES[family](
+        **SMALL[family] | fields, backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode)
+    )
     return network_of(RunConfig(data=DATA, model=model).model)
 
 
@@ -112,7 +114,8 @@ def test_decoding_reads_no_token_twice(mode, read):
 
 
 RUN = RunConfig(
-    data=DATA, model=FAMILIES["image_trm"](**SMALL["image_trm"], backbone="fuselip", fuselip=FuseEyes(aligner=ALIGNER))
+    data=DATA,
+    model=FAMILIES["image_trm"](**SMALL["image_trm"], backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER)),
 )
 WHOLE = "model.fuselip.aligner.encoder"
 

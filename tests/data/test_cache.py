@@ -14,8 +14,7 @@ from PIL import Image
 from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, cache_folder
 from recstudy.data.cache import load
 from recstudy.data.cache_folder import alone
-from recstudy.data.decoded import Decoded
-from recstudy.data.reader import Reader
+from recstudy.data.reader import Decoded, Reader
 from recstudy.data.small_images import CIFAR10_MOMENTS, Cifar10Reader, Cifar100Reader
 from recstudy.errors import DataError
 

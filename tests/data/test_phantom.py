@@ -26,7 +26,7 @@ def read(tmp_path, **fields):
 def test_images_are_the_same_bytes_everywhere(tmp_path):
     decoded = read(tmp_path)
     digest = hashlib.sha256(decoded.train_images.tobytes() + decoded.test_images.tobytes()).hexdigest()
-    assert digest[:16] == "cbb658bb5ef46cbd"  # changed on purpose? Then raise phantom_cases.DRAWING too
+    assert digest[:16] == "cbb658bb5ef46cbd"  # changed on purpose? Then raise PhantomXrayReader.drawing too
 
 
 def test_set_says_what_it_is(tmp_path):
@@ -144,6 +144,6 @@ def test_cache_depends_on_the_drawing_and_keeps_the_patients(tmp_path, monkeypat
     assert (warm.group_count, warm.notes) == (794, ())
     assert (len(warm.train), len(warm.validation), len(warm.test)) == (1080, 120, 400)
 
-    monkeypatch.setattr(phantom, "DRAWING", 0)
+    monkeypatch.setattr(phantom.PhantomXrayReader, "drawing", ("phantom", 0))
     load(PhantomXray(), tmp_path)
     assert len(list((tmp_path / "cache").glob("phantom_xray-*"))) == 2

@@ -13,7 +13,7 @@ from recstudy import RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError, DataError
-from recstudy.models import Aligner, FuseEyes, ImageTRM
+from recstudy.models import Aligner, FuseLIPBackboneConfig, ImageTRM
 from recstudy.models.fuselip import TITOK_BL128, TITOK_S128, VQ, FuseLIP
 from recstudy.models.networks.fuselip import image_ids, image_only
 from recstudy.models.networks.fuselip_weights import load_public
@@ -261,7 +261,7 @@ def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokeniz
 def test_a_captioners_eyes_begin_with_them_too_whatever_was_there_before(downloaded):
     """At a learning rate of next to nothing the alignment leaves them as they are."""
     _, folder = downloaded
-    eyes = FuseEyes(aligner=aligner(folder), mode="image_only", epochs=1, batch_size=8, learning_rate=1e-9)
+    eyes = FuseLIPBackboneConfig(aligner=aligner(folder), mode="image_only", epochs=1, batch_size=8, learning_rate=1e-9)
     run = config(ImageTRM(backbone="fuselip", fuselip=eyes, width=8, heads=2, layers=1, cycles=1, latent_steps=1))
     for _ in range(2):
         public = Public(81, patch=8)
@@ -284,7 +284,7 @@ def test_a_folder_without_them_is_refused_when_the_config_is_read(downloaded, tm
     _, folder = downloaded
     for model in (
         aligner,
-        lambda files: ImageTRM(backbone="fuselip", fuselip=FuseEyes(aligner=aligner(files), mode="image_only")),
+        lambda files: ImageTRM(backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=aligner(files), mode="image_only")),
     ):
         good = config(model(folder)).values
         field = "model.files" if "files" in good["model"] else "model.fuselip.aligner.files"

@@ -11,7 +11,7 @@ from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS
-from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageHRM, ImageLSTM, ImageTRM
+from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageHRM, ImageLSTM, ImageTRM
 from recstudy.tasks.captioning.retrieval import recalls
 from recstudy.tasks.captioning.writing import captions, written_at_once
 from recstudy.train.loop import Training
@@ -28,7 +28,7 @@ ALIGNER = Aligner(encoder=ENCODER, tokenizer=STANDIN, tokenizer_epochs=1)
 
 
 def fused(mode: str) -> dict:
-    return {"backbone": "fuselip", "fuselip": FuseEyes(aligner=ALIGNER, epochs=1, mode=mode)}
+    return {"backbone": "fuselip", "fuselip": FuseLIPBackboneConfig(aligner=ALIGNER, epochs=1, mode=mode)}
 
 
 MODELS = {

@@ -14,7 +14,7 @@ import torch.multiprocessing as mp
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, PhantomCaptions, PhantomXray
 from recstudy.data.cache import load
-from recstudy.models import HRM, VQ, Aligner, FuseEyes, FuseLIP, HRMImage, ImageLSTM, ImageTRM
+from recstudy.models import HRM, VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, HRMImage, ImageLSTM, ImageTRM
 from recstudy.records import RunFolder, read_lines
 from recstudy.tasks.captioning.writing import captions
 from recstudy.train.evaluate import predict
@@ -133,7 +133,7 @@ def worker_with_fuselip(rank: int, world: int, folder: str) -> None:
         encoder=FuseLIP(width=8, heads=1, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=8, context=40),
         tokenizer=VQ(size=32, patch=16, codes=4, codebook=8, width=8, layers=1, heads=1), tokenizer_epochs=1,
     )  # fmt: skip
-    eyes = FuseEyes(aligner=aligner, epochs=1, batch_size=8)
+    eyes = FuseLIPBackboneConfig(aligner=aligner, epochs=1, batch_size=8)
     config = RunConfig(
         data=PhantomCaptions(limit=32, size=32),
         model=ImageTRM(backbone="fuselip", fuselip=eyes, width=16, heads=2, layers=1, cycles=1, latent_steps=1),

@@ -10,7 +10,7 @@ from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import DataError
-from recstudy.models import VQ, Aligner, FuseEyes, FuseLIP, ImageLSTM, ImageTRM
+from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageLSTM, ImageTRM
 from recstudy.tasks.captioning.prepared import encoder_weights
 from recstudy.train.loop import Training
 
@@ -19,7 +19,7 @@ ALIGNER = Aligner(
     tokenizer=VQ(size=32, patch=16, codes=4, codebook=8, width=8, layers=1, heads=1),
     tokenizer_epochs=1,
 )
-EYES = FuseEyes(aligner=ALIGNER, epochs=1, batch_size=8)
+EYES = FuseLIPBackboneConfig(aligner=ALIGNER, epochs=1, batch_size=8)
 
 
 @pytest.fixture

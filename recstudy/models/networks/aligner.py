@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recstudy.models.aligner import Aligner
-from recstudy.models.fuselip import FuseLIP
+from recstudy.models.fuselip import Aligner, FuseLIP
 from recstudy.models.networks.contract import Carry, Network, Output, on_paper
 from recstudy.models.networks.fuselip import FuseLIPNetwork, image_only
 from recstudy.models.networks.layers import own_precision

@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recstudy.config import PAD
-from recstudy.models.backbone import CaptionModel, RecursiveCaptionModel
+from recstudy.models.backbone import CaptionModel
+from recstudy.models.image_hrm import RecursiveCaptionModel
 from recstudy.models.networks.backbones import BackboneNetwork
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.models.networks.fuselip import FuseLIPNetwork, Injection

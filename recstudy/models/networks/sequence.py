@@ -40,8 +40,7 @@ from torch import Tensor, nn
 from recstudy.config import Shape
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.models.networks.layers import Attention, PostNorm, Rotary, SwiGLU, lecun_normal, truncated_normal
-from recstudy.models.sequence import SequenceModel, hidden_width
-from recstudy.models.transformer import Transformer
+from recstudy.models.sequence import SequenceModel, Transformer, hidden_width
 
 
 class SequenceCore(Protocol):

@@ -14,8 +14,8 @@ from torch import Tensor
 from recstudy.config import ModelConfig, RunConfig, TrainConfig
 from recstudy.data.cache import DataSet, Split
 from recstudy.data.features import features
-from recstudy.models.aligner import Aligner
 from recstudy.models.backbone import CaptionModel
+from recstudy.models.fuselip import Aligner
 from recstudy.models.networks.backbones import BackboneNetwork, frozen
 from recstudy.models.networks.contract import Network
 from recstudy.models.networks.fuselip_weights import load_public, public_hash
