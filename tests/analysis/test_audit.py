@@ -209,29 +209,19 @@ CAPTIONED = {"tokenizer": {"metrics": "PTB"}, "decode": "beam 3"}
         ("synthetic data", of(0, provenance={"synthetic": True}), "Synthetic", (SHALLOW,), "question"),
         ("data checksums", of(1, provenance={"data_checksum": "f00d"}), "feedbeef (3), f00d (3)", (), "question"),
         (
-            "commits and versions",
+            "commits, versions and machines",
             of(1, provenance={"commit": "fff"}),
             "2 commits of the code: 0123abc (3), fff (3)",
             (),
             "question",
         ),
-        ("commits and versions", of(1, provenance={"versions": {"torch": "2.9"}}), "2 sets of package versions", (), "question"),
         (
-            "commits and versions",
-            lambda index, seed: {"provenance": {"commit": f"{seed}"}},
-            "3 commits of the code: 0 (2), 1 (2), 2 (2)",
+            "commits, versions and machines",
+            of(1, provenance={"versions": {"torch": "2.9"}}),
+            "2 sets of package versions",
             (),
-            "note",  # each row has one run of each
-        ),
-        ("uncommitted changes", of(1, provenance={"dirty": True}), "3 runs made from uncommitted changes", (DEEP,), "question"),
-        (
-            "uncommitted changes",
-            of(1, provenance={"commit": None}),
-            "3 runs made by code of no known commit",
-            (DEEP,),
             "question",
         ),
-        ("machines", of(1, provenance={"hardware": {"cpu": "another"}}), "a processor (3), another (3)", (), "note"),
         ("failed runs left out", of(1, status="diverged"), "3 runs left out of every mean: diverged (3)", (DEEP,), "question"),
         ("unfinished runs", lambda index, seed: None if index and seed else {}, "2 runs of 6 not finished", (DEEP,), "note"),
     ],
@@ -303,17 +293,14 @@ def code_of(digests: list[str]) -> Any:
 
 
 def test_code_is_asked_about_once(tmp_path):
-    """By its digests, where they are known: two commits of the same code are a note."""
+    """By its digests, where they are known: two commits of the same code are no question."""
     planned = {"variants": [one | {"code": {"model": "vitrm"}} for one in CLEAN], "code": {"vitrm": {"digest": "now"}}}
 
     same = found(read(study(tmp_path / "a", code_of(["now", "now"]), **planned)))
     other = found(read(study(tmp_path / "b", code_of(["now", "then"]), **planned)))
 
-    assert {rule: one.severity for rule, one in same.items()} == {"commits and versions": "note"}
-    assert {rule: one.severity for rule, one in other.items()} == {
-        "code and data since": "question",
-        "commits and versions": "note",
-    }
+    assert same == {}
+    assert {rule: one.severity for rule, one in other.items()} == {"code and data since": "question"}
     assert other["code and data since"].where == (DEEP,)
 
 
@@ -324,8 +311,19 @@ def test_costs_that_no_table_shows_are_a_question_and_times_of_several_machines_
     alone = found(read(study(tmp_path / "a", of(1, **unequal), report=specs(hidden))))
     both = found(read(study(tmp_path / "b", of(1, **unequal), report=specs(Table("t", metrics=("top1_accuracy",)), shown))))
 
-    assert [alone[rule].severity for rule in ("equal training FLOPs", "machines")] == ["question", "question"]
-    assert [both[rule].severity for rule in ("equal training FLOPs", "machines")] == ["note", "note"]
+    assert alone["equal training FLOPs"].severity == "question"
+    assert alone["commits, versions and machines"].what == "2 kinds of machine: a processor (3), another (3)"
+    assert both["equal training FLOPs"].severity == "note"
+    assert "commits, versions and machines" not in both
+
+
+@pytest.mark.parametrize("made", [{"dirty": True}, {"commit": None}, {"hardware": {"cpu": "another"}}])
+def test_what_provenance_has_is_not_asked_again(tmp_path, made):
+    assert found(read(study(tmp_path, lambda index, seed: {"provenance": made}))) == {}
+
+
+def test_rows_that_have_a_run_of_each_commit_compare(tmp_path):
+    assert found(read(study(tmp_path, lambda index, seed: {"provenance": {"commit": f"{seed}"}}))) == {}
 
 
 def test_a_moving_average_longer_than_the_run(tmp_path):
@@ -484,7 +482,7 @@ def test_hostile_labels_are_shown_as_text(tmp_path):
 
     page = audit_html(asked)
 
-    assert len(asked.findings) >= 3
+    assert len(asked.findings) == 2
     assert "<img" not in page
     assert "</script>" not in page
     assert html.escape(HOSTILE) in page

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.analysis.audit import design, runs  # noqa: F401  they add their rules, in this order
+from recstudy.analysis.audit import runs  # noqa: F401  it adds its rules, behind those of the design
 from recstudy.analysis.audit.rules import RULES, Finding
 from recstudy.analysis.frame import StudyRecords, load_studies
 from recstudy.analysis.page import code, escape, fold, words_table

@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from recstudy.analysis.caveats import some
+from recstudy.analysis.caveats import LEAK, some
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
+from recstudy.evidence import mean_of
+from recstudy.metrics import METRICS
+from recstudy.report.names import metric, plain
+from recstudy.terminal import flops
 
 Severity = Literal["question", "note"]
 
@@ -112,3 +116,198 @@ def counted(values: Sequence[object]) -> str:
     """Count each value, such as `1,000 (3), 300 (6)`."""
     words = {value: f"{value:,}" if type(value) is int else str(value) for value in values}
     return ", ".join(f"{word} ({values.count(value)})" for value, word in words.items())
+
+
+# -------------------------------------------------------------------------------------------------------------- a study's design
+SIDES = {"digits": 8, "mnist": 28, "cifar10": 32, "cifar100": 32}  # pixels a side of images whose config does not state it
+SMALL = 32  # pixels a side: the ImageNet stem leaves an 8x8 map of them to the first block
+UNEQUAL = 1.5  # times the least training FLOPs, from which on a reader should know of it
+COSTS = ("train_pflop", "train_gflops", "gflops")
+SCORED = {"metrics": "cut into words", "rate": "judged", "text": "cut into the models' tokens"}
+
+
+@rule(
+    "selection on the test set",
+    "The best of many epochs on the test set is partly luck, so that every score is optimistic.",
+    "Select on a validation split, and score the test set once.",
+    "002-8",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    """By the settings, or by what the runs say of themselves."""
+    planned = [index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"]
+    told = [row.variant for row in records.rows if row.selected.split == "test"]
+    what = "The epoch is selected on the test set: validation and test are the same images"
+    yield Observation(what, [*planned, *told], setting(records, "train.selection", "validation"))
+
+
+@rule(
+    "a search's objective",
+    "Settings that were chosen on the test set have no test score left that is free of the choice.",
+    "Let it go by `score`, which is that of the selection split.",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    search = records.plan.search
+    names = [name for name in (search.objectives if search else ()) if name in METRICS and METRICS[name].tasks]
+    if names:
+        yield Observation(f"The search goes by {', '.join(metric(name).title for name in names)} on the test set")
+
+
+@rule(
+    "the number of seeds",
+    "The spread between seeds is not known, so that no difference between rows can be told from luck.",
+    "Three seeds or more.",
+    "004-5",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    """Of a search, the next rule asks for fresh ones."""
+    if records.plan.search is None:
+        alone = [index for index, runs in enumerate(records.by_variant) if len({run.seed for run in runs}) == 1]
+        yield Observation("One seed only", alone, command(records, "--seeds", "3"))
+
+
+@rule(
+    "fresh seeds after a search",
+    "The best of many trials is also the luckiest of them (winner's curse): its score is too good.",
+    "Run the best again with seeds that the search did not use, on a larger budget, which pays for these too.",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    search = records.plan.search
+    if search is None or any(run.seed in search.confirmed.get(run.variant, ()) and run.done for run in records.rows):
+        return
+    if search.confirm.best and search.confirm.seeds:
+        what = "The best trials have not been run again with fresh seeds"
+        yield Observation(what, command=command(records), note=True, settle="Finish the search, which ends with them.")
+        return
+    amount, _, unit = search.budget.partition(" ")
+    budget = f"{2 * float(amount):g}" + {"hour": "h", "hours": "h", "GPU hours": "gpuh", "GPU hour": "gpuh"}.get(unit, "")
+    again = command(records, "--seeds", "3", "--budget", budget)
+    yield Observation("No fresh seeds are planned for the best trials", command=again)
+
+
+@rule(
+    "equal epochs",
+    "A row that saw its images more often may owe its score to that alone.",
+    "A variant of each model with the epochs of the others, as in studies/vitrm_fairness.py.",
+    "002-11",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    """Models that compare were trained for different numbers of epochs, and that is not the question."""
+    for group in compared(records) if "train.epochs" not in records.plan.axes.values() else ():
+        planned = levels(records, group, "train.epochs")
+        models: dict[str, set[object]] = {}
+        for index, count in zip(group, planned, strict=True):
+            models.setdefault(records.variants[index].model, set()).add(count)
+        if len(set(planned)) > 1 and (len(models) == 1 or not set.intersection(*models.values())):
+            yield Observation(f"Unequal epochs on {records.variants[group[0]].data}: {counted(planned)}", group)
+
+
+@rule(
+    "equal training FLOPs",
+    "A row that cost more may owe its score to the compute and not to the idea.",
+    "A variant with as many FLOPs as the others, as in studies/vitrm_fairness.py, or the score drawn against the FLOPs.",
+    "002-11",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    """A note where the report shows what each row was paid."""
+    for group in compared(records):
+        paid = {}
+        for index in group:
+            known = [run.number("train_pflop") for run in done(records, [index]) if run.value("train_pflop")]
+            if known and (cost := mean_of(known)):
+                paid[index] = cost
+        if len(paid) < 2 or max(paid.values()) < UNEQUAL * min(paid.values()):
+            continue
+        least, most = min(paid, key=lambda index: paid[index]), max(paid, key=lambda index: paid[index])
+        ends = f"{flops(paid[least])} to {flops(paid[most])} a run"
+        yield Observation(
+            f"Unequal training FLOPs on {records.variants[least].data}: {ends}",
+            note=any(name in COSTS for part in records.parts for name in part.shows),
+            rows=(records.variants[least].label, records.variants[most].label),
+        )
+
+
+@rule(
+    "learning rates by batch size",
+    "The rate suits one batch size best, so that what looks like sensitivity to the batch size may be one to the rate.",
+    "A learning rate tuned for each batch size on the selection split, as in studies/vitrm_fairness.py.",
+    "002-10",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    """Models at several batch sizes have one learning rate for all of them."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, variant in enumerate(records.variants):
+        groups.setdefault((variant.model, variant.data), []).append(index)
+    fixed: dict[str, list[int]] = {}
+    for group in groups.values():
+        used = set(levels(records, group, "train.learning_rate"))
+        if len(used) == 1 < len(set(levels(records, group, "train.batch_size"))):
+            fixed.setdefault(plain(used.pop()), []).extend(group)
+    yield Observation(
+        f"One learning rate ({', '.join(fixed)}) for all batch sizes", [index for group in fixed.values() for index in group]
+    )
+
+
+@rule(
+    "handicapped baselines",
+    "Stride and pooling leave its blocks a 16th of the positions, and another model may beat it for that reason alone.",
+    'The same network with ResNet(stem="cifar"), as in studies/vitrm_fairness.py.',
+    "002-9",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    """Convolutional baselines have the stem of large images on small ones, and not their fair selves beside them."""
+    large: dict[int, tuple[tuple[object, ...], int]] = {}
+    fair = set()
+    for index, config in enumerate(records.configs):
+        network = config.get("model.family"), config.get("model.depth"), records.variants[index].data
+        side = config.get("data.size", SIDES.get(str(config.get("data.name"))))
+        if config.get("model.stem") == "cifar":
+            fair.add(network)
+        elif config.get("model.stem") == "imagenet" and isinstance(side, int) and side <= SMALL:
+            large[index] = network, side
+    found = {index: f"{side}x{side}" for index, (network, side) in large.items() if network not in fair}
+    pixels = ", ".join(dict.fromkeys(found.values()))
+    yield Observation(f"A handicapped baseline: the ImageNet stem on images of {pixels} pixels", found)
+
+
+@rule(
+    "leaking captions",
+    "Its numbers show a fault and no model's worth; no table compares them or calls them best.",
+    "The same model without the leak (model.fuselip.mode=prefix_causal).",
+    "000-7",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    yield Observation(f"A model {LEAK}", filter(records.leaks, range(len(records.variants))), note=True)
+
+
+@rule(
+    "one implementation of each metric",
+    "Scores of different implementations may differ by more than models do.",
+    "Score every row by the same one.",
+    "003-3",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    """Captions were decoded or cut into words in more than one way, so that their scores are not one metric."""
+    for group in compared(records):
+        runs = done(records, group)
+        said = {words: [run.found.tokenizer.get(key) for run in runs] for key, words in SCORED.items()}
+        for words, used in (said | {"decoded": [run.found.decode for run in runs]}).items():
+            known = [str(value) for value in used if value]
+            if len(set(known)) > 1:
+                yield Observation(f"Captions are {words} in {len(set(known))} ways: {counted(known)}", group)
+
+
+@rule("synthetic data", "What a model learns of generated data says nothing of the real task.", "A preset on real data.")
+def _(records: StudyRecords) -> Iterator[Observation]:
+    yield Observation("Synthetic data: generated by a program", records.synthetic)
+
+
+@rule(
+    "whole data sets",
+    "Scores on fewer images are noisier, of models that have learned from less: no published number compares with them.",
+)
+def _(records: StudyRecords) -> Iterator[Observation]:
+    cut = {index: config["data.limit"] for index, config in enumerate(records.configs) if config.get("data.limit") is not None}
+    most, smoke = ", ".join(f"{limit:,}" for limit in dict.fromkeys(cut.values())), records.plan.smoke
+    what = f"{'A smoke run' if smoke else 'A part of the data only'}: at most {most} images of each split"
+    settle = f"{'The study without --smoke' if smoke else 'A preset'} on the whole data set."
+    yield Observation(what, cut, note=not smoke, settle=settle)

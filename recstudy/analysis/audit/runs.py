@@ -69,24 +69,33 @@ def _(records: StudyRecords) -> Iterator[Observation]:
 
 
 @rule(
-    "commits and versions",
+    "commits, versions and machines",
     "A difference between rows may be one between two versions of the code.",
     "Run all of it again by one version, with another --results, or say in the text what changed.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """A question where the rows differ in it. Commits are none where digests tell what computed each run: the next rule asks."""
-    runs = done(records)
+    """Rows differ in what computed them, or times were measured on several machines; how many runs are of each, provenance has.
+
+    Commits are not asked about where digests tell what computed each run: the next rule is of those.
+    """
+    runs, by_row = done(records), [done(records, [index]) for index in range(len(records.variants))]
     digested = all(run.provenance.code and records.variants[run.variant].code for run in runs)
-    for what, told, asked in (
-        ("commits of the code", attrgetter("made_by"), digested),
-        ("commits of recstudy", attrgetter("recstudy"), digested),
-        ("sets of package versions", attrgetter("packages"), False),
+    timed = any(metric(name).timed for part in records.parts for name in part.shows)
+    differ = "Times of different machines do not compare, and neither do the last digits of scores."
+
+    def machine_of(run: Row) -> str:
+        return run.provenance.hardware.gpu or run.provenance.hardware.cpu
+
+    for what, told, asked, why, settle in (
+        ("commits of the code", attrgetter("provenance.made_by"), not digested, "", ""),
+        ("commits of recstudy", attrgetter("provenance.recstudy"), not digested, "", ""),
+        ("sets of package versions", attrgetter("provenance.packages"), True, "", ""),
+        ("kinds of machine", machine_of, timed, differ, "Measure times on one kind of machine."),
     ):
-        named = [found for run in runs if (found := told(run.provenance))]
-        if len(set(named)) > 1:
-            made = {frozenset(told(run.provenance) for run in done(records, [index])) for index in range(len(records.variants))}
-            differ = len(made - {frozenset()}) > 1
-            yield Observation(f"{len(set(named))} {what}: {counted(named)}", note=asked or not differ)
+        named = [found for run in runs if (found := told(run))]
+        rows = {frozenset(map(told, own)) for own in by_row if own}
+        if asked and len(set(named)) > 1 and (len(rows) > 1 or why):
+            yield Observation(f"{len(set(named))} {what}: {counted(named)}", why=why, settle=settle)
 
 
 @rule(
@@ -101,31 +110,6 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     for line in lines(found):
         variants = {row.variant for row in records.rows if row.id in changed}
         yield Observation(line, variants, command(records, "--rerun", "changed"))
-
-
-@rule(
-    "uncommitted changes",
-    "Nobody can get that code again, so that nobody can run them again.",
-    "Commit, and run them again with another --results.",
-)
-def _(records: StudyRecords) -> Iterator[Observation]:
-    dirty = [run.variant for run in done(records) if run.provenance.dirty]
-    yield Observation(f"{plural(len(dirty), 'run')} made from uncommitted changes", dirty)
-    unknown = [run.variant for run in done(records) if not run.provenance.made_by]
-    yield Observation(f"{plural(len(unknown), 'run')} made by code of no known commit", unknown)
-
-
-@rule(
-    "machines",
-    "Times of different machines do not compare, and neither do the last digits of scores.",
-    "Measure times on one kind of machine.",
-)
-def _(records: StudyRecords) -> Iterator[Observation]:
-    """A question where the report shows times."""
-    kinds = [run.provenance.hardware.gpu or run.provenance.hardware.cpu for run in done(records)]
-    if len(set(kinds)) > 1:
-        timed = any(metric(name).timed for part in records.parts for name in part.shows)
-        yield Observation(f"{len(set(kinds))} kinds of machine: {counted(kinds)}", note=not timed)
 
 
 @rule(
