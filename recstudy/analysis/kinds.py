@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recstudy import report as parts
-from recstudy.analysis import budgets, examples, thinking, trials
+from recstudy.analysis import budgets, examples, trials
 from recstudy.analysis.figures import (
     alignment,
     attention_and_experts,
@@ -16,6 +16,7 @@ from recstudy.analysis.figures import (
     forest,
     learning,
     mistakes,
+    puzzles,
     search,
     settings,
     two_way,
@@ -54,7 +55,7 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Claims: shown.asked,
     parts.Differences: shown.asked,
     parts.Effects: shown.asked,
-    parts.Thinking: thinking.shown,
+    parts.Thinking: puzzles.thinking_shown,
 }
 
 

@@ -1,13 +1,13 @@
-"""What networks thought of test puzzles, segment by segment (`thinking.npz`, `train/grids.py`): read with every check, then shown
-in a page to step through (`figures/viewer.py`), as a GIF and as a strip of stills.
+"""What networks thought of test puzzles, segment by segment (`thinking.npz`, `train/grids.py`): read with every check.
+
+`figures/puzzles.py` shows it.
 
 Shapes: n puzzles, R rows, C columns, S = R C cells, T segments, V tokens.
 """
 
-import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,27 +15,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from plotly.io.json import to_json_plotly
 
-from recstudy.analysis.examples import KeptShown, finished, read_archive
+from recstudy.analysis.examples import finished, read_archive
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import escape, links, warning_lines
 from recstudy.errors import StorageError
-from recstudy.records import Json, write_whole
+from recstudy.records import Json
 from recstudy.report import Thinking
 from recstudy.report.names import plural
-from recstudy.report.venues import Paper
 
 THINKING = "thinking.npz"
 MOST = 6  # variants: more do not fit on a page
 GIVEN, WRONG, CHANGED = 1, 2, 4  # what is said of a cell, as bits
 COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 COLUMNS = ["data", "row", "variant", "label", "seed", "segment", "wrong", "changed", "halt", "halts", "cells", "synthetic"]
-NOTHING = '<p class="note">No finished run has kept what it thought of puzzles yet.</p>'
-WORDS = '<noscript><p class="note">Stepping through puzzles needs JavaScript; the GIF and the CSV file do without.</p></noscript>'
-HOW = "The first finished seed of each variant. The arrow keys, Home and End step through the segments."
-log = logging.getLogger(__name__)
 
 Tokens = npt.NDArray[np.int64]
 
@@ -130,48 +123,6 @@ class Thoughts:
     @property
     def segments(self) -> int:
         return max((run.segments for run in self.runs), default=0)
-
-
-@dataclass(frozen=True, repr=False)
-class ThinkingShown(KeptShown):
-    """Puzzles after every segment."""
-
-    data: Thoughts
-    spec: Thinking
-
-    @property
-    def html(self) -> str:
-        from recstudy.analysis.figures.puzzles import how_to_read  # here, because it draws what is read here
-
-        if not self.data.runs:
-            return warning_lines(self.data.notes) + NOTHING
-        told = {"segments": self.data.segments, "runs": [run.told for run in self.data.runs]}
-        box = f'<div class="thinking" role="group" aria-label="{escape(self.spec.heading)}"></div>'
-        data = f'<script type="application/json">{to_json_plotly(told)}</script>'
-        caption = escape(f"{how_to_read(self.data)} {HOW}")
-        return f'{warning_lines(self.data.notes)}{box}{data}\n{WORDS}<p class="caption">{caption}</p>\n'
-
-    @property
-    def figure(self) -> Any:
-        from recstudy.analysis.figures.puzzles import strip
-
-        return strip(self.data, self.spec).figure if self.data.runs else None
-
-    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        from recstudy.analysis.figures.puzzles import animation, strip
-        from recstudy.analysis.shown import write_figure
-
-        if not self.data.runs:
-            return ""
-        problem = write_figure(strip(self.data, self.spec), folder / "figures", file, export, paper)
-        if problem:
-            log.warning("%s: %s", self.spec.name, problem)
-        write_whole(folder / "figures" / f"{file}.gif", animation(self.data))
-        return links("figures", file, ("gif", "html", "csv", *(() if problem else export)))
-
-
-def shown(records: StudyRecords, part: Thinking) -> ThinkingShown:
-    return ThinkingShown(thinking_data(records, part), part)
 
 
 def thinking_data(records: StudyRecords, spec: Thinking, most: int = MOST) -> Thoughts:

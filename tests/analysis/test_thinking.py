@@ -12,10 +12,10 @@ from made_up import run_id, thinking, write_study, write_thinking
 from PIL import Image
 
 from recstudy.analysis import Thinking
-from recstudy.analysis.figures.puzzles import Piece, animation, how_to_read, pieces, placed, stills, strip
+from recstudy.analysis.figures.puzzles import Piece, ThinkingShown, animation, how_to_read, pieces, placed, stills, strip
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import write_report
-from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, PuzzleLook, ThinkingShown, read_thinking, thinking_data
+from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, PuzzleLook, read_thinking, thinking_data
 from recstudy.errors import StorageError
 from recstudy.report import dump_report
 

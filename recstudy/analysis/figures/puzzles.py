@@ -5,20 +5,29 @@ since the segment before is outlined. Lengths are in cells, until a piece is `pl
 """
 
 import io
+import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from textwrap import wrap
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 from PIL import Image, ImageDraw, ImageFont
+from plotly.io.json import to_json_plotly
 
+from recstudy.analysis.examples import KeptShown
 from recstudy.analysis.figures.layout import Drawn
 from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, folded, letters, scatter, shown
-from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, PuzzleLook, Thinker, Thought, Thoughts, Tokens
-from recstudy.records import Json
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import escape, links, warning_lines
+from recstudy.analysis.shown import write_figure
+from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, PuzzleLook, Thinker, Thought, Thoughts, Tokens, thinking_data
+from recstudy.records import Json, write_whole
 from recstudy.report import Thinking
+from recstudy.report.venues import Paper
 
 INK, PAPER, RULE, WARNING = "#1C2126", "#FFFFFF", "#C4CCD4", "#9A4A00"
 FILLS = {0: PAPER, GIVEN: "#D8DEE4", WRONG: "#FFE3C7"}
@@ -30,6 +39,12 @@ GAP, LINE, EDGE = 10, 16, 12  # pixels of the strip: between two grids, a line o
 SIDE, CELL, SPACE, AROUND, WORDS, WORD, WORD_WIDTH = 168, 28, 18, 14, 18, 13, 7
 FINE = 3  # pixels of its drawing for one of the picture
 COLOURS = 64
+NOTHING = '<p class="note">No finished run has kept what it thought of puzzles yet.</p>'
+NO_SCRIPT = (
+    '<noscript><p class="note">Stepping through puzzles needs JavaScript; the GIF and the CSV file do without.</p></noscript>'
+)
+STEPS = "The first finished seed of each variant. The arrow keys, Home and End step through the segments."
+log = logging.getLogger(__name__)
 FIRST_MS, STEP_MS, LAST_MS = 1200, 450, 2500
 
 
@@ -225,3 +240,41 @@ def _size(thought: Thought) -> tuple[int, int]:
     rows, columns = thought.shape
     cell = max(4, min(CELL, SIDE // columns))
     return cell * columns, cell * rows
+
+
+# --------------------------------------------------------------------------------------------------------- in a report
+
+
+@dataclass(frozen=True, repr=False)
+class ThinkingShown(KeptShown):
+    """Puzzles after every segment."""
+
+    data: Thoughts
+    spec: Thinking
+
+    @property
+    def html(self) -> str:
+        if not self.data.runs:
+            return warning_lines(self.data.notes) + NOTHING
+        told = {"segments": self.data.segments, "runs": [run.told for run in self.data.runs]}
+        box = f'<div class="thinking" role="group" aria-label="{escape(self.spec.heading)}"></div>'
+        data = f'<script type="application/json">{to_json_plotly(told)}</script>'
+        caption = escape(f"{how_to_read(self.data)} {STEPS}")
+        return f'{warning_lines(self.data.notes)}{box}{data}\n{NO_SCRIPT}<p class="caption">{caption}</p>\n'
+
+    @property
+    def figure(self) -> Any:
+        return strip(self.data, self.spec).figure if self.data.runs else None
+
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
+        if not self.data.runs:
+            return ""
+        problem = write_figure(strip(self.data, self.spec), folder / "figures", file, export, paper)
+        if problem:
+            log.warning("%s: %s", self.spec.name, problem)
+        write_whole(folder / "figures" / f"{file}.gif", animation(self.data))
+        return links("figures", file, ("gif", "html", "csv", *(() if problem else export)))
+
+
+def thinking_shown(records: StudyRecords, part: Thinking) -> ThinkingShown:
+    return ThinkingShown(thinking_data(records, part), part)
