@@ -86,21 +86,21 @@ def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterabl
     names = dict.fromkeys(name.partition(".")[0] for name in metrics)
     following = {name: known for name in names if (known := METRICS.get(name)) is not None and known.of is not None}
     done = [run for index in variants for run in records.by_variant[index] if run.done]
-    lacking = Counter(name for name, known in following.items() for run in done if _lacks(run, name, known))
+
+    def lacks(run: Row, name: str, known: Metric) -> bool:
+        """Tell whether the run could have this metric and nobody has tried: others of its task are there."""
+        if run.value(name) is not None or name in run.unavailable:
+            return False
+        others = [METRICS[other] for other in run.measured if other in METRICS]
+        tasks = {task for other in others if other.of is not None and len(other.tasks) == 1 for task in other.tasks}
+        return not tasks.isdisjoint(known.tasks) and not (known.by_finding and run.found.undefined)
+
+    lacking = Counter(name for name, known in following.items() for run in done if lacks(run, name, known))
     if not lacking:
         return ()
     command = f"recstudy evaluate {records.place} " + " ".join(f"--metric {name}" for name in lacking)
     words = ", ".join(f"{metric(name).title} by {plural(count, 'finished run')}" for name, count in lacking.items())
     return (Note(f"not computed yet: {words}", screen=f"Compute without training: {command}"),)
-
-
-def _lacks(run: Row, name: str, known: Metric) -> bool:
-    """Whether the run could have this metric and nobody has tried: others of its task are there."""
-    if run.value(name) is not None or name in run.unavailable:
-        return False
-    others = [METRICS[other] for other in run.measured if other in METRICS]
-    tasks = {task for other in others if other.of is not None and len(other.tasks) == 1 for task in other.tasks}
-    return not tasks.isdisjoint(known.tasks) and not (known.by_finding and run.found.undefined)
 
 
 def is_synthetic(records: StudyRecords, variants: Iterable[int]) -> bool:
@@ -150,6 +150,6 @@ def made_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[st
     return (*notes, *([STAND_IN] if standin else []))
 
 
-def some(labels: Sequence[str], between: str = " / ") -> str:
-    """Three of them, and how many more there are."""
-    return between.join([*labels[:3], *([f"{len(labels) - 3} more"] if labels[3:] else [])])
+def some(labels: Sequence[str], between: str = " / ", most: int = 3) -> str:
+    """Name so many of them, and say how many more there are."""
+    return between.join([*labels[:most], *([f"{len(labels) - most} more"] if labels[most:] else [])])

@@ -112,8 +112,16 @@ def _claims(found: Family) -> Said:
             shown.append(Sentence(word.capitalize(), f"{row.label}: {estimate_words(row)}"))
     left = [row for row in found.rows if row.verdict is Verdict.UNDECIDED]
     waiting = sum(row.verdict in (Verdict.NOT_RUN, Verdict.INTERIM) for row in found.rows)
-    undecided = [Sentence("Undecided", _undecided(left, len(found.rows)))] if left else []
-    return Said(shown, undecided, f"{waiting} of {plural(len(found.rows), 'claim')}" if waiting else "")
+    asked = plural(len(found.rows), "claim")
+    undecided = []
+    if left:  # the one that is nearest to a verdict is named, the others are counted
+        nearest = min(left, key=lambda row: row.answer.seeds_needed or inf)
+        of = f"{len(left)} of {asked}, the nearest to a verdict being: " if len(left) > 1 else ""
+        why = next((str(reason) for reason in nearest.answer.reasons if reason is not Reason.WIDE), "")
+        needed = needed_words(nearest)
+        lacks = f"; seeds needed: {needed}" if needed else f"; {why}" if why else ""
+        undecided.append(Sentence("Undecided", f"{of}{nearest.label}: {estimate_words(nearest)}{lacks}"))
+    return Said(shown, undecided, f"{waiting} of {asked}" if waiting else "")
 
 
 def estimate_words(row: QuestionRow) -> str:
@@ -128,16 +136,6 @@ def estimate_words(row: QuestionRow) -> str:
 
 def _size(row: QuestionRow) -> str:
     return points(row.metric, signed(row.metric, row.estimate.value))
-
-
-def _undecided(left: Sequence[QuestionRow], asked: int) -> str:
-    """Name the claim that is nearest to a verdict, and count the others."""
-    nearest = min(left, key=lambda row: row.answer.seeds_needed or inf)
-    of = f"{len(left)} of {plural(asked, 'claim')}, the nearest to a verdict being: " if len(left) > 1 else ""
-    needed = needed_words(nearest)
-    why = next((str(reason) for reason in nearest.answer.reasons if reason is not Reason.WIDE), "")
-    lacks = f"; seeds needed: {needed}" if needed else f"; {why}" if why else ""
-    return f"{of}{nearest.label}: {estimate_words(nearest)}{lacks}"
 
 
 def _differences(rows: Sequence[QuestionRow]) -> Said:

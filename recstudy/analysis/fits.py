@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf, sqrt
 
 from scipy.special import stdtrit
 
+from recstudy.analysis.caveats import some
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, contrast
@@ -14,6 +16,7 @@ from recstudy.report.names import metric
 UNKNOWN = 1000  # questions of a test split whose size no run states
 MODERATED = "intervals over seeds: each variant's own variance, moderated by up to 2 degrees of freedom from the others"
 SPLIT = "some seeds learned and others did not, so there is no interval over both; in brackets the exact interval of the share"
+_named = partial(some, between="; ", most=4)
 Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant that stands for it there
 
 
@@ -114,10 +117,10 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
         for found, known in ((split, Fit.is_split), (apart, Fit.stands_apart)):
             labels = [records.variants[index].label for index, (fit, key) in fits.items() if known(fit, key)]
             if labels:
-                found.setdefault(_some(labels), []).append(metric(name).title)
+                found.setdefault(_named(labels), []).append(metric(name).title)
     notes = [MODERATED] if any(len(fit.own) > 1 for name in names for fit, _ in fits_of(records, name).values()) else []
-    notes += [f"{SPLIT}: {labels} ({_some(titles)})" for labels, titles in split.items()]
-    notes += [f"spread several times that of the others: {labels} ({_some(titles)})" for labels, titles in apart.items()]
+    notes += [f"{SPLIT}: {labels} ({some(titles, '; ', 4)})" for labels, titles in split.items()]
+    notes += [f"spread several times that of the others: {labels} ({some(titles, '; ', 4)})" for labels, titles in apart.items()]
     shared: dict[str, list[str]] = {}  # what is trained once for all seeds of a variant, whose own spread is in no interval
     for index in variants if names else ():
         config = records.configs[index]
@@ -125,13 +128,11 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
             shared.setdefault("one FuseLIP encoder on one image tokenizer", []).append(records.variants[index].label)
         elif "model.tokenizer_epochs" in config and not config.get("model.files"):
             shared.setdefault("one image tokenizer", []).append(records.variants[index].label)
-    left = [f"the seeds share {what}, so intervals leave out what it adds: {_some(labels)}" for what, labels in shared.items()]
+    left = [
+        f"the seeds share {what}, so intervals leave out what it adds: {some(labels, '; ', 4)}" for what, labels in shared.items()
+    ]
     return (*notes, *left)
 
 
 def _ids(runs: Sequence[Row]) -> tuple[str, ...]:
     return tuple(run.id for run in runs)
-
-
-def _some(names: Sequence[str], most: int = 4) -> str:
-    return "; ".join([*names[:most], *([f"{len(names) - most} more"] if names[most:] else [])])

@@ -24,7 +24,6 @@ from recstudy.errors import ConfigError, choices, nearest
 from recstudy.evidence import (
     ALPHA,
     Answer,
-    Effect,
     Estimate,
     Fit,
     Kind,
@@ -338,16 +337,11 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
         question = Question(by, other_than=0.0, kind=Kind.EFFECT)
         terms = _terms(records, {index: {part.metric: weight} for index, weight in by.items()})
         row = _asked(records, crossed(effect.axes), "", part.metric, question, terms)
-        rows.append(replace(row, aliases=_alias_words(effect)))
+        least = min((len(axes) for _, axes in effect.aliases), default=0)  # these are named, the others counted
+        alike = [f"{'minus ' if sign < 0 else ''}{crossed(axes)}" for sign, axes in effect.aliases if len(axes) == least]
+        more = len(effect.aliases) - len(alike)
+        rows.append(replace(row, aliases="; ".join([*alike, *([f"{more} of higher order"] if more else [])])))
     return Family(_judged(records, rows), levels=levels, fraction=(len(effects) + 1) / 2 ** len(levels))
-
-
-def _alias_words(effect: Effect) -> str:
-    """Name the aliases of the least order, and how many there are of a higher one."""
-    least = min((len(axes) for _, axes in effect.aliases), default=0)
-    words = [f"{'minus ' if sign < 0 else ''}{crossed(axes)}" for sign, axes in effect.aliases if len(axes) == least]
-    more = len(effect.aliases) - len(words)
-    return "; ".join([*words, *([f"{more} of higher order"] if more else [])])
 
 
 def crossed(axes: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from recstudy.analysis.caveats import caption, is_synthetic, text_notes, warnings
-from recstudy.analysis.cells import Cell, TableData, TableRow, cell_of
+from recstudy.analysis.cells import TableData, TableRow, cell_of
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.errors import ConfigError
@@ -112,7 +112,11 @@ def best_data(records: StudyRecords, spec: Best) -> TableData:
         for name in seen:
             value = own.objective(name)
             cells.append(cell_of(records, [index], name, [own if value is None else replace(own, added={name: value})]))
-        cells += [_confirmed(records, search, index, name) for name in spec.metrics]
+        fresh = records.by_variant[index][1:]
+        planned = len(search.confirm.seeds) if index in search.confirmed else 0
+        for name in spec.metrics:  # over the fresh seeds; what follows from the config alone is known without them
+            one = cell_of(records, [index], name, [own, *fresh] if metric(name).computed else fresh)
+            cells.append(one if metric(name).computed else replace(one, expected=max(planned, len(fresh))))
         rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
     heads = [f"{metric(name).heading}, in the search" for name in seen]
     heads += [metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in spec.metrics]
@@ -134,12 +138,3 @@ def best_data(records: StudyRecords, spec: Best) -> TableData:
             luck if plan.seeds else "No fresh seeds are planned, so no score here is free of luck",
         ),
     )
-
-
-def _confirmed(records: StudyRecords, search: SearchRecord, index: int, name: str) -> Cell:
-    """Return a metric over the fresh seeds; what follows from the config alone is known without them."""
-    own, *fresh = records.by_variant[index]
-    if metric(name).computed:
-        return cell_of(records, [index], name, [own, *fresh])
-    planned = len(search.confirm.seeds) if index in search.confirmed else 0
-    return replace(cell_of(records, [index], name, fresh), expected=max(planned, len(fresh)))

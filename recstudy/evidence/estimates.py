@@ -164,7 +164,13 @@ def over_items(
         return found
     means = np.sum([weight * one.mean(0) for one, weight in zip(scores, weights, strict=True)], axis=0)
     of_items, drawn = variance_of_mean(means, clusters)
-    of_seeds, both = found.error**2, sum(weight**2 * _single(one) for one, weight in zip(scores, weights, strict=True))
+    of_seeds, both = (
+        found.error**2,
+        0.0,
+    )  # the latter is due to single answers, beside effects of runs and items
+    for one, weight in ((one, weight) for one, weight in zip(scores, weights, strict=True) if len(one) > 1):
+        left = one - one.mean(0) - one.mean(1, keepdims=True) + one.mean()
+        both += weight**2 * float((left**2).sum()) / ((len(one) - 1) * (one.shape[1] - 1)) / one.size
     total = max(of_seeds, of_items, of_seeds + of_items - both)
     df = total**2 / (of_seeds**2 / found.df + of_items**2 / max(1, drawn - 1))
     middle = scale.transform(found.value)
@@ -200,12 +206,3 @@ def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None
 def width(found: Estimate) -> float:
     """Of an interval; 0 where there is none."""
     return found.high - found.low if found.low is not None and found.high is not None else 0.0
-
-
-def _single(scores: Scores) -> float:
-    """The variance of the mean that is due to single answers, beside effects of runs and of items."""
-    n, items = scores.shape
-    if n < 2:
-        return 0.0
-    left = scores - scores.mean(0) - scores.mean(1, keepdims=True) + scores.mean()
-    return float((left**2).sum()) / ((n - 1) * (items - 1)) / (n * items)

@@ -73,7 +73,12 @@ class Fit(Generic[Key]):
     @cached_property
     def own(self) -> dict[Key, Variance]:
         """s^2 of the seeds alone, of every variant with two or more."""
-        return {key: _variance(self.scale, values) for key, values in self.scores.items() if len(values) > 1}
+        found = {}
+        for key, values in ((key, values) for key, values in self.scores.items() if len(values) > 1):
+            apart = np.array([self.scale.transform(value) for value in values])
+            apart -= apart[0]  # exactly 0 where all are the same
+            found[key] = Variance(float(((apart - apart.mean()) ** 2).sum()) / (len(values) - 1), len(values) - 1.0)
+        return found
 
     @cached_property
     def splits(self) -> dict[Key, SplitSeeds]:
@@ -233,12 +238,6 @@ def share_interval(count: int, of: int, level: float = LEVEL) -> tuple[float, fl
 def mean_of(values: Sequence[float]) -> float:
     """The mean; exactly the value where all are the same."""
     return float(values[0] + np.mean(np.asarray(values, dtype=float) - values[0]))
-
-
-def _variance(scale: Scale, values: Sequence[float]) -> Variance:
-    places = np.array([scale.transform(value) for value in values])
-    apart = places - places[0]  # exactly 0 where all are the same
-    return Variance(float(((apart - apart.mean()) ** 2).sum()) / (len(values) - 1), len(values) - 1.0)
 
 
 def _trigamma_inverse(value: float) -> float:

@@ -73,7 +73,11 @@ def more_seeds(room: float, error: float, df: float, n: int, alpha: float = ALPH
     """
     if room <= 0 or error <= 0:
         return None if room <= 0 else 1
-    effect = _at_least(room, error, df)
+    effect, most = 0.0, room + 20 * error  # the lower quartile of the distance from the edge, which lies around `room` by a t
+    for _ in range(40):
+        middle = (effect + most) / 2
+        share = stdtr(df, (middle - room) / error) - stdtr(df, (-middle - room) / error)
+        effect, most = (middle, most) if share < SURE else (effect, middle)
     seeds = SEEDS[n < SEEDS]
     later = df + pooled * (seeds - n)
     shift = effect / error * np.sqrt(seeds / n)
@@ -89,13 +93,3 @@ def detectable(error: float, df: float, alpha: float = ALPHA) -> float:
 def sd_interval(df: float, level: float = 0.95) -> tuple[float, float]:
     """By what a standard deviation with so many degrees of freedom may be too large or too small (chi-square interval)."""
     return sqrt(df / float(chdtri(df, (1 - level) / 2))), sqrt(df / float(chdtri(df, (1 + level) / 2)))
-
-
-def _at_least(room: float, error: float, df: float) -> float:
-    """The lower quartile of the distance from the edge, which lies around `room` by a t distribution."""
-    low, high = 0.0, room + 20 * error
-    for _ in range(40):
-        middle = (low + high) / 2
-        share = stdtr(df, (middle - room) / error) - stdtr(df, (-middle - room) / error)
-        low, high = (middle, high) if share < SURE else (low, middle)
-    return low

@@ -128,7 +128,7 @@ def test_pages_ask_for_nothing_elsewhere_and_no_button_sends_a_figure_away(resul
     assert {url.partition(":")[0] for url in asked} <= {"file", "data"}
     assert "Zoom" in buttons
     assert [words for words in buttons if re.search("(?i)share|cloud|edit", words)] == []
-    assert "sendChartToCloud" in SPEC.shown(records).figure.layout.modebar.remove
+    assert "sendChartToCloud" in SPEC.shown(records).figure.layout.template.layout.modebar.remove
 
 
 @pytest.mark.whole

@@ -16,13 +16,13 @@ from plotly.subplots import make_subplots
 from recstudy.analysis.figures.theme import (
     ALARM,
     CELL,
-    GRID,
+    FONT,
     LARGE,
-    PALETTE,
     SCREEN,
     SHADES,
     SMALL,
     SOFT,
+    TEMPLATE,
     WIDE,
     Size,
     clipped,
@@ -33,13 +33,6 @@ from recstudy.analysis.figures.theme import (
 )
 
 LINE = 110  # characters of a note on a screen
-BUTTONS_OUT = ("sendChartToCloud", "select2d", "lasso2d")  # one would send the numbers elsewhere, two choose points for nothing
-_AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
-_AXIS["exponentformat"] = "e"  # no prefix such as 2µ, which would stand before a % as well, and no small exponents
-LOOK = go.layout.Template(layout={"xaxis": _AXIS, "yaxis": _AXIS})
-_SMALLER = {**_AXIS, "title": {"font": {"size": LARGE}, "standoff": 8}}
-_BAR = {"colorbar": {"title": {"font": {"size": SMALL}}, "tickfont": {"size": SMALL}}}
-PRINT = go.layout.Template(layout={"xaxis": _SMALLER, "yaxis": _SMALLER, "coloraxis": _BAR})
 EDGE = 12  # pixels beside panels that have places of their own
 SCALE = 160  # pixels of a scale of colours
 
@@ -88,17 +81,13 @@ def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), caption: str
     words = "<br>".join([shown(title)] * (not size.printed) + spans)
     pad = {"l": 12, "t": 25 if "<br>" in words else 14}  # Plotly sets a title of several lines 11 points higher
     heading = {"text": words, "x": 0, "pad": pad, "y": 1, "yanchor": "top", "yref": "container", "font": {"size": 16}}
-    font = {"family": "system-ui, sans-serif", "size": LARGE}
-    buttons = {"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0], "remove": BUTTONS_OUT}
     meta = {"panels": 1, **(figure.layout.meta or {})}
-    look = {"template": LOOK, "font": font, "hovermode": "closest", "modebar": buttons, "colorway": list(PALETTE)}
-    figure.update_layout(title=heading, meta=meta, **look)
+    figure.update_layout(title=heading, meta=meta, template=TEMPLATE[size.printed], font=FONT[size.printed])
     if size.printed:  # white paper, smaller letters, and names in the legend that are folded to its width
         legend = {"font": {"size": SMALL}, "xref": "container", "tracegroupgap": 0, "maxheight": 1}
         smaller = {"pad": {"t": 20 if "<br>" in words else 10}, "font": {"size": SMALL}}
-        font = {"family": "Arial, Helvetica, sans-serif"}  # of a paper's other figures
         paper = {"width": size.width, "paper_bgcolor": "white", "plot_bgcolor": "white"}
-        figure.update_layout(template=PRINT, font=font, title=smaller, legend=legend, **paper)
+        figure.update_layout(title=smaller, legend=legend, **paper)
         for trace in figure.data:
             if trace.name:
                 trace.name = folded(trace.name, letters(size.width - 60, SMALL))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 
 from recstudy.report.names import metric
 
@@ -28,6 +29,23 @@ GRID = "rgba(128,128,128,0.25)"  # readable on white and on black
 INCH = 120  # pixels of a printed figure
 CELL, SMALL, LARGE = 11, 12, 14  # pixels of letters: in a cell; of notes and names of lines; of axes
 WIDE = 0.58  # of a letter's size its mean width in DejaVu, the widest of the usual fonts
+
+# What every figure has, by whether it is printed; `page.js` sets the colour of a page's letters.
+FONT = {
+    False: {"family": "system-ui, sans-serif", "size": LARGE},
+    True: {"family": "Arial, Helvetica, sans-serif", "size": LARGE},  # of a paper's other figures
+}
+_AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": "gray", "ticks": "outside", "automargin": True}
+_AXIS["exponentformat"] = "e"  # no prefix such as 2µ, which would stand before a % as well, and no small exponents
+_SMALLER = {**_AXIS, "title": {"font": {"size": LARGE}, "standoff": 8}}
+_BAR = {"colorbar": {"title": {"font": {"size": SMALL}}, "tickfont": {"size": SMALL}}}
+_OUT = ("sendChartToCloud", "select2d", "lasso2d")  # one would send the numbers elsewhere, two choose points for nothing
+_BUTTONS = {"bgcolor": "rgba(0,0,0,0)", "color": "gray", "activecolor": PALETTE[0], "remove": _OUT}
+_ALL = {"hovermode": "closest", "modebar": _BUTTONS, "colorway": list(PALETTE)}
+TEMPLATE = {
+    False: go.layout.Template(layout={**_ALL, "xaxis": _AXIS, "yaxis": _AXIS}),
+    True: go.layout.Template(layout={**_ALL, "xaxis": _SMALLER, "yaxis": _SMALLER, "coloraxis": _BAR}),
+}
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Published claims that counting alone can check, such as how many parameters a new vocabulary costs."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from recstudy.analysis.tables.entries import Number, Piece, Printed, TableEntry, csv_lines
+from recstudy.evidence import Verdict
 from recstudy.papers import Target
 from recstudy.report import Arithmetic
 from recstudy.report.names import in_own_unit, metric
@@ -30,14 +30,6 @@ HEADS = ("statement", "published", "counted", "verdict", "note")
 CSV_HEADS = ("statement", "metric", "published", "unit", "counted", "verdict", "note", "source")
 
 
-class Counted(StrEnum):
-    """What counting says of a published number."""
-
-    REPRODUCED = "reproduced"
-    DIFFERS = "differs"
-    GIVEN = "given"  # the study put it in, or it does not stand in the paper but was derived from it
-
-
 @dataclass(frozen=True)
 class CountedClaim:
     """A published number and ours, both in the published unit."""
@@ -47,14 +39,17 @@ class CountedClaim:
     given: bool = False  # put in by the study, and not counted by it
 
     @property
-    def verdict(self) -> Counted:
-        """Ours must round to the published digits; where the paper says "about", be within 1 %."""
+    def verdict(self) -> Verdict:
+        """Ours must round to the published digits; where the paper says "about", be within 1 %.
+
+        GIVEN: the study put it in, or it does not stand in the paper but was derived from it.
+        """
         value = self.target.value
         decimals = 0 if value.is_integer() else len(repr(value).partition(".")[2])
         margin = APPROXIMATE * abs(value) if self.target.approximate else 0.5 * 10**-decimals
         if abs(self.counted - value) > margin * (1 + 1e-9):
-            return Counted.DIFFERS
-        return Counted.GIVEN if self.given or self.target.kind == "derived" else Counted.REPRODUCED
+            return Verdict.DIFFERS
+        return Verdict.GIVEN if self.given or self.target.kind == "derived" else Verdict.REPRODUCED
 
     @property
     def note(self) -> str:
@@ -86,12 +81,12 @@ def printed(part: Arithmetic) -> Printed:
         target = claim.target
         published = ("about ",) * target.approximate + _count(target.value, target.unit)
         counted = TableEntry(_count(claim.counted, target.unit), hint=f"{claim.counted!r} {target.unit}".strip())
-        verdict = TableEntry(claim.verdict, bold=claim.verdict is Counted.DIFFERS)
+        verdict = TableEntry(claim.verdict, bold=claim.verdict is Verdict.DIFFERS)
         known = [TableEntry(statement(target), hint=target.cited), TableEntry(published, hint=target.cited)]
         lines.append([*known, counted, verdict, TableEntry(claim.note)])
     sources = ", ".join(dict.fromkeys(claim.target.cited.partition(" (")[0] for claim in claims))
     verdicts = [claim.verdict for claim in claims]
-    given, reproduced = verdicts.count(Counted.GIVEN), verdicts.count(Counted.REPRODUCED)
+    given, reproduced = verdicts.count(Verdict.GIVEN), verdicts.count(Verdict.REPRODUCED)
     held = f"{reproduced} of {len(verdicts) - given} reproduced by counting" + f", {given} given" * bool(given)
     caption = f"{sources or 'Nothing counted'}: {held}; nothing was trained for this"
     uncounted = dict.fromkeys(statement(target) for target in part.targets if target.metric not in part.counted)
