@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recstudy import report as parts
-from recstudy.analysis import budgets, examples, trials
+from recstudy.analysis import budgets, examples, search
 from recstudy.analysis.figures import (
     alignment,
     attention_and_experts,
@@ -17,7 +17,6 @@ from recstudy.analysis.figures import (
     learning,
     mistakes,
     puzzles,
-    search,
     settings,
     two_way,
 )
@@ -45,7 +44,7 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Replications: forest.draw_replications,
     parts.Slices: settings.draw_slices,
     # tables of cells
-    parts.Best: trials.best_data,
+    parts.Best: search.best_data,
     parts.Budgets: budgets.budgets_data,
     parts.Table: table.table_data,
     parts.Tuned: table.tuned_data,

@@ -10,8 +10,8 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
 from recstudy.analysis.registration import changes, lines, registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
+from recstudy.analysis.search import ranked, score_text, trial_table
 from recstudy.analysis.tables.entries import Note
-from recstudy.analysis.trials import ranked, score_text, trial_table
 from recstudy.config import flatten
 from recstudy.papers import by_name
 from recstudy.plugins import absent

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from recstudy.analysis.trials import ranked
+from recstudy.analysis.search import ranked
 from recstudy.records import Result, Results, append_record, read_log, read_record
 from recstudy.records.reading import read_trials
 from recstudy.records.schema import EpochLine

@@ -8,8 +8,8 @@ from recstudy import RunConfig, Search, Study, TrainConfig, grid
 from recstudy.analysis import Curve, Pareto, Table
 from recstudy.analysis.figures.curve import curve_data, curve_notes
 from recstudy.analysis.figures.learning import shown_variants
-from recstudy.analysis.figures.search import pareto_data, pareto_notes
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.search import pareto_data, pareto_notes
 from recstudy.analysis.tables.render import csv_text
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data

@@ -19,7 +19,14 @@ from made_up import (
 from rich.console import Console
 
 from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices, Table
-from recstudy.analysis.figures.search import (
+from recstudy.analysis.figures.settings import parallel_figure, scale, settings_data, slices_caption, slices_figure
+from recstudy.analysis.figures.theme import PALETTE, SPECTRUM, log_ticks
+from recstudy.analysis.frame import load_study, status
+from recstudy.analysis.report import show_status, write_report
+from recstudy.analysis.rows import Outcome
+from recstudy.analysis.search import (
+    best_data,
+    front,
     history_caption,
     history_data,
     history_figure,
@@ -31,19 +38,16 @@ from recstudy.analysis.figures.search import (
     pareto_data,
     pareto_figure,
     pareto_notes,
+    ranked,
+    running_best,
+    trial_table,
 )
-from recstudy.analysis.figures.settings import parallel_figure, scale, settings_data, slices_caption, slices_figure
-from recstudy.analysis.figures.theme import PALETTE, SPECTRUM, log_ticks
-from recstudy.analysis.frame import load_study, status
-from recstudy.analysis.report import show_status, write_report
-from recstudy.analysis.rows import Outcome
 from recstudy.analysis.summary import searched as search_facts
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.render import cell_text, narrow
 from recstudy.analysis.tables.shown import of_cells
 from recstudy.analysis.tables.table import table_data
-from recstudy.analysis.trials import best_data, front, ranked, running_best, trial_table
 from recstudy.errors import ConfigError
 from recstudy.records import Result, append_line, write_json
 from recstudy.records.reading import dumped, record_of

@@ -32,7 +32,7 @@ from recstudy.analysis.figures.theme import (
     y_range,
 )
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.trials import TRIAL, score_text, search_of, trial_table
+from recstudy.analysis.search import TRIAL, score_text, search_of, trial_table
 from recstudy.records import Json
 from recstudy.records.plans import FAMILY, ranges_of, short_names
 from recstudy.records.study_schema import Range, SearchRecord
