@@ -11,7 +11,6 @@ from recstudy.data import Maze, PuzzleFolder, Sudoku, official_layout
 from recstudy.data.cache import load
 from recstudy.data.official_layout import description
 from recstudy.data.puzzle_files import check_rules, read_all
-from recstudy.data.puzzles import shown
 from recstudy.errors import DataError
 
 SMALL = ("--puzzles", "20", "--test-puzzles", "16")
@@ -69,8 +68,8 @@ def test_training_shows_the_symmetries_that_are_written(tmp_path, capsys):
     written = np.load(tmp_path / "made/train/all__inputs.npy").reshape(20, 4, 16)
     drawn, rows = config.reader().decode(tmp_path), np.repeat(np.arange(20), 12)
 
-    given, _ = shown(
-        config, 5, torch.from_numpy(drawn.train_images[rows]), torch.from_numpy(drawn.train_labels[rows]), rows, np.arange(240)
+    given, _ = config.shown(
+        5, torch.from_numpy(drawn.train_images[rows]), torch.from_numpy(drawn.train_labels[rows]), rows, np.arange(240)
     )
 
     for row, grid in zip(rows, given.flatten(1).numpy(), strict=True):

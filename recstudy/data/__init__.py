@@ -4,7 +4,7 @@ from recstudy.config import AUGMENTATIONS, DATASETS, DataConfig
 from recstudy.data import augment  # noqa: F401  it fills the registry of augmentations
 from recstudy.data.arc_agi import ArcAgi
 from recstudy.data.caption_sets import CovCtr, MedPix, MmRetinal, PeirGross, Roco, RocoV2
-from recstudy.data.captions import Captioned, CaptionFiles, CaptionFolder, CaptionReader, Row
+from recstudy.data.captions import Captioned, CaptionFiles, CaptionFolder, CaptionReader, CaptionRow
 from recstudy.data.chest_xray14 import FINDINGS, ChestXray14
 from recstudy.data.dominoes import Dominoes
 from recstudy.data.image_folder import ImageFolder
@@ -24,6 +24,7 @@ __all__ = [
     "CaptionFiles",
     "CaptionFolder",
     "CaptionReader",
+    "CaptionRow",
     "Captioned",
     "ChestXray14",
     "Cifar10",
@@ -46,7 +47,6 @@ __all__ = [
     "Reader",
     "Roco",
     "RocoV2",
-    "Row",
     "Sudoku",
     "SudokuExtreme",
 ]

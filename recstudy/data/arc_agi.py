@@ -123,7 +123,7 @@ class ArcAgiReader(Reader):
         return make_set(folder / self.config.path, self.config)
 
 
-class Shown(NamedTuple):
+class LaidPairs(NamedTuple):
     """Which pairs a split has under which augmentations: all as they are, then all under the first of their task, and so on."""
 
     pairs: Labels  # (N,)
@@ -219,7 +219,7 @@ def in_corner(tasks: Sequence[ArcTask], side: int) -> Pairs:
     return Pairs(grids, sizes, of, places, places >= np.array([len(task.shown) for task in tasks])[of])
 
 
-def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> Shown:
+def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> LaidPairs:
     """Return the chosen pairs (E,) under each of their task's augmentations, of which there are `counts` (T,)."""
     first = np.cumsum([1, *counts])
     every = np.flatnonzero(chosen)
@@ -228,10 +228,10 @@ def rows_of(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> Shown:
     every = np.repeat(every, times)
     order = np.lexsort((every, turns))
     tasks = pairs.tasks[every[order]]
-    return Shown(every[order], tasks, first[tasks] + turns[order])
+    return LaidPairs(every[order], tasks, first[tasks] + turns[order])
 
 
-def moved(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], config: ArcAgi) -> Labels:
+def moved(pairs: Pairs, rows: LaidPairs, puzzles: Sequence[Augmented], config: ArcAgi) -> Labels:
     """Return (N, 2) how far down and to the right each pair goes, where there is room; one of each puzzle stays in the corner."""
     seed, ids, places = config.drawing_seed, rows.ids, pairs.places[rows.pairs]
     across = np.array([False, *(TURNS[one.turn][0] for one in puzzles)], bool)[ids, None]
@@ -242,7 +242,7 @@ def moved(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], config: ArcAg
     return np.where((places == stays)[:, None], 0, steps)
 
 
-def laid_out(pairs: Pairs, rows: Shown, puzzles: Sequence[Augmented], steps: Labels) -> tuple[Pixels, Pixels]:
+def laid_out(pairs: Pairs, rows: LaidPairs, puzzles: Sequence[Augmented], steps: Labels) -> tuple[Pixels, Pixels]:
     """Lay out inputs (N, 1, Y, X) and answers (N, S), as maps of files that nobody else sees.
 
     Args:

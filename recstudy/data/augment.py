@@ -15,7 +15,6 @@ Shapes: B images, C channels, H height, W width, P = H W pixels, K classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from inspect import signature
 from typing import TYPE_CHECKING
@@ -47,7 +46,10 @@ def augment(images: Tensor, settings: Augment, generator: Generator, labels: Ten
     Raises:
         ConfigError: an augmentation gave other than uint8 images of the same shape.
     """
-    for name, options in _steps(settings):
+    steps: list[tuple[str, dict[str, int]]] = [("crop", {"padding": settings.crop})] if settings.crop else []
+    steps += [("flip", {})] if settings.flip else []
+    steps += settings.randaugment_ops * [("randaugment", {"magnitude": settings.randaugment_magnitude})]
+    for name, options in [*steps, *((name, {}) for name in settings.more)]:
         function = AUGMENTATIONS[name]
         told = {"labels": labels} if "labels" in signature(function).parameters else {}
         given = function(images, generator, **options, **told)
@@ -56,18 +58,6 @@ def augment(images: Tensor, settings: Augment, generator: Generator, labels: Ten
             raise ConfigError(f"the augmentation {name!r} must give images {asked}, as it gets them, but gave {got}")
         images = given
     return images
-
-
-def _steps(settings: Augment) -> Iterator[tuple[str, dict[str, int]]]:
-    """Return names of augmentations, and what each is told beside the images."""
-    if settings.crop:
-        yield "crop", {"padding": settings.crop}
-    if settings.flip:
-        yield "flip", {}
-    for _ in range(settings.randaugment_ops):
-        yield "randaugment", {"magnitude": settings.randaugment_magnitude}
-    for name in settings.more:
-        yield name, {}
 
 
 @AUGMENTATIONS.add("crop")

@@ -1,14 +1,18 @@
-"""The captioned sets of medical images as their authors give them: what can be set, and how their tables are read."""
+"""The captioned sets of medical images as their authors give them: what can be set, and how their tables are read.
+
+Each is one class: its `tables` lie below PATH, and `rows` yields what they say of each caption.
+"""
 
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from recstudy.config import DATASETS
-from recstudy.data.captions import CaptionFiles, CaptionReader, Row
+from recstudy.data.captions import CaptionFiles, CaptionReader, CaptionRow
 from recstudy.data.tables import Rows, as_text, json_object, utf8
 from recstudy.errors import DataError
 
@@ -19,8 +23,36 @@ MODALITIES = ("CFP", "FFA", "OCT")  # of MM-Retinal
 FIGURE_PART = re.compile(r"(?<=\d)[A-Za-z]$")  # 01-01A
 
 
+class OfficialCaptions(CaptionFiles):
+    """A captioned set in a layout of its own."""
+
+    tables: ClassVar[tuple[str, ...]]
+    several: ClassVar[bool] = False
+    shares: ClassVar[tuple[float, float]] = (0.1, 0.1)
+
+    @abstractmethod
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
+        """Yield all rows of the tables below `place`; a DataError names the file and line of what is wrong."""
+
+    def reader(self) -> OfficialCaptionReader:
+        return OfficialCaptionReader(self)
+
+
+class OfficialCaptionReader(CaptionReader):
+    """Reads the tables as the set's config says."""
+
+    config: OfficialCaptions
+
+    def __init__(self, config: OfficialCaptions) -> None:
+        super().__init__(config)
+        self.tables, self.several, self.shares = config.tables, config.several, config.shares
+
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
+        return self.config.rows(place)
+
+
 @DATASETS.add("cov_ctr")
-class CovCtr(CaptionFiles):
+class CovCtr(OfficialCaptions):
     """COV-CTR (Li et al. 2022): lung CT with reports, github.com/mlii0117/COV-CTR, the archive with English reports unpacked.
 
     PATH/reports_ZH_EN.csv      columns `image_id` and `reports_En`, among others; without a split
@@ -35,24 +67,17 @@ class CovCtr(CaptionFiles):
     name: Literal["cov_ctr"] = "cov_ctr"
     path: str = "COV-CTR"
 
-    def reader(self) -> CovCtrReader:
-        return CovCtrReader(self)
+    tables: ClassVar = ("reports_ZH_EN.csv",)
+    several: ClassVar = True
 
-
-class CovCtrReader(CaptionReader):
-    """Of one table."""
-
-    tables = ("reports_ZH_EN.csv",)
-    several = True
-
-    def rows(self, place: Path) -> Iterator[Row]:
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
         rows = Rows(place / "reports_ZH_EN.csv")
         for (line, image), (_, caption) in zip(rows.keys("image_id"), rows.column("reports_En"), strict=True):
-            yield Row(rows.file, f"line {line}", (image, f"images/{image}"), caption, group=image.partition("%")[0])
+            yield CaptionRow(rows.file, f"line {line}", (image, f"images/{image}"), caption, group=image.partition("%")[0])
 
 
 @DATASETS.add("medpix")
-class MedPix(CaptionFiles):
+class MedPix(OfficialCaptions):
     """MedPix 2.0 (Siragusa et al. 2025): 2,050 CT and MR images of 671 cases, the folder of github.com/CHILab1/MedPix-2.0.
 
     PATH/splitted_dataset/descriptions_{train,dev,test}.jsonl      `image`, `U_id` (case) and `Description.Caption` a line
@@ -64,16 +89,9 @@ class MedPix(CaptionFiles):
     name: Literal["medpix"] = "medpix"
     path: str = "medpix2"
 
-    def reader(self) -> MedPixReader:
-        return MedPixReader(self)
+    tables: ClassVar = tuple(f"splitted_dataset/descriptions_{name}.jsonl" for name in MEDPIX_SPLITS.values())
 
-
-class MedPixReader(CaptionReader):
-    """A table a split."""
-
-    tables = tuple(f"splitted_dataset/descriptions_{name}.jsonl" for name in MEDPIX_SPLITS.values())
-
-    def rows(self, place: Path) -> Iterator[Row]:
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
         for split, name in MEDPIX_SPLITS.items():
             file = place / f"splitted_dataset/descriptions_{name}.jsonl"
             for line, text in enumerate(utf8(file).split("\n"), 1):
@@ -84,11 +102,11 @@ class MedPixReader(CaptionReader):
                             fix = "Give each image its name, case and description."
                             raise DataError(f"{file}, line {line}: {key!r} is missing. {fix}")
                     caption = as_text(file, f"line {line}", dict(values["Description"]).get("Caption"))
-                    yield Row(file, f"line {line}", (f"images/{values['image']}",), caption, split, values["U_id"])
+                    yield CaptionRow(file, f"line {line}", (f"images/{values['image']}",), caption, split, values["U_id"])
 
 
 @DATASETS.add("mm_retinal")
-class MmRetinal(CaptionFiles):
+class MmRetinal(OfficialCaptions):
     """MM-Retinal v1 (Wu et al. 2024): fundus images from books, github.com/lxirich/MM-Retinal.
 
     PATH/{CFP,FFA,OCT}_translated_v1.csv      columns `Image_ID` and `en_caption`, among others; without a split
@@ -103,25 +121,18 @@ class MmRetinal(CaptionFiles):
     name: Literal["mm_retinal"] = "mm_retinal"
     path: str = "MM_Retinal_dataset_v1"
 
-    def reader(self) -> MmRetinalReader:
-        return MmRetinalReader(self)
+    tables: ClassVar = tuple(f"{name}_translated_v1.csv" for name in MODALITIES)
 
-
-class MmRetinalReader(CaptionReader):
-    """A table a modality."""
-
-    tables = tuple(f"{name}_translated_v1.csv" for name in MODALITIES)
-
-    def rows(self, place: Path) -> Iterator[Row]:
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
         for modality in MODALITIES:
             rows = Rows(place / f"{modality}_translated_v1.csv")
             for (line, key), (_, caption) in zip(rows.keys("Image_ID"), rows.column("en_caption"), strict=True):
                 image = f"{modality}/{key}"
-                yield Row(rows.file, f"line {line}", (image,), caption, group=FIGURE_PART.sub("", image))
+                yield CaptionRow(rows.file, f"line {line}", (image,), caption, group=FIGURE_PART.sub("", image))
 
 
 @DATASETS.add("peir_gross")
-class PeirGross(CaptionFiles):
+class PeirGross(OfficialCaptions):
     """PEIR Gross: pathology photographs, as the script of github.com/wang-zhanyu/medical-reports-datasets stores them.
 
     PATH/peir_gross_captions.json          image name to caption; without a split: drawn 7:1:2 as in MicarVLMoE
@@ -133,24 +144,19 @@ class PeirGross(CaptionFiles):
     name: Literal["peir_gross"] = "peir_gross"
     path: str = "peir_gross"
 
-    def reader(self) -> PeirGrossReader:
-        return PeirGrossReader(self)
+    tables: ClassVar = ("peir_gross_captions.json",)
+    shares: ClassVar = (0.1, 0.2)  # MicarVLMoE, section IV.C
 
-
-class PeirGrossReader(CaptionReader):
-    """Of one table."""
-
-    tables = ("peir_gross_captions.json",)
-    shares = (0.1, 0.2)  # MicarVLMoE, section IV.C
-
-    def rows(self, place: Path) -> Iterator[Row]:
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
         file = place / "peir_gross_captions.json"
         for image, caption in json_object(file, utf8(file)):
-            yield Row(file, f"key {image!r}", (f"peir_gross_images/{image}", f"images/{image}"), as_text(file, image, caption))
+            yield CaptionRow(
+                file, f"key {image!r}", (f"peir_gross_images/{image}", f"images/{image}"), as_text(file, image, caption)
+            )
 
 
 @DATASETS.add("roco")
-class Roco(CaptionFiles):
+class Roco(OfficialCaptions):
     """ROCO (Pelka et al. 2018), its radiology part: a checkout of github.com/razorx89/roco-dataset with fetched images.
 
     PATH/data/{train,validation,test}/radiology/captions.txt          lines of ID, tab, caption
@@ -163,23 +169,18 @@ class Roco(CaptionFiles):
     name: Literal["roco"] = "roco"
     path: str = "roco-dataset"
 
-    def reader(self) -> RocoReader:
-        return RocoReader(self)
+    tables: ClassVar = tuple(
+        f"data/{name}/radiology/{file}.txt" for name in ROCO_SPLITS.values() for file in ("captions", "dlinks")
+    )
 
-
-class RocoReader(CaptionReader):
-    """Two tables a split: what the images are called, and where they came from."""
-
-    tables = tuple(f"data/{name}/radiology/{file}.txt" for name in ROCO_SPLITS.values() for file in ("captions", "dlinks"))
-
-    def rows(self, place: Path) -> Iterator[Row]:
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
         for split, name in ROCO_SPLITS.items():
             folder = place / f"data/{name}/radiology"
             files = {key: _roco_image(line, cells) for line, key, cells in _tabbed(folder / "dlinks.txt", 3)}
             for line, key, cells in _tabbed(folder / "captions.txt", 2):
                 at = f"data/{name}/radiology/images"
                 images = tuple(f"{at}/{file}" for file in (files.get(key), key) if file)
-                yield Row(folder / "captions.txt", f"line {line}", images, cells[1].strip(), split)
+                yield CaptionRow(folder / "captions.txt", f"line {line}", images, cells[1].strip(), split)
 
 
 def _roco_image(line: int, cells: list[str]) -> str:
@@ -199,7 +200,7 @@ def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:
 
 
 @DATASETS.add("rocov2")
-class RocoV2(CaptionFiles):
+class RocoV2(OfficialCaptions):
     """ROCOv2 (Rückert et al. 2024): 59,958 + 9,904 + 9,927 radiology images, zenodo.org/records/10821435 unpacked.
 
     PATH/{train,valid,test}_captions.csv                columns `ID` and `Caption`
@@ -211,18 +212,11 @@ class RocoV2(CaptionFiles):
     name: Literal["rocov2"] = "rocov2"
     path: str = "rocov2"
 
-    def reader(self) -> RocoV2Reader:
-        return RocoV2Reader(self)
+    tables: ClassVar = tuple(f"{name}_captions.csv" for name in ROCO_V2_SPLITS.values())
 
-
-class RocoV2Reader(CaptionReader):
-    """A table a split."""
-
-    tables = tuple(f"{name}_captions.csv" for name in ROCO_V2_SPLITS.values())
-
-    def rows(self, place: Path) -> Iterator[Row]:
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
         for split, name in ROCO_V2_SPLITS.items():
             rows = Rows(place / f"{name}_captions.csv")
             for (line, key), (_, caption) in zip(rows.keys("ID"), rows.column("Caption"), strict=True):
                 images = tuple(f"{folder}/{key}" for folder in (name, f"{name}_images", f"{name}_images/{name}"))
-                yield Row(rows.file, f"line {line}", images, caption, split)
+                yield CaptionRow(rows.file, f"line {line}", images, caption, split)

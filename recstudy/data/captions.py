@@ -91,7 +91,7 @@ class CaptionFiles(Captioned):
     )
 
 
-class Row(NamedTuple):
+class CaptionRow(NamedTuple):
     """One caption of one image."""
 
     file: Path
@@ -106,16 +106,16 @@ class CaptionReader(Reader):
     """Reads captioned images in files. A layout is the tables it has, and how their rows are read."""
 
     config: CaptionFiles
-    tables: ClassVar[tuple[str, ...]]  # all of them below PATH
-    several: ClassVar[bool] = False  # an image named again has several captions; elsewhere that is a mistake
-    shares: ClassVar[tuple[float, float]] = (0.1, 0.1)  # of validation and test, where the split is drawn
+    tables: tuple[str, ...]  # all of them below PATH
+    several: bool = False  # an image named again has several captions; elsewhere that is a mistake
+    shares: tuple[float, float] = (0.1, 0.1)  # of validation and test, where the split is drawn
 
     def __init__(self, config: CaptionFiles) -> None:
         super().__init__(config)
         self._choose = lru_cache(maxsize=1)(partial(choose, self))
 
     @abstractmethod
-    def rows(self, place: Path) -> Iterator[Row]:
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
         """All rows of the tables below `place`; a DataError names the file and line of what is wrong."""
 
     def sources(self, folder: Path) -> Sequence[str]:
@@ -164,20 +164,20 @@ class CaptionFolderReader(CaptionReader):
 
     tables = ("captions.csv",)
 
-    def rows(self, place: Path) -> Iterator[Row]:
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
         rows = Rows(place / "captions.csv")
         images, captions = rows.keys("image"), rows.column("caption")
         group = next((name for name in GROUPS if name in rows.header), None)
         groups = (cell for _, cell in rows.column(group)) if group else iter([""] * len(rows.rows))
         splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
         for (line, image), (_, caption), split, patient in zip(images, captions, splits, groups, strict=True):
-            yield Row(rows.file, f"line {line}", (f"images/{image}", image), caption, split, patient or None)
+            yield CaptionRow(rows.file, f"line {line}", (f"images/{image}", image), caption, split, patient or None)
 
 
 class ChosenImages(NamedTuple):
     """The images that are read, training images first, each split in the tables' order."""
 
-    rows: list[Row]  # the first of each image
+    rows: list[CaptionRow]  # the first of each image
     files: list[str]  # below PATH
     captions: list[list[str]]  # of each image; as the table has them, or cleaned
     splits: Texts  # (N,) train, val or test
@@ -225,9 +225,9 @@ def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
     return reader
 
 
-def _by_image(layout: CaptionReader, place: Path) -> list[list[Row]]:
+def _by_image(layout: CaptionReader, place: Path) -> list[list[CaptionRow]]:
     """Return the rows of each image."""
-    named: dict[str, list[Row]] = {}
+    named: dict[str, list[CaptionRow]] = {}
     for row in layout.rows(place):
         others = named.setdefault(row.images[0], [])
         if others and not layout.several:
@@ -238,12 +238,12 @@ def _by_image(layout: CaptionReader, place: Path) -> list[list[Row]]:
     return list(named.values())
 
 
-def _again(row: Row, first: Row) -> DataError:
+def _again(row: CaptionRow, first: CaptionRow) -> DataError:
     where = first.where if first.file == row.file else f"{first.file.name}, {first.where}"
     return DataError(f"{row.file}, {row.where}: names {row.images[-1]!r} again, which {where} has. Keep one of the two.")
 
 
-def _drawn(layout: CaptionReader, rows: list[Row]) -> Texts:
+def _drawn(layout: CaptionReader, rows: list[CaptionRow]) -> Texts:
     """Draw a split by group."""
     groups = _numbers(rows)
     if len(np.unique(groups)) < len(SPLITS):
@@ -251,12 +251,12 @@ def _drawn(layout: CaptionReader, rows: list[Row]) -> Texts:
     return draw(groups, *layout.shares)
 
 
-def _numbers(rows: list[Row]) -> Labels:
+def _numbers(rows: list[CaptionRow]) -> Labels:
     """Number the groups; an image without a group is one of its own."""
     return numbered(f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows)
 
 
-def check_captions(config: CaptionFiles, rows: list[Row], captions: list[list[str]], what: str) -> None:
+def check_captions(config: CaptionFiles, rows: list[CaptionRow], captions: list[list[str]], what: str) -> None:
     """Refuse (DataError) the first image that lacks a caption, unless it may be left out; `what` says why it lacks one."""
     for row, texts in zip(rows, captions, strict=True):
         if not all_written(texts) and not config.allow_missing:
@@ -270,11 +270,11 @@ def all_written(texts: list[str]) -> bool:
     return all(text and not text.isspace() for text in texts)
 
 
-def _find(config: CaptionFiles, place: Path, rows: list[Row]) -> list[str]:
+def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str]:
     """Return the file of each image, below `place`; blank where it is missing, which is refused unless it is allowed."""
     found = _files(place)
     files = [next((found[image] for image in row.images if image in found), "") for row in rows]
-    first: dict[str, Row] = {}
+    first: dict[str, CaptionRow] = {}
     for row, file in zip(rows, files, strict=True):
         if file and first.setdefault(file, row) is not row:  # once with its ending, once without
             raise _again(row, first[file])
@@ -324,7 +324,7 @@ def without(chosen: ChosenImages, out: Mask) -> ChosenImages:
     )
 
 
-def _notes(named: list[list[Row]], files: list[str], captions: list[list[str]], drawn: bool) -> Iterator[str]:
+def _notes(named: list[list[CaptionRow]], files: list[str], captions: list[list[str]], drawn: bool) -> Iterator[str]:
     if missing := sum(not file for file in files):
         yield f"{images_are(missing)} named in a table and missing: left out"
     if empty := sum(not all_written(texts) for texts in captions):

@@ -16,7 +16,7 @@ PARTS = ("train", "test")
 
 
 def checked(decoded: Decoded, config: DataConfig) -> Decoded:
-    """`decoded` with contiguous arrays.
+    """Return `decoded` with contiguous arrays.
 
     Raises:
         DataError: images that are not uint8 of the config's shape; labels, groups, captions or a validation split that are
@@ -24,32 +24,33 @@ def checked(decoded: Decoded, config: DataConfig) -> Decoded:
     """
     if not isinstance(decoded, Decoded):
         raise DataError(f"the reader of {config.title} must give a recstudy.data.Decoded, but gave a {type(decoded).__name__}.")
+    takes = TASKS[config.task].takes
     for part in PARTS:
-        _images(f"{part}_images", getattr(decoded, f"{part}_images"), config)
-        count = len(getattr(decoded, f"{part}_images"))
-        _labels(f"{part}_labels", getattr(decoded, f"{part}_labels"), count, config)
-        _captions(f"{part}_captions", getattr(decoded, f"{part}_captions"), count, config)
-    _groups(decoded, config)
-    _held(decoded, config)
-    _puzzles(decoded, config)
-    if (decoded.tokenizer is not None) != _takes_captions(config):
+        images, labels, captions = (getattr(decoded, f"{part}_{what}") for what in ("images", "labels", "captions"))
+        _array(f"{part}_images", images, np.uint8, (None, *config.shape), "N, C, H, W", config)
+        if not len(images):
+            raise _wrong(config, f"{part}_images", "must not be empty")
+        _labels(f"{part}_labels", labels, len(images), config)
+        if (captions is not None) != ("captions" in takes):
+            raise _wrong(config, f"{part}_captions", "must be there for captions, and for nothing else")
+        if captions is not None:
+            _captions(f"{part}_captions", captions, len(images), config)
+    for name in ("groups", "puzzles", "ids"):
+        _numbers(name, decoded, config, name == "groups" or name in takes)
+    if decoded.train_groups is not None and len(both := np.intersect1d(decoded.train_groups, np.asarray(decoded.test_groups))):
+        raise _wrong(config, "test_groups", f"must not have groups of train_groups, but both have {both[0]}")
+    if decoded.train_held is not None:
+        _held(decoded.train_held, decoded, config)
+    if (decoded.tokenizer is not None) != ("captions" in takes):
         raise _wrong(config, "tokenizer", "must be there for captions, and for nothing else")
     return Decoded._make(np.ascontiguousarray(part) if isinstance(part, np.ndarray) else part for part in decoded)
 
 
-def _images(name: str, images: Any, config: DataConfig) -> None:
-    _array(name, images, np.uint8, (None, *config.shape), "N, C, H, W", config)
-    if not len(images):
-        raise _wrong(config, name, "must not be empty")
-
-
 def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:
-    """As the task wants them."""
+    """Refuse what is not as the task wants it."""
     wanted = TASKS[config.task].labels
-    axes = ", ".join(["N", *map(str, wanted.shape)])
-    _array(
-        name, labels, np.dtype(wanted.dtype).type, (count, *wanted.sides(config)), axes, config, f" for the task {config.task!r}"
-    )
+    axes, told = ", ".join(["N", *map(str, wanted.shape)]), f" for the task {config.task!r}"
+    _array(name, labels, np.dtype(wanted.dtype).type, (count, *wanted.sides(config)), axes, config, told)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise _wrong(config, name, "must be finite")
     least, below = wanted.least, wanted.bound(config)
@@ -59,15 +60,7 @@ def _labels(name: str, labels: Any, count: int, config: DataConfig) -> None:
         raise _wrong(config, name, f"must be from {lowest}{most}, but are from {labels.min()} to {labels.max()}")
 
 
-def _takes_captions(config: DataConfig) -> bool:
-    return "captions" in TASKS[config.task].takes
-
-
 def _captions(name: str, captions: Any, count: int, config: DataConfig) -> None:
-    if (captions is not None) != _takes_captions(config):
-        raise _wrong(config, name, "must be there for captions, and for nothing else")
-    if captions is None:
-        return
     if len(captions) != count:
         raise _wrong(config, name, f"must be of {count:,} images, but are of {len(captions):,}")
     for row, texts in enumerate(captions):
@@ -75,45 +68,28 @@ def _captions(name: str, captions: Any, count: int, config: DataConfig) -> None:
             raise _wrong(config, f"{name}[{row}]", f"must be a list of texts, at least one, but is {str(texts)[:40]!r}")
 
 
-def _groups(decoded: Decoded, config: DataConfig) -> None:
-    """Numbers from 0 on, and no group in both splits."""
-    groups: list[Any] = [decoded.train_groups, decoded.test_groups]
-    if groups[0] is None and groups[1] is None:
+def _numbers(name: str, decoded: Decoded, config: DataConfig, taken: bool) -> None:
+    """Refuse numbers of images that are not from 0 on, of one split only, or of a task that does not take them."""
+    both: dict[str, Any] = {part: getattr(decoded, f"{part}_{name}") for part in PARTS}
+    if all(numbers is None for numbers in both.values()):
         return
-    for part, numbers in zip(PARTS, groups, strict=True):
+    if not taken:
+        raise _wrong(config, f"train_{name}", "must be there for puzzles, and for nothing else")
+    for part, numbers in both.items():
         if numbers is None:
-            raise _wrong(config, f"{part}_groups", "are missing: give both splits' groups, or none")
-        _array(f"{part}_groups", numbers, np.int64, (len(getattr(decoded, f"{part}_labels")),), "N", config)
+            raise _wrong(config, f"{part}_{name}", f"are missing: give both splits' {name}, or none")
+        _array(f"{part}_{name}", numbers, np.int64, (len(getattr(decoded, f"{part}_labels")),), "N", config)
         if numbers.min() < 0:
-            raise _wrong(config, f"{part}_groups", f"must be numbered from 0 on, but one is {numbers.min()}")
-    if len(both := np.intersect1d(*groups)):
-        raise _wrong(config, "test_groups", f"must not have groups of train_groups, but both have {both[0]}")
+            raise _wrong(config, f"{part}_{name}", f"must be numbered from 0 on, but one is {numbers.min()}")
 
 
-def _held(decoded: Decoded, config: DataConfig) -> None:
-    held, groups = decoded.train_held, decoded.train_groups
-    if held is None:
-        return
+def _held(held: Any, decoded: Decoded, config: DataConfig) -> None:
+    groups = decoded.train_groups
     _array("train_held", held, np.bool_, (len(decoded.train_labels),), "N", config)
     if held.all() or not held.any():
         raise _wrong(config, "train_held", "must hold out some images and leave some; None where the set holds out none")
     if groups is not None and len(both := np.intersect1d(groups[held], groups[~held])):
         raise _wrong(config, "train_held", f"must hold out whole groups, but divides group {both[0]}")
-
-
-def _puzzles(decoded: Decoded, config: DataConfig) -> None:
-    for name in ("puzzles", "ids"):
-        both: list[Any] = [getattr(decoded, f"{part}_{name}") for part in PARTS]
-        if both[0] is None and both[1] is None:
-            continue
-        if name not in TASKS[config.task].takes:
-            raise _wrong(config, f"train_{name}", "must be there for puzzles, and for nothing else")
-        for part, numbers in zip(PARTS, both, strict=True):
-            if numbers is None:
-                raise _wrong(config, f"{part}_{name}", f"are missing: give both splits' {name}, or none")
-            _array(f"{part}_{name}", numbers, np.int64, (len(getattr(decoded, f"{part}_labels")),), "N", config)
-            if numbers.min() < 0:
-                raise _wrong(config, f"{part}_{name}", f"must be numbered from 0 on, but one is {numbers.min()}")
 
 
 def _array(

@@ -39,7 +39,7 @@ VALUES = {"0": 0, "1": 1, "": UNKNOWN, "0.0": 0, "1.0": 1}  # spreadsheets write
 TEST_SHARE = 0.2  # of the images, where no split is given; drawn with seed 0, the same for every `split_seed`
 
 
-class Findings(DataConfig):
+class ChestFindings(DataConfig):
     """Labels an image: 18 of 1 (yes), 0 (no) or -1 (unknown); or, with `findings` "single", one class of the 18."""
 
     classes: ClassVar[int] = len(FINDINGS)
@@ -57,7 +57,7 @@ class Findings(DataConfig):
 
 
 @DATASETS.add("chest_xray14")
-class ChestXray14(Findings):
+class ChestXray14(ChestFindings):
     """NIH ChestX-ray14 (Wang et al. 2017), or any set in its layout, with its labels of 14 of the 18 findings.
 
     Below the data folder, either as NIH gives it,

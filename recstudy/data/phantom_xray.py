@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
-from recstudy.data.chest_xray14 import FINDINGS, Findings
+from recstudy.data.chest_xray14 import FINDINGS, ChestFindings
 from recstudy.data.lazy import np
 from recstudy.data.reader import Decoded, DrawingReader
 
@@ -52,7 +52,7 @@ MEASURES = {
 
 
 @DATASETS.add("phantom_xray")
-class PhantomXray(Findings):
+class PhantomXray(ChestFindings):
     """1,200 + 400 drawn chest-like images of 7 findings, several an image; synthetic: no result on them is a medical one.
 
     Body, lungs, ribs and heart are each patient's own; patients have one to three images and are in one split only. The

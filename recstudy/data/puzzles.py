@@ -71,7 +71,14 @@ class Puzzles(DataConfig):
         raise ConfigError(f"the data set {self.name!r} states no symmetry")
 
     def shown(self, seed: int, images: Tensor, labels: Tensor, rows: Labels, turns: Labels) -> tuple[Tensor, Tensor]:
-        return shown(self, seed, images, labels, rows, turns)
+        """Return puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
+        if not self.draws or self.augmentations == 0:
+            return images, labels
+        draws, same = symmetries(self, seed, rows, turns)
+        given = images.flatten(1).long()
+        new, right = self.turned(given, labels, torch.from_numpy(draws).to(images.device))
+        kept = torch.from_numpy(same).to(images.device)[:, None]
+        return torch.where(kept, given, new).to(images.dtype).view_as(images), torch.where(kept, labels, right)
 
     def turned(self, given: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Return puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
@@ -160,17 +167,6 @@ def symmetries(config: Puzzles, seed: int, rows: Labels, turns: Labels) -> tuple
         return numbers(seed, rows, turns, config.draws), np.zeros(len(rows), bool)
     which = (numbers(seed, rows, turns, 1)[:, 0] * (config.augmentations + 1)).astype(np.int64)
     return numbers(config.split_seed, rows, which, config.draws), which == 0  # the same ones for every seed of a study
-
-
-def shown(config: Puzzles, seed: int, grids: Tensor, answers: Tensor, rows: Labels, turns: Labels) -> tuple[Tensor, Tensor]:
-    """Return puzzles (B, 1, rows, columns) and answers (B, S) under their symmetries."""
-    if not config.draws or config.augmentations == 0:
-        return grids, answers
-    draws, same = symmetries(config, seed, rows, turns)
-    given = grids.flatten(1).long()
-    new, right = config.turned(given, answers, torch.from_numpy(draws).to(grids.device))
-    kept = torch.from_numpy(same).to(grids.device)[:, None]
-    return torch.where(kept, given, new).to(grids.dtype).view_as(grids), torch.where(kept, answers, right)
 
 
 class Groups:

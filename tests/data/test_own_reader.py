@@ -140,7 +140,7 @@ def test_the_documented_reader_works(tmp_path, fresh):
 
 
 OWN_LAYOUT = """
-from recstudy.data import DATASETS, CaptionFiles, CaptionReader, Row
+from recstudy.data import DATASETS, CaptionFiles, CaptionReader, CaptionRow
 
 @DATASETS.add("listed")
 class Listed(CaptionFiles):
@@ -157,7 +157,7 @@ class ListedReader(CaptionReader):
         file = place / "list.txt"
         for number, line in enumerate(file.read_text().splitlines(), 1):
             image, _, caption = line.partition(" ")
-            yield Row(file, f"line {number}", (image,), caption)
+            yield CaptionRow(file, f"line {number}", (image,), caption)
 """
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from recstudy.models.networks.layers import Attention, GeluMLP, Layer, Past, PostNorm, Rotary, Stack, SwiGLU
+from recstudy.models.networks.layers import Attention, GeluMLP, Past, PostNorm, Rotary, Stack, SwiGLU, TransformerLayer
 
 
 def test_attention_equals_torchs_own():
@@ -43,13 +43,13 @@ def test_norm_stands_before_the_branches_or_after_the_sums(norm, expected):
         def forward(self, x, read=None):
             return torch.zeros_like(x)
 
-    layer = Layer(Zero(), Zero(), 2, norm, dropout=0.0)  # type: ignore[arg-type]
+    layer = TransformerLayer(Zero(), Zero(), 2, norm, dropout=0.0)  # type: ignore[arg-type]
 
     torch.testing.assert_close(layer(torch.tensor([[[2.0, 4.0]]]))[0, 0], torch.tensor(expected), atol=1e-4, rtol=0)
 
 
 def test_dropout_is_off_in_evaluation():
-    layer = Layer(Attention(4, 2, 0.5), SwiGLU(4, 8), 4, "pre", 0.5)
+    layer = TransformerLayer(Attention(4, 2, 0.5), SwiGLU(4, 8), 4, "pre", 0.5)
     x = torch.randn(2, 3, 4)
 
     assert not torch.equal(layer(x), layer(x))

@@ -253,7 +253,7 @@ def test_a_transformer_answers_in_one_pass_and_never_halts():
         ({"model": TRM(width=16, heads=2)}, "model.tokens must be 'cell' for Mirrored grids"),
         (
             {"model": ViTRM()},
-            "ViTRM gives an answer an image, but Mirrored grids .* needs an answer a cell of a grid, which hrm, transformer, trm give",
+            "ViTRM gives an answer an image, but Mirrored grids .* needs an answer a cell of a grid, which transformer, hrm, trm give",
         ),
         ({"model": TINY.model_copy(update={"halves": "carry"})}, "model.halves must be 'whole'"),
         ({"model": TINY.model_copy(update={"puzzle_emb": "patient", "identifiers": 3})}, "must be 'none' or 'puzzle'"),

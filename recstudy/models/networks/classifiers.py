@@ -25,7 +25,7 @@ from torch import Tensor, channels_last, nn
 from recstudy.config import Shape
 from recstudy.models.classifiers import CNN, DenseNet, ResNet, ViT
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import Attention, Block, GeluMLP, Layer, lecun_normal
+from recstudy.models.networks.layers import Attention, Block, GeluMLP, TransformerLayer, lecun_normal
 
 RESNET_LAYERS = {18: [2, 2, 2, 2], 34: [3, 4, 6, 3], 50: [3, 4, 6, 3]}  # of the four blocks, by depth
 DENSENET_LAYERS = (6, 12, 24, 16)  # of DenseNet-121's
@@ -127,6 +127,6 @@ class ViTNetwork(Classifier):
         return Output(self.classify(self.norm(s_B1D[:, 0]))), ()  # (4)
 
 
-def make_layer(width: int, heads: int, hidden: int, dropout: float) -> Layer:
+def make_layer(width: int, heads: int, hidden: int, dropout: float) -> TransformerLayer:
     attention = Attention(width, heads, dropout, qkv_bias=False)
-    return Layer(attention, GeluMLP(width, hidden, dropout), width, "pre", dropout)
+    return TransformerLayer(attention, GeluMLP(width, hidden, dropout), width, "pre", dropout)

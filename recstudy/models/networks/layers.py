@@ -160,7 +160,7 @@ class GeluMLP(nn.Module):
         return self.down(self.dropout(F.gelu(self.up(x_BSD))))
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Attention and feed-forward network, each with a residual branch and a layer norm before or after it."""
 
     def __init__(self, attention: Attention, ffn: nn.Module, width: int, norm: Literal["pre", "post"], dropout: float) -> None:
@@ -205,7 +205,7 @@ class Block(nn.Module):
 
     skip_unread = True  # False: every token of every layer, which is how the papers count FLOPs
 
-    def __init__(self, layers: list[Layer]) -> None:
+    def __init__(self, layers: list[TransformerLayer]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
 

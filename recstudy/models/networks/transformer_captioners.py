@@ -45,7 +45,7 @@ from recstudy.models.backbone import LONGEST
 from recstudy.models.captioners import CaptionTransformer, EncoderDecoderModel, R2Gen
 from recstudy.models.networks.caption import Cache, PlainCaptioner, VisionProjection
 from recstudy.models.networks.contract import VisionEncoder
-from recstudy.models.networks.layers import Attention, Layer, Past, by_head
+from recstudy.models.networks.layers import Attention, Past, TransformerLayer, by_head
 
 FUSED = {"qkv": 3, "kv": 2}  # matrices that stand in one
 
@@ -100,9 +100,9 @@ def feed_forward(config: EncoderDecoderModel) -> nn.Sequential:
     return nn.Sequential(up, nn.ReLU(), nn.Dropout(config.dropout), down)
 
 
-def encoder_layer(config: EncoderDecoderModel, norm: Literal["pre", "post"]) -> Layer:
+def encoder_layer(config: EncoderDecoderModel, norm: Literal["pre", "post"]) -> TransformerLayer:
     attention = Attention(config.width, config.heads, config.dropout)
-    return Layer(attention, feed_forward(config), config.width, norm, config.dropout)
+    return TransformerLayer(attention, feed_forward(config), config.width, norm, config.dropout)
 
 
 def sinusoids(places: int, width: int) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from recstudy.config import Shape
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import Attention, Block, GeluMLP, Layer, PatchEmbedding, SwiGLU, learned
+from recstudy.models.networks.layers import Attention, Block, GeluMLP, PatchEmbedding, SwiGLU, TransformerLayer, learned
 from recstudy.models.networks.recursion import updating
 from recstudy.models.vitrm import ViTRM
 
@@ -73,11 +73,11 @@ class ViTRMNetwork(Network):
         return y_B1D, z_BKD
 
 
-def make_layer(config: ViTRM) -> Layer:
+def make_layer(config: ViTRM) -> TransformerLayer:
     attention = Attention(config.width, config.heads, config.dropout)
     attention.init_as_torch()
     ffn = (SwiGLU if config.ffn == "swiglu" else GeluMLP)(config.width, config.hidden_width)
-    return Layer(attention, ffn, config.width, config.norm, config.dropout)
+    return TransformerLayer(attention, ffn, config.width, config.norm, config.dropout)
 
 
 def make_head(width: int, outputs: int) -> nn.Linear:
