@@ -413,7 +413,7 @@ def test_only_what_is_verbatim_stands_in_quotation_marks():
     ours, theirs = contradictions()["002-4"], contradictions()["002-12"]
 
     assert ours.words.startswith("ViTRM-4: the paper says each supervision step performs T recursion steps (section 3.5); but: ")
-    assert theirs.said == 'ViTRM-12: "matches ViT-Base at smaller batch sizes (72.4% at BS=64)" (section 4.3.1)'
+    assert theirs.cited == '"matches ViT-Base at smaller batch sizes (72.4% at BS=64)" (section 4.3.1)'
     assert not any('"' in words for one in contradictions().values() for words in (one.statement, one.conflict, one.handling))
 
 

@@ -40,14 +40,14 @@ class Contradiction(NamedTuple):
     handling: str
 
     @property
-    def said(self) -> str:
-        """Name the contradiction (`ViTRM-8`) and give the statement, in quotation marks where it is one, with its place."""
-        return f"""{by_name(self.id)}: {f'"{self.statement}"' if self.quoted else self.statement} ({self.place})"""
+    def cited(self) -> str:
+        """The statement, in quotation marks where it is verbatim, with its place."""
+        return f"""{f'"{self.statement}"' if self.quoted else self.statement} ({self.place})"""
 
     @property
     def words(self) -> str:
-        called, _, statement = self.said.partition(": ")
-        return f"{called}: the paper says {statement}; but: {self.conflict}. Here: {self.handling}."
+        """All of it under its name, such as `ViTRM-8`."""
+        return f"{by_name(self.id)}: the paper says {self.cited}; but: {self.conflict}. Here: {self.handling}."
 
 
 @cache
@@ -116,7 +116,7 @@ def audit_html(found: AuditReport) -> str:
     html = shown["question"] or fold("Nothing to ask", f"<p>{escape(CHECKED)}</p>")
     html += fold(plural(len(found.findings) - found.questions, "note"), shown["note"]) if shown["note"] else ""
     for title, others in found.by_paper:
-        rows = [(one.said, one.conflict, one.handling) for one in others]
+        rows = [(f"{by_name(one.id)}: {one.cited}", one.conflict, one.handling) for one in others]
         html += fold(f"{title} ({len(others)})", words_table(title, ("the paper says", "but", "here"), rows))
     return html
 
