@@ -4,6 +4,7 @@ Intervals are over seeds, and, where runs have kept their answers, over seeds an
 `tables/render.py` turns it into text. Nothing here depends on the time or the machine, so the same records give the same table.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -182,10 +183,11 @@ def cell(records: StudyRecords, variants: Sequence[int], name: str, placement: P
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
     """Return the cell of one metric over some `runs` of these variants, without what is published."""
-    done = [run for run in runs if scored(run, name)]
+    done = scored(runs, name)
     estimate, prediction = estimates_of(records, done, name)
     fits = fits_of(records, name)
     fit = next((fits[run.variant][0] for run in done if run.variant in fits), None)
+    planned = tuple(run.id for run in runs)
     return Cell(
         metric=name,
         estimate=estimate,
@@ -198,8 +200,8 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
         failed=tuple(sorted(run.error_class for run in runs if run.failed)),
         diverged=sum(run.status == "diverged" for run in runs),
         stopped=sum(run.status == "stopped" for run in runs),
-        planned=tuple(run.id for run in runs),
-        run_ids=tuple(run.id for run in done),
+        planned=planned,
+        run_ids=planned if len(done) == len(runs) else tuple(run.id for run in done),
         seeds=tuple(dict.fromkeys(run.seed for run in done)),
         commits=tuple(dict.fromkeys(commit(run) for run in done)),
         pooled=max(1, len(fit.own)) if fit else 1,
@@ -219,7 +221,7 @@ def cell_of_values(records: StudyRecords, variants: Sequence[int], name: str, va
 
 def commit(run: Row) -> str:
     """Name the code that made a run."""
-    return f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty
+    return sys.intern(f"commit {run.provenance.made_by or 'unknown'}" + " with changes" * run.provenance.dirty)  # one
 
 
 def nearest_placed(placed: Sequence[Placed]) -> tuple[Placed, ...]:

@@ -32,15 +32,15 @@ def scale_of(name: str, runs: Sequence[Row]) -> Scale:
     return Scale(low, high, "log" if smaller and positive else "linear")
 
 
-def scored(run: Row, name: str) -> bool:
-    """Tell whether a run counts in a mean of this metric: it has finished and has it. What is computed a diverged one has too."""
-    return run.status in (("done", "diverged") if metric(name).computed else ("done",)) and run.value(name) is not None
+def scored(runs: Sequence[Row], name: str) -> list[Row]:
+    """Return those that count in a mean of this metric: finished, and with it. What is computed a diverged one has too."""
+    ends = ("done", "diverged") if metric(name).computed else ("done",)
+    return [run for run in runs if run.status in ends and run.value(name) is not None]
 
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
     """Return the runs of a variant whose values are one another's repetitions: of a search the fresh seeds alone."""
-    fresh = records.by_variant[index][1 if records.plan.search is not None else 0 :]
-    return [run for run in fresh if scored(run, name)]
+    return scored(records.by_variant[index][1 if records.plan.search is not None else 0 :], name)
 
 
 def fits_of(records: StudyRecords, name: str) -> Fits:
