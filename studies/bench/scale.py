@@ -94,10 +94,7 @@ def made_up(folder: Path, study: str, images: int = 0) -> tuple[Path, Results]:
 
 
 def make_up(plan: Plan, results: Results, images: int = 0) -> None:
-    """Every run's folder, written straight: flushing 40,000 files to the disk one by one would take an hour.
-
-    With answers on so many test images.
-    """
+    """Every run's folder with so many answers, written straight: to flush 40,000 files one by one would take an hour."""
     for run in plan.runs:
         folder = results.run(run.id)
         folder.path.mkdir(parents=True)
