@@ -91,17 +91,17 @@ class Batches:
 
     @cached_property
     def _groups(self) -> Groups | None:
-        """Of the puzzles here, of which each may have several examples; None where each is in a group of its own."""
+        """Return the groups of puzzles, of which each may have several examples; None where each is in a group of its own."""
         split, rows = self.split, self.split.rows
         return None if split.puzzles is None or split.groups is None else Groups(split.groups[rows], split.puzzles[rows])
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Return how many batches an epoch has."""
         whole, rest = divmod(self.size, self.batch_size)
         return whole + (rest >= self.world)
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """All images once, in an order of this epoch's own, augmented."""
+        """Yield all images once, in an order of this epoch's own, augmented."""
         order = self._order(number)[: len(self) * self.batch_size]
         for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
             generator = self._generator(number, chunk + 1)
@@ -117,17 +117,17 @@ class Batches:
                 yield self._own(Batch(mixed, own, targets, len(own), beside))
 
     def plain(self, batch_size: int | None = None) -> Iterator[Batch]:
-        """All images once, in their order and as they are, for evaluation. A share may be empty; none is dropped."""
+        """Yield all images once, in their order and as they are, for evaluation. A share may be empty; none is dropped."""
         for rows in _pieces(self.rows, batch_size or self._chunk(1)):
             images, labels, told = self._gather(rows[self._share(len(rows))])
             yield Batch(self._standardise(images), labels, None, len(rows), told)
 
     def seen(self, batch_size: int) -> Tensor:
-        """The rows whose images `plain` gives, in its order."""
+        """Return the rows whose images `plain` gives, in its order."""
         return torch.cat([rows[self._share(len(rows))] for rows in _pieces(self.rows, batch_size)])
 
     def _order(self, epoch: int) -> Tensor:
-        """The rows of an epoch: all of them, or one puzzle of each group, as often as the data are shown."""
+        """Return the rows of an epoch: all of them, or one puzzle of each group, as often as the data are shown."""
         generator, rounds = self._generator(epoch, 0), range(self.showings)
         if self._groups is None:
             return torch.cat([self.rows[torch.randperm(len(self.rows), generator=generator)] for _ in rounds])
@@ -142,13 +142,13 @@ class Batches:
         return images, labels, self.told(labels, groups, ids)
 
     def _rows_of(self, values: Tensor, rows: Tensor) -> Tensor:
-        """On the device, wherever `values` are."""
+        """Return rows on the device, wherever `values` are."""
         if values.device.type == self.device.type:
             return values.index_select(0, send(rows, self.device))
         return send(values.index_select(0, rows), self.device)
 
     def _own(self, batch: Batch) -> Batch:
-        """This worker's share of what all of them see."""
+        """Return this worker's share of what all of them see."""
         share = self._share(batch.total)
         return Batch._make(part[share] if isinstance(part, Tensor) else part for part in batch)
 
@@ -158,7 +158,7 @@ class Batches:
         return images.float().mul_(self._scale).add_(self._shift)
 
     def _chunk(self, batch_size: int) -> int:
-        """Images in a chunk: whole batches, at least one."""
+        """Return how many images a chunk has: whole batches, at least one."""
         most = min(CHUNK_IMAGES, CHUNK_BYTES // self.images[0].numel())
         return max(most // batch_size, 1) * batch_size
 
@@ -166,7 +166,7 @@ class Batches:
         return slice(count * self.rank // self.world, count * (self.rank + 1) // self.world)
 
     def _generator(self, epoch: int, stream: int) -> Generator:
-        """Independent numbers for each (seed, epoch, stream); stream 0 draws the order."""
+        """Return independent numbers for each (seed, epoch, stream); stream 0 draws the order."""
         state = np.random.SeedSequence([self.seed, epoch, stream]).generate_state(1, np.uint64)
         return Generator().manual_seed(int(state[0]))
 
@@ -176,12 +176,12 @@ def _tensor(values: "np.typing.NDArray[np.int64] | None") -> Tensor | None:
 
 
 def _pieces(rows: Tensor, size: int) -> Iterator[Tensor]:
-    """As torch.split, which makes one empty piece of nothing; here nothing has no pieces."""
+    """Split as torch.split does, which makes one empty piece of nothing; here nothing has no pieces."""
     return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Images and labels on the device, the copy of a run before this one where there is one; images that would fill it stay."""
+    """Return images and labels on the device, the copy of an earlier run where there is one; images that would fill it stay."""
     here = torch.from_numpy(split.images), torch.from_numpy(split.labels)
     if device.type == "cpu":
         return here
@@ -195,13 +195,13 @@ def _resident(split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _reading(source: str) -> tuple[str, str]:
-    """The data set and what is read of its images, of CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING."""
+    """Return the data set and what is read of its images, of CHECKSUM/SPLIT or CHECKSUM/SPLIT/READING."""
     checksum, _, rest = source.partition("/")
     return checksum, rest.partition("/")[2]
 
 
 def _free(device: torch.device) -> int:
-    """Bytes of the GPU that nobody uses, what torch keeps for later among them; other devices are not asked."""
+    """Return bytes of the GPU that nobody uses, what torch keeps for later among them; other devices are not asked."""
     if device.type != "cuda":
         return sys.maxsize
     return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

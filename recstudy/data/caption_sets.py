@@ -176,17 +176,16 @@ class Roco(OfficialCaptions):
     def rows(self, place: Path) -> Iterator[CaptionRow]:
         for split, name in ROCO_SPLITS.items():
             folder = place / f"data/{name}/radiology"
-            files = {key: _roco_image(line, cells) for line, key, cells in _tabbed(folder / "dlinks.txt", 3)}
+            files = {}
+            for _, key, (_, command, file) in _tabbed(folder / "dlinks.txt", 3):
+                archive = re.search(
+                    r"([^/\s]+)\.tar\.gz", command
+                )  # `PMC1_a.jpg` of PMC1.tar.gz and a.jpg in it (scripts/fetch.py)
+                files[key] = f"{archive[1] if archive else ''}_{file.strip()}"
             for line, key, cells in _tabbed(folder / "captions.txt", 2):
                 at = f"data/{name}/radiology/images"
                 images = tuple(f"{at}/{file}" for file in (files.get(key), key) if file)
                 yield CaptionRow(folder / "captions.txt", f"line {line}", images, cells[1].strip(), split)
-
-
-def _roco_image(line: int, cells: list[str]) -> str:
-    """Return `PMC1_a.jpg` for a command that fetches `.../PMC1.tar.gz` and the name `a.jpg` in it (scripts/fetch.py)."""
-    archive = re.search(r"([^/\s]+)\.tar\.gz", cells[1])
-    return f"{archive[1] if archive else ''}_{cells[2].strip()}"
 
 
 def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:

@@ -116,7 +116,7 @@ class CaptionReader(Reader):
 
     @abstractmethod
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        """All rows of the tables below `place`; a DataError names the file and line of what is wrong."""
+        """Yield all rows of the tables below `place`; a DataError names the file and line of what is wrong."""
 
     def sources(self, folder: Path) -> Sequence[str]:
         return self._choose(folder).sources
@@ -336,7 +336,7 @@ def _notes(named: list[list[CaptionRow]], files: list[str], captions: list[list[
 
 
 def _cleaned(config: CaptionFiles, chosen: ChosenImages) -> ChosenImages:
-    """As `data.clean` wants them, without the images of whose captions nothing is left, if that is allowed."""
+    """Clean captions as `data.clean` says, without the images of whose captions nothing is left, if that is allowed."""
     clean = CLEANERS[config.clean]
     captions = [[clean(caption) for caption in texts] for texts in chosen.captions]
     check_captions(config, chosen.rows, captions, f"nothing is left of the caption with data.clean {config.clean!r}")
@@ -346,7 +346,7 @@ def _cleaned(config: CaptionFiles, chosen: ChosenImages) -> ChosenImages:
 
 
 def _decode_all(config: CaptionFiles, place: Path, chosen: ChosenImages) -> tuple[Pixels, Mask]:
-    """(N, 3, S, S), and which could not be decoded (N,), if that is allowed."""
+    """Decode (N, 3, S, S), and say which could not be (N,), if that is allowed."""
 
     def one(at: int) -> Pixels | None:
         try:

@@ -108,7 +108,7 @@ class ChestReader(Reader):
         self._choose(folder)
 
     def decode(self, folder: Path) -> Decoded:
-        """Memory: the uint8 images, and what the threads have open."""
+        """Decode what was chosen. Memory: the uint8 images, and what the threads have open."""
         chosen, size = self._choose(folder), self.config.size
         images, kinds = np.empty((len(chosen.files), 1, size, size), np.uint8), Counter[str]()
         paths = [folder / self.config.path / file for file in chosen.files]
@@ -249,26 +249,18 @@ class ChestTable(NamedTuple):
 def read_table(file: Path) -> ChestTable:
     """Read the table, checked row by row; a DataError names the line and the column of what is wrong."""
     rows = Rows(file)
-    return _own(rows) if file.name == "labels.csv" else _official(rows)
-
-
-def _own(rows: Rows) -> ChestTable:
-    """Read one column a finding; those that are missing are unknown."""
-    images = _unique(rows, "id", lambda name: name if name.lower().endswith(".png") else f"{name}.png")
-    patients = [patient for _, patient in rows.keys("patient_id")]
-    return ChestTable(rows.file, images, patients, _columns(rows), rows.splits(), rows.file.name)
-
-
-def _official(rows: Rows) -> ChestTable:
-    """Read one column of finding names; the findings that NIH does not label are unknown."""
-    images = _unique(rows, "Image Index")
+    if file.name == "labels.csv":  # one column a finding; those that are missing are unknown
+        images = _unique(rows, "id", lambda name: name if name.lower().endswith(".png") else f"{name}.png")
+        patients = [patient for _, patient in rows.keys("patient_id")]
+        return ChestTable(file, images, patients, _columns(rows), rows.splits(), file.name)
+    images = _unique(rows, "Image Index")  # one column of finding names; the findings that NIH does not label are unknown
     patients = [patient for _, patient in rows.keys("Patient ID")]
     known: dict[str, list[int]] = {}  # 112,120 rows have 836 different cells
     for line, cell in rows.column("Finding Labels"):
         if cell not in known:
             known[cell] = _names(rows, line, cell)
     labels = np.array([known[cell] for _, cell in rows.column("Finding Labels")], np.int64)
-    return ChestTable(rows.file, images, patients, labels, _listed(rows.file.parent, images), " and ".join(LISTS))
+    return ChestTable(file, images, patients, labels, _listed(file.parent, images), " and ".join(LISTS))
 
 
 def _unique(rows: Rows, column: str, file_name: Callable[[str], str] = str) -> list[str]:

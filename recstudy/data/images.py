@@ -56,13 +56,18 @@ def decode(file: Path, size: int, mode: str) -> Pixels:
 
 def decode_grey(file: Path, size: int) -> tuple[Pixels, str]:
     """Decode (1, size, size), cut as `decode` does, and say what the file was: `grey`, `16-bit` (now value / 257) or `colour`."""
+    from PIL import Image
+
     with _opened(file) as image:
         if image.mode.startswith("F"):
             raise DataError(f"{file} has floating-point values (mode {image.mode}). Save it with 8 or 16 bits.")
         deep = image.mode.startswith("I")
         kind = "16-bit" if deep else "grey" if image.mode in GREY_MODES else "colour"
-        grey = _eight_bits(image) if deep else image.convert("L")
-        return np.asarray(_square(grey, size))[None], kind
+        if deep:  # 65,535 = 257 * 255: both ends stay ends
+            image = Image.fromarray(np.round(np.asarray(image).astype(np.float64) / 257).clip(0, 255).astype(np.uint8))
+        else:
+            image = image.convert("L")
+        return np.asarray(_square(image, size))[None], kind
 
 
 @contextmanager
@@ -74,14 +79,6 @@ def _opened(file: Path) -> Iterator[Image.Image]:
             yield image
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{file} cannot be read as an image ({str(error).splitlines()[0]}). Replace or remove it.") from None
-
-
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Scale to 8 bits: 65,535 = 257 * 255, so both ends stay ends."""
-    from PIL import Image
-
-    values = np.asarray(image).astype(np.float64)
-    return Image.fromarray(np.round(values / 257).clip(0, 255).astype(np.uint8))
 
 
 def _square(image: Image.Image, size: int) -> Image.Image:

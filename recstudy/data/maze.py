@@ -174,18 +174,14 @@ def path(free: set[int], config: Maze, random: np.random.Generator) -> list[int]
     """Return the one shortest path from a room drawn to another; empty where no room has one of `least_steps`."""
     rooms = 2 * random.integers((config.side + 1) // 2, size=2)
     ways = reached(free, config.side, int(rooms @ [config.side, 1]))
-    goals = [cell for cell, way in ways.items() if way.only and way.steps >= config.least_steps and is_room(cell, config.side)]
+    places = {cell: divmod(cell, config.side) for cell, way in ways.items() if way.only and way.steps >= config.least_steps}
+    goals = [cell for cell, (row, column) in places.items() if row % 2 == column % 2 == 0]  # rooms
     if not goals:
         return []
-    cells = [goals[random.integers(len(goals))]]
-    while ways[cells[-1]].steps:
-        cells.append(ways[cells[-1]].before)
-    return cells[::-1]
-
-
-def is_room(cell: int, side: int) -> bool:
-    row, column = divmod(cell, side)
-    return row % 2 == column % 2 == 0
+    back = [goals[random.integers(len(goals))]]
+    while ways[back[-1]].steps:
+        back.append(ways[back[-1]].before)
+    return back[::-1]
 
 
 def reached(free: set[int], side: int, start: int) -> Mapping[int, Way]:

@@ -86,14 +86,14 @@ class Reader(ABC):
 
     @abstractmethod
     def sources(self, folder: Path) -> Sequence[str]:
-        """The files that decide the decoded images, by path below `folder`; none where a program holds or draws them."""
+        """Return the files that decide the decoded images, by path below `folder`; none where a program holds or draws them."""
 
     @abstractmethod
     def decode(self, folder: Path) -> Decoded:
-        """All images of both official splits. A DataError names the file that is missing, damaged or undecodable."""
+        """Return all images of both official splits. A DataError names the file that is missing, damaged or undecodable."""
 
     def program(self) -> Sequence[str | int]:
-        """What else decides the images: name and version of the package that holds them, or of the program that draws them."""
+        """Return what else decides the images: name and version of the package that holds them, or of what draws them."""
         return ()
 
     def fetch(self, folder: Path) -> None:
@@ -106,7 +106,7 @@ class Reader(ABC):
             raise self.not_found(folder, missing)
 
     def missing(self, folder: Path) -> str | None:
-        """The first source that is not there, or the folder that it should be in; None where all are there."""
+        """Return the first source that is not there, or the folder that it should be in; None where all are there."""
         names = self.sources(folder)
         if isinstance(names, str):
             raise DataError(f"the reader of {self.config.title} must give a list of sources, but gave the text {names!r}.")
@@ -124,7 +124,7 @@ class Reader(ABC):
 
     @final
     def read(self, folder: Path) -> Decoded:
-        """What `decode` gives, with contiguous arrays, once the files are known to be there and official; it is checked."""
+        """Return what `decode` gives, checked, with contiguous arrays, once the files are known to be there and official."""
         from recstudy.data.checking import checked
 
         self.check(folder)

@@ -56,7 +56,7 @@ def limit(labels: Labels | Tokens, groups: Labels | None, config: DataConfig) ->
 
 
 def _are_classes(labels: Labels | Tokens) -> bool:
-    """Whether each image has one whole number, in whose proportions a split can be."""
+    """Return whether each image has one whole number, in whose proportions a split can be."""
     return labels.ndim == 1 and labels.dtype.kind in "iu"
 
 

@@ -61,7 +61,7 @@ CLEANERS = {"none": plain, "report": report}
 
 
 def restore(stored: dict[str, Any]) -> Tokenizer:
-    """The tokenizer that `Tokenizer.stored` wrote."""
+    """Return the tokenizer that `Tokenizer.stored` wrote."""
     contents = stored["contents"]
     match stored["name"]:
         case "word":
@@ -76,7 +76,7 @@ def restore(stored: dict[str, Any]) -> Tokenizer:
 
 
 def tokenizer_of(config: Captioned, captions: Sequence[str], folder: Path) -> Tokenizer:
-    """The tokenizer that `config` names, trained on `captions` where it learns.
+    """Return the tokenizer that `config` names, trained on `captions` where it learns.
 
     Raises:
         DataError: CLIP's files are in neither place, or are not CLIP's.
@@ -92,7 +92,7 @@ def tokenizer_of(config: Captioned, captions: Sequence[str], folder: Path) -> To
 
 
 def tokens(captions: Sequence[str], tokenizer: Tokenizer, length: int) -> tuple[Tokens, int]:
-    """(N, T) int32 of BOS, words, EOS and PAD; and how many of the N captions were cut."""
+    """Return (N, T) int32 of BOS, words, EOS and PAD; and how many of the N captions were cut."""
     ids_NT = np.full((len(captions), length), tokenizer.pad, np.int32)
     cut = 0
     for row, caption in zip(ids_NT, captions, strict=True):
@@ -113,7 +113,7 @@ def with_tokens(
     held: Mask | None = None,
     notes: tuple[str, ...] = (),
 ) -> Decoded:
-    """A decoded set of N images and their captions, of which the first `train` images are for training.
+    """Return a decoded set of N images and their captions, of which the first `train` images are for training.
 
     The tokenizer learns from the first captions of the training images that are not `held` out for validation.
     """

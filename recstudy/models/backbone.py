@@ -78,7 +78,7 @@ class CaptionModel(ModelConfig):
 
     @property
     def reads_features(self) -> bool:
-        """Whether the network wants the frozen backbone's features, (B, F) or (B, places, F), in place of pixels."""
+        """Return whether the network wants the frozen backbone's features, (B, F) or (B, places, F), in place of pixels."""
         return not self.tuned and self.fuselip is None
 
     @property
@@ -87,7 +87,7 @@ class CaptionModel(ModelConfig):
 
     @property
     def leaks(self) -> bool:
-        """Whether it is told what it is to say."""
+        """Return whether it is told what it is to say."""
         return self.fuselip is not None and self.fuselip.mode == "leaky"
 
     @property
@@ -114,14 +114,14 @@ class CaptionModel(ModelConfig):
 
     @property
     def vision(self) -> str:
-        """What sees, such as `ResNet-18` for the paper's (pretrained and frozen) or `Swin-T, random, tuned`."""
+        """Return what sees, such as `ResNet-18` for the paper's (pretrained and frozen) or `Swin-T, random, tuned`."""
         if self.fuselip is not None:
             return f"FuseLIP on {self.fuselip.aligner.tokenizer.name}" + ", LEAKY" * self.leaks
         marks = [BACKBONES[self.backbone].title, "random" * (self.weights == "random"), "tuned" * self.tuned]
         return ", ".join(filter(None, marks))
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
-        """Of one image as the network reads it: features, or pixels."""
+        """Return the shape of one image as the network reads it: features, or pixels."""
         if self.fuselip is not None:
             return (self.fuselip.aligner.tokenizer.codes,)
         if not self.reads_features:

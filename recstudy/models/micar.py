@@ -1,7 +1,7 @@
 """MicarVLMoE, which writes reports by a mixture of experts: what can be set.
 
-The equations stand in `networks/msve.py` (the image), `mdla.py` (attention), `fusion.py` (image and text), `experts.py` (the
-mixture) and `micar.py` (the whole). Defaults are the published code's, apart from `combine`, which is the paper's.
+The equations stand in `networks/micar.py` (the image, and the whole), `micar_attention.py` (attention, and how the image enters)
+and `experts.py` (the mixture). Defaults are the published code's, apart from `combine`, which is the paper's.
 """
 
 from typing import Annotated, ClassVar, Literal

@@ -76,15 +76,15 @@ class SequenceModel(ModelConfig):
         return named("recstudy.models.networks.sequence:SequenceNetwork")(self, shape, classes, core)
 
     def queries(self, classes: int) -> int:
-        """Passes an image: one, or one a finding that is asked for."""
+        """Return how many passes an image takes: one, or one a finding that is asked for."""
         return classes if self.puzzle_emb == "pathology_query" else 1
 
     def puzzles(self, classes: int) -> int:
-        """Rows of the puzzle table."""
+        """Return how many rows the puzzle table has."""
         return classes if self.puzzle_emb == "pathology_query" else self.identifiers
 
     def length(self, shape: Shape) -> int:
-        """S: tokens of the image, or of a half, and of the prefix."""
+        """Return S, the tokens of the image, or of a half, and of the prefix."""
         side = self.patch if self.tokens == "patch" else 1
         halves = 1 if self.halves == "whole" else 2
         return self.prefix + shape[1] * shape[2] // side**2 // halves
@@ -163,5 +163,5 @@ class Transformer(SequenceModel):
 
 
 def hidden_width(width: int, expansion: int, multiple: int = 256) -> int:
-    """Two thirds of `expansion` widths, rounded up to a multiple of 256 (HRM, TRM) or less: 512 gives 1,536."""
+    """Return two thirds of `expansion` widths, rounded up to a multiple of 256 (HRM, TRM) or less: 512 gives 1,536."""
     return -(-round(expansion * width * 2 / 3) // multiple) * multiple

@@ -192,7 +192,7 @@ class RecursiveCaptioner(Captioner):
         return words + seen[:, None]
 
     def read(self, z_BTD: Tensor, tokens: Tensor) -> Output:
-        """Return states (B, T, D) of the tokens that follow those of the cache, and what the next are read with. With a cache"""
+        """Give what equations (3)-(5) say."""
         valid_BT = tokens != PAD
         if self.config.halt_read == "mean":
             r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / valid_BT.sum(1, keepdim=True).clamp(min=1)
@@ -205,10 +205,9 @@ class RecursiveCaptioner(Captioner):
 
 def make_stack(config: RecursiveCaptionModel, layers: int, rotary: Rotary) -> Stack:
     """Make layers of equation (6)."""
-    return Stack(make_layer(config, rotary) for _ in range(layers))
-
-
-def make_layer(config: RecursiveCaptionModel, rotary: Rotary) -> PostNorm:
-    attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=True)
-    ffn = SwiGLU(config.width, hidden_width(config.width, config.expansion), bias=False)
-    return PostNorm(attention, ffn, config.width, eps=1e-5, scale=False)
+    made = []
+    for _ in range(layers):
+        attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=True)
+        ffn = SwiGLU(config.width, hidden_width(config.width, config.expansion), bias=False)
+        made.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))
+    return Stack(made)

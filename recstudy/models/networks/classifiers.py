@@ -116,7 +116,12 @@ class ViTNetwork(Classifier):
         self.class_token = nn.Parameter(torch.randn(1, 1, d_model))
         self.positions = nn.Parameter(torch.randn(1, (height // config.patch) * (width // config.patch) + 1, d_model))
         self.dropout = nn.Dropout(config.dropout)
-        self.layers = Block([make_layer(d_model, heads, hidden, config.dropout) for _ in range(layers)])
+        stacked = []
+        for _ in range(layers):
+            attention = Attention(d_model, heads, config.dropout, qkv_bias=False)
+            ffn = GeluMLP(d_model, hidden, config.dropout)
+            stacked.append(TransformerLayer(attention, ffn, d_model, "pre", config.dropout))
+        self.layers = Block(stacked)
         self.norm = nn.LayerNorm(d_model)
         self.classify = nn.Linear(d_model, classes)
 
@@ -125,8 +130,3 @@ class ViTNetwork(Classifier):
         s_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.positions  # (2)
         s_B1D = self.layers(self.dropout(s_BSD), read=slice(0, 1))  # (3)
         return Output(self.classify(self.norm(s_B1D[:, 0]))), ()  # (4)
-
-
-def make_layer(width: int, heads: int, hidden: int, dropout: float) -> TransformerLayer:
-    attention = Attention(width, heads, dropout, qkv_bias=False)
-    return TransformerLayer(attention, GeluMLP(width, hidden, dropout), width, "pre", dropout)

@@ -42,7 +42,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def start(self, images: Tensor, told: Tensor | None = None) -> Carry:
-        """The first carry. `told`: the patient of each image (B,), for models that look patients up; or the tokens of its
+        """Return the first carry. `told`: the patient of each image (B,), for models that look patients up; or the tokens of its
         caption (B, T), for captioners."""
 
     @abstractmethod
@@ -54,19 +54,19 @@ class VisionEncoder(nn.Module):
 
 
 def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, Tensor | None]:
-    """So many images as the network reads them, and what it is told beside them; to count and to measure with."""
+    """Return so many images as the network reads them, and what it is told beside them; to count and to measure with."""
     task = TASKS[model.task or data.task]
     told = task.told(torch.ones(count, *task.labels.sides(data), dtype=torch.int64), None, None)
     return torch.zeros(count, *model.input_shape(data.shape)), told
 
 
 def on_paper(tensor: Tensor) -> bool:
-    """Whether a tensor has a shape and no values: a model is being counted."""
+    """Return whether a tensor has a shape and no values: a model is being counted."""
     return tensor.is_meta or isinstance(tensor, FakeTensor)
 
 
 def build(model: ModelConfig, data: DataConfig) -> Network:
-    """The network of a model config for the images of a data set, with freshly drawn weights."""
+    """Return the network of a model config for the images of a data set, with freshly drawn weights."""
     network = model.build(data.shape, data.classes)
     assert isinstance(network, Network), f"{model.family} gives no Network"
     return network

@@ -167,7 +167,7 @@ class ExpertDecoderLayer(nn.Module):
         return self.attention(q, k, v, mask_BTT)
 
     def trace(self, x_BTD: Tensor, seen: SeenImage, mask_BTT: Tensor, valid_BT: Tensor) -> MicarTrace:
-        """Compute again what happens inside a forward pass; for a network in evaluation mode."""
+        """Trace one layer, without the first dimension."""
         q, k, _ = self.attention.whole(self.norm1(x_BTD))
         own = self.attention.maps(q, k, mask_BTT)
         x_BTD = x_BTD + self.attend(x_BTD, mask_BTT)

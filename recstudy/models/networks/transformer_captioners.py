@@ -89,7 +89,7 @@ class See(nn.Module):
 
 
 def keys_values(decoder: nn.ModuleList, y_BPD: Tensor) -> Cache:
-    """Return the keys and values of the image, (B, H, P, E) each."""
+    """Return the keys and values of the image in every layer, one after the other."""
     seeing = (module for module in decoder.modules() if isinstance(module, See))
     return tuple(chain.from_iterable(see.keys_values(y_BPD) for see in seeing))
 

@@ -6,7 +6,7 @@
     single state:    y <- f(y + x)     n + 1 times a cycle                         (4)
     multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (5)
 
-In TRM-MLP a SwiGLU over the tokens stands for attention (`mixing.py`). The image x enters (1) alone. In the paper's
+In TRM-MLP a SwiGLU over the tokens stands for attention (`sequence.py`). The image x enters (1) alone. In the paper's
 gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do. With two networks (2) has an f of
 its own.
 
