@@ -19,7 +19,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, PAD, DataConfig, Shape
-from recstudy.data.images import Labels, Mask, Pixels, decode, images_are, in_threads
+from recstudy.data.images import Labels, Mask, Pixels, decode, images_are, images_missing, in_threads
 from recstudy.data.lazy import np
 from recstudy.data.reader import Decoded, Reader
 from recstudy.data.splits import Texts, check_filled, check_whole, draw, numbered
@@ -282,11 +282,7 @@ def _find(config: CaptionFiles, place: Path, rows: list[CaptionRow]) -> list[str
     if missing and not config.allow_missing:
         row = missing[0]
         of = f"{len(missing):,} of {len(rows):,} images"
-        are, them = ("is missing:", "it") if len(missing) == 1 else ("are missing, the first is", "them")
-        raise DataError(
-            f"{place}: {of} {are} {row.images[0]} ({row.file.name}, {row.where}). "
-            f"Put {them} there, or go on without {them} with --allow-missing."
-        )
+        raise images_missing(place, len(missing), of, f"{row.images[0]} ({row.file.name}, {row.where})")
     return files
 
 

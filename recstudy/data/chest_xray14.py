@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
-from recstudy.data.images import Labels, Mask, decode_grey, images_are, in_threads
+from recstudy.data.images import Labels, Mask, decode_grey, images_are, images_missing, in_threads
 from recstudy.data.lazy import np
 from recstudy.data.reader import Decoded, Reader
 from recstudy.data.splits import Texts, check_filled, check_whole, numbered, whole_groups
@@ -210,8 +210,7 @@ def _check_missing(config: ChestXray14, table: ChestTable, found: dict[str, str]
         return
     of = f"{len(missing):,} of {len(table.images):,} images named in {table.file.name}"
     first = f"{(_image_folders(table.file.parent) or ['images'])[0]}/{missing[0]}"
-    are, them = ("is missing:", "it") if len(missing) == 1 else ("are missing, the first is", "them")
-    raise DataError(f"{table.file.parent}: {of} {are} {first}. Put {them} there, or go on without {them} with --allow-missing.")
+    raise images_missing(table.file.parent, len(missing), of, first)
 
 
 def _drawn(table: ChestTable) -> list[str]:

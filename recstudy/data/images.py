@@ -45,6 +45,12 @@ def images_are(count: int | np.integer[Any]) -> str:
     return "1 image is" if count == 1 else f"{count:,} images are"
 
 
+def images_missing(place: Path, count: int, of: str, first: str) -> DataError:
+    """Return what to raise where so many images are missing below `place`, `of` how many, such as `2 of 7 images`."""
+    are, them = ("is missing:", "it") if count == 1 else ("are missing, the first is", "them")
+    return DataError(f"{place}: {of} {are} {first}. Put {them} there, or go on without {them} with --allow-missing.")
+
+
 def decode(file: Path, size: int, mode: str) -> Pixels:
     """Decode (C, size, size): the shorter side resized (bilinear, antialiased), then the centre, as torchvision does."""
     with _opened(file) as image:
