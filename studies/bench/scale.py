@@ -3,12 +3,14 @@ they answered on 10,000 test images, by which its intervals are over images too.
 
 The records are made up, 25 epochs a run, in the form that a worker writes. Each command then runs in a process of its own,
 imports included: `python studies/NAME.py` up to its report (it lays out every run, looks for each result and writes the plan),
-and `recstudy report FOLDER`.
+and `recstudy report FOLDER`. Of 3,000 such runs, the board's pages: from when a page is first asked for, the folder read but
+nothing of the page made, until its last table and figure is there.
 """
 
 import json
 import runpy
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,10 @@ import numpy as np
 from figure import Figure
 from fresh import several
 
+from recstudy.board.markup import address_of
+from recstudy.board.poller import ResultsPoller
+from recstudy.board.renderer import PageRenderer
+from recstudy.board.sources import Sources
 from recstudy.metrics import Answers
 from recstudy.metrics.kept import packed
 from recstudy.records import FORMAT, Results, write_json
@@ -23,6 +29,7 @@ from recstudy.study.plan import record_plan
 from recstudy.study.study import Plan, Run, make_plan
 
 VARIANTS, SEEDS, EPOCHS, TIMES = 2000, 5, 25, 3
+WATCHED, COMPARED = 600, 6  # variants of a study on the board, and runs beside each other
 FEW, TWICE, IMAGES, CLASSES = 12, 2, 10_000, 10  # variants and seeds that keep their answers
 TEXT = '''"""Does a study of many runs stay quick to handle?"""
 
@@ -50,6 +57,7 @@ if __name__ == "__main__":
 CURVES = 'Curve("by_rate", x="train.learning_rate", y="top1_accuracy", by="model.latent_steps"), LearningCurves()'
 DIFFERENCES = 'Differences(base="learning_rate=1e-05, latent_steps=1")'
 STUDY = TEXT.format(variants=VARIANTS, seeds=SEEDS, epochs=EPOCHS, report=CURVES)
+ON_BOARD = TEXT.format(variants=WATCHED, seeds=SEEDS, epochs=EPOCHS, report=CURVES)
 ANSWERED = TEXT.format(variants=FEW, seeds=TWICE, epochs=EPOCHS, report=DIFFERENCES)
 # The command as it is, but for the drawing: `recstudy report` draws it, and is measured by itself.
 UP_TO_THE_REPORT = """
@@ -59,6 +67,7 @@ recstudy.cli._report = lambda *what: True
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+PAGES = {"first page": 300, "page of the study": 700, "list of its runs": 300, f"{COMPARED} runs compared": 300}
 REPORT = "from recstudy.command import main; main()"
 
 
@@ -71,6 +80,8 @@ def measure(options: object) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         _, results = made_up(Path(folder), ANSWERED, IMAGES)
         answered, _ = several(TIMES, "-c", REPORT, "report", results.root)
+    with tempfile.TemporaryDirectory() as folder:
+        pages = board_pages(made_up(Path(folder), ON_BOARD)[1].root)
     runs, few = f"{VARIANTS * SEEDS:,} runs", f"{FEW * TWICE} runs and their answers"
     return [
         Figure(f"plan and resume {runs}", "s", resume, most=3),
@@ -78,7 +89,25 @@ def measure(options: object) -> list[Figure]:
         Figure(f"report on {runs}", "s", report, most=4, note=f"{EPOCHS} epochs a run"),
         Figure(f"report on {runs}, peak memory", "MB", reported, most=300),
         Figure(f"report on {few}", "s", answered, most=5, note=f"{IMAGES:,} test images"),
+        *(Figure(f"board, {WATCHED * SEEDS:,} runs, {name}", "ms", pages[name], most=most) for name, most in PAGES.items()),
     ]
+
+
+def board_pages(root: Path) -> dict[str, list[float]]:
+    """Return the milliseconds until each of `PAGES` is whole; a board that has made none before, each time."""
+    poller = ResultsPoller(root)
+    poller.poll()
+    compared = f"?runs={','.join(list(poller.runs)[:COMPARED])}"
+    asked = [("/", ""), ("/study/many/quick", ""), ("/runs/many/quick", ""), ("/compare", compared)]
+    took: dict[str, list[float]] = {name: [] for name in PAGES}
+    for name, (path, search) in list(zip(PAGES, asked, strict=True)) * (TIMES + 1):
+        renderer = PageRenderer(Sources(poller)).start()
+        began = time.perf_counter()
+        _, _, whole = renderer.show(address_of(path, search), wait=60)
+        took[name].append(1e3 * (time.perf_counter() - began))
+        renderer.stop()
+        assert whole, f"{path} is not whole after a minute"
+    return {name: times[1:] for name, times in took.items()}  # the first one imports what draws
 
 
 # -------------------------------------------------------------------------------------------------------- made-up records
