@@ -7,15 +7,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
 
-import recstudy.data
-import recstudy.models
-import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import RunConfig
 from recstudy.errors import EXIT_CODES, ConfigError, StorageError
 from recstudy.options import Options, SearchOptions, StudyOptions, changes_of, data_folder, fields_first
@@ -43,7 +41,12 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Study | Search)
 Given = TypeVar("Given", bound=Options)
-BEGAN_WITH = package_state()  # the files of recstudy that this process runs
+
+
+@cache
+def began_with() -> dict[str, tuple[int, int]]:
+    """Return the files of recstudy that this process runs, as they are when it is first asked."""
+    return package_state()
 
 
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
@@ -55,6 +58,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     refuse_while_loading()
     if not isinstance(study, Study | Search):
         raise ConfigError(f"main runs a Study or a Search, but got {study!r}")
+    began_with()
     study = _asking(study)
     description = f"{by_name(study.question)}\n\nPresets: {', '.join(study.presets)}."
 
@@ -343,7 +347,7 @@ def _report(results: Results, study: str, preset: str, options: Options) -> bool
 
     Where recstudy's own files have changed meanwhile, a new process draws it: to the rest of this one they no longer fit.
     """
-    if package_state() != BEGAN_WITH:
+    if package_state() != began_with():
         return _drawn_anew(results, results.pull().study(study, preset), options)
     from recstudy.study import report_kept
 

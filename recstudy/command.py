@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import tyro
-from rich.box import SIMPLE
-from rich.markup import escape
-from rich.table import Table
 
 from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
 from recstudy.config import Place as PlaceConfig
@@ -257,6 +254,10 @@ def _after_study() -> list[str]:
 
 
 def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    from rich.box import SIMPLE
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(*names, box=SIMPLE)
     for row in rows:
         table.add_row(*map(escape, row))

@@ -13,19 +13,22 @@ from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from recstudy.errors import ConfigError, RecstudyError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Options = TypeVar("Options")
 PIPE_WIDTH = 160
 HELP = " " * 8  # before what an option means, in tyro's boxes
 
 
-def console(record: bool = False) -> Console:
+def console(record: bool = False) -> "Console":
     """Standard output, without rich's guesses at what to colour; `record` keeps what is said."""
+    from rich.console import Console  # which --help does without
+
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH, record=record)
 
 

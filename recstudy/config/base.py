@@ -21,7 +21,7 @@ class Config(BaseModel):
 
     revision: ClassVar[int] = 1  # raised where what it computes has changed: its runs then have new ids (ids.py)
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, defer_build=True)
 
     @property
     def revised(self) -> int:

@@ -336,7 +336,7 @@ def test_the_specs_load_without_pandas():
 def test_where_recstudy_was_edited_meanwhile_a_new_process_draws_it(whole, tmp_path, monkeypatch, capfd):
     """This process's modules and those on disk no longer fit together: a late import would fail."""
     results = write_study(tmp_path / "r")
-    monkeypatch.setattr("recstudy.cli.BEGAN_WITH", {})
+    monkeypatch.setattr("recstudy.cli.began_with", dict)
     monkeypatch.setitem(sys.modules, "recstudy.analysis.report", None)
     monkeypatch.setattr(sys, "executable", sys.executable if whole else shutil.which("false"))
 
