@@ -267,7 +267,7 @@ def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def _evaluate(command: Evaluate) -> int:
     from recstudy.analysis.frame import studies
     from recstudy.analysis.report import studies_at
-    from recstudy.train.later import evaluate
+    from recstudy.train.reevaluate import evaluate
 
     out, stored = console(), is_uri(command.path)
     folder = _folder(command.path)

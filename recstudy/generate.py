@@ -131,7 +131,7 @@ def _tokenizer(command: TrainTokenizer, data: DataConfig, config: VQ) -> None:
 
     from recstudy.data.cache import load
     from recstudy.models.networks.vq import save_tokenizer
-    from recstudy.tasks.captioning.prepared import image_tokenizer
+    from recstudy.tasks.captioning.tokenizer import image_tokenizer
 
     out = console()
     images = load(data, data_folder(command.data))

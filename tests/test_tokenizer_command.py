@@ -15,7 +15,7 @@ from recstudy.data import CaptionFolder
 from recstudy.data.cache import load
 from recstudy.models.fuselip import VQ
 from recstudy.models.networks.vq import load_tokenizer
-from recstudy.tasks.captioning.prepared import image_codes, image_tokenizer
+from recstudy.tasks.captioning.tokenizer import image_codes, image_tokenizer
 
 MIXER = Path(__file__).parent / "plugins/mixer/mixer_study.py"
 MAIN = "from recstudy.command import main; main()"

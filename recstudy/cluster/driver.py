@@ -21,7 +21,7 @@ from recstudy.errors import ClusterError
 from recstudy.records import Results
 from recstudy.study.plan import record_plan, resumed
 from recstudy.study.study import Plan, Run
-from recstudy.train.run_folder import workplace
+from recstudy.train.run_folder import locked_run_folder
 from recstudy.train.work import Work, train
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def missing(runs: Sequence[Run], results: Results, again: Collection[str] = ()) 
 def set_aside(again: Collection[str], results: Results) -> None:
     """Move the records of these finished runs out of the way, whole, so that they are run anew."""
     for run_id in again:
-        with workplace(str(results.run(run_id).path), results.store) as folder:
+        with locked_run_folder(str(results.run(run_id).path), results.store) as folder:
             if folder.finished:
                 folder.set_aside()
         results.pull(run_id)

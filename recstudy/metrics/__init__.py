@@ -3,9 +3,8 @@
 Importing this loads neither numpy, torch, pandas nor scikit-learn: what computes is imported when it does.
 """
 
-from recstudy.metrics import arc, captions, classification, grids, multilabel, quantities  # noqa: F401  each adds its own
-from recstudy.metrics.answers import TASKS, UNKNOWN, Answers
-from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics import arc, classification, grids, quantities  # noqa: F401  each adds its own
+from recstudy.metrics.answers import TASKS, UNKNOWN, Answers, NotAvailable
 from recstudy.metrics.registry import METRICS, Metric, Value, measured, metric
 
 __all__ = ["METRICS", "TASKS", "UNKNOWN", "Answers", "Metric", "NotAvailable", "Value", "measured", "metric"]

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from recstudy.metrics.coco import Words
     from recstudy.tasks import Task
 
     Floats = npt.NDArray[np.float64]
@@ -79,13 +78,6 @@ class Answers:
         """(N,) the most likely class."""
         return self.logits.argmax(1)
 
-    @cached_property
-    def words(self) -> "Words":
-        """The captions as the COCO caption evaluation cuts them.
 
-        Raises:
-            NotAvailable: no image has a reference that has a word.
-        """
-        from recstudy.metrics.coco import cut
-
-        return cut(self.written, self.references)
+class NotAvailable(Exception):
+    """Why a score cannot be computed on this machine, in words for a table's note."""

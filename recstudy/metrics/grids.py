@@ -6,9 +6,8 @@ Shapes: N puzzles, S cells.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from recstudy.metrics.answers import Answers
+from recstudy.metrics.answers import Answers, NotAvailable
 from recstudy.metrics.classification import PERCENT
-from recstudy.metrics.missing import NotAvailable
 from recstudy.metrics.registry import METRICS, Metric, metric
 
 if TYPE_CHECKING:

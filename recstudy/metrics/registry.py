@@ -8,8 +8,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from recstudy.errors import ConfigError, choices
-from recstudy.metrics.answers import TASKS, Answers
-from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics.answers import TASKS, Answers, NotAvailable
 from recstudy.plugins import Registry, named
 from recstudy.source import INSTALLED
 

@@ -24,7 +24,7 @@ from recstudy.data.images import Labels
 from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.models.networks.contract import Carry, Network
 from recstudy.train.evaluate import autocast, own_batch
-from recstudy.train.seeds import draw
+from recstudy.train.process import draw
 from recstudy.train.watchdog import alive
 
 

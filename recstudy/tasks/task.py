@@ -104,6 +104,11 @@ class Task(ABC):
         """Return what a network is told beside the image: by default its group (patient), where the data have such."""
         return groups
 
+    @staticmethod
+    def cut_by(name: str, answers: Answers) -> str:
+        """Return what cut the texts that a metric compares into words; empty where nothing did."""
+        return ""
+
     # ------------------------------------------------------------------------------------------ what goes with it
 
     @classmethod

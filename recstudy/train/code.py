@@ -14,7 +14,7 @@ LOOPS = (
     "recstudy.train",
     "recstudy.tasks",
     "recstudy.metrics.classification",
-    "recstudy.metrics.multilabel",
+    "recstudy.metrics.classification",
     "recstudy.data.augment",
     "recstudy.data.batches",
 )

@@ -35,7 +35,7 @@ from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate, takes_closure
 from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
-from recstudy.train.seeds import draw
+from recstudy.train.process import draw
 from recstudy.train.watchdog import alive
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import torch
 from torch.backends import cudnn
 
 from recstudy.config import RunConfig, canonical
-from recstudy.train.seeds import draw
 
 # What some code may switch for a whole process, how it is read and how it is set.
 SWITCHES: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
@@ -80,3 +79,9 @@ def _forget(config: RunConfig) -> None:
     if config.place.compiles and graphs != _graphs:
         torch.compiler.reset()
         _graphs = graphs
+
+
+def draw(seed: int, *purpose: str | int) -> int:
+    """A seed of its own for each purpose, far from those of neighbouring seeds."""
+    words = [int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in purpose]
+    return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 1)

@@ -18,7 +18,7 @@ CHECKPOINTS = ("checkpoint-*.pt",)
 
 
 @contextmanager
-def workplace(folder: str, store: str, wait: bool = True) -> Iterator[RunFolder]:
+def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[RunFolder]:
     """The run's folder, for one worker at a time; what is written there has reached the store when the block ends.
 
     Args:

@@ -4,37 +4,41 @@ A run's folder is written by the worker that holds its lock, so that a killed dr
 has its result, what was not goes on from its newest checkpoint.
 """
 
+import errno
 import io
 import logging
 import os
+import platform
 import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from recstudy.config import RunConfig
 from recstudy.data.cache import load
-from recstudy.errors import StorageError
+from recstudy.errors import DataError, StorageError
+from recstudy.models.costs import cost, steps_a_batch
 from recstudy.plugins import Bundle, use
 from recstudy.records import Attempt, Failure, Json, Result, RunFolder, append_line, read_log, write_json, write_whole
+from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import Held
 from recstudy.records.reading import record_of, write_record
 from recstudy.records.schema import CodeRecord
-from recstudy.train.account import origin, spent
 from recstudy.train.code import codes
 from recstudy.train.evaluate import Diverged
-from recstudy.train.failures import failure_class
 from recstudy.train.loop import Training
 from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
-from recstudy.train.process import reset_process
-from recstudy.train.run_folder import beside, run_here, workplace
+from recstudy.train.process import peak_memory_mb, reset_process
+from recstudy.train.run_folder import beside, locked_run_folder, run_here
 from recstudy.train.state import load_checkpoint, save_checkpoint, save_weights
 from recstudy.train.watchdog import waiting, watched
 from recstudy.train.work import Report, Trial, failed
@@ -63,7 +67,7 @@ def run_trial(trial: Trial, report: Report, leave: Callable[[], bool] = never) -
 
 def _first(trial: Trial, report: Report, leave: Callable[[], bool], alone: bool) -> Json:
     try:
-        with workplace(trial.folder, trial.store, wait=False) as folder:
+        with locked_run_folder(trial.folder, trial.store, wait=False) as folder:
             return _attempt(trial, folder, report, leave, alone)
     except Held as held:
         first_says(False)
@@ -215,3 +219,73 @@ def _archive(arrays: Mapping[str, Any]) -> bytes:
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
+# How torch says it on a CPU (a plain RuntimeError), and CUDA where the allocator is not the one to notice.
+NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory", "CUDA error: out of memory")
+
+
+def failure_class(error: BaseException) -> str:
+    """The class of an exception that ended a run."""
+    if isinstance(error, LeaseLost):
+        return "lost node"
+    if isinstance(error, DataError):
+        return "data"
+    if isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno in STORAGE):
+        return "storage"
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return "out of memory"
+    if isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY):
+        return "out of memory"
+    return "code"
+
+
+def spent(training: Training) -> Json:
+    """Parameters and FLOPs as computed; seconds, throughput and memory as measured, over all attempts."""
+    used, config, state = training.state.spent, training.config, training.state
+    counted, seconds = cost(config), training.state.spent["seconds"]
+    return {
+        **asdict(counted),
+        "train_pflop": used["image_steps"] * counted.train_gflops / steps_a_batch(config) / 1e6,
+        "seconds": seconds,
+        "evaluation_seconds": used.get("evaluation_seconds", 0.0),  # a checkpoint of before it was kept has none
+        "device_seconds": seconds * rank_and_world()[1],
+        "images_per_second": used["images"] / seconds if seconds else 0.0,
+        "peak_memory_mb": peak_memory_mb(training.device),
+        "epoch_seconds": used["train_seconds"] / state.epoch if state.epoch else 0.0,
+        "supervision_steps_used": used["image_steps"] / used["images"] if used["images"] else 0.0,
+    }
+
+
+def origin(training: Training) -> Json:
+    """Versions, hardware, workers and data."""
+    return {
+        "versions": {name: _version(name) for name in ("recstudy", "torch", "torchvision", "ray", "numpy")},
+        "hardware": hardware(training.device),
+        "workers": rank_and_world()[1],
+        "data_checksum": training.data.checksum,
+        "data_notes": list(training.data.notes),
+        "synthetic": training.config.data.synthetic,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "sent along by the driver"  # on a node of a cluster that has the packages alone
+
+
+def hardware(device: torch.device) -> Json:
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {"host": socket.gethostname(), "cpu": _cpu_name(), "cores": os.cpu_count(), "gpu": gpu}
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

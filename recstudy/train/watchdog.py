@@ -2,8 +2,8 @@
 
 The stack is written by the interpreter itself (faulthandler): a thread in C, which runs while Python hangs in a call that
 never returns, with or without the interpreter's lock. A process that is stopped has no thread that runs, and one whose file
-server is gone may wait for it in each: so the end is made from outside, by another process (watchman.py). There is one of each
-a process, so their state is the module's.
+server is gone may wait for it in each: so the end is made from outside, by another process (hang_monitor.py). There is one
+of each a process, so their state is the module's.
 """
 
 import atexit
@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 RENEWED_S = 1.0  # least time between two signs, each of which ends a thread and starts another
-WATCHMAN = Path(__file__).with_name("watchman.py")
+HANG_MONITOR = Path(__file__).with_name("hang_monitor.py")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _State:
 
 _state = _State()
 _renewed = 0.0
-_watchman: subprocess.Popen[bytes] | None = None
+_hang_monitor: subprocess.Popen[bytes] | None = None
 
 
 @contextmanager
@@ -98,12 +98,12 @@ def _stack() -> int:
 
 
 def _hire() -> None:
-    """Start the watchman where there is none. It shares our process group, to be stopped with us, and no folder of ours."""
-    global _watchman
-    if _watchman is not None and _watchman.poll() is None:
+    """Start the hang monitor where there is none. It shares our process group, to be stopped with us, and no folder of ours."""
+    global _hang_monitor
+    if _hang_monitor is not None and _hang_monitor.poll() is None:
         return
-    _watchman = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(WATCHMAN), str(os.getpid()), str(_stack())],
+    _hang_monitor = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(HANG_MONITOR), str(os.getpid()), str(_stack())],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -111,19 +111,19 @@ def _hire() -> None:
         pass_fds=[_stack()],
         bufsize=0,
     )
-    assert _watchman.stdin is not None
-    os.set_blocking(_watchman.stdin.fileno(), False)
-    atexit.register(_dismiss, _watchman)
+    assert _hang_monitor.stdin is not None
+    os.set_blocking(_hang_monitor.stdin.fileno(), False)
+    atexit.register(_dismiss, _hang_monitor)
 
 
-def _dismiss(watchman: subprocess.Popen[bytes]) -> None:
-    assert watchman.stdin is not None
-    watchman.stdin.close()
-    watchman.kill()
-    watchman.wait()
+def _dismiss(hang_monitor: subprocess.Popen[bytes]) -> None:
+    assert hang_monitor.stdin is not None
+    hang_monitor.stdin.close()
+    hang_monitor.kill()
+    hang_monitor.wait()
 
 
 def _say(line: str) -> None:
-    if _watchman is not None and _watchman.stdin is not None:
+    if _hang_monitor is not None and _hang_monitor.stdin is not None:
         with suppress(OSError):  # it was killed, and the next run has another one; or it is stopped, and we go on
-            _watchman.stdin.write(line.encode() + b"\n")
+            _hang_monitor.stdin.write(line.encode() + b"\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from shell import Shell
+from test_study import nodes_without
 
 from recstudy import command
 from recstudy.plugins import Bundle, use
@@ -84,16 +85,38 @@ def test_a_model_without_such_answers_is_refused(home, capsys):
     )
 
 
+def stranger(folder: Path, home: Path, name: str) -> Shell:
+    return Shell(folder, home / f"{name}.py", {"RECSTUDY_DATA": str(home)})
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("trainer", ["inline", "train"])
-def test_a_study_of_it_runs_to_its_page(tmp_path, home, name, trainer):
-    shell = Shell(tmp_path, home / f"{name}.py", {"RECSTUDY_DATA": str(home)})
+@pytest.mark.parametrize("how", [("--trainer", "inline"), ("--trainer", "train"), ("--workers-per-run", "2")], ids=" ".join)
+def test_a_study_of_it_runs_to_its_page(tmp_path, home, name, how):
+    shell = stranger(tmp_path, home, name)
 
-    shell.run("--smoke", "--trainer", trainer)
+    shell.run("--smoke", *how)
 
     assert {result["status"] for result in shell.records().values()} == {"done"}
     if name == "rotation":
         report = next(shell.results.glob("studies/rotation/*/report"))
         drawn = list(csv.DictReader((report / "figures/calibration.csv").read_text().splitlines()))
         assert {"said", "true", "variant"} <= drawn[0].keys()
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_on_two_nodes_that_have_nothing_of_it(tmp_path, home, name):
+    """Over both nodes at once, and inline on one; the text lies where they see it."""
+    data = tmp_path / "data"
+    data.mkdir()
+    shutil.copy(home / "text.txt", data)
+    shell = Shell(tmp_path, home / f"{name}.py", {"RECSTUDY_DATA": str(data)})
+
+    with nodes_without(tmp_path, home, 2) as port:
+        shell.run("--smoke", "--address", f"127.0.0.1:{port}")
+        shell.run("--smoke", "--address", f"127.0.0.1:{port}", "--seeds", "2", "--workers-per-run", "2")
+
+    found = shell.records().values()
+    assert {result["status"] for result in found} == {"done"}
+    assert {result["provenance"]["workers"] for result in found} == {1, 2}

@@ -226,7 +226,7 @@ def test_what_is_named_by_the_training_s_settings_is_part_of_its_code():
 
     assert len({part_names(run)["train"] for run in runs}) == 5
     assert len({codes(run)["train"].digest for run in runs}) >= 4  # `flip` is part of every training's code
-    assert "recstudy/metrics/multilabel.py" in codes(runs[-1])["train"].files
+    assert "recstudy/metrics/classification.py" in codes(runs[-1])["train"].files
 
 
 def test_data_that_changed_since_is_read_where_changed_runs_are_asked_for(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from recstudy.records import Result, Results, RunFolder, read_record
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Study, make_plan
-from recstudy.train.rebuilt import answers_again
+from recstudy.train.reevaluate import answers_again
 from recstudy.train.trial import Trial, run_trial
 
 DRAWN = [

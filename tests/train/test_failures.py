@@ -5,7 +5,7 @@ import torch
 
 from recstudy.errors import FAILURES, DataError, StorageError
 from recstudy.records.leases import LeaseLost
-from recstudy.train.failures import failure_class
+from recstudy.train.trial import failure_class
 
 TOO_MUCH = 2**60  # bytes
 

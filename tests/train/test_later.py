@@ -27,7 +27,7 @@ from recstudy.report import Curve, Table
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Study, make_plan
-from recstudy.train.later import evaluate
+from recstudy.train.reevaluate import evaluate
 from recstudy.train.trial import Trial, run_trial
 
 BRIER = """
@@ -267,7 +267,7 @@ def test_what_suffices_loads_no_torch(results, tmp_path):
     (tmp_path / "mine.py").write_text(BRIER)
     code = (
         "import mine, sys; from pathlib import Path; from recstudy.records import Results; from recstudy.terminal import console;"
-        "from recstudy.train.later import evaluate; import recstudy.data, recstudy.models;"
+        "from recstudy.train.reevaluate import evaluate; import recstudy.data, recstudy.models, recstudy.tasks;"
         "print(evaluate(Results('results'), 'later', 'quick', (), Path('data'), console()), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)

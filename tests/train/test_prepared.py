@@ -11,7 +11,7 @@ from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import DataError
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageLSTM, ImageTRM
-from recstudy.tasks.captioning.prepared import encoder_weights
+from recstudy.tasks.captioning.tokenizer import encoder_weights
 from recstudy.train.loop import Training
 
 ALIGNER = Aligner(

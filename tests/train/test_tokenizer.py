@@ -3,10 +3,9 @@ import torch
 from largest import Largest
 
 from recstudy.errors import DataError
-from recstudy.metrics.reconstruction import psnr
 from recstudy.models.fuselip import SMOKE
 from recstudy.models.networks.vq import VQNetwork, unit
-from recstudy.tasks.captioning.tokenizer import Progress, quality, train_tokenizer
+from recstudy.tasks.captioning.tokenizer import Progress, psnr, quality, train_tokenizer
 
 SMALL = SMOKE.model_copy(update={"size": 16, "codes": 8, "codebook": 64})
 

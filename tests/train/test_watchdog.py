@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from test_loop import training
 
-from recstudy.train import watchdog, watchman
+from recstudy.train import hang_monitor, watchdog
+from recstudy.train.hang_monitor import Watched
 from recstudy.train.watchdog import alive, watched
-from recstudy.train.watchman import Watched
 
 HANGS = {
     "sleep": "time.sleep(60)",
@@ -98,18 +98,18 @@ def test_a_log_that_cannot_be_written_keeps_no_process_alive(tmp_path, monkeypat
     os.mkfifo(tmp_path / "hang-0.log")
     killed, frozen = [], Watched(4711)
     frozen.heard(f'[1.0, false, "{tmp_path}/hang-0.log"]'.encode())
-    monkeypatch.setattr(watchman, "LOG_S", 0.1)
-    monkeypatch.setattr(watchman.os, "kill", lambda *told: killed.append(told))
-    monkeypatch.setattr(watchman.os, "_exit", killed.append)
+    monkeypatch.setattr(hang_monitor, "LOG_S", 0.1)
+    monkeypatch.setattr(hang_monitor.os, "kill", lambda *told: killed.append(told))
+    monkeypatch.setattr(hang_monitor.os, "_exit", killed.append)
 
     with open(tmp_path / "stack", "wb+") as stack:
-        watchman.end(frozen, stack.fileno())
+        hang_monitor.end(frozen, stack.fileno())
 
     assert killed == [(4711, signal.SIGKILL), 0]
     (tmp_path / "hang-0.log").read_text()  # lets the thread end
 
 
-def test_only_time_in_which_the_watchman_runs_is_silence(monkeypatch):
+def test_only_time_in_which_the_hang_monitor_runs_is_silence(monkeypatch):
     frozen = Watched(os.getpid())
     frozen.heard(b'[4.0, false, "log"]')
     frozen.unheard(3600)
@@ -121,7 +121,7 @@ def test_only_time_in_which_the_watchman_runs_is_silence(monkeypatch):
     assert not frozen.hangs
 
 
-def test_the_watchman_ends_with_its_process(tmp_path):
+def test_the_hang_monitor_ends_with_its_process(tmp_path):
     with begun(tmp_path / "hang-0.log", "time.sleep(60)", 3600) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -7,7 +7,8 @@ A caption is as right as the share of its tokens that are, or, for an exact mode
 
     writing.py    what a captioner has learned      decode.py     how captions are written
     routing.py    where experts' tokens go          encoders.py   what sees the image, trained before where it must be
-    retrieval.py  what an aligner has learned       prepared.py, tokenizer.py
+    retrieval.py  what an aligner has learned       tokenizer.py  what must be trained before
+    scores.py     what captions are judged by, of coco.py, java.py and rate_score.py
 
 Shapes: B images, T tokens, V of a vocabulary.
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recstudy.config import PAD
 from recstudy.metrics import METRICS, TASKS
+from recstudy.tasks.captioning import scores
 from recstudy.tasks.task import Labels, Task
 
 if TYPE_CHECKING:
@@ -69,6 +71,10 @@ class Captioning(OfCaptions):
     output: ClassVar[str] = "caption"
     score: ClassVar[str] = "token_accuracy"
     registered_loss: ClassVar[bool] = True
+
+    @staticmethod
+    def cut_by(name: str, answers: "Answers") -> str:
+        return scores.cut_by(name, answers)
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
         """Equations (1)-(2) in nats."""

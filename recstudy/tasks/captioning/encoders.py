@@ -20,7 +20,7 @@ from recstudy.models.networks.backbones import BackboneNetwork, frozen
 from recstudy.models.networks.contract import Network
 from recstudy.models.networks.fuselip_weights import load_public, public_hash
 from recstudy.models.networks.vq import ImageTokenizer
-from recstudy.tasks.captioning.prepared import encoder_weights, image_codes, image_tokenizer
+from recstudy.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 from recstudy.train.watchdog import alive
 
 Read = Callable[[Split], Split]

@@ -22,7 +22,7 @@ from recstudy.tasks.captioning.encoders import begin
 from recstudy.tasks.captioning.writing import EXAMPLES
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
 from recstudy.train.parallel import concatenated
-from recstudy.train.seeds import draw
+from recstudy.train.process import draw
 from recstudy.train.watchdog import alive
 
 PAIRS = 1000  # test pairs whose cosines are kept

@@ -1,26 +1,48 @@
-"""Training of the stand-in image tokenizer: a plain loop of AdamW over the images of one data set.
+"""What a run needs to have been trained before it: an image tokenizer, an aligned FuseLIP. Once a machine, as decoded data are.
 
-The learning rate warms up over a twentieth of the steps and falls along a cosine. A tenth of the images is held out; the
-quality that is reported is theirs.
+    RECSTUDY_CACHE/vq-DIGEST.safetensors         an image tokenizer trained on the training images of a data set
+    RECSTUDY_CACHE/codes-DIGEST.npy              (N, K) int32, its codes of all images of one official split
+    RECSTUDY_CACHE/fuselip-DIGEST.safetensors    the encoder of an aligner, trained as its own run config says
+
+A digest covers all that decides the content: the data's checksum, the training rows, the configs and, of codes and of an
+encoder that learned from them, the image tokenizer's hash. Another process that wants the same waits for the one that makes it.
+
+The stand-in image tokenizer is trained by a plain loop of AdamW over the images of one data set. The learning rate warms up
+over a twentieth of the steps and falls along a cosine. A tenth of the images is held out; the quality that is reported is theirs.
 """
 
+import hashlib
+import io
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import Tensor
 
+from recstudy.config import RunConfig, digest
+from recstudy.data.cache import DataSet, Split
+from recstudy.data.cache_folder import alone, cached
+from recstudy.data.images import Tokens
 from recstudy.errors import DataError
-from recstudy.metrics.reconstruction import codebook_use, psnr
+from recstudy.files import cache_folder, caching, sweep
 from recstudy.models.fuselip import VQ
-from recstudy.models.networks.vq import VQNetwork, unit, vq_loss
+from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, load_tokenizer, save_tokenizer, unit, vq_loss
 from recstudy.records import Json
+from recstudy.records.files import write_whole
+from recstudy.train.watchdog import alive
 
 BATCH = 32
 LEARNING_RATE = 0.2  # over the width: 1e-3 at 192
 WARMUP = 0.05  # of the steps
 HELD_OUT = 0.1  # of the images
+CODED = 64  # images at once
+DAMAGED = (OSError, ValueError, SafetensorError, DataError)  # how it is said that a tokenizer is not there, or not whole
 
 
 class Progress(NamedTuple):
@@ -113,3 +135,100 @@ def _check(images: Tensor, config: VQ) -> None:
         )
     if len(images) < 2:
         raise DataError(f"{config.name} needs at least 2 images, of which one is held out, but got {len(images)}")
+
+
+def psnr(drawn_again: Tensor, images: Tensor) -> float:
+    """Peak signal-to-noise ratio in dB of images (N, ...) from 0 to 1: 10 log10(1 / MSE) of each, then the mean.
+
+    What is outside of 0 to 1 is cut off first, as a screen does.
+    """
+    errors_N = (drawn_again.double().clamp(0, 1) - images.double()).square().flatten(1).mean(1)
+    return (-10 * errors_N.clamp(min=1e-12).log10()).mean().item()  # 120 dB where nothing is lost
+
+
+def codebook_use(ids: Tensor, codebook: int) -> dict[str, float]:
+    """Of `ids` (N, K): `used_percent` of the codebook's codes, and `perplexity`, as many codes as evenly used would be."""
+    counts_V = torch.bincount(ids.flatten(), minlength=codebook).double()
+    shares = counts_V[counts_V > 0] / counts_V.sum()
+    return {
+        "used_percent": 100 * len(shares) / codebook,
+        "perplexity": (-(shares * shares.log()).sum()).exp().item(),
+    }
+
+
+def image_tokenizer(
+    config: VQ,
+    epochs: int,
+    data: DataSet,
+    title: str,
+    device: torch.device,
+    report: Callable[[Progress], None] = lambda progress: alive(),
+) -> tuple[VQNetwork, dict[str, Any]]:
+    """A tokenizer trained on all training images of a data set, and its header: title, facts, hash."""
+
+    def train(file: Path) -> None:
+        images = torch.from_numpy(np.asarray(data.train.images[np.sort(data.train.rows)]))
+        network, facts = train_tokenizer(images, config, epochs, seed=0, report=report, device=device)
+        with caching("the image tokenizer", file.parent):
+            save_tokenizer(network, facts, title, file)
+
+    decides = [data.train.source, _rows(data), config.model_dump(mode="json"), epochs]
+    network, header = _tokenizer(_file("vq", "safetensors", decides), train)
+    return network.to(device).eval(), header
+
+
+def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, dict[str, Any]]:
+    """From its file, which may have been brought from another machine: its header has the hash of its weights."""
+    with suppress(*DAMAGED):
+        return load_tokenizer(file)
+    with alone(file.stem):
+        with suppress(*DAMAGED):  # another process may have made it while this one waited
+            return load_tokenizer(file)
+        sweep(file)
+        train(file)
+    return load_tokenizer(file)
+
+
+def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, device: torch.device) -> Tokens:
+    """Codes (N, K) of all images of the official split that `split` is a part of."""
+
+    def compute(file: Path) -> None:
+        parts = []
+        for start in range(0, len(split.images), CODED):
+            alive()
+            images = torch.from_numpy(np.asarray(split.images[start : start + CODED])).to(device)
+            with torch.no_grad():
+                parts.append(tokenizer(unit(images)).ids.cpu())
+        buffer = io.BytesIO()
+        np.save(buffer, torch.cat(parts).to(torch.int32).numpy())
+        with caching("the images' codes", file.parent):
+            write_whole(file, buffer.getvalue())
+
+    file = cached(_file("codes", "npy", [split.source, tokenizer_hash]), compute)
+    return np.asarray(np.load(file, mmap_mode="c"))
+
+
+def encoder_weights(
+    config: RunConfig, data: DataSet, tokenizer_hash: str, train: Callable[[], dict[str, Tensor]]
+) -> dict[str, Tensor]:
+    """Weights of an aligner's encoder trained as `config` says, by `train` where that has not been done here.
+
+    `tokenizer_hash`: of the image tokenizer; that of public weights covers the encoder's, which training begins with.
+    """
+
+    def keep(file: Path) -> None:
+        content = save({name: value.detach().cpu().contiguous() for name, value in train().items()})
+        with caching("the encoder", file.parent):
+            write_whole(file, content)
+
+    decides = [data.checksum, _rows(data), tokenizer_hash, config.deciding]
+    return load_file(cached(_file("fuselip", "safetensors", decides), keep))
+
+
+def _file(kind: str, ending: str, decides: Any) -> Path:
+    """Where what `decides` stands for is kept."""
+    return cache_folder() / f"{kind}-{digest([kind, decides], 16)}.{ending}"
+
+
+def _rows(data: DataSet) -> str:
+    return hashlib.sha256(np.sort(data.train.rows).tobytes()).hexdigest()

@@ -20,13 +20,14 @@ from recstudy.data.cache import DataSet, Split
 from recstudy.data.tokenizers import Tokenizer
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
-from recstudy.metrics.rate_score import made_by
 from recstudy.metrics.registry import score
 from recstudy.models.backbone import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
 from recstudy.tasks.captioning.decode import decode
+from recstudy.tasks.captioning.rate_score import made_by
 from recstudy.tasks.captioning.routing import expert_use, kept
+from recstudy.tasks.captioning.scores import words
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
 from recstudy.train.losses import loss_of, token_hits, token_loss
 from recstudy.train.parallel import concatenated, rank_and_world, total
@@ -103,11 +104,11 @@ def findings(
         "depths": {"token_accuracy": by_depth(network, test, config)},
         "unavailable": scores.unavailable,
         "raised": list(scores.raised),
-        "notes": list(answers.words.notes),
+        "notes": list(words(answers).notes),
         "tokenizer": {
             "text": f"{data.tokenizer.name} ({data.classes:,})",
             "checksum": data.tokenizer.checksum,
-            "metrics": answers.words.tokenizer,
+            "metrics": words(answers).tokenizer,
             "rate": made_by() if "rate_score" in scores.values else "",
         },
         "decode": described(config.model),

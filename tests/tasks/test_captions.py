@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from recstudy.errors import ConfigError
-from recstudy.metrics import METRICS, Answers, java, measured
-from recstudy.metrics.coco import cut
-from recstudy.metrics.java import meteor, penn_treebank
-from recstudy.metrics.missing import NotAvailable
-from recstudy.metrics.penn_treebank import APPROXIMATION, PUNCTUATION, STANFORD, approximate
+from recstudy.tasks.captioning import METRICS, Answers, java, measured
+from recstudy.metrics.answers import NotAvailable
 from recstudy.metrics.registry import of_task
+from recstudy.tasks.captioning.coco import APPROXIMATION, PUNCTUATION, STANFORD, approximate, cut
+from recstudy.tasks.captioning.java import meteor, penn_treebank
 
 FIXTURES = [Path(os.environ.get("RECSTUDY_DATA", "data")), Path(__file__).parents[3] / "shared/data"]
 HOSTILE = [
@@ -320,7 +319,7 @@ def test_an_idle_timer_that_goes_off_during_a_call_does_not_end_the_process():
     own.stop()
 
 
-ASK = "import sys, time; from recstudy.metrics import java; java.meteor(['a'], [['a']]); print(java.METEOR.java.process.pid, flush=True); "
+ASK = "import sys, time; from recstudy.tasks.captioning import java; java.meteor(['a'], [['a']]); print(java.METEOR.java.process.pid, flush=True); "
 
 
 @pytest.mark.whole

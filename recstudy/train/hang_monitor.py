@@ -1,13 +1,13 @@
 """A process beside one that trains: ends it where it is silent for too long, and keeps what it was doing.
 
 A process that is stopped, or that waits for a file server that is gone, can do neither by itself. On its standard input the
-watchman hears
+hang_monitor hears
 
     [1800.0, false, ".../hang-0.log"]    from now on so many seconds of silence are too long
     [1800.0, true, ".../hang-0.log"]     its process waits for others: it is silent only where it is stopped
     an empty line                        a sign of life
 
-and the end of its process. Time in which the watchman itself is stopped, with its process or with the whole machine, is no
+and the end of its process. Time in which the hang monitor itself is stopped, with its process or with the whole machine, is no
 silence. It imports nothing of ours, so that it begins in a tenth of a second and takes 10 MB.
 """
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from recstudy.metrics.reconstruction import codebook_use, psnr
+from recstudy.tasks.captioning.tokenizer import codebook_use, psnr
 
 
 def test_psnr_by_hand():

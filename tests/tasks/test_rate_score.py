@@ -5,9 +5,18 @@ import pytest
 import torch
 
 from recstudy.metrics import Answers, measured
-from recstudy.metrics.entities import TYPES, Entities, entity_spans
-from recstudy.metrics.missing import NotAvailable
-from recstudy.metrics.rate_score import RateModels, agreement, given_models, rate_score, rate_scores, read_weights
+from recstudy.metrics.answers import NotAvailable
+from recstudy.tasks.captioning.rate_score import (
+    TYPES,
+    Entities,
+    RateModels,
+    agreement,
+    entity_spans,
+    given_models,
+    rate_score,
+    rate_scores,
+    read_weights,
+)
 
 EAST, NORTH, BETWEEN = [2.0, 0.0], [0.0, 3.0], [3.0, 4.0]  # cosines: 0, 0.6 and 0.8
 WEIGHTS = dict.fromkeys(product(TYPES, TYPES), 0.0) | {

@@ -3,48 +3,72 @@
 All are fractions, but for CIDEr, which is on pycocoevalcap's scale: ten times the mean cosine.
 """
 
-from functools import partial
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from recstudy.errors import ConfigError
-from recstudy.metrics.answers import Answers
-from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics.answers import Answers, NotAvailable
 from recstudy.metrics.registry import METRICS, metric
-from recstudy.plugins import named
+
+if TYPE_CHECKING:
+    from recstudy.tasks.captioning.coco import Words
 
 of_captions = partial(metric, better="higher", form=".3f", tasks=("caption",), of_words=True)
 FRACTION = (0.0, 1.0)
+
+
+@lru_cache(maxsize=4)
+def words(answers: Answers) -> "Words":
+    """Return the captions as the COCO caption evaluation cuts them.
+
+    Raises:
+        NotAvailable: no image has a reference that has a word.
+    """
+    from recstudy.tasks.captioning.coco import cut  # pycocoevalcap, which only captions pay for
+
+    return cut(answers.written, answers.references)
+
+
+def cut_by(name: str, answers: Answers) -> str:
+    """Return what cut the words of a score of captions; empty for others."""
+    if name == "rate_score":
+        from recstudy.tasks.captioning.rate_score import made_by  # it loads torch
+
+        return made_by()
+    return words(answers).tokenizer if METRICS[name].of_words else ""
+
 
 for n in range(1, 5):
 
     @METRICS.add(f"bleu_{n}")
     @of_captions(f"BLEU-{n}", bounds=FRACTION)
     def bleu(answers: Answers, n: int = n) -> float:
-        return answers.words.bleu[n - 1]
+        return words(answers).bleu[n - 1]
 
 
 @METRICS.add("avg_bleu")
 @of_captions("Avg-BLEU", bounds=FRACTION)
 def avg_bleu(answers: Answers) -> float:
     """The mean of BLEU-1 to BLEU-4 (003)."""
-    return sum(answers.words.bleu) / 4
+    return sum(words(answers).bleu) / 4
 
 
 @METRICS.add("rouge_l")
 @of_captions("ROUGE-L", bounds=FRACTION)
 def rouge_l(answers: Answers) -> float:
-    return answers.words.rouge_l
+    return words(answers).rouge_l
 
 
 @METRICS.add("cider")
 @of_captions("CIDEr", bounds=(0, 10), ranks=True)
 def cider(answers: Answers) -> float:
-    return answers.words.cider()
+    return words(answers).cider()
 
 
 @METRICS.add("meteor")
 @of_captions("METEOR", bounds=FRACTION)
 def meteor(answers: Answers) -> float:
-    return answers.words.meteor
+    return words(answers).meteor
 
 
 @METRICS.add("report_score")
@@ -55,10 +79,10 @@ def report_score(answers: Answers) -> float:
     Raises:
         ConfigError: there is no METEOR here. A run that is to be selected by this score fails by it, at its first epoch.
     """
-    words = answers.words
-    others = sum(words.bleu) / 8 + words.rouge_l / 4
+    said = words(answers)
+    others = sum(said.bleu) / 8 + said.rouge_l / 4
     try:
-        return others + words.meteor / 4
+        return others + said.meteor / 4
     except NotAvailable as reason:
         raise ConfigError(f"the report score has METEOR in it: {reason}. Set train.score to another metric") from None
 
@@ -66,5 +90,6 @@ def report_score(answers: Answers) -> float:
 @METRICS.add("rate_score")
 @of_captions("RaTEScore", bounds=FRACTION)
 def rate_score(answers: Answers) -> float:
-    mean: float = named("recstudy.metrics.rate_score:mean_score")(answers.written, answers.references)  # it loads torch
-    return mean
+    from recstudy.tasks.captioning.rate_score import mean_score  # it loads torch
+
+    return mean_score(answers.written, answers.references)

@@ -17,15 +17,15 @@ from recstudy.analysis.examples import kept_answers
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.rows import Row
 from recstudy.config import RunConfig
-from recstudy.errors import ConfigError, RecstudyError
-from recstudy.metrics import METRICS, Answers, NotAvailable, measured
+from recstudy.errors import ConfigError, DataError, RecstudyError
+from recstudy.metrics import METRICS, TASKS, Answers, NotAvailable, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import check_computed, of_task
-from recstudy.plugins import named, reading
+from recstudy.plugins import reading
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.report.names import metric, number, plural
 from recstudy.source import code_of
-from recstudy.train.run_folder import workplace
+from recstudy.train.run_folder import locked_run_folder
 
 How = Literal["answers", "weights"]
 
@@ -99,7 +99,7 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
         answers = _again(results, row.id, result, data)
         found = Found(answers, "weights", b"" if kept else packed(answers)[0])
     new = {name: _later(name, found) for name in names}
-    with workplace(str(folder.path), results.store) as place:
+    with locked_run_folder(str(folder.path), results.store) as place:
         before = read_record(place.measured, Measured) or Measured()
         if found.file:
             write_whole(place.answers, found.file)
@@ -133,7 +133,7 @@ def _later(name: str, found: Found) -> Later:
         how=found.how,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         code=_code(name),
-        tokenizer=_tokenizer(name, found.answers) if name in values else "",
+        tokenizer=TASKS[found.answers.task].cut_by(name, found.answers) if name in values else "",
     )
 
 
@@ -148,8 +148,46 @@ def _again(results: Results, run_id: str, result: Result, data: Path) -> Answers
     weights = results.fetched(folder.weights)
     if not weights.exists():
         raise NotAvailable("it kept neither answers nor weights")
-    answers: Answers = named("recstudy.train.rebuilt:answers_again")(_config(folder.config), result, weights, data)
-    return answers
+    return answers_again(_config(folder.config), result, weights, data)
+
+
+def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path) -> Answers:
+    """Return answers of the test set by `weights`, on a GPU where there is one.
+
+    Args:
+        config: the run's.
+        result: the run's.
+        weights: of the selected epoch.
+        folder: where data sets lie.
+
+    Raises:
+        DataError: the data, or what reads them, are not those of the run.
+        NotAvailable: the run answers nothing.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    from recstudy.data.cache import load
+    from recstudy.models.networks.contract import build
+    from recstudy.train.loop import batches
+
+    config = config.drawn
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.set_num_threads(config.place.cpus_per_run)  # sums in another order differ in their last bits
+    torch.set_float32_matmul_precision("highest" if config.train.precision == "float32" else "high")
+    data = load(config.data, folder, hold_out=config.train.selection == "validation")
+    task = TASKS[config.task](config)
+    read, facts = task.reader(data, device)
+    made = {"data": result.provenance.data_checksum, "text tokenizer": result.tokenizer.get("checksum", "")}
+    made |= {"image tokenizer": result.tokenizer.get("image_hash", "")}
+    here = {"data": data.checksum, "text tokenizer": data.tokenizer.checksum if data.tokenizer else ""}
+    here |= {"image tokenizer": facts.get("image_hash", "")}
+    for what, checksum in made.items():
+        if checksum and checksum != here[what]:
+            raise DataError(f"the {what} here is not that of the run: its checksum is {here[what]}, not {checksum}")
+    network = build(config.model, config.data).to(device)
+    network.load_state_dict(load_file(weights, device=str(device)))
+    return task.answered(network, batches(task, read(data.test), data, device), data)
 
 
 def _config(file: Path) -> RunConfig:
@@ -158,13 +196,6 @@ def _config(file: Path) -> RunConfig:
 
 def _code(name: str) -> str:
     return code_of(METRICS[name].of, within=("recstudy.metrics",)).digest
-
-
-def _tokenizer(name: str, answers: Answers) -> str:
-    """What cut the words of a score of captions."""
-    if name == "rate_score":
-        return str(named("recstudy.metrics.rate_score:made_by")())
-    return answers.words.tokenizer if METRICS[name].of_words else ""
 
 
 def _value(name: str, one: Later) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pycocoevalcap
 
-from recstudy.metrics.missing import NotAvailable
+from recstudy.metrics.answers import NotAvailable
 
 JARS = Path(next(iter(pycocoevalcap.__path__)))
 TOKENIZER_JAR = "tokenizer/stanford-corenlp-3.4.1.jar"

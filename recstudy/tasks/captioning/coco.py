@@ -8,6 +8,7 @@ All by pycocoevalcap, the code that the literature's numbers come from, over the
     METEOR     version 1.5 in Java: stems, synonyms and paraphrases, the English weights
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +18,9 @@ from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
-from recstudy.metrics import java
-from recstudy.metrics.missing import NotAvailable
-from recstudy.metrics.penn_treebank import words
+from recstudy.metrics.answers import NotAvailable
+from recstudy.tasks.captioning import java
+from recstudy.tasks.captioning.java import penn_treebank
 
 Texts = dict[int, list[str]]
 
@@ -87,3 +88,45 @@ def _notes(written: Sequence[str], pairs: Sequence[tuple[str, list[str]]], reaso
         f"{empty:,} of {len(pairs):,} generated captions have no word": empty,
     }
     return tuple(note for note, holds in notes.items() if holds)
+
+
+STANFORD = "PTB (Stanford CoreNLP 3.4.1)"
+APPROXIMATION = "PTB approximated in Python"
+# What coco-caption drops. It lists the brackets in capitals, which -lowerCase never writes: "-lrb-" stays, here as there.
+PUNCTUATION = frozenset(
+    ["''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-", ".", "?", "!", ",", ":", "-", "--", "...", ";"]
+)
+PLAIN = dict.fromkeys((0x2018, 0x2019, 0x201A), "'") | dict.fromkeys((0x201C, 0x201D, 0x201E, 0xAB, 0xBB), '"')
+PLAIN |= dict.fromkeys((0x2013, 0x2014, 0x2015), " -- ") | {0x2010: "-", 0x2026: "..."}  # typographic quotes, dashes, dots
+ABBREVIATIONS = "al|approx|ave|co|corp|ct|dept|dr|etc|ext|fig|figs|inc|jr|ltd|mr|mrs|ms|no|nos|pp|prof|rev|sr|st|vs"
+TOKEN = re.compile(
+    rf"""
+    https?://[^\s<>()]*[^\s<>().,;:!?]           # addresses
+    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+
+    | (?:[a-z]\.)+ | \b(?:{ABBREVIATIONS})\.     # u.s., e.g., a., dr.
+    | \d+(?:[.,:/]\d+)*(?:[-\w/]*\w)? | [.,]\d+  # 1,000  3.5  12:30  5mm  10-year-old  109/l  .5
+    | \w+?(?=n't\b) | n't\b                      # can n't
+    | '(?:s|m|d|re|ve|ll)\b                      # smith 's
+    | [dlo]'\w+                                  # o'clock
+    | \w+(?:[-/.&]\w+)*                          # x-ray, t2/flair
+    | \.\.\.|-{{2,}} | <[^\s<>]+> | \S
+    """,
+    re.VERBOSE,
+)
+WRITTEN = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-", '"': "''"}
+WRITTEN |= {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": "wan na"}
+
+
+def words(captions: Sequence[str]) -> tuple[list[str], str, str | None]:
+    """Each caption's words with one space between them, the name of the tokenizer, and why it is not Stanford's."""
+    try:
+        tokens, name, reason = penn_treebank(captions), STANFORD, None
+    except NotAvailable as why_not:
+        tokens, name, reason = [approximate(caption) for caption in captions], APPROXIMATION, str(why_not)
+    return [" ".join(token for token in line if token not in PUNCTUATION) for line in tokens], name, reason
+
+
+def approximate(caption: str) -> list[str]:
+    """Tokens of a caption by our own rules, punctuation among them."""
+    found = TOKEN.findall(caption.translate(PLAIN).lower())
+    return [token for raw in found for token in WRITTEN.get(raw, raw).split()]
