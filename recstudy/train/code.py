@@ -14,7 +14,6 @@ LOOPS = (
     "recstudy.train",
     "recstudy.tasks",
     "recstudy.metrics.classification",
-    "recstudy.metrics.classification",
     "recstudy.data.augment",
     "recstudy.data.batches",
 )

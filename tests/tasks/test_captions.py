@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from recstudy.errors import ConfigError
-from recstudy.tasks.captioning import METRICS, Answers, java, measured
+from recstudy.metrics import METRICS, Answers, measured
 from recstudy.metrics.answers import NotAvailable
 from recstudy.metrics.registry import of_task
+from recstudy.tasks.captioning import java
 from recstudy.tasks.captioning.coco import APPROXIMATION, PUNCTUATION, STANFORD, approximate, cut
 from recstudy.tasks.captioning.java import meteor, penn_treebank
 
