@@ -7,6 +7,7 @@ from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic.dataclasses import rebuild_dataclass
 
 from recstudy.errors import ConfigError, choices, nearest
 
@@ -18,7 +19,18 @@ MISSING = ("missing", "missing_argument")
 def explained(called: Called) -> Called:
     """Have what a class, a function or an `__init__` refuses be a ConfigError that names what it takes instead."""
     if isinstance(called, type):
-        called.__init__ = explained(called.__init__)  # type: ignore[misc]
+        kind: Any = called
+        if getattr(kind, "__pydantic_complete__", True):
+            kind.__init__ = explained(kind.__init__)
+            return called
+
+        def build(self: Any, *args: Any, **words: Any) -> None:
+            """Build the checks where the first one is made, as pydantic would: then it sets an `__init__` of its own."""
+            rebuild_dataclass(kind, force=True)
+            kind.__init__ = explained(kind.__init__)
+            kind.__init__(self, *args, **words)
+
+        kind.__init__ = build
         return called
 
     @wraps(called)

@@ -36,7 +36,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass, rebuild_dataclass
+from pydantic.dataclasses import dataclass
 
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
@@ -60,14 +60,7 @@ class _Declared:
     """Every class below is a frozen dataclass whose fields pydantic checks."""
 
     def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, config=ConfigDict(extra="forbid", defer_build=True))(cls)
-
-        def build(self: Any, *args: Any, **words: Any) -> None:
-            """Build the checks where the first part is made, as pydantic would: then it sets an `__init__` of its own."""
-            rebuild_dataclass(cls, force=True)  # type: ignore[arg-type]
-            explained(cls).__init__(self, *args, **words)
-
-        cls.__init__ = build  # type: ignore[method-assign]
+        explained(dataclass(frozen=True, config=ConfigDict(extra="forbid", defer_build=True))(cls))
 
 
 class Part(_Declared):

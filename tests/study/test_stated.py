@@ -97,6 +97,15 @@ def test_a_misspelt_word_names_the_nearest(made, said):
         made()
 
 
+def test_the_second_one_of_a_kind_is_explained_as_the_first_is():
+    """Its checks are built with the first one, when pydantic sets an `__init__` of its own."""
+    Deviation(field="train.epochs", paper=1, ours=2, why="a reason")
+
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="Deviation needs 'why'"):
+            Deviation(field="train.epochs", paper=1, ours=2)
+
+
 def test_a_preset_that_is_not_there_is_named():
     with pytest.raises(ConfigError, match=r"no preset 'papr': s has quick, paper\. Did you mean 'paper'\?"):
         Study(**STATED, seeds={"quick": 1, "paper": 2}).by_preset({"quick": 1, "paper": 2}, "papr")
