@@ -16,6 +16,7 @@ import torch
 from recstudy import RunConfig
 from recstudy.config import configure
 from recstudy.data.batches import Batch
+from recstudy.metrics import TASKS
 from recstudy.models.networks.contract import build
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import make_optimizers
@@ -27,7 +28,7 @@ def step_peak(config: RunConfig, images: int) -> int:
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**16)
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    network = build(config.model, config.data).train()
+    network, task = build(config.model, config.data).train(), TASKS[config.task](config)
     optimizers, held = make_optimizers(network, config.train), 0
     for number in (1, images):
         pixels, labels = torch.randn(number, *config.data.shape), torch.randint(config.data.classes, (number,))
@@ -35,7 +36,7 @@ def step_peak(config: RunConfig, images: int) -> int:
         network.zero_grad(set_to_none=True)
         held = status("VmRSS")
         output, _ = network(batch.images, network.start(batch.images))
-        (step_loss(output, batch, config.train).sum() / number).backward()
+        (step_loss(output, batch, task).sum() / number).backward()
         for optimizer in optimizers:
             optimizer.step()
     return status("VmHWM") - held

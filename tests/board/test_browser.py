@@ -561,8 +561,9 @@ def test_puzzles_fit_a_phone_and_paper(browser, results):
             places = grids.evaluate_all("all => all.slice(0, 2).map(one => one.getBoundingClientRect())")  # at one moment
             assert len({place["y"] for place in places}) == 3 - across
             assert all(place["x"] + place["width"] <= 390 for place in places)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            tab.until("document.documentElement.scrollWidth <= 390")
         page = tab.open(f"/run/{run_id(0, 0)}")
+        page.locator(".thinking .now svg").nth(1).wait_for()  # the box is filled after the page is there
         page.emulate_media(media="print")
         shown = page.locator(".thinking :is(button, svg) >> visible=true").evaluate_all(
             "all => all.map(one => one.getAttribute('aria-label').split(', ')[1])"
