@@ -1,8 +1,9 @@
 """Digests of the code that computes something: of the definitions that it uses, file by file.
 
 From a class or function on, names are followed to the definitions beside it and, through imports, to those of other files:
-below the folder of a user's module, or within the named parts of recstudy. What stands in the same file and is not used does
-not count, nor do comments, docstrings and the like (definitions.py): a digest moves where what is computed may have changed.
+below the folder of a user's module, and of recstudy all but what computes no number of a run (`IDLE`), so that a new module
+counts from its first import on. What stands in the same file and is not used does not count, nor do comments, docstrings and
+the like (definitions.py): a digest moves where what is computed may have changed.
 
 The digests of a file's definitions are kept in RECSTUDY_CACHE/code.json, by the file's path, size and time.
 """
@@ -25,6 +26,10 @@ from recstudy.files import cache_folder, whole
 ROOT = Path(__file__).parents[1]  # the folder that recstudy lies in
 OURS = Path(__file__).parent.name
 INSTALLED = {"site-packages", "dist-packages"}  # there a module's own package is followed, and no other
+IDLE = (  # what is set stands in a run's id, and the rest writes, reads or refuses what others computed
+    *(f"{OURS}.{part}" for part in ("config", "errors", "explained", "files", "plugins", "records", "source")),
+    *(f"{OURS}.{part}" for part in ("data.cache_folder", "data.checking", "metrics.registry", "train.watchdog")),
+)
 SETTLED_S = 2.0  # a file that changed later than that may change again within its clock's tick
 
 
@@ -40,18 +45,10 @@ class Code:
         return sha(sorted(self.files.values())) if self.files else ""
 
 
-def code_of(*entries: Any, within: Sequence[str] = (), without: Sequence[str] = ()) -> Code:
-    """What computes `entries`: classes, functions, or `module:Name`.
-
-    Args:
-        entries: where to start. `module:` is all of a module.
-        within: parts of recstudy that are followed, such as `recstudy.models`; by default those that the entries are in.
-        without: modules of recstudy that are not.
-    """
-    named = [_named(entry) for entry in entries]
-    own = [".".join(module.split(".")[:2]) for module, _ in named]
-    walk = _Walk(tuple(within or own), tuple(without))
-    for module, name in named:
+def code_of(*entries: Any) -> Code:
+    """Return what computes `entries`: classes, functions, or `module:Name`; `module:` is all of a module."""
+    walk = _Walk()
+    for module, name in map(_named, entries):
         walk.start(module, name)
     _files.keep()
     return Code({name: sha(sorted(digests)) for name, digests in sorted(walk.used.items())})
@@ -80,8 +77,7 @@ class _Module(NamedTuple):
 class _Walk:
     """What was found so far."""
 
-    def __init__(self, within: tuple[str, ...], without: tuple[str, ...]) -> None:
-        self.within, self.without = within, without
+    def __init__(self) -> None:
         self.used: dict[str, set[str]] = {}  # file -> digests of the definitions in it
         self.seen: set[tuple[_Module, str]] = set()
         self.waiting: list[tuple[_Module, str]] = []
@@ -134,8 +130,8 @@ class _Walk:
         """Another module, where it is followed."""
         top = name.partition(".")[0]
         if top == OURS:
-            inside, outside = (any(f"{name}.".startswith(f"{part}.") for part in parts) for parts in (self.within, self.without))
-            return _below(ROOT, name) if inside and not outside else None
+            idle = any(f"{name}.".startswith(f"{part}.") for part in IDLE)
+            return None if idle else _below(ROOT, name)
         if not INSTALLED.isdisjoint(module.root.parts) and top != module.path.partition("/")[0].removesuffix(".py"):
             return None
         return _below(module.root, name)

@@ -179,7 +179,7 @@ def entry_of(reader: Reader, folder: Path) -> Path:
             "and its version."
         )
     fields = config.model_dump(mode="json", exclude={*DataConfig.model_fields, *reader.ignores})
-    code = code_of(type(config), type(reader), within=("recstudy.data",), without=("recstudy.data.checking",))
+    code = code_of(type(config), type(reader))
     # Nobody knows the code of what is defined at a prompt, so another process reads anew.
     read_by = code.digest or f"process {os.getpid()}, class {id(type(reader))}"
     stats = [(name, (stat := (folder / name).stat()).st_size, stat.st_mtime_ns) for name in files]

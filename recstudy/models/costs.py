@@ -93,5 +93,5 @@ def counted(place: str, model: ModelConfig, data: DataConfig, *more: int) -> tup
 
 @lru_cache(maxsize=256)
 def _code(place: str, model: type[ModelConfig], data: type[DataConfig]) -> list[str]:
-    digest = code_of(place, model, data, within=("recstudy.models", "recstudy.data")).digest
+    digest = code_of(place, model, data).digest
     return [digest, *map(version, PACKAGES)]

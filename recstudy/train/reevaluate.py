@@ -195,7 +195,7 @@ def _config(file: Path) -> RunConfig:
 
 
 def _code(name: str) -> str:
-    return code_of(METRICS[name].of, within=("recstudy.metrics",)).digest
+    return code_of(METRICS[name].of).digest
 
 
 def _value(name: str, one: Later) -> str:
