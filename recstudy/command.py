@@ -265,8 +265,7 @@ def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _evaluate(command: Evaluate) -> int:
-    from recstudy.analysis.frame import studies
-    from recstudy.analysis.report import studies_at
+    from recstudy.analysis.status import studies, studies_at
     from recstudy.train.reevaluate import evaluate
 
     out, stored = console(), is_uri(command.path)
@@ -292,7 +291,7 @@ def _board(command: Board) -> int:
 
 
 def _read(command: Report | Status | Audit | Explain | Clean) -> int:
-    from recstudy.analysis.report import show_report, show_status, studies_at
+    from recstudy.analysis.status import show_status, studies_at
     from recstudy.records.clean import show_clean
 
     out = console()
@@ -313,6 +312,8 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
 
         show_cell(found, command.cell, out)
         return 0
+    from recstudy.analysis.report import show_report
+
     export, paper = command.report.formats, command.report.paper
 
     def draw(results: Results, name: str, preset: str) -> None:

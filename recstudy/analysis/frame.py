@@ -4,7 +4,6 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 """
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,12 +13,13 @@ import pandas as pd
 
 from recstudy.analysis.registration import post_hoc
 from recstudy.analysis.rows import ENDED, Row, outcome_of
+from recstudy.analysis.status import studies
 from recstudy.config import KINDS, flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import Looks
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import kept_beside, read_plan, whole_seeds
+from recstudy.records.plans import read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord
 from recstudy.report import Part, read_report
 from recstudy.report.names import fits, level_of, plain, same
@@ -298,48 +298,3 @@ def load_studies(found: Iterable[tuple[Results, str, str]]) -> tuple[dict[tuple[
         except StorageError as damage:
             damaged.append(damage)
     return records, damaged
-
-
-def studies(results: Results) -> list[tuple[str, str]]:
-    """Name and preset of every study in the folder, sorted."""
-    plans = (results.root / "studies").glob("*/*/plan.json")
-    return sorted((plan.parent.parent.name, plan.parent.name) for plan in plans)
-
-
-@dataclass(frozen=True)
-class StudyStatus:
-    """How far a study is; of a search, `planned` so far. `problem`: why its plan cannot be read. `definition`: where this is
-    another one than the plan shows that reports are drawn of.
-    """
-
-    study: str
-    preset: str
-    done: int = 0
-    stopped: int = 0
-    failed: int = 0
-    planned: int = 0
-    command: str = ""
-    smoke: bool = False
-    problem: str = ""
-    definition: str = ""
-
-
-def status(results: Results) -> list[StudyStatus]:
-    """Return how far each study of the folder is, and each of its definitions."""
-    states = results.states()
-    found = []
-    for name, preset in studies(results):
-        folder = results.study(name, preset)
-        try:
-            plan = read_plan(folder)
-            plans = [plan, *kept_beside(folder, plan)] if plan else []
-        except StorageError as damage:
-            found.append(StudyStatus(name, preset, problem=str(damage)))
-            continue
-        for one in plans:
-            runs = {run.id for run in one.runs}
-            count = Counter(map(states.get, runs))
-            counts = count["done"], count["stopped"], count["failed"], len(runs)
-            definition = "" if one is plan else one.definition
-            found.append(StudyStatus(name, preset, *counts, one.command, one.smoke, definition=definition))
-    return found

@@ -15,15 +15,15 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from recstudy.analysis.audit import TITLE, audit, audit_html
 from recstudy.analysis.findings import findings
-from recstudy.analysis.frame import StudyRecords, load_study, records_of, status, studies
+from recstudy.analysis.frame import StudyRecords, load_study, records_of
 from recstudy.analysis.page import Section, facts, page, safe_names, words_table
 from recstudy.analysis.rows import distinct
 from recstudy.analysis.shown import Shown, check_export, heading, no_figure, section
+from recstudy.analysis.status import studies_at
 from recstudy.analysis.summary import again, asked, failed_metrics, failures, found, lacking, provenance, ran, settings, summary
 from recstudy.analysis.tables.entries import md, named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
@@ -110,37 +110,6 @@ def check_drawable(plan: PlanRecord) -> list[str]:
                 f"The part {part.name!r} of the report cannot be drawn without a run: {what}. It is tried again with runs."
             )
     return said
-
-
-def show_status(results: Results, out: Console) -> None:
-    """Print how far each study of a results folder is, and the commands that finish those that are not."""
-    rows = status(results)
-    shown = RichTable("study", "preset", "done", "stopped", "failed", "planned")
-    for row in rows:
-        preset = f"{row.preset}, definition {row.definition}" if row.definition else row.preset
-        shown.add_row(*(Text(str(one)) for one in (row.study, preset, row.done, row.stopped, row.failed, row.planned)))
-    out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
-    for row in rows:
-        if row.problem:
-            out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
-        if row.done + row.stopped < row.planned:
-            out.print(Text(f"Finish {row.study} ({row.preset}) with: {row.command}"), soft_wrap=True)
-
-
-def studies_at(path: Path) -> list[tuple[Results, str, str]]:
-    """The studies (results folder, name, preset) in a results folder, or in a study's folder inside one.
-
-    Raises:
-        ConfigError: there is no study there.
-    """
-    path = path.absolute()
-    root = next((folder for folder in (path, *path.parents) if (folder / "recstudy.json").exists()), None)
-    if root is not None:
-        results = Results(root)
-        found = [(results, *study) for study in studies(results) if results.study(*study).is_relative_to(path)]
-        if found:
-            return found
-    raise ConfigError(f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its studies/NAME/PRESET.")
 
 
 def _write(

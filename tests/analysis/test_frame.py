@@ -1,7 +1,8 @@
 import pytest
 from made_up import base, run_id, variants, write_chest, write_losses, write_study
 
-from recstudy.analysis.frame import StudyStatus, config_of, load_study, status
+from recstudy.analysis.frame import config_of, load_study
+from recstudy.analysis.status import StudyStatus, status
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 

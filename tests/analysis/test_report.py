@@ -27,7 +27,8 @@ from recstudy.analysis import Alignment, Arithmetic, Captions, Claims, Curve, Lo
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import MAKERS
 from recstudy.analysis.page import packed, safe_names
-from recstudy.analysis.report import show_report, show_status, studies_at, write_report
+from recstudy.analysis.report import show_report, write_report
+from recstudy.analysis.status import show_status, studies_at
 from recstudy.cli import _report
 from recstudy.errors import ConfigError, StorageError
 from recstudy.options import Options

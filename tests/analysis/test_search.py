@@ -21,8 +21,8 @@ from rich.console import Console
 from recstudy.analysis import Best, History, Importance, ParallelCoordinates, Pareto, Slices, Table
 from recstudy.analysis.figures.settings import parallel_figure, scale, settings_data, slices_caption, slices_figure
 from recstudy.analysis.figures.theme import PALETTE, SPECTRUM, log_ticks
-from recstudy.analysis.frame import load_study, status
-from recstudy.analysis.report import show_status, write_report
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.report import write_report
 from recstudy.analysis.rows import Outcome
 from recstudy.analysis.search import (
     best_data,
@@ -42,6 +42,7 @@ from recstudy.analysis.search import (
     running_best,
     trial_table,
 )
+from recstudy.analysis.status import show_status, status
 from recstudy.analysis.summary import searched as search_facts
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables import entries

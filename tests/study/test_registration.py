@@ -15,10 +15,10 @@ from rich.console import Console
 
 from recstudy.analysis.audit import audit
 from recstudy.analysis.findings import findings
-from recstudy.analysis.frame import StudyRecords, load_study, status
+from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.questions import family
 from recstudy.analysis.registration import digest_of, post_hoc
-from recstudy.analysis.report import show_status
+from recstudy.analysis.status import show_status, status
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.errors import ConfigError

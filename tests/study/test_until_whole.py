@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from shell import Shell
 
-from recstudy.analysis.frame import load_study, status
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.status import status
 from recstudy.board.markup import address_of
 from recstudy.board.renderer import page_at
 from recstudy.records import Results

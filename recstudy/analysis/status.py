@@ -1,0 +1,90 @@
+"""How far the studies of a results folder are, by their plans and by which records are there: no number is read."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from recstudy.errors import ConfigError, StorageError
+from recstudy.records import Results
+from recstudy.records.plans import kept_beside, read_plan
+from recstudy.terminal import shortest
+
+
+def studies(results: Results) -> list[tuple[str, str]]:
+    """Name and preset of every study in the folder, sorted."""
+    plans = (results.root / "studies").glob("*/*/plan.json")
+    return sorted((plan.parent.parent.name, plan.parent.name) for plan in plans)
+
+
+@dataclass(frozen=True)
+class StudyStatus:
+    """How far a study is; of a search, `planned` so far. `problem`: why its plan cannot be read. `definition`: where this is
+    another one than the plan shows that reports are drawn of.
+    """
+
+    study: str
+    preset: str
+    done: int = 0
+    stopped: int = 0
+    failed: int = 0
+    planned: int = 0
+    command: str = ""
+    smoke: bool = False
+    problem: str = ""
+    definition: str = ""
+
+
+def status(results: Results) -> list[StudyStatus]:
+    """Return how far each study of the folder is, and each of its definitions."""
+    states = results.states()
+    found = []
+    for name, preset in studies(results):
+        folder = results.study(name, preset)
+        try:
+            plan = read_plan(folder)
+            plans = [plan, *kept_beside(folder, plan)] if plan else []
+        except StorageError as damage:
+            found.append(StudyStatus(name, preset, problem=str(damage)))
+            continue
+        for one in plans:
+            runs = {run.id for run in one.runs}
+            count = Counter(map(states.get, runs))
+            counts = count["done"], count["stopped"], count["failed"], len(runs)
+            definition = "" if one is plan else one.definition
+            found.append(StudyStatus(name, preset, *counts, one.command, one.smoke, definition=definition))
+    return found
+
+
+def show_status(results: Results, out: Console) -> None:
+    """Print how far each study of a results folder is, and the commands that finish those that are not."""
+    rows = status(results)
+    shown = RichTable("study", "preset", "done", "stopped", "failed", "planned")
+    for row in rows:
+        preset = f"{row.preset}, definition {row.definition}" if row.definition else row.preset
+        shown.add_row(*(Text(str(one)) for one in (row.study, preset, row.done, row.stopped, row.failed, row.planned)))
+    out.print(shown if rows else Text(f"no studies in {shortest(results.root)}"))
+    for row in rows:
+        if row.problem:
+            out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
+        if row.done + row.stopped < row.planned:
+            out.print(Text(f"Finish {row.study} ({row.preset}) with: {row.command}"), soft_wrap=True)
+
+
+def studies_at(path: Path) -> list[tuple[Results, str, str]]:
+    """The studies (results folder, name, preset) in a results folder, or in a study's folder inside one.
+
+    Raises:
+        ConfigError: there is no study there.
+    """
+    path = path.absolute()
+    root = next((folder for folder in (path, *path.parents) if (folder / "recstudy.json").exists()), None)
+    if root is not None:
+        results = Results(root)
+        found = [(results, *study) for study in studies(results) if results.study(*study).is_relative_to(path)]
+        if found:
+            return found
+    raise ConfigError(f"no study in {path}. Give a results folder (recstudy.json is in it) or one of its studies/NAME/PRESET.")
