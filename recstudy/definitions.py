@@ -14,7 +14,7 @@ PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family 
 
 
 def taken_apart(source: bytes, package: Sequence[str]) -> dict[str, Any]:
-    """The statements of a file with their digests and what they use, by the names that they define; its imports."""
+    """Return the statements of a file with their digests and what they use, by the names that they define; its imports."""
     file: dict[str, Any] = {"statements": [], "defined": {}, "imports": {}, "stars": []}
     for statement in _parsed(source):
         text: list[str] = []
@@ -35,7 +35,7 @@ def taken_apart(source: bytes, package: Sequence[str]) -> dict[str, Any]:
 
 
 def _parsed(source: bytes) -> list[ast.stmt]:
-    """The statements, without those that no process runs when it imports the module."""
+    """Return the statements, without those that no process runs when it imports the module."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError):
@@ -61,7 +61,7 @@ def _defined(statement: ast.AST) -> Iterator[str]:
 
 
 def _root(target: ast.AST) -> Iterator[str]:
-    """`table` of `table["a"].b = ...`."""
+    """Return `table` of `table["a"].b = ...`."""
     if isinstance(target, ast.Tuple | ast.List):
         for one in target.elts:
             yield from _root(one)
@@ -72,7 +72,7 @@ def _root(target: ast.AST) -> Iterator[str]:
 
 
 def imported(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> dict[str, str]:
-    """What an import binds: name -> `module`, or `module:name`."""
+    """Return what an import binds: name -> `module`, or `module:name`."""
     if isinstance(node, ast.Import):
         return {
             alias.asname or (top := alias.name.partition(".")[0]): alias.name if alias.asname else top for alias in node.names
@@ -83,7 +83,7 @@ def imported(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> dict[
 
 
 def _write(node: Any, text: list[str], uses: set[str]) -> None:
-    """A syntax tree as text that any version of Python writes alike, and the names that it uses."""
+    """Write a syntax tree as text that any version of Python writes alike, and the names that it uses."""
     if isinstance(node, list):
         for one in node:
             _write(one, text, uses)
@@ -118,7 +118,7 @@ def _uncounted(node: ast.AST) -> tuple[str, ...]:
 
 
 def _dotted(node: ast.AST) -> str:
-    """`a.b.c` for what is written so; nothing for other expressions."""
+    """Return `a.b.c` for what is written so; nothing for other expressions."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -89,7 +89,7 @@ class _Walk:
             self._follow(*self.waiting.pop())
 
     def _follow(self, module: _Module, name: str) -> None:
-        """A name of a module, and all that its definition uses; every name where it is empty."""
+        """Follow a name of a module, and all that its definition uses; every name where it is empty."""
         if (module, name) in self.seen:
             return
         self.seen.add((module, name))
@@ -107,7 +107,7 @@ class _Walk:
                 self._reach(module, star, [name])
 
     def _use(self, module: _Module, used: str, imports: Mapping[str, str]) -> None:
-        """What a statement uses: `name`, `name.attribute...`, or `module:Name` in a string."""
+        """Follow what a statement uses: `name`, `name.attribute...`, or `module:Name` in a string."""
         if ":" in used:
             self._reach(module, *_split(used))
             return
@@ -119,7 +119,7 @@ class _Walk:
             self.waiting.append((module, name))
 
     def _reach(self, module: _Module, base: str, names: Sequence[str]) -> None:
-        """What the module `base` and the names taken of it, one by one, lead to: some may be modules too."""
+        """Follow what the module `base` and the names taken of it, one by one, lead to: some may be modules too."""
         found = self._there(module, base)
         while names and (inner := self._there(module, f"{base}.{names[0]}")) is not None:
             found, base, names = inner, f"{base}.{names[0]}", names[1:]
@@ -143,13 +143,13 @@ def _split(target: str) -> tuple[str, list[str]]:
 
 
 def paths(module: str) -> tuple[str, str]:
-    """Where a module's source may be, below the folder that it is imported from."""
+    """Return where a module's source may be, below the folder that it is imported from."""
     path = module.replace(".", "/")
     return f"{path}.py", f"{path}/__init__.py"
 
 
 def _located(name: str) -> _Module | None:
-    """A module by its name in this process."""
+    """Return a module by its name in this process."""
     if name.startswith(f"{OURS}."):
         return _below(ROOT, name)
     loaded = sys.modules.get(name)
@@ -207,7 +207,7 @@ class _Files:
         return {}
 
     def keep(self) -> None:
-        """For later processes; what is looked at next is looked at anew."""
+        """Keep them for later processes; what is looked at next is looked at anew."""
         self.checked.clear()
         _below.cache_clear()
         if self.changed:

@@ -24,7 +24,7 @@ ROUTE = "/_dash-update-component"
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
+    """Return whether only this machine can reach `host`."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -82,7 +82,7 @@ def guard(server: Flask, host: str, port: int, token: str, scripts: list[str]) -
 
     @server.errorhandler(DependencyException)
     def no_such_file(error: DependencyException) -> tuple[str, int]:
-        """Of one of Dash's packages."""
+        """Say that a file is of none of Dash's packages."""
         return f"no such file: {error}", 404
 
     @server.after_request
@@ -96,7 +96,7 @@ def guard(server: Flask, host: str, port: int, token: str, scripts: list[str]) -
 
 
 def _name(host: str) -> str:
-    """`127.0.0.1` of `127.0.0.1:8050`, `::1` of `[::1]:8050`."""
+    """Return `127.0.0.1` of `127.0.0.1:8050`, `::1` of `[::1]:8050`."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

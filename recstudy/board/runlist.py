@@ -129,7 +129,7 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def _read(text: str, empty: float | None) -> float | None:
-    """A number; `empty` where there is no text, None where it is none."""
+    """Return a number; `empty` where there is no text, None where it is none."""
     try:
         return float(text) if text.strip() else empty
     except ValueError:
@@ -272,7 +272,7 @@ def filters(address: Address) -> dict[str, str]:
 
 
 def _states(asked: RunList) -> Html:
-    """A link a status, with its count; the one that is shown is marked."""
+    """Return a link a status, with its count; the one that is shown is marked."""
     found = [asked.columns["status"].value(row) for row in asked.rows]
     links = [("all", "", len(found)), *((word, word, found.count(word)) for word in ("running", *STATUSES) if word in found)]
     now = asked.address.get("status")
@@ -293,7 +293,7 @@ def _find(asked: RunList) -> Html:
 
 
 def _field(column: RunColumn, asked: RunList) -> str:
-    """A choice among few values, else a text."""
+    """Return a choice among few values, else a text."""
     own = asked.address.get(column.name)
     values = [plain(value) for value in levels(column, asked.rows)] if column.kind == "setting" else []
     if not 0 < len(values) <= OPTIONS:
@@ -307,7 +307,7 @@ def _field(column: RunColumn, asked: RunList) -> str:
 
 
 def _columns(asked: RunList) -> str:
-    """Which columns are shown, to be chosen from all."""
+    """Return which columns are shown, to be chosen from all."""
     now = {one.name for one in asked.shown}
     names = [*asked.usual, *(name for name in asked.columns if name not in (*asked.usual, "run", "variant"))]
     boxes = "".join(
@@ -320,7 +320,7 @@ def _columns(asked: RunList) -> str:
 
 
 def _form(asked: RunList, own: set[str], content: str) -> Html:
-    """A form with fields of its `own`, which leaves the rest of the query as it is."""
+    """Return a form with fields of its `own`, which leaves the rest of the query as it is."""
     kept = "".join(
         f'<input type="hidden" name="{text(name)}" value="{text(value)}">'
         for name, value in asked.address.query
@@ -330,7 +330,7 @@ def _form(asked: RunList, own: set[str], content: str) -> Html:
 
 
 def _filtered(asked: RunList, records: StudyRecords) -> str:
-    """How many runs there are of all, and each filter with a link that takes it away."""
+    """Return how many runs there are of all, and each filter with a link that takes it away."""
     told = {name: f"{asked.columns[name].title} {value}" for name, value in filters(asked.address).items()}
     one = asked.address.get("variant")  # by its label
     if one.isascii() and one.isdigit() and int(one) < len(records.variants):
@@ -346,7 +346,7 @@ def _filtered(asked: RunList, records: StudyRecords) -> str:
 
 
 def _table(asked: RunList, rows: Sequence[Row]) -> str:
-    """The rows with a box to tick each, in a form that compares those that are ticked."""
+    """Return the rows with a box to tick each, in a form that compares those that are ticked."""
     count = len(asked.ticked)
     ready = count >= FEWEST
     none = link(asked.address.changed(ticked=""), "untick all") if count else ""
@@ -368,12 +368,12 @@ def _table(asked: RunList, rows: Sequence[Row]) -> str:
 
 
 def _of_words(column: RunColumn, rows: Sequence[Row]) -> bool:
-    """Whether a column has words, which stand on the left."""
+    """Return whether a column has words, which stand on the left."""
     return isinstance(next((value for row in rows if (value := column.value(row)) is not None), 0), str)
 
 
 def _head(column: RunColumn, address: Address, side: str) -> str:
-    """A column's name, which sorts by it, or the other way round where it does already."""
+    """Return a column's name, which sorts by it, or the other way round where it does already."""
     now = address.get("sort")
     up, down = now == column.name, now == f"-{column.name}"
     first, then = (f"-{column.name}", column.name) if column.kind == "number" else (column.name, f"-{column.name}")

@@ -190,7 +190,7 @@ def _serve_files(server: Flask) -> None:
 
     @server.get(f"/_board/{PLOTLY}")
     def plotly() -> Response:
-        """4.8 MB, or 1.4 for a browser that can unpack it, which asks once, because the name says the version."""
+        """Send 4.8 MB, or 1.4 for a browser that can unpack it, which asks once, because the name says the version."""
         packed = request.accept_encodings.quality("gzip") > 0
         answer = Response(_plotly(packed), mimetype="text/javascript")
         answer.headers["Cache-Control"] = "private, max-age=31536000, immutable"

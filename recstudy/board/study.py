@@ -44,7 +44,7 @@ def study_page(sources: Sources, address: Address) -> Page:
     lost = [row for row in records.rows if row.status in ("failed", "diverged")]
 
     def runs_of(run_ids: Sequence[str]) -> str:
-        """The list of the runs of these runs' variants: also of those that gave no number."""
+        """Return the list of the runs of these runs' variants: also of those that gave no number."""
         variants = ranges(planned.named[run_id][0] for run_id in run_ids if run_id in planned.named)
         return href("runs", name, preset, variant=variants)
 

@@ -105,11 +105,11 @@ class Scale:
         return 1 / (4 * self.items) if self.kind == "share" else 0.0
 
     def share(self, value: float) -> float:
-        """A value between the bounds as a number from 0 to 1."""
+        """Return a value between the bounds as a number from 0 to 1."""
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
     def transform(self, value: float) -> float:
-        """The place of a value on the scale; that of the nearest bound for one outside."""
+        """Return the place of a value on the scale; that of the nearest bound for one outside."""
         if self.kind == "share":
             return asin(sqrt(self.share(value)))
         if self.kind == "log":
@@ -117,13 +117,13 @@ class Scale:
         return min(max(value, self.low), self.high)
 
     def inverse(self, place: float) -> float:
-        """The value at a place, within the bounds."""
+        """Return the value at a place, within the bounds."""
         if self.kind == "share":
             return self.low + (self.high - self.low) * sin(min(max(place, 0.0), pi / 2)) ** 2
         return exp(min(place, 700.0)) if self.kind == "log" else min(max(place, self.low), self.high)
 
     def slope(self, value: float) -> float:
-        """How much a value changes with its place (delta method); a share counts as at least half an item from its bounds."""
+        """Return how a value changes with its place (delta method); a share counts as half an item from its bounds at least."""
         if self.kind == "share":
             least = 1 / (2 * self.items)
             share = min(max(self.share(value), least), 1 - least)
@@ -131,7 +131,7 @@ class Scale:
         return max(value, TINY) if self.kind == "log" else 1.0
 
     def items_from_bound(self, value: float) -> float:
-        """How many items a share is from the nearest bound; endless on other scales."""
+        """Return how many items a share is from the nearest bound; endless on other scales."""
         share = self.share(value) if self.kind == "share" else 0.5
         return min(share, 1 - share) * self.items if self.kind == "share" else inf
 
@@ -148,7 +148,7 @@ def over_items(
     clusters: npt.NDArray[np.int64] | None = None,
     scale: Scale = LINEAR,
 ) -> Estimate:
-    """An estimate as if the items were drawn anew, too: seeds and items as crossed random effects.
+    """Return an estimate as if the items were drawn anew, too: seeds and items as crossed random effects.
 
     The variance over seeds and that over items, less what both contain of single answers; Satterthwaite's degrees of freedom.
     Never narrower than over seeds alone.
@@ -181,7 +181,7 @@ def over_items(
 
 
 def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = None) -> tuple[float, int]:
-    """The variance of the mean over items or clusters of them, and how many draws there are."""
+    """Return the variance of the mean over items or clusters of them, and how many draws there are."""
     if clusters is None:
         return float(values.var(ddof=1)) / len(values), len(values)
     _, which = np.unique(clusters, return_inverse=True)
@@ -191,7 +191,7 @@ def variance_of_mean(values: Scores, clusters: npt.NDArray[np.int64] | None = No
 
 
 def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None = None) -> float | None:
-    """p of McNemar's test that two variants are as often right on other items like these, their trained weights as they are.
+    """Return p of McNemar's test that two variants are as often right on other such items, their weights as they are.
 
     Of several runs each, the items or their clusters are the clusters of Durkalski (2003): chi^2 = (sum of differences)^2 / sum
     of their squares.
@@ -204,5 +204,5 @@ def mcnemar(ours: Scores, theirs: Scores, clusters: npt.NDArray[np.int64] | None
 
 
 def width(found: Estimate) -> float:
-    """Of an interval; 0 where there is none."""
+    """Return the width of an interval; 0 where there is none."""
     return found.high - found.low if found.low is not None and found.high is not None else 0.0

@@ -136,15 +136,15 @@ class Fit(Generic[Key]):
         return found
 
     def variance(self, key: Key) -> Variance | None:
-        """s~^2 (4); None where nothing is known of the spread, or where the seeds split."""
+        """Return s~^2 (4); None where nothing is known of the spread, or where the seeds split."""
         return self._variances.get(key)
 
     def is_split(self, key: Key) -> bool:
-        """Whether the variant's seeds are of two kinds."""
+        """Return whether the variant's seeds are of two kinds."""
         return key in self.splits
 
     def stands_apart(self, key: Key) -> bool:
-        """Whether a variant's own spread is several times that of the others: differences with it are covered less well."""
+        """Return whether a variant's spread is several times that of the others: differences with it are covered less well."""
         own, others = self.own.get(key), list(self._spreads)
         if own is None or key in self.splits:
             return False
@@ -156,15 +156,15 @@ class Fit(Generic[Key]):
         return own.value > WIDE**2 * middle > 0
 
     def estimate(self, key: Key, level: float = LEVEL) -> Estimate:
-        """The mean of a variant's seeds with its interval."""
+        """Return the mean of a variant's seeds with its interval."""
         return self._around(key, level, lambda n: 1 / sqrt(n))
 
     def prediction(self, key: Key, level: float = LEVEL) -> Estimate:
-        """Where one more run would lie: mean ± t s sqrt(1 + 1/n)."""
+        """Return where one more run would lie: mean ± t s sqrt(1 + 1/n)."""
         return self._around(key, level, lambda n: sqrt(1 + 1 / n))
 
     def weighted(self, key: Key) -> Weighted | None:
-        """The mean as a contrast takes it, its spread in the metric's unit (delta method); None without a value."""
+        """Return the mean as a contrast takes it, its spread in the metric's unit (delta method); None without a value."""
         values, spread = self.scores.get(key, ()), self.variance(key)
         if not values:
             return None
@@ -176,7 +176,7 @@ class Fit(Generic[Key]):
         return Weighted(mean, variance, df, len(values), self.scale.low, self.scale.high, why)
 
     def why(self, key: Key) -> Why | None:
-        """What a reader must know of this variant's interval."""
+        """Return what a reader must know of this variant's interval."""
         values = self.scores.get(key, ())
         if not values:
             return Why.NO_RUN
@@ -207,8 +207,8 @@ class Fit(Generic[Key]):
 
 
 def split(values: Sequence[float], scale: Scale, learned: float | None = None) -> SplitSeeds | None:
-    """The two kinds of seeds, where some learned and others did not: by a stated threshold, or by one wide gap among three or
-    more. False alarms of the gap at three normal seeds: 0.01 % at a standard deviation of 4 points, 0.6 % at 6."""
+    """Return both kinds of seeds, where some learned and others did not: by a stated threshold, or by one wide gap among three
+    or more. False alarms of the gap at three normal seeds: 0.01 % at a standard deviation of 4 points, 0.6 % at 6."""
     ordered = sorted(values)
     if learned is None:
         if len(ordered) < 3 or not (scale.high - scale.low) < inf:
@@ -228,7 +228,7 @@ def split(values: Sequence[float], scale: Scale, learned: float | None = None) -
 
 
 def share_interval(count: int, of: int, level: float = LEVEL) -> tuple[float, float]:
-    """The exact (Clopper-Pearson) interval of a share."""
+    """Return the exact (Clopper-Pearson) interval of a share."""
     tail = (1 - level) / 2
     low = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
@@ -236,12 +236,12 @@ def share_interval(count: int, of: int, level: float = LEVEL) -> tuple[float, fl
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """The mean; exactly the value where all are the same."""
+    """Return the mean; exactly the value where all are the same."""
     return float(values[0] + np.mean(np.asarray(values, dtype=float) - values[0]))
 
 
 def _trigamma_inverse(value: float) -> float:
-    """y with trigamma(y) = value, by Newton's method (Smyth 2004, appendix)."""
+    """Return y with trigamma(y) = value, by Newton's method (Smyth 2004, appendix)."""
     if value > 1e7:
         return 1 / sqrt(value)
     y = 0.5 + 1 / value

@@ -125,7 +125,7 @@ class Question(Generic[Key]):
         return (-inf if self.above is None else self.above), (inf if self.below is None else self.below)
 
     def room(self, value: float) -> float:
-        """From a value to the region's edge; below 0 outside. Of `other_than` the distance from the point."""
+        """Return the distance from a value to the region's edge; below 0 outside. Of `other_than` the distance from the point."""
         low, high = self.region
         return abs(value - low) if self.other_than is not None else min(value - low, high - value)
 
@@ -165,7 +165,7 @@ class Answer(Generic[Key]):
 
 
 def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVEL) -> Estimate:
-    """A weighted sum of means in the metric's unit, degrees of freedom by Satterthwaite (1946), no further than it can reach."""
+    """Return a weighted sum of means in the metric's unit, within its reach; degrees of freedom by Satterthwaite (1946)."""
     known = [(weight, term) for weight, term in terms if term is not None]
     if len(known) < len(terms) or not known:
         return Estimate(None, level=level, why=Why.NO_RUN)
@@ -186,7 +186,7 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]], level: float = LEVE
 
 
 def at_level(found: Estimate, level: float) -> Estimate:
-    """An estimate of a contrast with its t interval at another level."""
+    """Return an estimate of a contrast with its t interval at another level."""
     if found.value is None or found.error is None or found.df is None:
         return replace(found, level=level)
     half = float(stdtrit(found.df, (1 + level) / 2)) * found.error
@@ -195,7 +195,7 @@ def at_level(found: Estimate, level: float) -> Estimate:
 
 
 def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> Estimate:
-    """By how many percent of `theirs` the first is higher, or, with a `sign` of -1, lower (delta method)."""
+    """Return by how many percent of `theirs` the first is higher, or, with a `sign` of -1, lower (delta method)."""
     if ours is None or theirs is None or not theirs.value:
         return Estimate(None, why=Why.NO_RUN)
     share = ours.value / theirs.value
@@ -205,7 +205,7 @@ def ratio(ours: Weighted | None, theirs: Weighted | None, sign: float = 1.0) -> 
 
 
 def asked(question: Question[Key], estimate: Estimate, left: int = 0, lost: int = 0, runs: Sequence[str] = ()) -> Answer[Key]:
-    """A question with its estimate, tested alone; `judged` gives the verdict among its family.
+    """Return a question with its estimate, tested alone; `judged` gives the verdict among its family.
 
     Args:
         question: the question.
@@ -231,7 +231,7 @@ def asked(question: Question[Key], estimate: Estimate, left: int = 0, lost: int 
 
 
 def judged(answers: Sequence[Answer[Key]], levels: Sequence[float] = (), pooled: int = 2) -> list[Answer[Key]]:
-    """The verdicts of a family of questions: Holm over all of them, tested or not, at what each one's look may spend.
+    """Return the verdicts of a family of questions: Holm over all of them, tested or not, at what each one's look may spend.
 
     Args:
         answers: of `asked`.
@@ -274,7 +274,7 @@ def _verdict(one: Answer[Key]) -> Verdict:
 def published(
     value: float, margin: float | None, estimate: Estimate, prediction: Estimate, left: int = 0, lost: int = 0, pooled: int = 1
 ) -> Answer[str]:
-    """A published value against a variant's seeds.
+    """Return a published value against a variant's seeds.
 
     reproduced     our 95 % interval lies within the margin of it, and it lies in our prediction interval
     within margin  the first and not the second
@@ -344,7 +344,7 @@ class Effect:
 
 
 def estimable(columns: Mapping[str, Signs]) -> list[Effect] | None:
-    """The effects with a column of their own, by order, each with its aliases.
+    """Return the effects with a column of their own, by order, each with its aliases.
 
     Returns:
         None where two columns overlap in part: the cells are neither a whole factorial nor a regular fraction of one.

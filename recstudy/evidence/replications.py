@@ -38,7 +38,7 @@ class Combined:
 
 
 def combine(values: Sequence[float], errors: Sequence[float], level: float = LEVEL) -> Combined:
-    """Equations (1) to (3).
+    """Return (1) to (3).
 
     Args:
         values: what each has measured, one at least.
@@ -66,7 +66,7 @@ def _weighted(y: np.ndarray, variances: np.ndarray, between: float) -> tuple[flo
 
 
 def _between(y: np.ndarray, variances: np.ndarray) -> float:
-    """tau^2 of (2), whose left side falls as tau^2 grows: by bisection."""
+    """Return tau^2 of (2), whose left side falls as tau^2 grows: by bisection."""
 
     def excess(between: float) -> float:
         mean, weights = _weighted(y, variances, between)
@@ -96,7 +96,7 @@ class Agreement:
 def agreement(
     means: Sequence[float], spreads: Sequence[float], ns: Sequence[int], published: Sequence[float], dfs: Sequence[float] = ()
 ) -> Agreement:
-    """Equation (4) over the cells of a table, one at least.
+    """Return (4) over the cells of a table, one at least.
 
     Args:
         means: ours, over seeds.

@@ -38,7 +38,7 @@ class Looks:
     at_most: int = 0
 
     def level(self, n: int, alpha: float = ALPHA) -> float:
-        """The level at which an answer of n seeds is read.
+        """Return the level at which an answer of n seeds is read.
 
         What it spends beyond the look before it; of a variant that has had further seeds beyond the last look of all, and where
         no most was stated, beyond one seed fewer.
@@ -86,10 +86,10 @@ def more_seeds(room: float, error: float, df: float, n: int, alpha: float = ALPH
 
 
 def detectable(error: float, df: float, alpha: float = ALPHA) -> float:
-    """The least true difference that a test at this level shows 4 times in 5."""
+    """Return the least true difference that a test at this level shows 4 times in 5."""
     return error * float(nctdtrinc(df, 1 - POWER, stdtrit(df, 1 - alpha / 2)))
 
 
 def sd_interval(df: float, level: float = 0.95) -> tuple[float, float]:
-    """By what a standard deviation with so many degrees of freedom may be too large or too small (chi-square interval)."""
+    """Return by what a standard deviation with so many degrees of freedom may be too large or too small (chi-square interval)."""
     return sqrt(df / float(chdtri(df, (1 - level) / 2))), sqrt(df / float(chdtri(df, (1 + level) / 2)))

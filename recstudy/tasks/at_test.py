@@ -44,14 +44,14 @@ def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, 
 
 
 def spread(batches: Batches, most: int | None) -> Batches:
-    """At most so many of the puzzles, evenly over the whole set, which may stand in an order."""
+    """Return at most so many of the puzzles, evenly over the whole set, which may stand in an order."""
     some = copy(batches)
     some.rows = batches.rows[:: -(-len(batches.rows) // (most or len(batches.rows)))]
     return some
 
 
 def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Iterator[tuple[str, Tensor]]:
-    """By (1)-(2): metric -> which puzzles are solved, (B,). More trajectories are those of fewer, and others."""
+    """Return by (1)-(2), by metric, which puzzles are solved, (B,). More trajectories are those of fewer, and others."""
     count, device = config.train.at_test.trajectories, batch.images.device
     noise = torch.Generator(device).manual_seed(draw(config.seed, "trajectories", number))
     thought = [think(network, batch.images, batch, config, noise) for _ in range(count)]
@@ -63,7 +63,7 @@ def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Ite
 
 
 def voted(network: Network, batch: Batch, config: RunConfig, rows: Labels) -> Iterator[tuple[str, Tensor]]:
-    """By (3): metric -> which puzzles are solved, (B,). A symmetry follows from the run's seed and the puzzle's row."""
+    """Return by (3), by metric, which puzzles are solved, (B,). Symmetries follow from the run's seed and the puzzle's row."""
     assert isinstance(config.data, Puzzles)
     count, given = config.train.at_test.copies, batch.images.flatten(1).long()
     answers, sure = [], []
@@ -110,5 +110,5 @@ def elected(answers_BKS: Tensor, sure_BK: Tensor) -> Tensor:
 
 
 def exact(cells: Tensor, labels: Tensor) -> Tensor:
-    """(B,) whether every cell that is asked for is right."""
+    """Return whether every cell that is asked for is right."""
     return ((cells == labels) | (labels == 0)).all(1)

@@ -44,7 +44,7 @@ class Classification(Task):
         return loss_of(self.config.train)(logits, targets, batch.smoothing)
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Whether the most likely class is the image's, or its mixture's largest part (`train.halting_target`)."""
+        """Return whether the most likely class is the image's, or its mixture's largest part (`train.halting_target`)."""
         mixed = self.config.train.halting_target == "mixed" and batch.targets is not None
         return output.logits.argmax(-1) == (batch.targets.argmax(-1) if mixed and batch.targets is not None else batch.labels)
 
@@ -77,5 +77,5 @@ class Findings(Task):
         return (each * known).sum(-1) / known.sum(-1).clamp(min=1)
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Whether every known label is on its side of 0."""
+        """Return whether every known label is on its side of 0."""
         return (((output.logits > 0) == (batch.labels == 1)) | (batch.labels == UNKNOWN)).all(-1)

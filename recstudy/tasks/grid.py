@@ -59,7 +59,7 @@ class Grid(Task):
         return token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Whether every cell that is asked for is; of a model that learns to halt by shares, the share that is."""
+        """Return whether every cell that is asked for is; of a model that learns to halt by shares, the share that is."""
         from recstudy.train.losses import token_share
 
         return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)

@@ -86,7 +86,7 @@ def selection_scores(task: "Grid", network: Network, batches: Batches) -> tuple[
 def findings(
     task: "Grid", network: Network, test: Batches, train: Batches, data: DataSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a result states of the answers, and what is kept to look at, by file.
+    """Return what a result states of the answers, and what is kept to look at, by file.
 
     Raises:
         Diverged: a loss is not finite.
@@ -114,7 +114,7 @@ def findings(
 
 
 def answered(task: "Grid", network: Network, test: Batches) -> Answers:
-    """What metrics of the test set are computed from.
+    """Return what metrics of the test set are computed from.
 
     Raises:
         Diverged: a loss is not finite.
@@ -153,7 +153,7 @@ def halting(found: Solved, config: RunConfig) -> dict[str, float]:
 
 @torch.no_grad()
 def thinking(network: Network, test: Batches, config: RunConfig) -> tuple[dict[str, Any], dict[str, float]]:
-    """The first test puzzles with what stands in their cells after every segment, and by segment how far the states still move:
+    """Return the first test puzzles with what stands in their cells after every segment, and by segment how far the states move:
     the mean over some puzzles of |z_t - z_(t-1)| / |z_t|, over all states together.
     """
     assert isinstance(config.data, Puzzles)
@@ -187,5 +187,5 @@ def thinking(network: Network, test: Batches, config: RunConfig) -> tuple[dict[s
 
 
 def _states(carry: Carry) -> Tensor:
-    """(N, D) of all states, in one row a puzzle."""
+    """Return (N, D) of all states, in one row a puzzle."""
     return torch.cat([state.flatten(1).float() for state in carry if state.is_floating_point()], 1)

@@ -37,13 +37,13 @@ class Diverged(Exception):
 
 
 def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManager[Any]:
-    """The precision of the matrix products, in training and here."""
+    """Return the precision of the matrix products, in training and here."""
     return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
 
 @torch.no_grad()
 def predict(task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()) -> tuple[list[Kept], Tensor]:
-    """What the task keeps of this worker's share after each of `depths` supervision steps, and the loss (N,) after the last.
+    """Return what the task keeps of this worker's share after each of `depths` supervision steps, and the last one's loss (N,).
 
     Without depths: after `evaluation_steps`. Depths are counted from 1 and come from one chain of steps.
     """
@@ -79,7 +79,7 @@ def selection_scores(task: "Task", network: Network, batches: Batches) -> tuple[
 
 
 def answers(task: "Task", kept: Kept, batches: Batches, rows: Labels | None = None) -> Answers:
-    """What metrics look at: what was kept of the images in these rows, by default of all in their order."""
+    """Return what metrics look at: what was kept of the images in these rows, by default of all in their order."""
     arrays = {name: part.cpu().numpy() for name, part in kept.items()}
     if "logits" in arrays:
         arrays["logits"] = arrays["logits"].astype(np.float64)
@@ -94,7 +94,7 @@ def own_batch(config: RunConfig) -> int:
 def findings(
     task: "Task", network: Network, test: Batches, train: Batches, data: DataSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a result states of the answers, and what is kept to look at, by file.
+    """Return what a result states of the answers, and what is kept to look at, by file.
 
     Raises:
         Diverged: an answer is not finite.
@@ -116,7 +116,7 @@ def findings(
 
 
 def answered(task: "Task", network: Network, test: Batches) -> Answers:
-    """What metrics of the test set are computed from.
+    """Return what metrics of the test set are computed from.
 
     Raises:
         Diverged: an answer or a loss is not finite.
@@ -129,7 +129,7 @@ def answered(task: "Task", network: Network, test: Batches) -> Answers:
 
 
 def by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
-    """The score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
+    """Return the score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
     the whole image on; none without recursion."""
     config = task.config
     depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
@@ -146,7 +146,7 @@ def defined(values: dict[str, float]) -> dict[str, float]:
 
 
 def filled(batch: Batch) -> Batch:
-    """A share, or one item of zeros in place of an empty one: not every network can take no images."""
+    """Return a share, or one item of zeros in place of an empty one: not every network can take no images."""
     return Batch._make(some(part) if isinstance(part, Tensor) else part for part in batch)
 
 

@@ -34,7 +34,7 @@ class Slots:
 
 
 def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
-    """The slots after those that halted took their sample of `batch`; all of them at the start."""
+    """Return the slots after those that halted took their sample of `batch`; all of them at the start."""
     fresh = network.start(batch.images, batch.told)
     if slots is None:
         count = len(batch.images)
@@ -55,7 +55,7 @@ def refilled(slots: Slots | None, batch: Batch, network: Network) -> Slots:
 
 
 def halted(output: Output, steps: Tensor, config: TrainConfig, unseen: int = 0) -> Tensor:
-    """Equations (1)-(2), (B,). No sample halts within its first `unseen` steps, before its image is seen whole."""
+    """Return by (1)-(2) which samples halt, (B,). None halts within its first `unseen` steps, before all of its image is seen."""
     assert output.halt is not None, "the config lets no model without a halting head come here"
     most = config.supervision_steps
     if most == 1:
@@ -67,7 +67,7 @@ def halted(output: Output, steps: Tensor, config: TrainConfig, unseen: int = 0) 
 
 
 def proceed_target(following: Output, steps: Tensor, most: int) -> Tensor:
-    """Equation (3), (B,), from the outputs of one step more."""
+    """Return (3), (B,), from the outputs of one step more."""
     assert following.halt is not None
     assert following.proceed is not None
     halt, proceed = following.halt.float(), following.proceed.float()

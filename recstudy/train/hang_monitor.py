@@ -43,7 +43,7 @@ class Watched:
             self.silence, self.waits, self.log = json.loads(line)
 
     def unheard(self, seconds: float) -> None:
-        """Nothing was heard since the look before, which was so long ago."""
+        """Count that nothing was heard since the look before, which was so long ago."""
         silent = not self.waits or self.state.startswith("T")
         self.quiet = self.quiet + min(seconds, 2 * TICK_S) if silent else 0.0
 

@@ -138,7 +138,7 @@ class Training:
             self._share_buffers()
 
     def one_epoch(self) -> dict[str, float]:
-        """One pass over the training images; the losses stay on the device until it ends."""
+        """Make one pass over the training images; the losses stay on the device until it ends."""
         started, first = time.perf_counter(), self.state.updates + 1
         self.state.network.train()
         self._extras = []
@@ -198,7 +198,7 @@ class Training:
         return losses
 
     def train_slots(self, batch: Batch) -> list[Tensor]:
-        """One supervision step on the samples in work, of which `batch` replaces those that have halted."""
+        """Take one supervision step on the samples in work, of which `batch` replaces those that have halted."""
         state, config = self.state, self.config.train
         slots = refilled(state.slots, batch, state.network)
         output, carry = self._one_step(slots.batch, slots.carry)
@@ -219,7 +219,7 @@ class Training:
         return output, carry
 
     def _extra(self, output: Output, batch: Batch) -> Tensor | float:
-        """This worker's part of what the network adds to the task's loss."""
+        """Return this worker's part of what the network adds to the task's loss."""
         if output.extra is None:
             return 0.0
         extra = output.extra * (len(batch.images) / batch.total)
@@ -227,7 +227,7 @@ class Training:
         return extra
 
     def _loss(self, batch: Batch, carry: Carry, proceed_target: Tensor | None = None) -> Tensor:
-        """A supervision step's loss once more, by the weights as they are now, for an optimiser that asks for it."""
+        """Return a supervision step's loss once more, by the weights as they are now, for an optimiser that asks for it."""
         output, _ = self._one_step(batch, carry)
         loss, extra = step_loss(output, batch, self.task, proceed_target).sum() / batch.total, output.extra
         return loss if extra is None else loss + extra * (len(batch.images) / batch.total)
@@ -241,12 +241,12 @@ class Training:
         return min(self.config.train.batch_size, self._train.size)
 
     def _begins(self, batch: Batch) -> Tensor | int:
-        """How many images of this worker's share are now seen for the first time in this epoch."""
+        """Return how many images of this worker's share are now seen for the first time in this epoch."""
         slots = self.state.slots
         return len(batch.images) if slots is None else slots.halted.sum()
 
     def _ends(self) -> Tensor | int:
-        """How many samples of this worker's share have just halted by themselves, and the sum of their steps."""
+        """Return how many samples of this worker's share have just halted by themselves, and the sum of their steps."""
         slots = self.state.slots
         return 0 if slots is None else torch.stack([slots.halted.sum(), (slots.steps * slots.halted).sum()])
 
@@ -263,7 +263,7 @@ class Training:
         return rate
 
     def _step(self, loss: Tensor, again: Callable[[], Tensor]) -> None:
-        """One step of the optimisers; of those that ask for a closure (SAM, L-BFGS), which gives the loss `again`."""
+        """Take one step of the optimisers; of those that ask for a closure (SAM, L-BFGS), which gives the loss `again`."""
         state = self.state
         if self.config.train.schedule not in BY_EPOCH:
             self._schedule()
@@ -279,7 +279,7 @@ class Training:
             state.average.update()
 
     def _backward(self, loss: Tensor) -> Tensor:
-        """The gradients of a loss, of all workers together, in place of those before; gives the loss."""
+        """Return the gradients of a loss, of all workers together, in place of those before; gives the loss."""
         state, clip = self.state, self.config.train.gradient_clip
         for optimizer in state.optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -295,7 +295,7 @@ class Training:
         raise ConfigError(f"the optimizer {name!r} asks for a closure, which needs train.detach_carry true")
 
     def _halts(self, output: Output, batch: Batch) -> bool:
-        """Equation (6) of 002: the batch mean of sigmoid(halt) exceeds tau."""
+        """Return (6) of 002: whether the batch mean of sigmoid(halt) exceeds tau."""
         threshold = self.config.train.halt_threshold
         if output.halt is None or threshold >= 1:
             return False
@@ -352,7 +352,7 @@ class Training:
 
 
 def batches(task: "Task", split: Split, data: DataSet, device: torch.device, rank: int = 0, world: int = 1) -> Batches:
-    """Of a split as the network reads it (`Task.reader`), for one of `world` workers."""
+    """Return the batches of a split as the network reads it (`Task.reader`), for one of `world` workers."""
     config, mean, std = task.config, data.mean, data.std
     if config.model.reads_pixels:
         mean, std = (0.0,) * len(mean), (1 / 255,) * len(std)
@@ -364,13 +364,13 @@ def batches(task: "Task", split: Split, data: DataSet, device: torch.device, ran
 
 
 def trace(epoch: int, first: int, losses: npt.NDArray[np.float64]) -> dict[str, Any]:
-    """At most `TRACED` of an epoch's losses, evenly spaced; `first` is the number of its first update."""
+    """Return at most `TRACED` of an epoch's losses, evenly spaced; `first` is the number of its first update."""
     every = max(1, -(-len(losses) // TRACED))
     return {"epoch": epoch, "first": first, "every": every, "losses": [float(f"{loss:.5g}") for loss in losses[::every]]}
 
 
 def _where(first: int, losses: npt.NDArray[np.float64], finite: int) -> str:
-    """At which update the losses were no longer finite, and the last before it."""
+    """Return at which update the losses were no longer finite, and the last before it."""
     if finite == len(losses):
         return ""
     before = ", ".join(f"{loss:.4g}" for loss in losses[max(0, finite - LAST) : finite])

@@ -29,7 +29,7 @@ Loss = Callable[[Tensor, Tensor, float], Tensor]
 
 
 def step_loss(output: Output, batch: Batch, task: "Task", proceed_target: Tensor | None = None) -> Tensor:
-    """Equation (1), (B,) in nats, or the model's own loss.
+    """Return (1), (B,) in nats, or the model's own loss.
 
     Raises:
         ConfigError: the task gives no loss an item.
@@ -86,7 +86,7 @@ def log_stablemax(logits: Tensor) -> Tensor:
 
 
 def token_loss(logits: Tensor, tokens: Tensor, loss: Loss = softmax, smoothing: float = 0.0) -> Tensor:
-    """Equation (4), (B,), of logits (B, T, V): tokens (B, T), or those of a caption (B, T + 1), of which the first is given."""
+    """Return (4), (B,), of logits (B, T, V): tokens (B, T), or those of a caption (B, T + 1), of which the first is given."""
     tokens = _given(logits, tokens)
     there = tokens != PAD
     each = loss(logits.flatten(0, 1), tokens.flatten(), smoothing).view_as(tokens)
@@ -94,7 +94,7 @@ def token_loss(logits: Tensor, tokens: Tensor, loss: Loss = softmax, smoothing: 
 
 
 def token_hits(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each caption or puzzle, (B,): how many of its tokens are the most likely ones, and how many there are."""
+    """Return of each caption or puzzle, (B,), how many of its tokens are the most likely ones, and how many there are."""
     tokens = _given(logits, tokens)
     there = tokens != PAD
     return ((logits.argmax(-1) == tokens) & there).sum(-1), there.sum(-1).clamp(min=1)
@@ -107,5 +107,5 @@ def token_share(logits: Tensor, tokens: Tensor, *, exact: bool) -> Tensor:
 
 
 def _given(logits: Tensor, tokens: Tensor) -> Tensor:
-    """The tokens that logits (B, T, V) give: the last T, where a caption's first is given."""
+    """Return the tokens that logits (B, T, V) give: the last T, where a caption's first is given."""
     return tokens[:, -logits.shape[1] :]

@@ -34,7 +34,7 @@ from recstudy.models.networks.contract import Network, VisionEncoder
 
 
 def learning_rate(config: TrainConfig, done: int, length: int) -> float:
-    """What the config's schedule says after `done` of `length` epochs or updates.
+    """Return what the config's schedule says after `done` of `length` epochs or updates.
 
     Raises:
         ConfigError: a registered schedule gives no finite number from 0.
@@ -48,7 +48,7 @@ def learning_rate(config: TrainConfig, done: int, length: int) -> float:
 
 
 def cosine(config: TrainConfig, done: int, length: int, over: int | None = None) -> float:
-    """Equations (1)-(2), with a cosine `over` so many epochs or updates, by default W to E; past its end it stays there."""
+    """Return (1)-(2), with a cosine `over` so many epochs or updates, by default W to E; past its end it stays there."""
     warmup = round(config.warmup * length)
     if done < warmup:
         return config.learning_rate * done / warmup
@@ -58,14 +58,14 @@ def cosine(config: TrainConfig, done: int, length: int, over: int | None = None)
 
 
 def halves(config: TrainConfig, done: int, length: int) -> float:
-    """Equations (1) and (6)."""
+    """Return (1) and (6)."""
     if done < round(config.warmup * length):
         return cosine(config, done, length)
     return config.learning_rate / 10 ** (done // max(1, length // 2))
 
 
 def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """One for the weights, and one for the puzzle embeddings where there are any.
+    """Return one optimiser for the weights, and one for the puzzle embeddings where there are any.
 
     Vision encoders are a group of their own where they have a rate of their own. Every group keeps its own peak rate as
     `peak`, which the one schedule scales.
@@ -81,7 +81,7 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
 
 
 def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> list[dict[str, Any]]:
-    """All weights but the `tables`, by learning rate and decay; the rate that the schedule is told of comes first."""
+    """Return all weights but the `tables`, by learning rate and decay; the rate that the schedule is told of comes first."""
     rate = config.backbone_learning_rate
     encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)] if rate is not None else []
     seeing = {id(weight) for encoder in encoders for weight in encoder.parameters()}
@@ -100,7 +100,7 @@ def _by_decay(group: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
-    """Whether a module is a table of puzzle embeddings, which have sparse gradients."""
+    """Return whether a module is a table of puzzle embeddings, which have sparse gradients."""
     return isinstance(module, nn.Embedding) and module.sparse
 
 
@@ -136,7 +136,7 @@ def takes_closure(optimizer: torch.optim.Optimizer) -> bool:
 
 
 def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:
-    """`value` for the weights; the other groups at the same share of their peak."""
+    """Set `value` for the weights; the other groups at the same share of their peak."""
     share = value / optimizers[0].param_groups[0]["peak"]
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["lr"] = group["peak"] * share

@@ -21,7 +21,7 @@ _alone = False  # in a `solo` block
 
 @contextmanager
 def solo() -> Iterator[None]:
-    """Within the block this worker is alone: it waits for no other one, and none waits for it.
+    """Leave this worker alone within the block: it waits for no other one, and none waits for it.
 
     For what one worker makes and the others find: they may wait for its file, and would never answer a message.
     """
@@ -34,12 +34,12 @@ def solo() -> Iterator[None]:
 
 
 def rank_and_world() -> tuple[int, int]:
-    """This worker's number and how many there are; (0, 1) alone."""
+    """Return this worker's number and how many there are; (0, 1) alone."""
     return (dist.get_rank(), dist.get_world_size()) if _several() else (0, 1)
 
 
 def total(values: Tensor) -> Tensor:
-    """The sum of `values` over the workers, on each of them."""
+    """Return the sum of `values` over the workers, on each of them."""
     if _several():
         dist.all_reduce(values)
     return values
@@ -62,13 +62,13 @@ def sum_gradients(weights: Iterable[torch.nn.Parameter]) -> None:
 
 
 def _sum_rows(gradient: Tensor) -> Tensor:
-    """A sparse gradient of all workers' rows; rows of equal ids stay apart, as in any gradient that is not coalesced."""
+    """Return a sparse gradient of all workers' rows; rows of equal ids stay apart, as in any gradient that is not coalesced."""
     ids, values = concatenated(gradient.indices()[0]), concatenated(gradient.values())
     return torch.sparse_coo_tensor(ids[None], values, gradient.shape)
 
 
 def concatenated(share: Tensor) -> Tensor:
-    """All workers' shares one after the other along the first dimension, on each of them."""
+    """Return all workers' shares one after the other along the first dimension, on each of them."""
     if not _several():
         return share
     rank, world = rank_and_world()
@@ -89,17 +89,17 @@ def average_buffers(network: nn.Module) -> None:
 
 
 def first_says(decision: bool) -> bool:
-    """The first worker's decision, on each of them."""
+    """Return the first worker's decision, on each of them."""
     return bool(total(torch.tensor(int(decision and rank_and_world()[0] == 0))))
 
 
 def any_says(decision: bool) -> bool:
-    """Whether any worker has decided so, on each of them."""
+    """Return whether any worker has decided so, on each of them."""
     return bool(total(torch.tensor(int(decision))))
 
 
 def first_gives(value: Callable[[], Any]) -> Any:
-    """What the first worker's `value` gives, on each of them; the others' is not asked."""
+    """Return what the first worker's `value` gives, on each of them; the others' is not asked."""
     given = [value() if rank_and_world()[0] == 0 else None]
     if _several():
         dist.broadcast_object_list(given, device=torch.device("cpu"))

@@ -82,6 +82,6 @@ def _forget(config: RunConfig) -> None:
 
 
 def draw(seed: int, *purpose: str | int) -> int:
-    """A seed of its own for each purpose, far from those of neighbouring seeds."""
+    """Return a seed of its own for each purpose, far from those of neighbouring seeds."""
     words = [int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in purpose]
     return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 1)

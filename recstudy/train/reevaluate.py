@@ -68,7 +68,7 @@ def _check(name: str, command: str) -> None:
 
 
 def _told(results: Results, row: Row, metrics: Sequence[str], data: Path, count: str, out: Console) -> bool:
-    """One run, and a line about it: whether it has now what was asked for."""
+    """Evaluate one run and print a line about it; return whether it has now what was asked for."""
     try:
         new = _one(results, row, metrics, data)
         computed = not any(one.raised for one in new.values())
@@ -83,7 +83,7 @@ def _told(results: Results, row: Row, metrics: Sequence[str], data: Path, count:
 
 
 def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict[str, Later]:
-    """What is new of a run, written to its folder."""
+    """Return what is new of a run, written to its folder."""
     folder = results.run(row.id)
     result, before = read_record(folder.result, Result), read_record(folder.measured, Measured) or Measured()
     if result is None:
@@ -108,7 +108,7 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
 
 
 def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str) -> list[str]:
-    """Which metrics are to be computed: named ones anew, others where they are not there or their code is not the same.
+    """Return which metrics are to be computed: named ones anew, others where they are not there or their code is not the same.
 
     Raises:
         NotAvailable: one that is named is not for the task.
@@ -138,7 +138,7 @@ def _later(name: str, found: Found) -> Later:
 
 
 def _again(results: Results, run_id: str, result: Result, data: Path) -> Answers:
-    """The answers of a run by its weights.
+    """Return the answers of a run by its weights.
 
     Raises:
         NotAvailable: it has none.

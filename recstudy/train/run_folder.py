@@ -19,7 +19,7 @@ CHECKPOINTS = ("checkpoint-*.pt",)
 
 @contextmanager
 def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[RunFolder]:
-    """The run's folder, for one worker at a time; what is written there has reached the store when the block ends.
+    """Yield the run's folder, for one worker at a time; what is written there has reached the store when the block ends.
 
     Args:
         folder: the run's, named by its id.
@@ -49,7 +49,7 @@ def locked_run_folder(folder: str, store: str, wait: bool = True) -> Iterator[Ru
 
 @contextmanager
 def beside(folder: str, store: str) -> Iterator[RunFolder]:
-    """The run's folder for the other workers of a group, with the checkpoints that the first has found."""
+    """Yield the run's folder for the other workers of a group, with the checkpoints that the first has found."""
     if not store:
         yield RunFolder(Path(folder))
         return
@@ -70,12 +70,12 @@ def wait_until_free(folder: str, store: str) -> None:
 
 
 def run_here(folder: str, store: str) -> RunFolder:
-    """The run's folder on this machine, whoever works on it."""
+    """Return the run's folder on this machine, whoever works on it."""
     return RunFolder(_mirror(folder, store).root if store else Path(folder))
 
 
 def _mirror(folder: str, store: str) -> Mirror:
-    """Of the run alone: apart from the driver's copy of all records, which others here read and renew."""
+    """Return the mirror of the run alone: apart from the driver's copy of all records, which others here read and renew."""
     run_id = Path(folder).name
     here = scratch(store).with_suffix(".work") / run_id
     here.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _send(mirror: Mirror) -> None:
 
 
 def _send_some(mirror: Mirror) -> None:
-    """The run can do without, as without a checkpoint, unless it is not ours any more."""
+    """Send what there is; the run can do without, as without a checkpoint, unless it is not ours any more."""
     try:
         _send(mirror)
     except LeaseLost:

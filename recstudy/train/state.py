@@ -98,7 +98,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
-    """The selected weights as safetensors."""
+    """Write the selected weights as safetensors."""
     write_whole(path, safetensors_bytes({name: value.contiguous() for name, value in weights.items()}))
 
 
@@ -111,18 +111,18 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _words(training: Training) -> str:
-    """The data's text tokenizer by name and checksum; empty for data without captions."""
+    """Return the data's text tokenizer by name and checksum; empty for data without captions."""
     tokenizer = training.data.tokenizer
     return "" if tokenizer is None else f"{tokenizer.name} ({tokenizer.size:,} ids, {tokenizer.checksum[:12]})"
 
 
 def _codes(training: Training) -> str:
-    """The hash of the image tokenizer; empty for images that are not read as codes."""
+    """Return the hash of the image tokenizer; empty for images that are not read as codes."""
     return str(training.facts.get("image_hash", ""))
 
 
 def _check(path: Path, kind: str, own: str | None, place: str, found: str, fix: str) -> None:
-    """A checkpoint from before this was kept says nothing (None)."""
+    """Refuse a checkpoint of other words or codes; one from before they were kept says nothing (None)."""
     if own is not None and own != found:
         raise DataError(
             f"{path} was trained with the {kind} tokenizer {own or 'none'}, but that of {place} is {found or 'none'}: {fix}, "
@@ -146,14 +146,14 @@ def _restore(training: Training, content: dict[str, Any]) -> None:
 
 
 def _parts(slots: Slots) -> list[Tensor]:
-    """All tensors of the samples in work; the batch's optional ones are empty where it has none."""
+    """Return all tensors of the samples in work; the batch's optional ones are empty where it has none."""
     batch = slots.batch
     optional = [batch.images.new_empty(0) if part is None else part for part in (batch.targets, batch.told)]
     return [*optional, batch.images, batch.labels, slots.steps, slots.halted, *slots.carry]
 
 
 def _slots(training: Training, parts: list[Tensor]) -> Slots:
-    """This worker's share of the samples in work."""
+    """Return this worker's share of the samples in work."""
     targets, told, images, labels, steps, halted, *carry = parts
     count = len(images)
     rank, world = rank_and_world()

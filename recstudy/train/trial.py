@@ -84,7 +84,7 @@ def _other(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
 
 
 def _attempt(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bool], alone: bool) -> Json:
-    """What the worker does that holds the run's lock."""
+    """Return what the worker does that holds the run's lock."""
     try:
         folder.sweep()
         hung = "" if folder.finished else folder.take_hang()
@@ -141,7 +141,7 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
 
 
 def _keep_epochs(training: Training, folder: RunFolder) -> None:
-    """The logs up to where the run goes on, and a warning where they have not all of that."""
+    """Keep the logs up to where the run goes on, and warn where they have not all of that."""
     folder.keep_epochs(below=training.state.epoch)
     if lost := folder.lost_epochs(training.state.epoch):
         told = "the run goes on without these lines, and its curves lack them"
@@ -149,7 +149,7 @@ def _keep_epochs(training: Training, folder: RunFolder) -> None:
 
 
 def _keep_code(training: Training, folder: RunFolder) -> None:
-    """Which code computes the run; where it goes on from a checkpoint of other code, both have made its numbers."""
+    """Write which code computes the run; where it goes on from a checkpoint of other code, both have made its numbers."""
     before = folder.made_by if training.state.epoch else {}
     now = {part: CodeRecord(digest=code.digest, files=dict(code.files)) for part, code in codes(training.config).items()}
     both = {part: dict.fromkeys([*before.get(part, made).digest.split(), made.digest]) for part, made in now.items()}
@@ -187,7 +187,7 @@ def _train(training: Training, folder: RunFolder, report: Report, leave: Callabl
 
 
 def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, started: str) -> None:
-    """What an ended run leaves; the result is last, so that there is all of it or none."""
+    """Write what an ended run leaves; the result is last, so that there is all of it or none."""
     if outcome["status"] == "drained":
         folder.drained(now())
         return
@@ -228,7 +228,7 @@ NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory"
 
 
 def failure_class(error: BaseException) -> str:
-    """The class of an exception that ended a run."""
+    """Return the class of an exception that ended a run."""
     if isinstance(error, LeaseLost):
         return "lost node"
     if isinstance(error, DataError):

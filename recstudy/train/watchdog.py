@@ -53,7 +53,7 @@ def watched(seconds: float, log: Path) -> Iterator[None]:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Within the block others are waited for, as long as they take: this process hangs only where it is stopped."""
+    """Wait for others within the block, as long as they take: this process hangs only where it is stopped."""
     before = _state
     _set(replace(before, waits=True))
     try:
@@ -63,7 +63,7 @@ def waiting() -> Iterator[None]:
 
 
 def alive() -> None:
-    """A sign of life: once a batch, at the cost of looking at the clock."""
+    """Give a sign of life: once a batch, at the cost of looking at the clock."""
     if _state.silence and time.monotonic() - _renewed >= min(RENEWED_S, _state.silence / 2):
         _renew()
         _say("")
@@ -91,7 +91,7 @@ def _renew() -> None:
 
 @cache
 def _stack() -> int:
-    """The descriptor of a file without a name, which ends with the two processes that know it."""
+    """Return the descriptor of a file without a name, which ends with the two processes that know it."""
     stack, name = tempfile.mkstemp()
     Path(name).unlink()
     return stack

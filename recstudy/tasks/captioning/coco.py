@@ -63,7 +63,7 @@ class Words:
 
 
 def cut(written: Sequence[str], references: Sequence[Sequence[str]]) -> Words:
-    """One generated caption and one or more references an image, in words.
+    """Cut one generated caption and one or more references an image, in words.
 
     Images without a reference that has a word are left out and counted in the notes, where empty captions are counted too.
 
@@ -80,7 +80,7 @@ def cut(written: Sequence[str], references: Sequence[Sequence[str]]) -> Words:
 
 
 def _notes(written: Sequence[str], pairs: Sequence[tuple[str, list[str]]], reason: str | None) -> tuple[str, ...]:
-    """What a reader must know beside the numbers."""
+    """Return what a reader must know beside the numbers."""
     silent, empty = len(written) - len(pairs), sum(not hypothesis for hypothesis, _ in pairs)
     notes = {
         f"the tokenizer is an approximation, not comparable with Stanford's: {reason}": reason is not None,
@@ -118,7 +118,7 @@ WRITTEN |= {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": 
 
 
 def words(captions: Sequence[str]) -> tuple[list[str], str, str | None]:
-    """Each caption's words with one space between them, the name of the tokenizer, and why it is not Stanford's."""
+    """Return each caption's words with one space between them, the name of the tokenizer, and why it is not Stanford's."""
     try:
         tokens, name, reason = penn_treebank(captions), STANFORD, None
     except NotAvailable as why_not:

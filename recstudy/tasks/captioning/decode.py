@@ -45,7 +45,7 @@ def decode(
     width: int = 3,
     length_normalisation: float = 0.0,
 ) -> Tensor:
-    """A caption for each image, (B, `length`) int64: BOS, words, EOS, PAD. One that is cut at `length` has no EOS.
+    """Return a caption for each image, (B, `length`) int64: BOS, words, EOS, PAD. One that is cut at `length` has no EOS.
 
     Args:
         network: in evaluation mode.
@@ -110,14 +110,14 @@ def _beam_search(
 
 
 def _one_beam(tokens: Tensor, width: int) -> _Beams:
-    """An image's captions at the start: one, because equal ones would stay equal."""
+    """Return an image's captions at the start: one, because equal ones would stay equal."""
     scores_BW = torch.zeros(len(tokens), width, device=tokens.device)
     scores_BW[:, 1:] = -torch.inf
     return _Beams(tokens[:, None].expand(-1, width, -1), scores_BW, scores_BW.new_zeros(scores_BW.shape), scores_BW > 0)
 
 
 def _grown(beams: _Beams, logits: Tensor, special: Special, power: float) -> tuple[_Beams, Tensor]:
-    """The best captions of one word more by equation (1), and of which row of `logits` (B W, V) each comes."""
+    """Return the best captions of one word more by equation (1), and of which row of `logits` (B W, V) each comes."""
     count, width, _ = beams.tokens.shape
     logp_BWV = _writable(logits, special).float().log_softmax(-1).unflatten(0, (count, width))
     totals_BWV = beams.scores[..., None] + _frozen(logp_BWV, beams.ended, special)
@@ -140,7 +140,7 @@ def _begin(images: Tensor, special: Special) -> Tensor:
 
 
 def _writable(logits: Tensor, special: Special) -> Tensor:
-    """The logits (N, V) without PAD and BOS."""
+    """Return the logits (N, V) without PAD and BOS."""
     return logits.index_fill(1, torch.tensor([special.pad, special.bos], device=logits.device), -torch.inf)
 
 
@@ -151,5 +151,5 @@ def _frozen(logp_BWV: Tensor, ended_BW: Tensor, special: Special) -> Tensor:
 
 
 def _words_first(tokens: Tensor, special: Special) -> Tensor:
-    """Every EOS moved behind the words, so that the words after one are read too."""
+    """Return every EOS moved behind the words, so that the words after one are read too."""
     return tokens.gather(1, (tokens == special.eos).to(torch.int8).argsort(dim=1, stable=True))

@@ -27,7 +27,7 @@ Read = Callable[[Split], Split]
 
 
 def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
-    """How a split is read, and what the result must state of the tokenizer that does it."""
+    """Return how a split is read, and what the result must state of the tokenizer that does it."""
     model = config.model
     if isinstance(model, CaptionModel) and model.fuselip is not None:
         return _codes(model.fuselip.aligner, config, data, device)
@@ -90,7 +90,7 @@ def _codes(aligner: Aligner, config: RunConfig, data: DataSet, device: torch.dev
 def _image_tokenizer(
     aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
 ) -> tuple[ImageTokenizer, dict[str, Any]]:
-    """The one of the public weights, or a stand-in trained on the same images; and what a result states of it."""
+    """Return the one of the public weights, or a stand-in trained on the same images; and what a result states of it."""
     if aligner.files:
         _, public = load_public(aligner.encoder, aligner.tokenizer, Path(aligner.files))
         name = f"{aligner.tokenizer.name} (public weights)"

@@ -46,7 +46,7 @@ def penn_treebank(captions: Sequence[str]) -> list[list[str]]:
 
 
 def meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """METEOR 1.5 (English, normalised: `-l en -norm`) of a corpus of tokenised captions, as a fraction.
+    """Return METEOR 1.5 (English, normalised: `-l en -norm`) of a corpus of tokenised captions, as a fraction.
 
     Raises:
         NotAvailable: no Java, or the jar is missing, damaged or hangs.
@@ -61,7 +61,7 @@ def meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> fl
 
 
 def _fields(*fields: str) -> str:
-    """A line of METEOR's protocol."""
+    """Return a line of METEOR's protocol."""
     return " ||| ".join(ENDS.sub(" ", field) for field in fields)
 
 
@@ -95,7 +95,7 @@ class _Java:
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """A block in which it answers, or is killed after `LIMIT_S`."""
+        """Guard a block in which it answers, or is killed after `LIMIT_S`."""
         timer = self.timer = threading.Timer(LIMIT_S, lambda: self._stop(timer))
         timer.daemon = True
         timer.start()
@@ -113,13 +113,13 @@ class _Java:
                 self.process.kill()
 
     def ask_all(self, lines: Sequence[str]) -> list[str]:
-        """Every line of the answer to these lines, after which there is no other."""
+        """Return every line of the answer to these lines, after which there is no other."""
         with self.limited():
             answer, _ = self.process.communicate("".join(f"{line}\n" for line in lines).encode(errors="replace"))
         return answer.decode(errors="replace").split("\n")[:-1]
 
     def ask(self, line: str | None = None) -> str:
-        """The next line of the answer, after `line` is sent."""
+        """Return the next line of the answer, after `line` is sent."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         answer = b""
@@ -133,7 +133,7 @@ class _Java:
         return answer.decode(errors="replace").strip()
 
     def complaint(self) -> str:
-        """What the process wrote to its standard error, in a line."""
+        """Return what the process wrote to its standard error, in a line."""
         if self.late:
             return f"stopped after {LIMIT_S:g} s"
         self.process.wait()
@@ -152,7 +152,7 @@ class Meteor:
 
     @contextmanager
     def answering(self) -> Iterator[_Java]:
-        """The process that is there, or a new one; an error in the block ends it, because it may owe an answer.
+        """Yield the process that is there, or a new one; an error in the block ends it, because it may owe an answer.
 
         Raises:
             NotAvailable: no Java, or METEOR's jar is missing.

@@ -51,7 +51,7 @@ class RateModels:
 
 
 def given_models() -> RateModels:
-    """`entities`, `meanings` and `weights.json` in the folder that RECSTUDY_RATESCORE names.
+    """Return `entities`, `meanings` and `weights.json` in the folder that RECSTUDY_RATESCORE names.
 
     Raises:
         NotAvailable: it names none.
@@ -63,7 +63,7 @@ def given_models() -> RateModels:
 
 
 def mean_score(written: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """The mean over the images that have a reference, by the models that are given.
+    """Return the mean over the images that have a reference, by the models that are given.
 
     Raises:
         NotAvailable: they are not, or no image has one.
@@ -75,7 +75,7 @@ def mean_score(written: Sequence[str], references: Sequence[Sequence[str]]) -> f
 
 
 def made_by() -> str:
-    """What must stand beside a score: the models that are given.
+    """Return what must stand beside a score: the models that are given.
 
     Raises:
         NotAvailable: none are.
@@ -85,7 +85,7 @@ def made_by() -> str:
 
 
 def rate_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], models: RateModels) -> list[float]:
-    """RaTEScore of each image that has a reference, a fraction: with several references the highest.
+    """Return RaTEScore of each image that has a reference, a fraction: with several references the highest.
 
     Raises:
         NotAvailable: `transformers` is not installed, or a model or the weights are not at their path.
@@ -98,7 +98,7 @@ def rate_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], 
 
 
 def rate_score(told: Entities, truth: Entities, weights: Weights, negation: float) -> float:
-    """The score of two texts by their entities: (2), (3)."""
+    """Return the score of two texts by their entities: (2), (3)."""
     if not told.types or not truth.types:
         return 0.5
     one, other = agreement(told, truth, weights, negation), agreement(truth, told, weights, negation)
@@ -106,7 +106,7 @@ def rate_score(told: Entities, truth: Entities, weights: Weights, negation: floa
 
 
 def agreement(entities: Entities, others: Entities, weights: Weights, negation: float) -> float:
-    """How far `entities` are found among `others`: (1)."""
+    """Return how far `entities` are found among `others`: (1)."""
     cosines = F.normalize(entities.embeddings, dim=1) @ F.normalize(others.embeddings, dim=1).T
     found, nearest = cosines.max(1)
     pairs = [(kind, others.types[at]) for kind, at in zip(entities.types, nearest.tolist(), strict=True)]
@@ -120,7 +120,7 @@ def _flips(one: str, other: str) -> bool:
 
 
 def read_weights(path: Path) -> Weights:
-    """The weight of each ordered pair of types.
+    """Return the weight of each ordered pair of types.
 
     Raises:
         NotAvailable: no such file, not JSON, or a pair is missing from it.
@@ -135,7 +135,7 @@ def read_weights(path: Path) -> Weights:
 
 
 def named(texts: Sequence[str], folder: Path) -> list[list[tuple[str, str]]]:
-    """Each text's entities, their words and their types, by the model in `folder` that labels tokens.
+    """Return each text's entities, their words and their types, by the model in `folder` that labels tokens.
 
     Raises:
         NotAvailable: `transformers` is not installed, or the folder holds no such model.
@@ -168,7 +168,7 @@ def entity_spans(labels: Sequence[str]) -> list[tuple[int, int, str]]:
 
 
 def embedded(texts: Sequence[Sequence[tuple[str, str]]], folder: Path) -> list[Entities]:
-    """Each text's entities with the embeddings of their words: the last layer at the first token of the model in `folder`.
+    """Return each text's entities with the embeddings of their words: the last layer at the first token of the model in `folder`.
 
     Raises:
         NotAvailable: `transformers` is not installed, or the folder holds no such model.

@@ -55,7 +55,7 @@ def features(network: Network, batches: Batches, config: RunConfig) -> tuple[Ten
 
 
 def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, float]:
-    """Recall@k in percent, mean of both directions; equal captions are one."""
+    """Return recall@k in percent, mean of both directions; equal captions are one."""
     cosines_NN = images_NW @ texts_NW.T
     captions_N = tokens.unique(dim=0, return_inverse=True)[1]  # a number for each: N x N of tokens would be N x N x T
     same_NN = captions_N[:, None] == captions_N[None]
@@ -71,12 +71,12 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
 
 
 def answered() -> Answers:
-    """Nothing (NotAvailable): an aligner tells neither classes nor captions."""
+    """Give nothing (NotAvailable): an aligner tells neither classes nor captions."""
     raise NotAvailable("it aligns images and captions, and answers nothing that a metric could be computed from")
 
 
 def findings(network: Network, test: Batches, config: RunConfig, data: DataSet) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a result states of the alignment, beside that of the network as training began, and the pairs that are kept.
+    """Return what a result states of the alignment, beside that of the network as training began, and the pairs that are kept.
 
     Raises:
         Diverged: a feature is not finite.

@@ -38,7 +38,7 @@ PAIRS = 2**22  # tokens x tokens of a batch: 3 layers of 8 heads keep 0.4 GB of 
 def kept(
     network: Captioner, test: Batches, written: Sequence[Sequence[int]], config: RunConfig, tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """`trace.npz` by its name; nothing for a network without maps.
+    """Return `trace.npz` by its name; nothing for a network without maps.
 
     Args:
         network: in evaluation mode.
@@ -62,7 +62,7 @@ def kept(
 
 
 def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-    """The arrays above of a batch, (B, L, ...); none for a network that has no maps."""
+    """Return the arrays above of a batch, (B, L, ...); none for a network that has no maps."""
     if isinstance(network, ShowAttendTellNetwork):
         return {"cross_attention": network.trace(images, tokens).attention[:, None, None]}
     if not isinstance(network, MicarNetwork):
@@ -75,7 +75,7 @@ def maps(network: Captioner, images: Tensor, tokens: Tensor) -> dict[str, Tensor
 
 @torch.no_grad()
 def expert_use(network: Captioner, test: Batches, config: RunConfig) -> tuple[dict[str, float], dict[str, Any]]:
-    """How the experts share the test set's tokens, true captions being read: metrics, and facts by layer.
+    """Return how the experts share the test set's tokens, true captions being read: metrics, and facts by layer.
 
     A caption is read as in training, BOS and EOS included; PAD is never counted. Both are empty without several experts.
     """
@@ -118,13 +118,13 @@ def summed(
 
 
 def ended(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-    """The ids up to the first EOS, with it, and without PAD."""
+    """Return the ids up to the first EOS, with it, and without PAD."""
     own = [one for one in takewhile(lambda one: one != tokenizer.eos, ids) if one != tokenizer.pad]
     return [*own, tokenizer.eos] if tokenizer.eos in ids else own
 
 
 def word(one: int, tokenizer: Tokenizer) -> str:
-    """What stands for a token under a figure."""
+    """Return what stands for a token under a figure."""
     special = {tokenizer.bos: "[start]", tokenizer.eos: "[end]", tokenizer.unk: "[unknown]"}
     return special.get(one) or tokenizer.decode([one]) or f"[token {one}]"
 

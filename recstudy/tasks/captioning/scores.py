@@ -49,7 +49,7 @@ for n in range(1, 5):
 @METRICS.add("avg_bleu")
 @of_captions("Avg-BLEU", bounds=FRACTION)
 def avg_bleu(answers: Answers) -> float:
-    """The mean of BLEU-1 to BLEU-4 (003)."""
+    """Return the mean of BLEU-1 to BLEU-4 (003)."""
     return sum(words(answers).bleu) / 4
 
 
@@ -74,7 +74,7 @@ def meteor(answers: Answers) -> float:
 @METRICS.add("report_score")
 @of_captions("Report score", bounds=FRACTION)
 def report_score(answers: Answers) -> float:
-    """By which 003's code selects epochs: half of it BLEU-1 to BLEU-4, a quarter METEOR, a quarter ROUGE-L.
+    """Return what 003's code selects epochs by: half of it BLEU-1 to BLEU-4, a quarter METEOR, a quarter ROUGE-L.
 
     Raises:
         ConfigError: there is no METEOR here. A run that is to be selected by this score fails by it, at its first epoch.

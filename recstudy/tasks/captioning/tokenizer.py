@@ -61,7 +61,7 @@ def train_tokenizer(
     report: Callable[[Progress], None] | None = None,
     device: torch.device | None = None,
 ) -> tuple[VQNetwork, Json]:
-    """A tokenizer trained on `images` (N, 3, size, size) of 8 bits, and the facts that belong beside every use of it.
+    """Return a tokenizer trained on `images` (N, 3, size, size) of 8 bits, and the facts that belong beside every use of it.
 
     The facts: `images`, `epochs`, `seed`; on the images held out `psnr` in dB, `used_percent` of the codebook and its
     `perplexity`.
@@ -81,7 +81,7 @@ def train_tokenizer(
 
 @torch.no_grad()
 def quality(network: VQNetwork, images: Tensor) -> dict[str, float]:
-    """PSNR and codebook use on images (N, 3, size, size), of which a batch at a time is drawn again."""
+    """Return PSNR and codebook use on images (N, 3, size, size), of which a batch at a time is drawn again."""
     decibels, ids = 0.0, []
     for part in images.split(BATCH):
         again, codes = network(unit(part.to(_device(network))))
@@ -147,7 +147,7 @@ def psnr(drawn_again: Tensor, images: Tensor) -> float:
 
 
 def codebook_use(ids: Tensor, codebook: int) -> dict[str, float]:
-    """Of `ids` (N, K): `used_percent` of the codebook's codes, and `perplexity`, as many codes as evenly used would be."""
+    """Return of `ids` (N, K) `used_percent` of the codebook's codes, and `perplexity`, as many codes as evenly used would be."""
     counts_V = torch.bincount(ids.flatten(), minlength=codebook).double()
     shares = counts_V[counts_V > 0] / counts_V.sum()
     return {
@@ -164,7 +164,7 @@ def image_tokenizer(
     device: torch.device,
     report: Callable[[Progress], None] = lambda progress: alive(),
 ) -> tuple[VQNetwork, dict[str, Any]]:
-    """A tokenizer trained on all training images of a data set, and its header: title, facts, hash."""
+    """Return a tokenizer trained on all training images of a data set, and its header: title, facts, hash."""
 
     def train(file: Path) -> None:
         images = torch.from_numpy(np.asarray(data.train.images[np.sort(data.train.rows)]))
@@ -178,7 +178,7 @@ def image_tokenizer(
 
 
 def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, dict[str, Any]]:
-    """From its file, which may have been brought from another machine: its header has the hash of its weights."""
+    """Return the tokenizer of a file, which may be of another machine: its header has the hash of its weights."""
     with suppress(*DAMAGED):
         return load_tokenizer(file)
     with alone(file.stem):
@@ -226,7 +226,7 @@ def encoder_weights(
 
 
 def _file(kind: str, ending: str, decides: Any) -> Path:
-    """Where what `decides` stands for is kept."""
+    """Return where what `decides` stands for is kept."""
     return cache_folder() / f"{kind}-{digest([kind, decides], 16)}.{ending}"
 
 

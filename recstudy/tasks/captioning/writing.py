@@ -81,7 +81,7 @@ def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence
 def findings(
     network: Network, test: Batches, train: Batches, config: RunConfig, data: DataSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a result states of the captions, and what is kept to look at: by a group's first worker, while the others write
+    """Return what a result states of the captions, and what is kept to look at: by a group's first worker, while the others write
     their share of the `captions`.
 
     Raises:
@@ -120,7 +120,7 @@ def findings(
 
 
 def answered(network: Network, test: Batches, config: RunConfig, data: DataSet) -> Answers:
-    """What metrics of the test set are computed from: the captions that the model writes by itself."""
+    """Return what metrics of the test set are computed from: the captions that the model writes by itself."""
     return _written(captions(network, test, config, data.tokenizer), data.test, data)
 
 
@@ -145,7 +145,7 @@ def by_depth(network: Network, test: Batches, config: RunConfig) -> dict[str, fl
 
 
 def captions(network: Network, batches: Batches, config: RunConfig, tokenizer: Tokenizer | None) -> list[list[int]]:
-    """The ids of the model's own caption of every image, as `decode` gives them.
+    """Return the ids of the model's own caption of every image, as `decode` gives them.
 
     Every worker of a group calls this, with batches that are no share: whole ones of them are shared out, in their order.
     """
@@ -190,14 +190,14 @@ def written_at_once(config: RunConfig) -> int:
 
 
 def described(model: Any) -> str:
-    """How captions are written, in words."""
+    """Return how captions are written, in words."""
     assert isinstance(model, CaptionModel)
     power = f", length normalisation {model.length_normalisation:g}" if model.length_normalisation else ""
     return f"beam {model.beam}{power}" if model.decode == "beam" else model.decode.replace("_", " ")
 
 
 def examples(answers: Answers, data: DataSet) -> dict[str, Any]:
-    """The first test images with what is said of them."""
+    """Return the first test images with what is said of them."""
     said = [
         {"row": int(row), "references": list(own), "hypothesis": text}
         for row, own, text in zip(answers.rows[:EXAMPLES], answers.references, answers.written, strict=False)
