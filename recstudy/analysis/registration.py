@@ -22,6 +22,7 @@ from recstudy.records.study_schema import Deviation, Registered, Stated, Variant
 from recstudy.report import BesidePublished, Claim, Claims, read_report
 from recstudy.report.claims import weights
 from recstudy.report.names import plural
+from recstudy.source import same_code
 
 if TYPE_CHECKING:
     from recstudy.analysis.frame import StudyRecords  # brings pandas, which a plan does without
@@ -145,7 +146,8 @@ def differences(plan: PlanRecord, registered: Registered) -> list[str]:
             said = f"is {changed.says}, not {gone.says}" if changed else "is gone"
             found.append(f"the {kind} {gone.what!r} {said}")
         found += [f"the {kind} {one.what!r} is new" for one in new.values()]
-    code = [name for name in {**registered.code, **now.code} if registered.code.get(name) != now.code.get(name)]
+    theirs = registered.code.values()
+    code = [name for name, digest in now.code.items() if not any(same_code(made, digest) for made in theirs)]
     return [*found, *([f"other code of {', '.join(code)}"] if code else [])]
 
 
@@ -180,12 +182,16 @@ def changed(
         commits = by.commits or ((by.commit,) if by.commit else ())
         since = ", ".join(commit[:SHORT] for commit in commits) or by.finished[:10]
         present = {part: code[name] for part, name in variant.code.items() if name in code}
-        differ = {part: now for part, now in present.items() if by.code.get(part) and now.digest not in ("", by.code[part])}
+        differ = {part: now for part, now in present.items() if _other(by.code.get(part, ""), now.digest)}
         if differ:
             found.append(Change(run_id, "code", _files(run_id, differ, results), since))
         if variant.data_checksum and by.data_checksum and variant.data_checksum != by.data_checksum:
             found.append(Change(run_id, "data", (variant.data,), since))
     return found
+
+
+def _other(made: str, now: str) -> bool:
+    return bool(made and now) and not same_code(made, now)
 
 
 def _files(run_id: str, differ: Mapping[str, CodeRecord], results: Results) -> tuple[str, ...]:

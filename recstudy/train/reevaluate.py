@@ -24,7 +24,7 @@ from recstudy.metrics.registry import check_computed, of_task
 from recstudy.plugins import reading
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.report.names import metric, number, plural
-from recstudy.source import code_of
+from recstudy.source import code_of, same_code
 from recstudy.train.run_folder import locked_run_folder
 
 How = Literal["answers", "weights"]
@@ -117,7 +117,7 @@ def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str
     for name in metrics:
         if name not in fits:
             raise NotAvailable(f"{metric(name).title} is for {' and '.join(METRICS[name].tasks)} data, not for {task}")
-    known = {name for name, one in before.metrics.items() if one.value is not None and one.code == _code(name)}
+    known = {name for name, one in before.metrics.items() if one.value is not None and same_code(one.code, _code(name))}
     names = metrics or [name for name in fits if name not in known]
     return [name for name in names if result.metrics.get(name) is None]
 

@@ -33,6 +33,7 @@ from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import Held
 from recstudy.records.reading import record_of, write_record
 from recstudy.records.schema import CodeRecord
+from recstudy.source import same_code
 from recstudy.train.code import codes
 from recstudy.train.evaluate import Diverged
 from recstudy.train.loop import Training
@@ -152,7 +153,10 @@ def _keep_code(training: Training, folder: RunFolder) -> None:
     """Write which code computes the run; where it goes on from a checkpoint of other code, both have made its numbers."""
     before = folder.made_by if training.state.epoch else {}
     now = {part: CodeRecord(digest=code.digest, files=dict(code.files)) for part, code in codes(training.config).items()}
-    both = {part: dict.fromkeys([*before.get(part, made).digest.split(), made.digest]) for part, made in now.items()}
+    both = {
+        part: [*(digest for digest in before.get(part, made).digest.split() if not same_code(digest, made.digest)), made.digest]
+        for part, made in now.items()
+    }
     write_record(folder.code, {part: replace(made, digest=" ".join(both[part])) for part, made in now.items()})
 
 

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 from shell import Shell
 
+from recstudy import source
 from recstudy.analysis.audit import audit
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.registration import changes, lines
@@ -126,6 +127,21 @@ def test_a_run_of_the_present_code_is_not_mentioned_and_neither_is_one_of_unknow
     write_json(results.run(RUN.id).result, {"status": "done", "metrics": {}, "provenance": {"commit": "3f2a91c0ffee"}})
 
     assert told(results, tmp_path) == []
+
+
+def test_a_run_of_code_whose_files_were_moved_is_not_of_other_code(results, tmp_path, monkeypatch):
+    """By the table that takes digests over; every digest in it is another one's."""
+    moved = source._moved()
+    assert {len(digest) for old, new in moved.items() for digest in (old, *new)} == {16}
+    assert all(old not in new for old, new in moved.items())
+    now = codes(RUN.config)
+    monkeypatch.setattr(source, "_moved", lambda: {f"old {part}": ["another", code.digest] for part, code in now.items()})
+
+    finish(results, {part: {"digest": f"old {part}", "files": {}} for part in now}, "")
+    assert told(results, tmp_path) == []
+
+    finish(results, {part: {"digest": "older", "files": {}} for part in now}, "")
+    assert told(results, tmp_path) != []
 
 
 def test_other_code_is_named_by_its_files_and_the_commit_of_the_run(results, tmp_path):
