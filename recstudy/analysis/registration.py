@@ -146,8 +146,8 @@ def differences(plan: PlanRecord, registered: Registered) -> list[str]:
             said = f"is {changed.says}, not {gone.says}" if changed else "is gone"
             found.append(f"the {kind} {gone.what!r} {said}")
         found += [f"the {kind} {one.what!r} is new" for one in new.values()]
-    theirs = registered.code.values()
-    code = [name for name, digest in now.code.items() if not any(same_code(made, digest) for made in theirs)]
+    before = registered.code.values()
+    code = [name for name, digest in now.code.items() if not any(same_code(made, digest) for made in before)]
     return [*found, *([f"other code of {', '.join(code)}"] if code else [])]
 
 
