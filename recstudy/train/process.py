@@ -1,4 +1,4 @@
-"""A process that has run before, made as good as new: the numbers of a run do not depend on what ran there before it."""
+"""Resets a reused worker process: the numbers of a run do not depend on what ran there before it."""
 
 import gc
 import random
