@@ -308,7 +308,7 @@ def _read(command: Report | Status | Audit | Explain | Clean) -> int:
         show_audits(found, command.json, out)
         return 0
     if isinstance(command, Explain):
-        from recstudy.analysis.tables.explain import show_cell
+        from recstudy.analysis.explain import show_cell
 
         show_cell(found, command.cell, out)
         return 0

@@ -25,6 +25,7 @@ from recstudy import Search, Study
 from recstudy.analysis.figures.forest import combined, percent, replications_data, said
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.kinds import cells, shown
 from recstudy.analysis.questions import family
 from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.arithmetic import counted_claims
@@ -117,7 +118,7 @@ def take(results: Results, name: str, preset: str) -> None:
     """Copy a study's tables, its verdicts and where they come from into `studies/tables/`."""
     records = load_study(results, name, preset)
     done = [row for row in records.rows if row.done]
-    measured = {part.name: part.cells(records) for part in records.parts if isinstance(part, Table | Best)}
+    measured = {part.name: cells(records, part) for part in records.parts if isinstance(part, Table | Best)}
     counted = [claim for part in records.parts if isinstance(part, Arithmetic) for claim in counted_claims(part)]
     verdicts = by_source(
         [
@@ -129,8 +130,8 @@ def take(results: Results, name: str, preset: str) -> None:
         ]
     )  # fmt: skip
     judged = [row for part in records.parts if isinstance(part, Claims) for row in family(records, part).rows]
-    shown = {part.name: part.shown(records).printed for part in records.parts if not isinstance(part, FigurePart)}
-    texts = {name: entries.markdown(page) for name, page in shown.items() if page}
+    made = {part.name: shown(records, part).printed for part in records.parts if not isinstance(part, FigurePart)}
+    texts = {name: entries.markdown(page) for name, page in made.items() if page}
     first, machine = done[0].provenance, done[0].provenance.hardware
     content = {
         "command": records.plan.command,

@@ -10,11 +10,11 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,15 +23,14 @@ from recstudy.analysis.caveats import made_notes, warnings
 from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
 from recstudy.analysis.figures.mosaic import SMALL, Pixels, picture_uri
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import escape, links, warning_lines
+from recstudy.analysis.page import escape
 from recstudy.analysis.rows import Row
 from recstudy.analysis.shown import Shown
 from recstudy.errors import StorageError
 from recstudy.metrics import Answers, kept
-from recstudy.records import Json, Results, read_json, write_whole
+from recstudy.records import Json, Results, read_json
 from recstudy.report import Captions
 from recstudy.report.names import plural
-from recstudy.report.venues import Paper
 
 MOST = 6  # variants: more do not fit on a page
 SIDE = 256  # pixels of an image in the page, at most
@@ -205,47 +204,14 @@ def _counted(example: Json) -> Json:
     return {"row": example["row"], "references": references, "hypothesis": example["hypothesis"], **counts}
 
 
-@dataclass(frozen=True, repr=False)
-class KeptShown(Shown):
-    """What runs kept: its `data` have a `frame`, and `notes` on what was left out."""
-
-    data: Any
-
-    def without(self, said: Collection[str]) -> Self:
-        return replace(self, data=replace(self.data, notes=tuple(note for note in self.data.notes if note not in said)))
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        return self.data.frame
-
-    def __repr__(self) -> str:
-        return repr(self.frame)
-
-
-@dataclass(frozen=True, repr=False)
-class CardsShown(KeptShown):
-    """Kept captions, a card an image."""
-
-    data: Examples
-
-    @property
-    def html(self) -> str:
-        """All cards, what must be said before them, and how they were made."""
-        data, notes = self.data, warning_lines(self.data.notes)
-        if data.frame.empty:
-            return notes + NOTHING
-        images: Any = data.frame.groupby(["data", "row"], sort=False)
-        cards = "\n".join(_card(data, str(name[0]), int(name[1]), part) for name, part in images)
-        told = "".join(f'<p class="caption">{escape(line)}.</p>' for line in (MARKED, *data.told))
-        return f'{notes}<div class="cards">\n{cards}\n</div>\n{told}\n'
-
-    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        write_whole(folder / "tables" / f"{file}.csv", self.frame.to_csv(index=False))
-        return links("tables", file, ("csv",))
-
-
-def shown(records: StudyRecords, part: Captions) -> CardsShown:
-    return CardsShown(captions_data(records, part))
+def captions_shown(records: StudyRecords, part: Captions) -> Shown:
+    """Make all cards, what must be said before them, and how they were made."""
+    data = captions_data(records, part)
+    images: Any = data.frame.groupby(["data", "row"], sort=False) if len(data.frame) else ()
+    cards = "\n".join(_card(data, str(name[0]), int(name[1]), own) for name, own in images)
+    told = "".join(f'<p class="caption">{escape(line)}.</p>' for line in (MARKED, *data.told))
+    body = f'<div class="cards">\n{cards}\n</div>\n{told}\n' if cards else NOTHING
+    return Shown(part.name, csv=data.frame.to_csv(index=False), body=body, notes=data.notes)
 
 
 def picture(image: Pixels | None, words: str) -> str:

@@ -4,8 +4,7 @@
 leaves the others of `MOST` places to what is shown. The first sentence is the study's line on the overview. Of a smoke run, and
 before any run has finished, it says that nothing is known.
 
-What one part found stands in a few words in its heading (`of_family`, `of_table`, `of_curve`). `--until decided` goes by which
-questions are open, and about how many more seeds would decide each (`wanted`).
+`--until decided` goes by which questions are open, and about how many more seeds would decide each (`wanted`).
 """
 
 from collections import Counter
@@ -15,11 +14,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-import pandas as pd
-
 from recstudy.analysis.caveats import some
 from recstudy.analysis.cells import Cell, TableData, cell
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.kinds import cells
 from recstudy.analysis.questions import Family, QuestionPart, QuestionRow, family
 from recstudy.analysis.rows import STATUSES, distinct
 from recstudy.analysis.tables.question_table import interval_words, needed_words, signed, verdict_words
@@ -27,8 +25,8 @@ from recstudy.analysis.tables.render import cell_text, outcome_words
 from recstudy.analysis.targets import place
 from recstudy.errors import ConfigError
 from recstudy.evidence import MOST_SEEDS, Answer, Kind, Reason, Verdict
-from recstudy.report import BesidePublished, Best, Claims, Curve, Effects, OfVariants, TablePart
-from recstudy.report.names import inline, metric, number, plain, plural, points, quantity
+from recstudy.report import BesidePublished, Best, Claims, Effects, OfVariants, TablePart
+from recstudy.report.names import inline, metric, number, plural, points, quantity
 
 MOST = 5
 HOW = (
@@ -47,7 +45,6 @@ PUBLISHED = (
 UNENDING = f"would take over {MOST_SEEDS:,} more seeds"
 SPREAD = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS)  # what one more seed may mend
 FEW = 3  # seeds that may agree by chance: only then does the next one tell how they spread
-LEADERS = 2  # that a heading names
 
 
 class Sentence(NamedTuple):
@@ -188,7 +185,7 @@ def _best(records: StudyRecords) -> Said:
     """Say of a study that asks for no comparison who leads its first table that tells."""
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         try:
-            found = (_search if isinstance(part, Best) else _leaders)(part.cells_once(records))
+            found = (_search if isinstance(part, Best) else _leaders)(cells(records, part))
         except Exception:  # said in its own section and in the log
             continue
         if found is not None:
@@ -198,8 +195,8 @@ def _best(records: StudyRecords) -> Said:
 
 def _leaders(table: TableData) -> Sentence | None:
     """Name the best by the first measured metric that any two values have, or say that none can be told; None without two."""
-    cells = [(row.label, column, one) for row in table.rows for column, one in zip(table.columns, row.cells, strict=False)]
-    known = [(label, column, one) for label, column, one in cells if one.value is not None and (one.best or one.tied)]
+    every = [(row.label, column, one) for row in table.rows for column, one in zip(table.columns, row.cells, strict=False)]
+    known = [(label, column, one) for label, column, one in every if one.value is not None and (one.best or one.tied)]
     name = next((one.metric for _, _, one in known if not metric(one.metric).computed), None)
     if name is None:
         return None
@@ -216,10 +213,10 @@ def _leaders(table: TableData) -> Sentence | None:
 
 def _search(table: TableData) -> Sentence | None:
     """Name the first of a search's best trials, by its fresh seeds where there are any."""
-    cells = [one for row in table.rows[:1] for one in row.cells if one.value is not None and not metric(one.metric).computed]
-    if not cells:
+    known = [one for row in table.rows[:1] for one in row.cells if one.value is not None and not metric(one.metric).computed]
+    if not known:
         return None
-    return Sentence("Best trial", f"{table.rows[0].label}: {inline(cells[-1].metric)} {cell_text(cells[-1])}")
+    return Sentence("Best trial", f"{table.rows[0].label}: {inline(known[-1].metric)} {cell_text(known[-1])}")
 
 
 # ------------------------------------------------------------------------------------------------- published and missing
@@ -270,48 +267,6 @@ def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping
     return ", ".join(each)
 
 
-# ------------------------------------------------------------------------------------------------------------- headings
-
-
-def of_family(found: Family) -> str:
-    """`2 supported, 1 undecided`; of differences `5 worse, 4 not significant`."""
-    short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
-    side = {True: "better", False: "worse"}
-    counts = Counter(short.get(row.verdict, str(row.verdict)) if row.better is None else side[row.better] for row in found.rows)
-    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
-
-
-def of_table(table: TableData) -> str:
-    """Say who leads by its first measured metric that two variants have; of several places that are ranked apart, nothing."""
-    columns = zip(*(row.cells for row in table.rows if row.cells), strict=False)
-    labels = [row.label for row in table.rows if row.cells]
-    for head, cells in zip(table.columns, columns, strict=False):
-        name = cells[0].metric
-        if metric(name).computed or head != metric(name).heading or not any(one.best or one.tied for one in cells):
-            continue
-        best = [label for label, one in zip(labels, cells, strict=True) if one.best]
-        if not best:
-            return f"no significant difference by {inline(name)}"
-        return f"best by {inline(name)}: {' and '.join(best) if len(best) <= LEADERS else f'{len(best)} of {len(cells)}'}"
-    return ""
-
-
-def of_curve(data: pd.DataFrame, spec: Curve) -> str:
-    """`1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are apart."""
-    ours = data[~data["published"].astype(bool) & data["value"].notna() & data["low"].notna()]
-    if spec.drop or metric(spec.y).better is None or ours.empty or not ours["x"].map(lambda x: isinstance(x, int | float)).all():
-        return ""
-    points = ours.to_dict("records")
-    line = max(points, key=lambda point: metric(spec.y).sign * point["value"])["line"]
-    own = [point for point in points if point["line"] == line]
-    first, last = own[0], own[-1]
-    if first["high"] >= last["low"] and last["high"] >= first["low"]:
-        return ""
-    unit = f" {metric(spec.y).unit}".rstrip()
-    ends = ", ".join(f"{number(spec.y, end['value'])}{unit} at {plain(end['x'])}" for end in (first, last))
-    return ends + (f" ({line})" if ours["line"].nunique() > 1 else "")
-
-
 # ------------------------------------------------------------------------------------------------------- open questions
 
 
@@ -351,7 +306,7 @@ def wanted(records: StudyRecords) -> list[Wanted]:
     of_run = {row.id: row.variant for row in reversed(records.rows)}  # of runs under two labels, the first
     for part in (part for part in records.parts if isinstance(part, TablePart)):
         with suppress(ConfigError):  # a table that no run has given anything for so far
-            for label, one in ((line.label, one) for line in part.cells_once(records).rows for one in line.cells):
+            for label, one in ((line.label, one) for line in cells(records, part).rows for one in line.cells):
                 variants = tuple(sorted({of_run[run] for run in one.planned}))
                 label = records.variants[variants[0]].label if len(variants) == 1 else label  # as in any other table
                 for placed, answer in () if metric(one.metric).computed else one.answers:

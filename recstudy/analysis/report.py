@@ -18,16 +18,18 @@ from rich.console import Console
 from rich.text import Text
 
 from recstudy.analysis.audit import TITLE, audit, audit_html
+from recstudy.analysis.caveats import warnings
 from recstudy.analysis.findings import findings
 from recstudy.analysis.frame import StudyRecords, load_study, records_of
-from recstudy.analysis.page import Section, facts, page, safe_names, words_table
+from recstudy.analysis.kinds import heading, problem, shown
+from recstudy.analysis.page import Section, facts, page, safe_names, warning_lines, words_table
 from recstudy.analysis.rows import distinct
-from recstudy.analysis.shown import Shown, check_export, heading, no_figure, section
+from recstudy.analysis.shown import Shown, check_export
 from recstudy.analysis.status import studies_at
 from recstudy.analysis.summary import again, asked, failed_metrics, failures, found, lacking, provenance, ran, settings, summary
 from recstudy.analysis.tables.entries import md, named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
-from recstudy.errors import ConfigError, NotYetError, choices, nearest
+from recstudy.errors import ConfigError, NotYetError, StorageError, choices, nearest
 from recstudy.papers import by_name
 from recstudy.plugins import reading
 from recstudy.records import PlanRecord, Results, write_whole
@@ -71,8 +73,8 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
         for one in findings(records):
             out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
         for part in records.parts:
-            shown = no_figure(records, part)
-            if shown and (table := shown.in_terminal()):
+            made = no_figure(records, part)
+            if made and (table := made.in_terminal()):
                 out.print(table)
         for line in map(str, (*failed_metrics(records), *lacking(records))):
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
@@ -96,7 +98,7 @@ def check_drawable(plan: PlanRecord) -> list[str]:
         try:
             if isinstance(part, OfVariants) and not records.chosen(part.where):
                 raise ConfigError(f"no variant is at {part.where}")
-            part.shown(records)
+            shown(records, part)
         except NotYetError:
             continue
         except ConfigError as error:
@@ -141,6 +143,31 @@ def _write(
     head = [asked(records), found(records), ran(records)]
     write_whole(folder / "report.html", page(f"{study.parent.name} ({study.name})", head, sections))
     return folder / "report.html"
+
+
+def section(records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], paper: Paper = ARTICLE) -> Section:
+    """Make one part of a page and write its files. Where it cannot be made it says why, and the other parts are drawn.
+
+    Raises:
+        StorageError: the report's folder cannot be written, which is no part's own fault.
+    """
+    title, content = heading(part), ""
+    try:
+        made = shown(records, part)
+        content = made.without(warnings(records)).html
+        return Section(title, content + made.write(folder, file, export, paper), made.finding)
+    except Exception as error:
+        if content and isinstance(error, StorageError):
+            raise
+        return Section(title, warning_lines([problem(part, error)]))
+
+
+def no_figure(records: StudyRecords, part: Part) -> Shown | None:
+    """Make a part that is no figure; None where it is one or cannot be made, which the page and the log say."""
+    try:
+        return None if isinstance(part, FigurePart) else shown(records, part)
+    except Exception:
+        return None
 
 
 def _markdown(records: StudyRecords, folder: Path, files: Sequence[str]) -> str:
@@ -266,7 +293,7 @@ class Loaded:
 
     def _made(self, part: Part) -> Shown:
         with reading(self.records.plugins):
-            return part.shown(self.records)
+            return shown(self.records, part)
 
     def _repr_html_(self) -> str:
         rows = [

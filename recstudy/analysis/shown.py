@@ -1,151 +1,172 @@
-"""A part of a report, made from the records: what a page, a folder of files, the terminal and a notebook take from it.
+"""A part of a report that was made: what a page, a folder of files, the terminal and a notebook take from it.
 
-Of a figure an HTML page that opens without a network, the numbers behind it, and PDF, SVG or PNG on request.
+Of a figure an HTML page that opens without a network, the numbers behind it, and PDF, SVG or PNG on request; of a table Markdown,
+LaTeX and CSV, and what is behind each of its numbers.
 """
 
-import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
-
-from rich.console import RenderableType
-
-from recstudy.analysis.caveats import warnings
-from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import Section, warning_lines
-from recstudy.errors import ConfigError, RecstudyError, StorageError
-from recstudy.report import FigurePart, Part
-from recstudy.report.venues import ARTICLE, Paper
-
-if TYPE_CHECKING:
-    from recstudy.analysis.tables.entries import Printed
-    from recstudy.analysis.tables.explain import Behind
 import io
-from dataclasses import dataclass, replace
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple, Self
 
+import pandas as pd
 import plotly.graph_objects as go
 from PIL import Image
 
 from recstudy.analysis.figures.layout import Drawn
-from recstudy.analysis.page import LIBRARY, escape, figure_box, links
-from recstudy.analysis.tables.latex import label, notes_under, sentence, tex
-from recstudy.errors import choices, nearest
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.page import LIBRARY, escape, figure_box, links, warning_lines
+from recstudy.analysis.tables.entries import Printed, Terminal, html_table, markdown
+from recstudy.analysis.tables.latex import label, latex, notes_under, sentence, tex
+from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import write_whole
+from recstudy.report.venues import ARTICLE, Paper
 
-Explained = Callable[[StudyRecords], "Behind"]
 NOTHING = '<p class="note">Nothing to draw yet.</p>'
+TABLE_FILES = ("md", "tex", "csv")
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A number as its table has it, the ids of its runs with the value of each, and how it follows from them."""
+
+    number: str
+    runs: tuple[tuple[str, float], ...]
+    lines: tuple[str, ...]
+
+
+Explained = Callable[[StudyRecords], Behind]
 
 
 class Places(NamedTuple):
     """The columns of a table behind its labels, and each row's label with what is behind its numbers."""
 
-    columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[Explained]]]
+    columns: Sequence[str] = ()
+    rows: Sequence[tuple[str, Sequence[Explained]]] = ()
 
 
-class Shown(ABC):
-    """A part that was made: a table, a figure, a table under its figure, or what a page alone shows."""
+@dataclass(frozen=True, repr=False)
+class Shown:
+    """A figure, a table, a table under its figure, or what a page alone shows.
+
+    Args:
+        name: of the part.
+        finding: what it shows in a few words, which its heading says; empty where nothing can be told.
+        drawn: the figure; over a table it has the warnings.
+        page: the words of a table, which a long one shows a page at a time.
+        csv: numbers in full precision, of what is no figure.
+        narrow: the table as it fits a terminal, where that is not `page`.
+        behind: where each number of a table stands.
+        body: HTML that a page shows in place of figure and table, after the warnings `notes`.
+        files: ending -> more files beside those of the figure.
+    """
+
+    name: str
+    finding: str = ""
+    drawn: Drawn | None = None
+    page: Printed | None = None
+    csv: str = ""
+    narrow: Callable[[], Printed] | None = None
+    behind: Callable[[], Places] = Places
+    body: str | None = None
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
 
     @property
-    @abstractmethod
     def html(self) -> str:
         """Its place in a page."""
-
-    @property
-    def finding(self) -> str:
-        """What it shows in a few words, which its heading says; empty where nothing can be told."""
-        return ""
-
-    @property
-    def table(self) -> Any:
-        """What a notebook shows of it; None of a figure."""
-        return self
-
-    @property
-    def figure(self) -> Any:
-        """Its figure, as Plotly's own; None where it has none."""
-        return None
-
-    @property
-    def printed(self) -> "Printed | None":
-        """The words of a table, which a long one shows a page at a time under what stands `above` it."""
-        return None
+        if self.body is not None:
+            return warning_lines(self.notes) + self.body
+        return self.above + (html_table(self.printed) if self.printed else "")
 
     @property
     def above(self) -> str:
-        return ""
+        """What stands in a page above a table; the whole of a figure."""
+        if (drawn := self.drawn) is None:
+            return ""
+        if drawn.data.empty:
+            return warning_lines(drawn.notes) + NOTHING + drawn.below
+        return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
 
-    @abstractmethod
-    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        """Write its files below the report's folder; return HTML that links to them."""
+    @property
+    def printed(self) -> Printed | None:
+        """The words of a table as they stand under what is `above` it."""
+        return replace(self.page, warnings=()) if self.page and self.drawn else self.page
+
+    @property
+    def table(self) -> Self | None:
+        """What a notebook shows of it; None of a figure."""
+        return None if self.drawn and not self.page and self.body is None else self
+
+    @property
+    def figure(self) -> go.Figure | None:
+        """Its figure, as Plotly's own; None where it has none."""
+        return self.drawn.figure if self.drawn else None
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The numbers in full precision."""
+        return pd.read_csv(io.StringIO(self.csv)) if self.csv or not self.drawn else self.drawn.data
+
+    @property
+    def markdown(self) -> str:
+        return markdown(self.page) if self.page else ""
+
+    @property
+    def latex(self) -> str:
+        return self.latex_for(ARTICLE)
+
+    def latex_for(self, paper: Paper) -> str:
+        """As wide as its columns or its text, in parts where that is not enough."""
+        return latex(self.page, paper, self.finding) if self.page else ""
 
     def without(self, said: Collection[str]) -> Self:
         """Leave out warnings that the page has said at its head."""
-        return self
 
-    def in_terminal(self) -> RenderableType | None:
+        def left(notes: Sequence[str]) -> tuple[str, ...]:
+            return tuple(note for note in notes if note not in said)
+
+        drawn, page = self.drawn, self.page
+        if drawn and len(left(drawn.notes)) < len(drawn.notes):  # else its file and its place in the page share one figure
+            drawn = replace(drawn, notes=left(drawn.notes))
+        page = replace(page, warnings=left(page.warnings)) if page else None
+        return replace(self, drawn=drawn, page=page, notes=left(self.notes))
+
+    def in_terminal(self) -> Terminal | None:
         """Return what `rich.print` takes of a table."""
-        return None
+        page = self.narrow() if self.narrow else self.page
+        return Terminal(page) if page else None
 
-    def places(self) -> Places:
-        """Return where each number of a table stands."""
-        return Places((), ())
+    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
+        """Write its files below the report's folder; return HTML that links to them."""
+        words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.page else {}
+        words |= {"csv": self.csv} if self.csv else {}
+        for ending, text in words.items():
+            write_whole(folder / "tables" / f"{file}.{ending}", text)
+        linked = links("tables", file, list(words)) if words else ""
+        if self.drawn is None:
+            return linked
+        if problem := write_figure(self.drawn, folder / "figures", file, export, paper):
+            log.warning("%s: %s", self.name, problem)
+        for ending, content in self.files.items():
+            write_whole(folder / "figures" / f"{file}.{ending}", content())
+        endings = (*self.files, "html", "csv", *(() if problem else export))
+        return linked if self.drawn.data.empty else linked + links("figures", file, endings)
 
     def _repr_html_(self) -> str:
         return self.html
 
-
-def section(records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], paper: Paper = ARTICLE) -> Section:
-    """Make one part of a page and write its files. Where it cannot be made it says why, and the other parts are drawn.
-
-    Raises:
-        StorageError: the report's folder cannot be written, which is no part's own fault.
-    """
-    title, made = heading(part), False
-    try:
-        shown = part.shown(records)
-        content, finding = shown.without(warnings(records)).html, shown.finding
-        made = True
-        return Section(title, content + shown.write(folder, file, export, paper), finding)
-    except Exception as error:
-        if made and isinstance(error, StorageError):
-            raise
-        return Section(title, warning_lines([problem(part, error)]))
-
-
-def heading(part: Part) -> str:
-    """Return its title, whatever a user's own class makes of it."""
-    try:
-        return str(part.heading)
-    except Exception as error:
-        problem(part, error)
-        return part.title or part.name
-
-
-def no_figure(records: StudyRecords, part: Part) -> Shown | None:
-    """Make a part that is no figure; None where it is one or cannot be made, which the page and the log say."""
-    try:
-        return None if isinstance(part, FigurePart) else part.shown(records)
-    except Exception:
-        return None
+    def __repr__(self) -> str:
+        return self.markdown or repr(self.frame)
 
 
 def check_made(made: object, kind: type, method: str) -> None:
     """Refuse what a user's own class gives in place of this kind (ConfigError)."""
     if not isinstance(made, kind):
         raise ConfigError(f"its method `{method}` must return {kind.__name__}, but gave {type(made).__name__}")
-
-
-def problem(part: Part, error: Exception) -> str:
-    """Say in one line why a part cannot be drawn; what is no clear line by itself is in the log with its traceback."""
-    if isinstance(error, RecstudyError):
-        log.warning("%s: %s", part.name, error)
-        return str(error)
-    said = f"{part.name!r} cannot be drawn: {type(error).__name__}: {error}".partition("\n")[0]
-    log.error(said, exc_info=error)
-    return said
 
 
 FORMATS = ("pdf", "svg", "png")
@@ -158,50 +179,6 @@ NO_BROWSER = (
     "figures were not exported as {formats}: no Chrome or Chromium answers ({reason}). Install one (on Debian: "
     "apt-get install chromium) or set BROWSER_PATH to it. The HTML and CSV files are there."
 )
-
-
-def figure_shown(records: StudyRecords, name: str, drawn: Drawn) -> "FigureShown":
-    """The figure, with what must be known before any number of the study, whoever draws it."""
-    check_made(drawn, Drawn, "drawn")
-    return FigureShown(name, replace(drawn, notes=tuple(dict.fromkeys([*warnings(records), *drawn.notes]))))
-
-
-@dataclass(frozen=True)
-class FigureShown(Shown):
-    """A figure of this name in a report."""
-
-    name: str
-    drawn: Drawn
-
-    @property
-    def html(self) -> str:
-        drawn = self.drawn
-        if drawn.data.empty:
-            return warning_lines(drawn.notes) + NOTHING + drawn.below
-        return figure_box(drawn.figure, drawn.alternative, drawn.notes, drawn.caption) + drawn.below
-
-    @property
-    def finding(self) -> str:
-        return self.drawn.finding
-
-    def without(self, said: Collection[str]) -> Self:
-        left = tuple(note for note in self.drawn.notes if note not in said)
-        same = len(left) == len(self.drawn.notes)  # then its file and its place in the page share one figure
-        return self if same else replace(self, drawn=replace(self.drawn, notes=left))
-
-    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        problem = write_figure(self.drawn, folder / "figures", file, export, paper)
-        if problem:
-            log.warning("%s: %s", self.name, problem)
-        return "" if self.drawn.data.empty else links("figures", file, ("html", "csv", *(() if problem else export)))
-
-    @property
-    def table(self) -> None:
-        return None
-
-    @property
-    def figure(self) -> go.Figure:
-        return self.drawn.figure
 
 
 def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE) -> str | None:

@@ -11,8 +11,8 @@ from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.layout import dress
 from recstudy.analysis.figures.learning import learning_figure
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.kinds import heading, problem, shown
 from recstudy.analysis.page import Section, facts, figure_box, warning_lines
-from recstudy.analysis.shown import heading, problem
 from recstudy.analysis.summary import again, asked, failures, found, provenance, ran, settings
 from recstudy.analysis.tables.entries import Printed, html_table
 from recstudy.board.curves import run_curves
@@ -88,9 +88,9 @@ def part_html(records: StudyRecords, part: Part) -> str:
 def _made(records: StudyRecords, part: Part, key: str = "", address: Address | None = None, to: Runs | None = None) -> Section:
     """Make a part; of a long table, the page that the address asks for. `to` gives the address of the runs of an entry."""
     try:
-        shown = part.shown(records).without(warnings(records))
-        content = shown.above + _table_page(shown.printed, address, key, to) if address and shown.printed else shown.html
-        return Section(heading(part), content, shown.finding)
+        made = shown(records, part).without(warnings(records))
+        content = made.above + _table_page(made.printed, address, key, to) if address and made.printed else made.html
+        return Section(heading(part), content, made.finding)
     except Exception as error:
         return Section(heading(part), warning_lines([problem(part, error)]))
 

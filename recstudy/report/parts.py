@@ -1,7 +1,7 @@
 """What a part of a report is: data in a study's file and its plan, which says what to draw and knows who draws it.
 
 A kind of part is a class, registered by the name that plans have for it. What draws recstudy's own is named in
-`analysis/kinds.py`, so that a study loads neither pandas nor Plotly; one of yours defines the method. A figure:
+`analysis/kinds.py`, so that a study loads neither pandas nor Plotly; one of yours has a method that does. A figure:
 
     @PARTS.add("reliability_diagram")
     class ReliabilityDiagram(FigurePart, OfVariants):
@@ -32,8 +32,8 @@ against the study before any run starts. The bases are in `recstudy.report`; `St
 `Drawn`, `TableData`, `TableRow`, `answers_of` and `cell_of_values` in `recstudy.analysis`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -42,16 +42,9 @@ from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
 from recstudy.metrics import METRICS
 from recstudy.papers import Target, by_name
-from recstudy.plugins import Registry, named
+from recstudy.plugins import Registry
 from recstudy.report.names import improved, registered
 
-if TYPE_CHECKING:  # the reading half, which a study does not load
-    from recstudy.analysis.cells import TableData
-    from recstudy.analysis.figures.layout import Drawn
-    from recstudy.analysis.frame import StudyRecords
-    from recstudy.analysis.shown import Shown
-
-MAKE = "recstudy.analysis.kinds:make"  # what draws recstudy's own kinds
 PARTS: "Registry[type[Part]]" = Registry("report part")
 
 
@@ -98,14 +91,6 @@ class Part(_Declared):
         fields = [field for kind in type(self).__mro__ for field in vars(kind).get(which, ())]
         return [word for field in fields for word in _words(getattr(self, field))]
 
-    def shown(self, records: "StudyRecords") -> "Shown":
-        """The part made from the records.
-
-        Raises:
-            ConfigError: it names what the study does not have.
-        """
-        return named(MAKE)(records, self)
-
     def scored_by(self, score: str) -> Self:
         """The part in a search whose families are judged by this metric."""
         return self
@@ -125,35 +110,19 @@ class BesidePublished(Part):
 
 
 class FigurePart(Part):
-    """A figure. A kind of yours defines `drawn`."""
+    """A figure. A kind of yours defines `drawn(self, records) -> Drawn`, which reads what the figure shows and no more.
 
-    def drawn(self, records: "StudyRecords") -> "Drawn":
-        """Reads what the figure shows, and no more; ConfigError where the part names what the study does not have."""
-        return named(MAKE)(records, self)
-
-    def shown(self, records: "StudyRecords") -> "Shown":
-        return named("recstudy.analysis.shown:figure_shown")(records, self.name, self.drawn(records))
+    ConfigError where the part names what the study does not have.
+    """
 
 
 class TablePart(Part):
-    """A table whose every number carries the runs behind it. A kind of yours defines `cells`."""
+    """A table whose every number carries the runs behind it. A kind of yours defines `cells(self, records) -> TableData`.
+
+    ConfigError where the part names what the study does not have.
+    """
 
     explained: ClassVar[bool] = True
-
-    def cells(self, records: "StudyRecords") -> "TableData":
-        """The rows of cells; ConfigError where the part names what the study does not have."""
-        return named(MAKE)(records, self)
-
-    def cells_once(self, records: "StudyRecords") -> "TableData":
-        """`cells`, which page, terminal, LaTeX and findings all read."""
-        return self._once(records, "cells", lambda: self.cells(records))
-
-    def shown(self, records: "StudyRecords") -> "Shown":
-        with_facts = named("recstudy.analysis.tables.shown:with_facts")
-        return self._once(records, "shown", lambda: with_facts(records, self.cells_once(records)))
-
-    def _once(self, records: "StudyRecords", what: str, make: Callable[[], Any]) -> Any:
-        return make() if self.live else records.once((type(self), repr(self), what), make)
 
 
 class Undrawable(Part):
@@ -162,9 +131,6 @@ class Undrawable(Part):
     entry: Any = None  # as it stands in the plan
     reason: str = ""
     explained: ClassVar[bool] = True  # asked for a number of it, `explain` says why there is none
-
-    def shown(self, records: "StudyRecords") -> "Shown":
-        raise ConfigError(self.reason)
 
 
 def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:

@@ -1,6 +1,8 @@
-"""What stands on the pages of three made-up studies, as words: in a browser from top to bottom, on paper page by page.
+"""What stands on the pages of three made-up studies and in each scenario's part of a report, as words: in a browser from top to
+bottom, on paper page by page.
 
-`python tests/analysis/golden_pages.py` writes golden/pages anew, where a page was changed on purpose; its diff shows what changed.
+`python tests/analysis/golden_pages.py` writes golden/pages and golden/parts anew, where something was changed on purpose; its diff
+shows what changed. Without a browser give `parts`.
 """
 
 import json
@@ -17,10 +19,16 @@ from typing import Any
 from asking import CLOSE, HELPS, HURTS, SAME, study
 from made_up import SCORES, run_id, write_epochs, write_search, write_study
 from pypdf import PdfReader
+from scenarios import SCENARIOS, records_of
 
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.kinds import shown
 from recstudy.analysis.report import write_report
+from recstudy.analysis.shown import Shown
 
 FOLDER = Path(__file__).parent / "golden" / "pages"
+PARTS = FOLDER.with_name("parts")
+FEW = 6  # values of a long list that are told
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "li": "- ", "summary": "> ", "dt": "", "p": "", "pre": "    "}
 SILENT = ("style", "button", "nav", "noscript", "title")
@@ -91,7 +99,9 @@ class Words(HTMLParser):
 
 
 def figure_lines(figure: dict[str, Any]) -> Iterator[str]:
-    layout = figure["layout"]
+    if (layout := figure.get("layout")) is None:  # of the viewer of puzzles
+        yield f"[data {short(figure)}]"
+        return
     axes = [
         f"{name}: {axis['title']['text']}"
         for name, axis in layout.items()
@@ -127,7 +137,64 @@ def flat(outline: list[Any]) -> Iterator[Any]:
             yield one
 
 
+def part_file(name: str) -> Path:
+    return PARTS / f"{re.sub(r'[^a-z0-9]+', '_', name)}.txt"
+
+
+def part_text(name: str, root: Path) -> str:
+    """All that a scenario's part says: on the page, in its figure, as Markdown, LaTeX and numbers, and behind its first row."""
+    build, part = SCENARIOS[name]
+    records = records_of(build, root)
+    made = shown(records, part)
+    said = [f"finding: {made.finding}", *Words(made.html).lines]
+    said += figure_text(made) if made.drawn and not made.drawn.data.empty else []
+    if made.page:
+        said += ["", made.markdown, made.latex, *behind_text(made, records)]
+    numbers = made.csv or (made.drawn.data.to_csv(index=False) if made.drawn else "")
+    lines = re.sub(r"\d\.\d{6,}(e-?\d+)?", lambda found: f"{float(found[0]):.6g}", numbers).splitlines()
+    return "\n".join([*said, "", *lines[:40], *([f"... {len(lines):,} lines"] if lines[40:] else [])]) + "\n"
+
+
+def figure_text(made: Shown) -> list[str]:
+    """The traces and the layout, long lists cut; pictures as how long they are."""
+    figure = json.loads(made.drawn.figure.to_json())
+    layout = {name: value for name, value in figure["layout"].items() if name not in ("template", "legend", "font")}
+    told = [f"words: {made.drawn.words}", *(f"trace {short(trace)}" for trace in figure["data"])]
+    return [*told, *(f"layout {name} {short(value)}" for name, value in sorted(layout.items()))]
+
+
+def short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {short(one)}" for name, one in sorted(value.items())) + "}"
+    if isinstance(value, list):
+        more = [f"... {len(value)}"] if value[FEW:] else []
+        return f"[{', '.join([*map(short, value[:FEW]), *more])}]"
+    if isinstance(value, str) and value.startswith("data:"):
+        return f"{value.partition(',')[0]} of {len(value)}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def behind_text(made: Shown, records: StudyRecords) -> Iterator[str]:
+    columns, rows = made.behind()
+    for label, numbers in rows[:1]:
+        for column, number in zip(columns, numbers, strict=True):
+            told = number(records)
+            yield f"{label}: {column}: {told.number}; runs {' '.join(run for run, _ in told.runs)}"
+            yield from told.lines
+
+
+def write_parts() -> None:
+    shutil.rmtree(PARTS, ignore_errors=True)
+    PARTS.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for at, name in enumerate(SCENARIOS):
+            part_file(name).write_text(part_text(name, Path(folder, str(at))))
+
+
 def main() -> None:
+    write_parts()
+    if "parts" in sys.argv:
+        return
     from playwright.sync_api import sync_playwright
 
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,7 @@ from made_up import beside, plan, write_chest
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.render import cell_text
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import cell_text, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
 from recstudy.papers import Target
@@ -51,7 +50,7 @@ def test_across_has_a_row_a_metric_and_a_column_a_variant(tmp_path):
 
 @pytest.mark.parametrize(("form", "ending"), [("markdown", "md"), ("latex", "tex"), ("csv", "csv")])
 def test_golden_across(tmp_path, form, ending):
-    assert getattr(of_cells(chest(tmp_path / "r")), form) == (GOLDEN / f"chest.{ending}").read_text()
+    assert getattr(table_shown(chest(tmp_path / "r")), form) == (GOLDEN / f"chest.{ending}").read_text()
 
 
 def test_findings_without_a_positive_or_negative_image_are_named(tmp_path):
@@ -60,7 +59,7 @@ def test_findings_without_a_positive_or_negative_image_are_named(tmp_path):
     table = chest(tmp_path / "r")
 
     assert table.notes[0] == note
-    assert all(note[1:] in getattr(of_cells(table), form) for form in ("markdown", "latex", "html"))
+    assert all(note[1:] in getattr(table_shown(table), form) for form in ("markdown", "latex", "html"))
     assert chest(tmp_path / "s", Table("t", metrics=("auroc",))).notes[0] == note
     assert chest(tmp_path / "u", Table("t", metrics=("params",))).notes == ()
 
@@ -95,7 +94,7 @@ def test_published_values_stand_under_ours_across(tmp_path):
 
     assert [[beside(cell)[0] for cell in row.cells] for row in table.rows] == [["81.5", ""], ["", "88.1"], ["", ""]]
     assert [reason for _, reason in table.unmatched_targets] == ["not measured here"]
-    shown = of_cells(table).markdown
+    shown = table_shown(table).markdown
     assert "| published | 81.5, undecided: too few seeds | – |" in shown  # noqa: RUF001
     assert "| published | – | 88.1, interim |" in shown  # noqa: RUF001
 

@@ -7,8 +7,7 @@ from made_up import as_failure, as_result, beside, caption_plan, captioned, run_
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.render import cell_text, csv_text
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import cell_text, csv_text, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.papers import published
 
@@ -120,7 +119,7 @@ def test_table_two_of_000_by_variant(tmp_path):
     )
     assert all(not cell.placed for label in ("LSTM", "HRM, two loops", "HRM, three loops") for cell in cells[label])
     assert len(data.unmatched_targets) == 6
-    assert "ImageTRM (FuseLIP) ROUGE-L 0.155 fraction" in of_cells(data).markdown
+    assert "ImageTRM (FuseLIP) ROUGE-L 0.155 fraction" in table_shown(data).markdown
 
 
 def test_on_the_papers_own_data_rouge_is_judged_and_cider_is_not(tmp_path):

@@ -8,10 +8,9 @@ from made_up import as_result, base, beside, captioned, failure, plan, run_id
 from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
+from recstudy.analysis.explain import find, runs_behind
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.explain import find, runs_behind
-from recstudy.analysis.tables.render import cell_text, csv_text
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import cell_text, csv_text, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
 from recstudy.papers import published
@@ -108,7 +107,7 @@ def test_a_delta_names_the_runs_of_both_in_csv_and_latex(tmp_path):
 
     assert (list(data.rows[0].cells[1].run_ids), list(data.rows[0].cells[1].against)) == tuple(ids)
     said = f"% Avg-BLEU delta (%): runs {' '.join(ids[0])} against {' '.join(ids[1])}; seeds 0, 1, 2; commit 0123abc"
-    assert said in of_cells(data).latex.splitlines()
+    assert said in table_shown(data).latex.splitlines()
     assert list(csv.DictReader(csv_text(data).splitlines()))[1]["run_ids"].split() == ids[0] + ids[1]
 
 
@@ -132,7 +131,7 @@ def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
     assert unmatched_targets == {"SAT", "CoAtt", "ASGK", "AdaAtt", "Transformer", "R2Gen", "MDAK", "MDAKF", "MicarVLMoE"}
     assert not any(target.metric == "avg_bleu_delta" and target.model in ("SAT", "R2Gen") for target, _ in data.unmatched_targets
                    if target.where["data.name"] == "cov_ctr")  # fmt: skip
-    assert "1.11, consistent (no margin stated)" in of_cells(data).markdown
+    assert "1.11, consistent (no margin stated)" in table_shown(data).markdown
 
 
 def test_what_is_against_either_published_number_is_against_their_delta(tmp_path):
@@ -236,4 +235,4 @@ def test_explain_shows_the_runs_of_both_and_the_division(tmp_path):
 def test_latex_compiles(tmp_path):
     data = table(study(tmp_path / "r"), group="data", targets=SOTA)
 
-    assert compiled(of_cells(data).latex, tmp_path).exists()
+    assert compiled(table_shown(data).latex, tmp_path).exists()

@@ -9,6 +9,7 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,26 +19,18 @@ import pytest
 import tyro
 from made_up import (
     TABLE1,
-    VITRM,
     as_result,
     base,
-    plan,
     result,
     run_id,
     search_specs,
     specs,
     variants,
-    write_alignment,
-    write_caption_study,
-    write_epochs,
-    write_losses,
-    write_mistakes,
-    write_search,
     write_study,
 )
 from PIL import Image
 from plotly.offline import get_plotlyjs
-from test_attention_and_experts import LOAD, keep, routed
+from scenarios import LOAD, inside, searched, swept
 
 from recstudy.analysis import (
     Alignment,
@@ -55,13 +48,14 @@ from recstudy.analysis import (
     Residuals,
 )
 from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.kinds import drawn, shown
 from recstudy.analysis.report import write_report
 from recstudy.analysis.shown import printed, write_figure
 from recstudy.cli import _report
 from recstudy.command import main
 from recstudy.errors import ConfigError
 from recstudy.options import StudyOptions
-from recstudy.records import Results, write_json
+from recstudy.records import Results
 from recstudy.report import PARTS as KINDS
 from recstudy.report import FigurePart, Replications, dump_report
 from recstudy.report.venues import VENUES, Paper
@@ -76,7 +70,7 @@ PAGES = ("acl", "neurips", "article")  # the narrowest columns, a text between, 
 
 
 def test_html_and_csv_are_always_written(records, tmp_path):
-    assert write_figure(SPEC.drawn(records), tmp_path, "c") is None
+    assert write_figure(drawn(records, SPEC), tmp_path, "c") is None
 
     page = (tmp_path / "c.html").read_text()
     assert 'src="plotly.min.js"' in page
@@ -89,7 +83,7 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-browser"))
     (tmp_path / "c.png").write_text("of an older report")
 
-    problem = write_figure(SPEC.drawn(records), tmp_path, "c", ["png"])
+    problem = write_figure(drawn(records, SPEC), tmp_path, "c", ["png"])
 
     assert "apt-get install chromium" in problem
     assert "BROWSER_PATH" in problem
@@ -98,7 +92,7 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
 
 def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
     with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
-        write_figure(SPEC.drawn(records), tmp_path, "c", ["pgn"])
+        write_figure(drawn(records, SPEC), tmp_path, "c", ["pgn"])
     for flags, said in (
         (["--venue", "iclm"], "no venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?"),
         (["--width", "3"], "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '3'"),
@@ -128,7 +122,7 @@ def test_pages_ask_for_nothing_elsewhere_and_no_button_sends_a_figure_away(resul
     assert {url.partition(":")[0] for url in asked} <= {"file", "data"}
     assert "Zoom" in buttons
     assert [words for words in buttons if re.search("(?i)share|cloud|edit", words)] == []
-    assert "sendChartToCloud" in SPEC.shown(records).figure.layout.template.layout.modebar.remove
+    assert "sendChartToCloud" in shown(records, SPEC).figure.layout.template.layout.modebar.remove
 
 
 @pytest.mark.whole
@@ -164,7 +158,7 @@ def test_printed_figures_are_whole_and_light(results, browser):
 @pytest.mark.parametrize("inches", [3.5, 7.0])
 def test_files_are_as_wide_as_a_column_and_their_letters_legible(records, tmp_path, inches):
     """In inches of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
-    assert write_figure(SPEC.drawn(records), tmp_path, "c", ["pdf", "svg", "png"], Paper(inches, inches)) is None
+    assert write_figure(drawn(records, SPEC), tmp_path, "c", ["pdf", "svg", "png"], Paper(inches, inches)) is None
 
     svg = (tmp_path / "c.svg").read_text()
     width, box = (float(re.search(pattern, svg)[1]) for pattern in (r'width="([\d.]+)"', r'viewBox="0 0 ([\d.]+)'))
@@ -241,7 +235,7 @@ def others(folder: Path) -> dict[str, bytes]:
 @pytest.mark.whole
 @needs_browser
 def test_a_figure_for_paper_has_its_float_with_a_caption_of_one_sentence(records, tmp_path):
-    write_figure(replace(SPEC.drawn(records), finding="a, b: c"), tmp_path, "c", ["pdf"], VENUES["icml"])
+    write_figure(replace(drawn(records, SPEC), finding="a, b: c"), tmp_path, "c", ["pdf"], VENUES["icml"])
 
     lines = (tmp_path / "c.tex").read_text().splitlines()
     assert lines[:3] == [r"\begin{figure}", r"\centering", r"\includegraphics{c.pdf}"]
@@ -250,9 +244,9 @@ def test_a_figure_for_paper_has_its_float_with_a_caption_of_one_sentence(records
 
 
 def test_a_figure_that_a_column_would_make_high_goes_across_the_text(made):
-    low, high = (spec.drawn(made[swept]) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves()))
+    low, high = (drawn(made[swept], spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), LearningCurves()))
 
-    assert [printed(drawn, VENUES["icml"])[1] for drawn in (low, high)] == [False, True]
+    assert [printed(one, VENUES["icml"])[1] for one in (low, high)] == [False, True]
     assert printed(high, VENUES["icml"])[0].layout.width == 6.75 * 120
     assert printed(high, VENUES["neurips"])[1] is False
 
@@ -261,62 +255,23 @@ def test_a_figure_that_a_column_would_make_high_goes_across_the_text(made):
 def test_in_print_warnings_stay_and_the_title_goes_to_the_caption(tmp_path, inches):
     chosen = [variant | {"synthetic": True} for variant in variants()]
     records = load_study(write_study(tmp_path / "r", variants=chosen), "made_up", "paper")
-    drawn = Curve("c", x="batch_size", y="top1_accuracy", by="model", drop=True, targets=TABLE1).drawn(records)
+    made = drawn(records, Curve("c", x="batch_size", y="top1_accuracy", by="model", drop=True, targets=TABLE1))
 
-    words = drawn.printed(inches).layout.title.text.replace("<br>", " ")
+    words = made.printed(inches).layout.title.text.replace("<br>", " ")
 
     assert "synthetic data: generated by a program" in words
     assert "published points not comparable" in words
-    assert drawn.label not in words
-    assert "Each point minus the best one" in drawn.caption
+    assert made.label not in words
+    assert "Each point minus the best one" in made.caption
     assert "Each point minus" not in words
-    assert drawn.label in drawn.figure.layout.title.text
+    assert made.label in made.figure.layout.title.text
 
 
-def swept(root: Path) -> StudyRecords:
-    """Four models, some with long names, at eight batch sizes, on synthetic data: three seeds each."""
-    made = [
-        {
-            "label": f"model={model}, batch_size={2**batch}",
-            "levels": {"model": model, "batch_size": 2**batch},
-            "changes": {"model": VITRM, "train.batch_size": 2**batch},
-            "model": model,
-            "data": "CIFAR-10",
-            "synthetic": True,
-        }
-        for model in MODELS
-        for batch in range(2, 10)
-    ]
-    results = Results(root).create()
-    write_json(results.study("made_up", "paper") / "plan.json", plan(variants=made, smoke=True, report=[]))
-    for at in range(len(made)):
-        for seed in range(3):
-            results.run(run_id(at, seed)).finish(as_result(result(80.0 + at % 7 + seed)))
-            write_epochs(results, run_id(at, seed), 80.0)
-    for at in (0, 9, 18, 27):
-        write_losses(results, run_id(at, 0), [3.0 - step / 50 for step in range(100)])
-        write_mistakes(results, run_id(at, 0), np.zeros((7, 1, 8, 8)), names=np.array(["aquarium_fish", "pickup_truck"]))
-        write_alignment(results, run_id(at, 0), [(step / 100, 0.5 + step / 100) for step in range(30)])
-    return load_study(results, "made_up", "paper")
+LOADED = LOAD | {"load": [[6, 2, 1, 1, 3, 4, 2, 9], [2, 2, 3, 1, 8, 8, 8, 8]]}
+seen = partial(inside, load=LOADED, tokens=TOKENS, words=np.array([["cardiomegaly", "of"] * (TOKENS // 2) + ["[end]"]] * 2))
 
 
-def searched(root: Path) -> StudyRecords:
-    results = write_search(root)
-    fields = {"model.latent_steps": 0.5, "train.batch_size": 0.3, "train.learning_rate": 0.2}
-    found = {name: {"PED-ANOVA": fields, "fANOVA": fields} for name in ("selection_top1_accuracy", "gflops")}
-    write_json(results.study("made_up", "paper") / "importance-3f2a9c0d1e4b.json", {"trials": 5, "importance": found})
-    return load_study(results, "made_up", "paper")
-
-
-def seen(root: Path) -> StudyRecords:
-    results = write_caption_study(root)
-    for at in (1, 2):
-        routed(results, run_id(at, 1), LOAD | {"load": [[6, 2, 1, 1, 3, 4, 2, 9], [2, 2, 3, 1, 8, 8, 8, 8]]})
-    keep(results, run_id(2, 1), tokens=TOKENS, words=np.array([["cardiomegaly", "of"] * (TOKENS // 2) + ["[end]"]] * 2))
-    return load_study(results, "made_up", "paper")
-
-
-def solved(root: Path) -> StudyRecords:
+def solved(root: Path) -> Results:
     """Puzzles, with all that more thinking at test gives."""
     more = {f"{way}_exact_accuracy.{count}": 50.0 + count for way in ("noisy", "voted") for count in (1, 2, 4)}
     halted = {"halted_exact_accuracy": 20.0, "halted_steps": 1.5, "exact_accuracy": 40.0}
@@ -329,7 +284,7 @@ def solved(root: Path) -> StudyRecords:
     for at in range(len(variants())):
         found = {"metrics": more | halted, "cost": {"gflops": 0.5}, "depths": depths}
         results.run(run_id(at, 0)).finish(as_result(result(None) | found))
-    return load_study(results, "made_up", "paper")
+    return results
 
 
 OF_SWEEP = [
@@ -356,7 +311,8 @@ PARTS = [
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> dict[Any, StudyRecords]:
-    return {make: make(tmp_path_factory.mktemp("r")) for make in (swept, searched, seen, solved)}
+    makers = (swept, searched, seen, solved)
+    return {make: load_study(make(tmp_path_factory.mktemp("r")), "made_up", "paper") for make in makers}
 
 
 @pytest.fixture(scope="module")
@@ -393,12 +349,12 @@ def test_every_kind_of_figure_is_looked_at():
 @pytest.mark.parametrize("venue", PAGES)
 @pytest.mark.parametrize(("make", "spec"), PARTS, ids=[spec.name for _, spec in PARTS])
 def test_texts_are_legible_whole_and_apart(made, browser, make, spec, venue):
-    drawn = spec.drawn(made[make])
-    figure, _ = printed(drawn, VENUES[venue])
+    whole = drawn(made[make], spec)
+    figure, _ = printed(whole, VENUES[venue])
 
     texts = browser.evaluate(TEXTS, figure.to_json())
 
-    assert not drawn.data.empty
+    assert not whole.data.empty
     assert {text["words"] for text in texts if not 6 <= 0.6 * text["size"] <= 8.4} == set()
     assert [text["words"] for text in texts if outside(text, figure.layout.width, figure.layout.height)] == []
     assert [(one["words"], other["words"]) for one, other in combinations(texts, 2) if overlap(one, other) > 0.2] == []

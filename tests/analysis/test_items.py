@@ -8,11 +8,11 @@ from made_up import as_result, result, run_id, write_answers, write_study
 from scipy import stats
 
 from recstudy.analysis import Differences, Table
+from recstudy.analysis.explain import find
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import family
-from recstudy.analysis.tables.explain import find
 from recstudy.analysis.tables.question_table import csv_text
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.evidence import Estimate, Fit, Scale, mcnemar, over_items
 from recstudy.evidence.questions import at_level
@@ -93,7 +93,7 @@ def test_a_table_has_the_interval_over_items_at_each_number(kept):
     assert other.items is None
     assert table.rows[2].cells[0].items is None  # it kept no answers
     assert any(note.startswith("intervals are over seeds, for these test items; over seeds and other") for note in table.notes)
-    shown = of_cells(table)
+    shown = table_shown(table)
     assert f"over seeds and items [{whole.items.low:.6g}, {whole.items.high:.6g}]" in shown.html
     line = next(csv.DictReader(shown.csv.splitlines()))
     assert (float(line["low_items"]), float(line["high_items"])) == pytest.approx(whole.items.interval)

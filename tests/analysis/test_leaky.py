@@ -10,8 +10,7 @@ from recstudy.analysis.figures.curve import curve_data, curve_notes
 from recstudy.analysis.figures.learning import shown_variants
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.search import pareto_data, pareto_notes
-from recstudy.analysis.tables.render import csv_text
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import csv_text, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.config.tunable import Tunable
 from recstudy.data import PhantomCaptions
@@ -78,7 +77,7 @@ def test_its_row_is_shown_and_never_the_best(records):
     assert [row.label for row in data.rows if row.cells[0].best] == ["HRM, three loops"]
     assert (data.rows[3].label, round(data.rows[3].cells[0].value, 3)) == ("TRM, LEAKY", 3.005)
     assert NEVER in data.warnings
-    assert NEVER in of_cells(data).markdown
+    assert NEVER in table_shown(data).markdown
 
 
 def test_where_metrics_stand_in_rows_neither(records):

@@ -13,9 +13,10 @@ from made_up import run_id, variants, write_answers, write_study
 from rich.console import Console
 
 import recstudy
+from recstudy.analysis.explain import find, show_cell
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.kinds import drawn
 from recstudy.analysis.report import show_report, write_report
-from recstudy.analysis.tables.explain import find, show_cell
 from recstudy.errors import ConfigError
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.parts import Undrawable
@@ -74,7 +75,7 @@ def test_what_must_be_known_is_said_whoever_draws(tmp_path):
 def test_a_user_s_figure_fits_a_paper(tmp_path):
     records = load_study(study(tmp_path / "r", *THEIRS), "made_up", "paper")
 
-    figure = records.parts[0].drawn(records).printed(3.5)
+    figure = drawn(records, records.parts[0]).printed(3.5)
 
     assert figure.layout.width == 420
     assert figure.layout.title.text == ""  # which LaTeX's caption says

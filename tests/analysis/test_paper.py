@@ -19,8 +19,7 @@ from recstudy.analysis.report import write_report
 from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.entries import Interval, Note, Number, Printed, TableEntry
 from recstudy.analysis.tables.latex import latex, sentence
-from recstudy.analysis.tables.render import narrow
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import narrow, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.command import main
 from recstudy.report import dump_report
@@ -33,7 +32,7 @@ SMALLEST = 8.0  # points, where 7 are asked for
 
 
 def table(records, *metrics, **more):
-    return of_cells(table_data(records, Table("t", metrics=metrics or ("top1_accuracy",), **more)))
+    return table_shown(table_data(records, Table("t", metrics=metrics or ("top1_accuracy",), **more)))
 
 
 def floats(text):
@@ -243,7 +242,7 @@ def test_a_terminal_of_any_width_shows_every_number_and_note_whole(records, widt
     made = table_data(records, Table("t", metrics=MANY, targets=TABLE1))
     console = Console(width=width, record=True, file=io.StringIO())
 
-    console.print(of_cells(made).in_terminal())
+    console.print(table_shown(made).in_terminal())
 
     text = console.export_text()
     page = narrow(made)

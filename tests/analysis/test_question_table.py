@@ -12,13 +12,12 @@ from rich.console import Console
 from tex import compiled, needs_siunitx
 
 from recstudy import factorial
+from recstudy.analysis.explain import find
 from recstudy.analysis.questions import family
 from recstudy.analysis.report import load, show_report, write_report
 from recstudy.analysis.tables import entries
-from recstudy.analysis.tables.explain import find
 from recstudy.analysis.tables.latex import latex
-from recstudy.analysis.tables.question_table import csv_text, needed_words, p_words, printed, signed
-from recstudy.analysis.tables.shown import asked
+from recstudy.analysis.tables.question_table import asked, csv_text, needed_words, p_words, printed, signed
 from recstudy.report import Differences, Effects, dump_report
 from recstudy.report.venues import Paper
 
@@ -190,7 +189,7 @@ def test_a_published_difference_is_explained_with_both_numbers(tmp_path):
 def test_a_claim_is_drawn_over_the_shade_of_what_is_claimed(tmp_path):
     records = read(study(tmp_path / "r", by(PLAIN, HURTS, HELPS, SAME, CLOSE)))
     shown, rows = asked(records, records.parts[0]), family(records, records.parts[0]).rows
-    data, (drawn,) = shown.forest.drawn.data, shown.figure.data
+    data, (drawn,) = shown.drawn.data, shown.figure.data
 
     assert data[["region_low", "region_high"]].to_numpy().tolist() == [[0.5, inf], [0.0, inf], [-0.6, 0.6], [0.0, inf]]
     assert list(drawn.marker.symbol) == ["circle", "x", "circle", "circle-open"]
@@ -199,7 +198,7 @@ def test_a_claim_is_drawn_over_the_shade_of_what_is_claimed(tmp_path):
 
 
 def test_a_difference_is_drawn_with_the_margin_of_the_published_one(records):
-    data = asked(records, Differences(base="ViTRM, batch_size=64", targets=TABLE1)).forest.drawn.data
+    data = asked(records, Differences(base="ViTRM, batch_size=64", targets=TABLE1)).drawn.data
 
     assert data["label"].tolist() == ["ViTRM, batch_size=128", "ViT-Small, batch_size=64"]
     assert data.loc[0, ["region_low", "region_high"]].tolist() == pytest.approx([0.0, 1.0])  # 93.1 and 92.6, within 0.5

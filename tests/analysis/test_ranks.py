@@ -8,8 +8,7 @@ from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.render import csv_text
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import csv_text, table_shown
 from recstudy.analysis.tables.table import groups, table_data
 from recstudy.errors import ConfigError
 from recstudy.records import Results, write_json
@@ -115,10 +114,10 @@ def test_groups_of_an_axis_have_headings_and_a_best_each(tmp_path):
     assert marks(table) == ["", "*", "", "*", "", ""]
     assert (
         "| *COVCTR* |  |  |\n| ST | 60.0 \\[57.5, 62.5\\] | 1,000 |\n| SAT | **72.0 \\[69.7, 74.2\\]** | 1,000 |"
-        in of_cells(table).markdown
+        in table_shown(table).markdown
     )
-    assert '<tr><th scope="rowgroup" colspan="3">ROCO</th></tr>' in of_cells(table).html
-    assert "<strong>33.0 [30.6, 35.4]</strong>" in of_cells(table).html
+    assert '<tr><th scope="rowgroup" colspan="3">ROCO</th></tr>' in table_shown(table).html
+    assert "<strong>33.0 [30.6, 35.4]</strong>" in table_shown(table).html
     assert len(csv_text(table).splitlines()) == 1 + 12
 
 
@@ -154,7 +153,7 @@ def test_a_group_that_nothing_has_is_refused(tmp_path):
 
 def test_latex_has_groups_marks_and_runs(tmp_path):
     records = study(tmp_path / "r", {"COVCTR": [9.5, 10.5, 7.0], "ROCO": [None]}, params=[5, 1_234_567, 44_444])
-    text = of_cells(table_data(records, Table("t", metrics=("top1_accuracy", "params"), group="data"))).latex
+    text = table_shown(table_data(records, Table("t", metrics=("top1_accuracy", "params"), group="data"))).latex
 
     assert r"\addlinespace \multicolumn{4}{@{}l}{\textit{COVCTR}} \\" in text
     assert r"SAT & \bfseries 10.5 & ~{[}9.0, 12.1] & 1234567 \\" in text
@@ -169,4 +168,4 @@ def test_latex_has_groups_marks_and_runs(tmp_path):
 def test_latex_of_groups_compiles(tmp_path):
     records = study(tmp_path / "r", {"COVCTR": [9.5, 10.5, 7.0], "ROCO": [None]}, params=[5, 1_234_567, 44_444])
 
-    assert compiled(of_cells(table_data(records, Table("t", group="data"))).latex, tmp_path).exists()
+    assert compiled(table_shown(table_data(records, Table("t", group="data"))).latex, tmp_path).exists()

@@ -25,7 +25,7 @@ from rich.console import Console
 from recstudy import Claim
 from recstudy.analysis import Alignment, Arithmetic, Captions, Claims, Curve, LossTrace, Mistakes, Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.kinds import MAKERS
+from recstudy.analysis.kinds import MAKERS, drawn
 from recstudy.analysis.page import packed, safe_names
 from recstudy.analysis.report import show_report, write_report
 from recstudy.analysis.status import show_status, studies_at
@@ -228,7 +228,7 @@ def test_a_kind_without_its_method_is_told_so(tmp_path):
         name: str = "empty"
 
     with pytest.raises(ConfigError, match=r"Empty does not define how it is made: see recstudy\.report\.parts"):
-        Empty().drawn(load_study(write_study(tmp_path / "r"), "made_up", "paper"))
+        drawn(load_study(write_study(tmp_path / "r"), "made_up", "paper"), Empty())
 
 
 def test_every_part_writes_its_files(tmp_path):

@@ -9,11 +9,10 @@ from rich.console import Console
 from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
+from recstudy.analysis.explain import find
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables import entries
-from recstudy.analysis.tables.explain import find
-from recstudy.analysis.tables.render import csv_text, narrow, settings_title
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import csv_text, narrow, settings_title, table_shown
 from recstudy.analysis.tables.table import label_within, table_data
 from recstudy.errors import ConfigError
 from recstudy.papers import published
@@ -44,13 +43,13 @@ def test_a_setting_is_the_variants_own_value_and_a_dash_without_such_a_field(tab
 
 
 def test_they_stand_between_label_and_numbers_and_read_from_the_left(table):
-    lines = of_cells(table).markdown.splitlines()
+    lines = table_shown(table).markdown.splitlines()
 
     assert lines[2] == "| model | backbone | middle cycles/tuned | ROUGE-L | published | CIDEr | published |"
     assert lines[3] == "| --- | --- | --- | ---: | ---: | ---: | ---: |"
     assert lines[5].startswith("| HRM, two loops | resnet18 | 0/false | ")
-    assert '<td class="setting">swin_t</td>' in of_cells(table).html
-    text = of_cells(table).latex
+    assert '<td class="setting">swin_t</td>' in table_shown(table).html
+    text = table_shown(table).latex
     assert r"\begin{tabular}{@{}lllS" in text
     assert r"HRM, three loops & resnet18 & 2/false & 0.199" in text
 
@@ -118,4 +117,4 @@ def test_the_level_of_a_single_axis_is_the_label(tmp_path):
 
 @needs_siunitx
 def test_latex_compiles(tmp_path, table):
-    assert compiled(of_cells(table).latex, tmp_path).exists()
+    assert compiled(table_shown(table).latex, tmp_path).exists()

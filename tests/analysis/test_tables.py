@@ -10,8 +10,7 @@ from tex import compiled, needs_siunitx
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables import entries
-from recstudy.analysis.tables.render import cell_text, csv_text, narrow
-from recstudy.analysis.tables.shown import of_cells
+from recstudy.analysis.tables.render import cell_text, csv_text, narrow, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.errors import ConfigError
 
@@ -134,7 +133,7 @@ def test_smoke_is_said_first(tmp_path):
     tiny["data"]["limit"] = 32
     records = load_study(write_study(tmp_path / "r", base=tiny, smoke=True), "made_up", "paper")
 
-    text = of_cells(table_data(records, specs()[0])).markdown
+    text = table_shown(table_data(records, specs()[0])).markdown
 
     assert text.splitlines()[2] == "**smoke run: 2 epochs on 32 images; the numbers mean nothing**"
     assert "93.1 \\[91.6, 94.5\\]" in text
@@ -145,7 +144,7 @@ def test_smoke_is_said_first(tmp_path):
 def test_golden(records, number, form, ending):
     table = table_data(records, specs()[number])
 
-    assert getattr(of_cells(table), form) == (GOLDEN / f"{table.name}.{ending}").read_text()
+    assert getattr(table_shown(table), form) == (GOLDEN / f"{table.name}.{ending}").read_text()
 
 
 def test_csv_has_full_precision_and_one_line_a_cell(records):
@@ -162,9 +161,9 @@ def everywhere(table):
     with console.file:
         console.print(entries.Terminal(narrow(table)))
     return {
-        "md": of_cells(table).markdown,
-        "tex": of_cells(table).latex,
-        "html": of_cells(table).html,
+        "md": table_shown(table).markdown,
+        "tex": table_shown(table).latex,
+        "html": table_shown(table).html,
         "terminal": console.export_text(),
     }
 
@@ -200,10 +199,10 @@ def hostile_table(tmp_path):
 def test_hostile_names_are_text_everywhere(tmp_path):
     table = hostile_table(tmp_path)
 
-    page = of_cells(table).html
+    page = table_shown(table).html
     assert "<script" not in page
     assert "&lt;script&gt;alert(&quot;x&quot;)" in page
-    shown = of_cells(table).markdown
+    shown = table_shown(table).markdown
     assert "<script" not in shown
     assert "\\*b\\* \\[1\\](http://x)" in shown
     assert all(line.count("|") - line.count("\\|") == 8 for line in shown.splitlines() if line.startswith("| "))
@@ -218,7 +217,9 @@ def test_published_values_stand_beside_ours_while_there_is_room(records):
     metrics = ("top1_accuracy", "params", "gflops", "macro_f1", "nll", "ece")
 
     beside, beneath = (
-        of_cells(table_data(records, Table("t", metrics=metrics[:count], targets=specs()[0].targets))).markdown.splitlines()[2:]
+        table_shown(table_data(records, Table("t", metrics=metrics[:count], targets=specs()[0].targets))).markdown.splitlines()[
+            2:
+        ]
         for count in (5, 6)
     )
 
@@ -246,7 +247,7 @@ def test_a_note_has_no_mark_without_its_row_in_a_cut_table(records):
 
 
 def test_heads_are_cut_into_lines_where_they_are_long(records):
-    text = of_cells(table_data(records, Table("t", metrics=("top1_accuracy", "ece", "images_per_second")))).latex
+    text = table_shown(table_data(records, Table("t", metrics=("top1_accuracy", "ece", "images_per_second")))).latex
 
     assert (
         r"& \multicolumn{2}{c}{\shortstack{Top-1 accuracy\\(\%)}} & {ECE (\%)} & {\shortstack{Throughput\\(images/s)}} & n"
@@ -256,7 +257,7 @@ def test_heads_are_cut_into_lines_where_they_are_long(records):
 
 @needs_siunitx
 def test_latex_compiles(tmp_path):
-    assert compiled(of_cells(hostile_table(tmp_path)).latex, tmp_path).exists()
+    assert compiled(table_shown(hostile_table(tmp_path)).latex, tmp_path).exists()
 
 
 def test_a_finished_run_without_the_metric_is_not_called_not_run(records):

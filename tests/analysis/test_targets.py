@@ -5,6 +5,7 @@ from scipy.stats import t as student
 
 from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import differing_fields, load_study
+from recstudy.analysis.kinds import cells
 from recstudy.analysis.tables.render import outcome_words
 from recstudy.analysis.targets import deviation_notes, place
 from recstudy.papers import Target, published
@@ -250,7 +251,7 @@ def test_a_published_table_is_judged_as_a_whole(tmp_path):
     records = load_study(results, "made_up", "paper")
     batches = target(92.0, train__batch_size=64), target(92.2, train__batch_size=128)
 
-    data = Table("t", metrics=("top1_accuracy",), targets=batches).cells(records)
+    data = cells(records, Table("t", metrics=("top1_accuracy",), targets=batches))
 
     z = []
     for row, theirs in zip(data.rows[:2], (92.0, 92.2), strict=True):
@@ -263,5 +264,5 @@ def test_a_published_table_is_judged_as_a_whole(tmp_path):
         f"ViTRM Table 1 as a whole: Q={q:.1f} of 2 values (p={chi2.sf(q, 2):.2g}), mean z {sum(z) / 2:+.1f}, "
         "above 0 where ours are higher"
     )
-    alone = Table("t", metrics=("top1_accuracy",), targets=batches[:1]).cells(records)
+    alone = cells(records, Table("t", metrics=("top1_accuracy",), targets=batches[:1]))
     assert not [note for note in alone.notes if "as a whole" in note]

@@ -8,6 +8,7 @@ from shipped import compared, first_table, load
 
 from recstudy.analysis import Budgets
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.kinds import cells
 from recstudy.records import Results
 from recstudy.report.names import metric
 from recstudy.study.plan import record_plan
@@ -86,7 +87,7 @@ def test_settings_of_more_thinking_at_test_bear_on_its_own_metrics_alone(tmp_pat
     record_plan(make_plan(study, preset), results)
     budgets = next(part for part in study.by_preset(study.report, preset) if isinstance(part, Budgets))
 
-    rows = budgets.cells(load_study(results, study.name, preset)).rows
+    rows = cells(load_study(results, study.name, preset), budgets).rows
 
     told = {row.label: compared(row.cells[1]) for row in rows if row.cells[1].placed}
     found = {label: (published, verdict) for label, (published, verdict, _) in told.items()}

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from recstudy.analysis.audit.rules import Observation, command, compared, counted, done, rule, setting
 from recstudy.analysis.cells import cell
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.kinds import cells as table_cells
 from recstudy.analysis.registration import changes, differences, lines, post_hoc, statements
 from recstudy.analysis.rows import Row
 from recstudy.config import averaged_steps
@@ -168,7 +169,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     alone: dict[str, None] = {}
     for part in records.parts:
         try:
-            rows = part.cells_once(records).rows if isinstance(part, Table) and part.targets else ()
+            rows = table_cells(records, part).rows if isinstance(part, Table) and part.targets else ()
         except ConfigError:
             continue  # said in its place in the report
         for row in rows:

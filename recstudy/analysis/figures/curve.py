@@ -34,14 +34,13 @@ from recstudy.analysis.figures.theme import (
     tint,
     y_range,
 )
-from recstudy.analysis.findings import of_curve
 from recstudy.analysis.fits import Fits, fits_of
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.targets import Placed, place
 from recstudy.evidence import Answer, Verdict, contrast, mean_of
 from recstudy.report import Curve, Effort
-from recstudy.report.names import at_depth, axis_title, metric, plain, plural, registered
+from recstudy.report.names import at_depth, axis_title, metric, number, plain, plural, registered
 
 WITHIN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}  # tell points of one run apart
 COLUMNS = ["line", "x", "value", "low", "high", "n", "expected", "published", "source", "verdict", "reasons", "run_ids"]
@@ -66,7 +65,7 @@ def draw_curve(records: StudyRecords, spec: Curve) -> Drawn:
 
 def _drawn(records: StudyRecords, spec: Curve, data: pd.DataFrame, figure: Callable[[Size], go.Figure]) -> Drawn:
     notes, caption = curve_notes(records, spec, data), curve_caption(data, spec)
-    return Drawn(figure, data, spec.heading, notes, caption, finding=of_curve(data, spec))
+    return Drawn(figure, data, spec.heading, notes, caption, finding=_finding(data, spec))
 
 
 def draw_effort(records: StudyRecords, spec: Effort) -> Drawn:
@@ -136,6 +135,22 @@ def curve_caption(data: pd.DataFrame, spec: Curve) -> str:
         HOLLOW: len(published) > 0 and not spec.drop,
     }
     return ". ".join(words for words, needed in said.items() if needed)
+
+
+def _finding(data: pd.DataFrame, spec: Curve) -> str:
+    """`1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are apart."""
+    ours = data[~data["published"].astype(bool) & data["value"].notna() & data["low"].notna()]
+    if spec.drop or metric(spec.y).better is None or ours.empty or not ours["x"].map(lambda x: isinstance(x, int | float)).all():
+        return ""
+    points = ours.to_dict("records")
+    line = max(points, key=lambda point: metric(spec.y).sign * point["value"])["line"]
+    own = [point for point in points if point["line"] == line]
+    first, last = own[0], own[-1]
+    if first["high"] >= last["low"] and last["high"] >= first["low"]:
+        return ""
+    unit = f" {metric(spec.y).unit}".rstrip()
+    ends = ", ".join(f"{number(spec.y, end['value'])}{unit} at {plain(end['x'])}" for end in (first, last))
+    return ends + (f" ({line})" if ours["line"].nunique() > 1 else "")
 
 
 def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

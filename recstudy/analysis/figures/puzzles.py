@@ -5,29 +5,24 @@ since the segment before is outlined. Lengths are in cells, until a piece is `pl
 """
 
 import io
-import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from textwrap import wrap
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 from PIL import Image, ImageDraw, ImageFont
 from plotly.io.json import to_json_plotly
 
-from recstudy.analysis.examples import KeptShown
 from recstudy.analysis.figures.layout import Drawn
 from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, folded, letters, scatter, shown
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.page import escape, links, warning_lines
-from recstudy.analysis.shown import write_figure
+from recstudy.analysis.page import escape
+from recstudy.analysis.shown import Shown
 from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, PuzzleLook, Thinker, Thought, Thoughts, Tokens, thinking_data
-from recstudy.records import Json, write_whole
+from recstudy.records import Json
 from recstudy.report import Thinking
-from recstudy.report.venues import Paper
 
 INK, PAPER, RULE, WARNING = "#1C2126", "#FFFFFF", "#C4CCD4", "#9A4A00"
 FILLS = {0: PAPER, GIVEN: "#D8DEE4", WRONG: "#FFE3C7"}
@@ -44,7 +39,6 @@ NO_SCRIPT = (
     '<noscript><p class="note">Stepping through puzzles needs JavaScript; the GIF and the CSV file do without.</p></noscript>'
 )
 STEPS = "The first finished seed of each variant. The arrow keys, Home and End step through the segments."
-log = logging.getLogger(__name__)
 FIRST_MS, STEP_MS, LAST_MS = 1200, 450, 2500
 
 
@@ -245,36 +239,13 @@ def _size(thought: Thought) -> tuple[int, int]:
 # --------------------------------------------------------------------------------------------------------- in a report
 
 
-@dataclass(frozen=True, repr=False)
-class ThinkingShown(KeptShown):
-    """Puzzles after every segment."""
-
-    data: Thoughts
-    spec: Thinking
-
-    @property
-    def html(self) -> str:
-        if not self.data.runs:
-            return warning_lines(self.data.notes) + NOTHING
-        told = {"segments": self.data.segments, "runs": [run.told for run in self.data.runs]}
-        box = f'<div class="thinking" role="group" aria-label="{escape(self.spec.heading)}"></div>'
-        data = f'<script type="application/json">{to_json_plotly(told)}</script>'
-        caption = escape(f"{how_to_read(self.data)} {STEPS}")
-        return f'{warning_lines(self.data.notes)}{box}{data}\n{NO_SCRIPT}<p class="caption">{caption}</p>\n'
-
-    @property
-    def figure(self) -> Any:
-        return strip(self.data, self.spec).figure if self.data.runs else None
-
-    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        if not self.data.runs:
-            return ""
-        problem = write_figure(strip(self.data, self.spec), folder / "figures", file, export, paper)
-        if problem:
-            log.warning("%s: %s", self.spec.name, problem)
-        write_whole(folder / "figures" / f"{file}.gif", animation(self.data))
-        return links("figures", file, ("gif", "html", "csv", *(() if problem else export)))
-
-
-def thinking_shown(records: StudyRecords, part: Thinking) -> ThinkingShown:
-    return ThinkingShown(thinking_data(records, part), part)
+def thinking_shown(records: StudyRecords, part: Thinking) -> Shown:
+    """Make puzzles after every segment: a viewer, and as files the animation and a strip of stills."""
+    data = thinking_data(records, part)
+    if not data.runs:
+        return Shown(part.name, body=NOTHING, notes=data.notes)
+    told = to_json_plotly({"segments": data.segments, "runs": [run.told for run in data.runs]})
+    box = f'<div class="thinking" role="group" aria-label="{escape(part.heading)}"></div>'
+    caption = f'<p class="caption">{escape(f"{how_to_read(data)} {STEPS}")}</p>'
+    body = f'{box}<script type="application/json">{told}</script>\n{NO_SCRIPT}{caption}\n'
+    return Shown(part.name, "", strip(data, part), body=body, notes=data.notes, files={"gif": partial(animation, data)})

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.shown import Shown
 from recstudy.analysis.tables.entries import Number, Piece, Printed, TableEntry, csv_lines
 from recstudy.evidence import Verdict
 from recstudy.papers import Target
@@ -107,3 +109,8 @@ def csv_text(part: Arithmetic) -> str:
 def _count(value: float, unit: str) -> tuple[Piece, ...]:
     form = ",.0f" if value.is_integer() or abs(value) >= 1e5 else ",.4g"
     return Number(value, form), *([f" {UNITS.get(unit, unit)}"] if unit else [])
+
+
+def arithmetic_shown(_: StudyRecords, part: Arithmetic) -> Shown:
+    """Make a row a published claim."""
+    return Shown(part.name, page=printed(part), csv=csv_text(part))

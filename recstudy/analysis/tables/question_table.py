@@ -1,19 +1,22 @@
 """Questions as a table: each with its contrast, estimate, interval, verdict and the seeds that it needs; and as CSV."""
 
+from collections import Counter
 from functools import partial
 from itertools import groupby
 
 from recstudy.analysis.caveats import caption, text_notes, warnings
 from recstudy.analysis.cells import commit
+from recstudy.analysis.figures.forest import ForestRow, Mark, draw_forest
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
-from recstudy.analysis.questions import Family, QuestionPart, QuestionRow
+from recstudy.analysis.questions import Family, QuestionPart, QuestionRow, family
+from recstudy.analysis.shown import Behind, Places, Shown
 from recstudy.analysis.tables.entries import Interval, Note, Number, Piece, Printed, Said, TableEntry, csv_lines
-from recstudy.analysis.tables.render import entry, seeds_text
+from recstudy.analysis.tables.render import entry, mean_line, seeds_text, spread_line
 from recstudy.analysis.targets import deviation_notes
-from recstudy.evidence import MOST_SEEDS, Kind, Reason, Verdict
+from recstudy.evidence import ALPHA, MOST_SEEDS, POWER, Kind, Reason, Verdict
 from recstudy.report import Claims, Differences, Effects
-from recstudy.report.names import DASH, axis_title, metric, plain, plural
+from recstudy.report.names import DASH, axis_title, metric, number, plain, plural
 
 CORNERS = {Claims: "claim", Differences: "variant", Effects: "effect"}
 CSV_HEADS = ["question", "kind", "base", "contrast", "metric", "unit", "region_low", "region_high", "estimate", "low", "high"]
@@ -24,6 +27,7 @@ TESTS = (
 )
 VERDICTS = "Supported and contradicted: the interval lies wholly inside, or wholly outside, of what is claimed"
 SIZE = "Size: mean at the second level minus mean at the first ({}); of an interaction, half of what one axis adds to the other's"
+COLUMNS = ("difference", "interval", "p (Holm)", "verdict", "seeds needed")  # what `explain` calls the numbers of a question
 ENDED = {"done": "without the metric", "stopped": "stopped early"}
 OF_TWO = "A published difference is of two published numbers, whose seeds and spread are unknown"
 
@@ -180,3 +184,86 @@ def interval_words(row: QuestionRow) -> str:
 def p_words(p: float | None) -> str:
     """Print a p value: `0.012`."""
     return DASH if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def asked(records: StudyRecords, part: QuestionPart) -> Shown:
+    """Make a row a question of claims, differences or effects, under their forest plot."""
+    found = family(records, part)
+    said, page = of_family(found), printed(records, part, found)
+    drawn = draw_forest(part.heading, _forest_rows(part, found), warnings(records), said)
+
+    def places() -> Places:
+        return Places(
+            COLUMNS, [(row.label, [partial(question_behind, row=row, family=found)] * len(COLUMNS)) for row in found.rows]
+        )
+
+    return Shown(part.name, said, None if drawn.data.empty else drawn, page, csv_text(found), behind=places)
+
+
+def of_family(found: Family) -> str:
+    """`2 supported, 1 undecided`; of differences `5 worse, 4 not significant`."""
+    short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
+    side = {True: "better", False: "worse"}
+    counts = Counter(short.get(row.verdict, str(row.verdict)) if row.better is None else side[row.better] for row in found.rows)
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
+
+
+def _forest_rows(part: QuestionPart, found: Family) -> list[ForestRow]:
+    """Draw a row a question that has an estimate; its region is what is claimed, or the published difference with its margin."""
+    rows = []
+    for row in found.rows:
+        if row.estimate.value is None:
+            continue
+        known, estimate = metric(row.metric), row.estimate
+        unit = "points" if known.unit == "%" else known.unit or "no unit"
+        group = f"{known.title}: difference{f' from {row.group}' if row.group else ''} ({unit})"
+        region = row.answer.question.region if isinstance(part, Claims) else None
+        about = f"{row.contrast or row.label}; {interval_words(row)}"
+        for theirs in row.published:
+            margin = max(theirs.ours.margin, theirs.theirs.margin)
+            region = region or (theirs.value - margin, theirs.value + margin)
+            about += f"; published {theirs.value:+.6g}"
+        against = row.verdict in (Verdict.CONTRADICTED, Verdict.SMALLER)
+        mark: Mark = "no" if against else "yes" if row.verdict.decided else "open"
+        value, low, high = row.estimate.value, estimate.low, estimate.high
+        rows.append(ForestRow(row.label, value, low, high, region, verdict_words(row), group, estimate.n, about, mark))
+    return rows
+
+
+def question_behind(records: StudyRecords, row: QuestionRow, family: Family) -> Behind:
+    """Say what each variant adds, how estimate, interval and p follow, Holm's step, and what is published."""
+    answer, found = row.answer, row.estimate
+    runs = [pair for term in row.terms for pair in zip((run.id for run in term.runs), term.values, strict=True)]
+    lines = [f"Asked: {row.contrast or row.label}"]
+    for term in row.terms:
+        if term.values:
+            lines.append(f"{term.weight:+.4g} * {term.label}: {mean_line(term.values)}")
+            lines += filter(None, [spread_line(records, term.variant, term.of[0][0])])
+    if found.value is not None and found.error is not None and found.df is not None:
+        terms = "the root of the sum of (weight * slope * s)^2 / n"
+        lines.append(f"Estimate {found.value:.6g}, standard error {found.error:.4g} ({terms}), df {found.df:.4g} (Satterthwaite)")
+        lines.append(
+            f"{interval_words(row)}: its Holm step over {plural(len(family.rows), 'question')}, at this look of the seeds"
+        )
+    if answer.p is not None and answer.room is not None:
+        step = f"{p_words(answer.adjusted)} by Holm, to be held against {ALPHA:g}"
+        lines.append(
+            f"p: {answer.p:.4g}, two-sided, of t = {answer.room:.6g} / {found.error:.4g}, from the edge of what is asked; {step}"
+        )
+    if row.items and row.items.interval:
+        ends, alone = Interval(*row.items.interval, form(row.metric)), p_words(row.over_items_alone)
+        lines.append(f"Test items as a sample, too: over seeds and test items {ends}; over items alone p = {alone} (McNemar)")
+    if row.detectable:
+        lines.append(
+            f"Detectable: {signed(row.metric, row.detectable)}, a true difference of so much in {POWER:.0%} of repetitions"
+        )
+    lines.append(f"Verdict: {verdict_words(row)}")
+    lines += [f"    {reason}" for reason in answer.reasons]
+    lines += [f"Not in it: {why}" for why in row.lost]
+    lines += [f"Cannot be told from: {row.aliases}"] if row.aliases else []
+    for one in row.published:
+        two = f"{number(row.metric, one.ours.value)} - {number(row.metric, one.theirs.value)} = {one.value:+.6g}"
+        lines.append(f"Published: {two}, of two numbers without seeds: {one.ours.target.cited} minus {one.theirs.target.cited}")
+        lines += [f"    not comparable: {'; '.join(one.reasons)}"] if one.reasons else []
+    heading = f"{metric(row.metric).heading} {signed(row.metric, found.value)}: {verdict_words(row)}"
+    return Behind(heading, tuple(runs), tuple(lines))

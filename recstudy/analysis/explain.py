@@ -1,0 +1,132 @@
+"""One number of a table, named TABLE:ROW:COLUMN, and everything behind it: its runs, and how it follows from theirs.
+
+Each of the three is a label, the beginning of one alone, or, of rows and columns, a number from 1 on. A label as it stands goes
+before a number, and a number before a beginning. Labels may have colons of their own. Columns of settings are counted last.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from recstudy.analysis.frame import StudyRecords, load_studies
+from recstudy.analysis.kinds import problem, shown
+from recstudy.analysis.shown import Behind, Explained
+from recstudy.errors import ConfigError, choices, nearest
+from recstudy.plugins import reading
+from recstudy.records import Results
+from recstudy.terminal import shortest
+
+HEADS = ("run", "seed", "variant", "value", "commit", "data checksum", "machine", "finished")
+SHORT = 12  # characters of a checksum or commit that tell it apart
+
+
+@dataclass(frozen=True)
+class NamedNumber:
+    """The labels of a place in a table, and what is behind the number that stands there."""
+
+    table: str
+    row: str
+    column: str
+    behind: Explained
+
+
+def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Console) -> None:
+    """Print what is behind a number; of several studies (results folder, name, preset), the one that has its table.
+
+    Raises:
+        ConfigError: no study or more than one has it.
+        StorageError: none that can be read has it, and one is damaged.
+    """
+    readable, damaged = load_studies(studies)
+    wanted = name.partition(":")[0]
+    having = [records for records in readable.values() if wanted in tables_of(records)]
+    if damaged and not having:
+        raise damaged[0]
+    if len(readable) != 1 and len(having) != 1:
+        named = ((records.plan, ", ".join(tables_of(records))) for records in readable.values())
+        known = choices(f"studies/{plan.study}/{plan.folder} ({tables})" for plan, tables in named)
+        count = f"{len(having)} studies here have" if having else "no study here has"
+        raise ConfigError(f"{count} a table {wanted!r}: give one study's folder. There are {known}.")
+    (records,) = readable.values() if len(readable) == 1 else having
+    with reading(records.plugins):
+        found = find(records, name)
+        told = found.behind(records)
+    out.print(Text(f"{found.table}, row {found.row!r}, column {found.column!r}: {told.number}", style="bold"), soft_wrap=True)
+    runs = RichTable(*HEADS, box=None)
+    for row in runs_behind(records, told):
+        runs.add_row(*map(Text, row))
+    out.print(runs if told.runs else Text("No run is behind it."))
+    for line in told.lines:
+        out.print(Text(line), soft_wrap=True)
+    out.print(Text(f"Records: {shortest(records.results.root / 'runs')}/RUN"), soft_wrap=True)
+
+
+def runs_behind(records: StudyRecords, told: Behind) -> list[tuple[str, ...]]:
+    """Return a row of words a run, under `HEADS`."""
+    rows = {row.id: row for row in records.rows}
+    told_of: list[tuple[str, ...]] = []
+    for run_id, value in told.runs:
+        row, made = rows[run_id], rows[run_id].provenance
+        commits = ", then ".join(part[:SHORT] for part in (made.made_by or "unknown").split(", then "))
+        commits += " with uncommitted changes" * made.dirty
+        machine = ", ".join(filter(None, (made.hardware.host, made.hardware.gpu or made.hardware.cpu)))
+        own = row.id, str(row.seed), row.label, f"{value:.10g}"
+        told_of.append((*own, commits, made.data_checksum[:SHORT], machine, made.finished))
+    return told_of
+
+
+def find(records: StudyRecords, name: str) -> NamedNumber:
+    """Return what `name` (TABLE:ROW:COLUMN) names.
+
+    Raises:
+        ConfigError: no or more than one table, row or column is called so. The message names those there are.
+    """
+    wanted, _, place = name.partition(":")
+    known = tables_of(records)
+    if not known or not place.strip(":"):
+        raise ConfigError(
+            f"a cell is named TABLE:ROW:COLUMN, but got {name!r}. Tables of {records.plan.study}: {choices(known) or 'none'}."
+        )
+    table = [part for part in records.parts if part.explained][_one("table", wanted, known, numbered=False)]
+    try:
+        columns, rows = shown(records, table).behind()
+    except Exception as error:
+        raise ConfigError(problem(table, error)) from None
+    row, column = _split(place, [label for label, _ in rows], columns)
+    return NamedNumber(table.name, rows[row][0], columns[column], rows[row][1][column])
+
+
+def tables_of(records: StudyRecords) -> list[str]:
+    """Return the names of the parts whose numbers can be explained."""
+    return [part.name for part in records.parts if part.explained]
+
+
+def _split(place: str, rows: Sequence[str], columns: Sequence[str]) -> tuple[int, int]:
+    """Cut ROW:COLUMN, of which either may have colons of its own: the first way to cut it that names both."""
+    words = place.split(":")
+    cuts = [(":".join(words[:at]), ":".join(words[at:])) for at in range(1, len(words))] or [(place, "")]
+    errors = []
+    for row, column in cuts:
+        try:
+            return _one("row", row, rows), _one("column", column, columns)
+        except ConfigError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _one(what: str, wanted: str, labels: Sequence[str], numbered: bool = True) -> int:
+    """Return where the label that is meant stands."""
+    wanted = wanted.strip()
+    exact = [at for at, label in enumerate(labels) if wanted in (label, label.partition(" (")[0])]  # with or without its unit
+    if not exact and numbered and wanted.isdecimal() and 1 <= int(wanted) <= len(labels):
+        return int(wanted) - 1
+    found = exact or [at for at, label in enumerate(labels) if wanted and label.lower().startswith(wanted.lower())]
+    if len(found) == 1:
+        return found[0]
+    listed = choices(f"{at} {label!r}" if numbered else repr(label) for at, label in enumerate(labels, 1))
+    if found:
+        raise ConfigError(f"{wanted!r} matches {len(found)} {what}s; be more specific{', or give a number' * numbered}: {listed}")
+    raise ConfigError(f"no {what} {wanted!r}: there are {listed}.{nearest(wanted, labels)}")
