@@ -30,8 +30,8 @@ from made_up import (
 
 from recstudy.analysis.caveats import caption
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.report import section
 from recstudy.analysis.rows import Outcome
-from recstudy.analysis.shown import section
 from recstudy.analysis.status import status
 from recstudy.analysis.summary import summary
 from recstudy.board.markup import Address, address_of, page_of

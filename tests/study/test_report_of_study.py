@@ -5,6 +5,7 @@ import re
 import pytest
 
 from recstudy import RunConfig, Search, Study, grid
+from recstudy.analysis.kinds import MAKERS
 from recstudy.analysis.report import check_drawable
 from recstudy.cli import main
 from recstudy.data import Digits
@@ -117,7 +118,7 @@ def test_a_pattern_that_no_run_matches_yet_is_no_reason_to_refuse():
 
 
 def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
-    monkeypatch.setattr(Table, "cells", lambda part, records: 1 / 0)
+    monkeypatch.setitem(MAKERS, Table, lambda records, part: 1 / 0)
 
     with pytest.raises(ZeroDivisionError, match="division by zero") as fault:
         check_drawable(plan_record(make_plan(study(Table("t")))))
