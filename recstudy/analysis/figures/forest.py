@@ -20,7 +20,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.targets import place
 from recstudy.evidence.replications import Combined, combine
 from recstudy.papers import published
-from recstudy.papers.replications import CELLS, Replication, replications
+from recstudy.papers.replications import CELLS, replications
 from recstudy.report import Replications
 
 COLUMNS = ["label", "group", "estimate", "low", "high", "region_low", "region_high", "verdict", "n", "about", "mark"]
@@ -53,24 +53,19 @@ class ForestRow:
 def draw_forest(
     title: str, rows: Sequence[ForestRow], notes: Sequence[str] = (), finding: str = "", line: float | None = 0.0
 ) -> Drawn:
-    """The plot of these rows, with a vertical `line` where there is no difference."""
-    data, said = forest_data(rows), list[str]()
+    """Draw these rows, with a vertical `line` where there is no difference."""
+    told = [{**vars(row), "region_low": (row.region or (nan,))[0], "region_high": (row.region or (nan,))[-1]} for row in rows]
+    numbers = dict.fromkeys(("estimate", "low", "high", "region_low", "region_high"), float)
+    data, said = pd.DataFrame(told, columns=COLUMNS).astype({**numbers, "n": "Int64"}), list[str]()
     for mark, words in MARKS.items():
         own = dict.fromkeys(data.loc[data["mark"] == mark, "verdict"])
         said += [f"{words}: {', '.join(filter(None, own))}"] if any(own) else []
     caption = ". ".join([*said, *([SHADE] if data["region_low"].notna().any() else [])])
-    return Drawn(partial(forest_figure, data, line), data, title, notes, caption, finding=finding)
+    return Drawn(partial(_forest_figure, data, line), data, title, notes, caption, finding=finding)
 
 
-def forest_data(rows: Sequence[ForestRow]) -> pd.DataFrame:
-    """A row a question, in the order given."""
-    told = [{**vars(row), "region_low": (row.region or (nan,))[0], "region_high": (row.region or (nan,))[-1]} for row in rows]
-    numbers = dict.fromkeys(("estimate", "low", "high", "region_low", "region_high"), float)
-    return pd.DataFrame(told, columns=COLUMNS).astype({**numbers, "n": "Int64"})
-
-
-def forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SCREEN) -> go.Figure:
-    """A panel a group, the first row on top; each label above its interval, so that it has room on a phone."""
+def _forest_figure(data: pd.DataFrame, line: float | None = 0.0, size: Size = SCREEN) -> go.Figure:
+    """Draw a panel a group, the first row on top; each label above its interval, so that it has room on a phone."""
     wide = letters((size.width - 60) if size.printed else PHONE, SMALL)
     panels = [(str(group), own.to_dict("records")) for group, own in data.groupby("group", sort=False)] or [("", [])]
     texts = [[clipped(one["label"], wide, LINES) for one in rows] for _, rows in panels]
@@ -136,33 +131,30 @@ LOOKS = {
 
 
 def draw_replications(records: StudyRecords, part: Replications) -> Drawn:
-    data, found = replications_data(part.cell, ours(records, part.cell)), combined(part.cell)
-    notes, words = warnings(records), said(found)
-    return Drawn(partial(replications_figure, data), data, part.heading, notes, f"{words}. {HOW}", finding=words)
-
-
-def ours(records: StudyRecords, cell: str) -> list[tuple[str, float]]:
-    """Label and value of the study's finished runs that compare with the published number."""
-    row = CELLS[cell].row
+    """Draw what others got, beside the study's finished runs that compare with the published number."""
+    row = CELLS[part.cell].row
     targets = [target for target in published(row.partition("#")[0]) if target.row == row]
     placement = place(records, targets, range(len(records.variants)), [target.metric for target in targets])
-    return [
+    ours = [
         (f"{run.label}, seed {run.seed}", float(value))
         for (index, name), ones in placement.placed.items()
         if not any(one.reasons for one in ones)
         for run in records.by_variant[index]
         if run.done and (value := run.value(name)) is not None
     ]
+    data, words = replications_data(part.cell, ours), said(combined(part.cell))
+    figure = partial(_replications_figure, data)
+    return Drawn(figure, data, part.heading, warnings(records), f"{words}. {HOW}", finding=words)
 
 
 def combined(cell: str) -> Combined | None:
-    """Random effects over a cell's retrainings; None where there is none."""
+    """Return random effects over a cell's retrainings; None where there is none."""
     counting = [one for one in replications(cell) if one.counts and one.value is not None]
     return combine([one.value or 0.0 for one in counting], [one.error for one in counting]) if counting else None
 
 
 def said(found: Combined | None) -> str:
-    """`Random effects over 7 independent retrainings ...: 83.3 % [79.4, 87.3], tau 4.3; one more would find 71.6 to 95.1`."""
+    """Say `Random effects over 7 independent retrainings ...: 83.3 % [79.4, 87.3], tau 4.3; one more would find 71.6 to 95.1`."""
     if found is None:
         return "No independent retraining is known"
     if found.low is None or found.high is None:
@@ -176,19 +168,22 @@ def said(found: Combined | None) -> str:
 
 
 def percent(low: float, high: float) -> tuple[float, float]:
-    """Both ends, no further than a share goes."""
+    """Return both ends, no further than a share goes."""
     return max(low, 0.0), min(high, 100.0)
 
 
 def replications_data(cell: str, own: Sequence[tuple[str, float]] = ()) -> pd.DataFrame:
-    """The published number, ours, the retrainings and then the others, each by its value; last the mean and the prediction."""
+    """Return the published number, ours, the retrainings and the others, each by its value; last the mean and the prediction."""
     row, found = CELLS[cell].row, combined(cell)
     (target,) = (one for one in published(row.partition("#")[0]) if one.row == row)
     rows = [{"kind": "published", "who": "the paper", "setting": target.model, "value": target.value, "source": target.cited}]
     rows += [{"kind": "ours", "who": "here", "setting": label, "value": value, "source": "here"} for label, value in own]
     measured = [one for one in replications(cell) if one.value is not None]
-    rows += [_row(one) for one in sorted(measured, key=lambda one: (not one.counts, -(one.value or 0.0)))]
-    rows += [_row(one) for one in replications(cell) if one.value is None]
+    measured.sort(key=lambda one: (not one.counts, -(one.value or 0.0)))
+    for one in (*measured, *(one for one in replications(cell) if one.value is None)):
+        low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (None, None)
+        known = {"who": one.who, "setting": one.setting, "value": one.value, "low": low, "high": high, "source": one.source}
+        rows.append({**known, "kind": "retrained" if one.counts else "apart", "apart": one.why_not})
     if found:
         last = {"who": "", "setting": "", "source": "", "value": found.mean}
         ends = {"mean": (found.low, found.high), "prediction": found.predicted or (None, None)}
@@ -197,23 +192,19 @@ def replications_data(cell: str, own: Sequence[tuple[str, float]] = ()) -> pd.Da
     return pd.DataFrame(rows, columns=REPLICATED).astype({"value": float, "low": float, "high": float}).fillna({"apart": ""})
 
 
-def _row(one: Replication) -> dict[str, Any]:
-    low, high = percent(one.value - Z * one.error, one.value + Z * one.error) if one.counts and one.value else (None, None)
-    known = {"who": one.who, "setting": one.setting, "value": one.value, "low": low, "high": high, "source": one.source}
-    return {**known, "kind": "retrained" if one.counts else "apart", "apart": one.why_not}
-
-
-def replications_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
-    """The first row on top, over the bands of the mean and of the prediction."""
+def _replications_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
+    """Draw the first row on top, over the bands of the mean and of the prediction."""
     rows = [one for one in data.to_dict("records") if one["kind"] in LOOKS and pd.notna(one["value"])]
     figure = go.Figure()
     for kind, (symbol, color) in LOOKS.items():
         at = [place for place, one in enumerate(rows) if one["kind"] == kind]
         points = [rows[place] for place in at]
         value, low, high = ([one[name] for one in points] for name in ("value", "low", "high"))
+        apart = (f" (not in the mean: {one['apart']})" if one["apart"] else "" for one in points)
+        told = [f"{one['who']}, {one['setting']}: {one['value']:g} %{next(apart)}; {one['source']}" for one in points]
         marker = {"symbol": symbol, "size": 9, "color": color, "line": {"width": 2, "color": color}}
         bars = whiskers(value, low, high, thickness=2, width=4, color=color) if kind == "retrained" else None
-        figure.add_scatter(**scatter(value, at, map(_replication_hover, points), mode="markers", marker=marker), error_x=bars)
+        figure.add_scatter(**scatter(value, at, told, mode="markers", marker=marker), error_x=bars)
     bands = data[data["kind"].isin(["mean", "prediction"]) & data["low"].notna()]
     for kind, low, high in zip(bands["kind"], bands["low"], bands["high"], strict=True):
         alpha = 0.22 if kind == "mean" else 0.10
@@ -228,8 +219,3 @@ def replications_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
     return figure.update_yaxes(
         tickvals=list(range(len(rows))), ticktext=labels, range=[len(rows) - 0.5, -0.5], showgrid=False, tickfont={"size": 11}
     )
-
-
-def _replication_hover(one: dict[Any, Any]) -> str:
-    apart = f" (not in the mean: {one['apart']})" if one["apart"] else ""
-    return f"{one['who']}, {one['setting']}: {one['value']:g} %{apart}; {one['source']}"

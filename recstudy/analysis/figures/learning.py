@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.caveats import is_synthetic, some, warnings
+from recstudy.analysis.caveats import some, warnings
 from recstudy.analysis.figures.layout import MOST as TOGETHER
 from recstudy.analysis.figures.layout import Drawn, End, axes_at, facets, name_ends, numbered, small_multiples
 from recstudy.analysis.figures.theme import SCREEN, SMALL, Size, band, bounded, brief, marked, scatter, shown, style, tint
@@ -34,20 +34,26 @@ LOSS = ["variant", "label", "seed", "update", "loss", "average", "synthetic"]
 
 
 def draw_learning_curves(records: StudyRecords, spec: LearningCurves) -> Drawn:
-    data = learning_data(records, spec)
-    notes, finding = learning_notes(records, spec, data), learning_finding(data, spec)
-    return Drawn(partial(learning_figure, data, spec), data, spec.heading, notes, learning_caption(data, spec), finding=finding)
+    """Draw a panel a metric; the finding says where the first score, or else the first metric, ends over the variants."""
+    data, finding = learning_data(records, spec), ""
+    if shown := [name for name in spec.metrics if name in set(data["metric"])]:
+        name = next((one for one in shown if one.startswith("selection_")), shown[0])
+        last = data[data["metric"] == name].sort_values("epoch").groupby("variant")["mean"].last()
+        ends = " to ".join(dict.fromkeys(number(name, value) for value in (last.min(), last.max())))
+        finding = f"{'selection ' * name.startswith('selection_')}{inline(name.removeprefix('selection_'))} ends at {ends}"
+        finding = f"{finding} {metric(name).unit}".strip()
+    notes, caption = learning_notes(records, spec, data), learning_caption(data, spec)
+    return Drawn(partial(learning_figure, data, spec), data, spec.heading, notes, caption, finding=finding)
 
 
 def labelled(records: StudyRecords, data: pd.DataFrame) -> pd.DataFrame:
-    """The data with each variant's `label`, and whether it is `synthetic`."""
-    labels = [variant.label for variant in records.variants]
-    synthetic = [is_synthetic(records, [index]) for index in range(len(labels))]
-    return data.assign(label=data["variant"].map(labels.__getitem__), synthetic=data["variant"].map(synthetic.__getitem__))
+    """Return the data with each variant's `label`, and whether it is `synthetic`."""
+    label = [records.variants[int(index)].label for index in data["variant"]]
+    return data.assign(label=label, synthetic=[int(index) in records.synthetic for index in data["variant"]])
 
 
 def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int] | None = None) -> list[int]:
-    """The `most` best of all variants, or of those `among` which to choose, in the study's order; one that leaks is the worst."""
+    """Return the `most` best variants, or of those `among` which to choose, in the study's order; one that leaks is the worst."""
     name = _ranked_by(records)
 
     def rank(index: int) -> tuple[bool, float]:
@@ -58,12 +64,12 @@ def shown_variants(records: StudyRecords, most: int = MOST, among: Iterable[int]
 
 
 def comparable(records: StudyRecords, where: dict[str, Any]) -> list[int]:
-    """The variants at these levels that do not leak."""
+    """Return the variants at these levels that do not leak."""
     return [index for index in records.chosen(where) if not records.leaks(index)]
 
 
 def cut_note(records: StudyRecords, count: int, most: int = MOST) -> tuple[str, ...]:
-    """Says so where `shown_variants` leaves some of `count` variants out."""
+    """Say so where `shown_variants` leaves some of `count` variants out."""
     return (f"the {most} best of {count:,} variants by {inline(_ranked_by(records))}",) if count > most else ()
 
 
@@ -73,7 +79,7 @@ def _ranked_by(records: StudyRecords) -> str:
 
 
 def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST) -> pd.DataFrame:
-    """One row a variant, metric and epoch: `mean`, `low` and `high` (smallest and largest seed) and `n` seeds; `selected` of
+    """Return a row a variant, metric and epoch: `mean`, `low` and `high` (smallest and largest seed) and `n` seeds; `selected` of
     them have selected it.
 
     `average` is the mean over the `window` epochs around it; without a window the mean itself.
@@ -96,7 +102,7 @@ def learning_data(records: StudyRecords, spec: LearningCurves, most: int = MOST)
 
 
 def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFrame, most: int = MOST) -> tuple[str, ...]:
-    """What a reader must know before the curves: a metric that nothing calls by that name may be misspelt, and the logs that
+    """Say what a reader must know before the curves: a metric that nothing calls by that name may be misspelt, and the logs that
     lack epochs were damaged by a crash or a disk."""
     unknown = [] if data.empty else [name for name in spec.metrics if not registered(name) and name not in set(data["metric"])]
     absent = [f"no run recorded a metric {name!r}" for name in unknown]
@@ -107,7 +113,7 @@ def learning_notes(records: StudyRecords, spec: LearningCurves, data: pd.DataFra
 
 
 def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
-    """What is light and what is dark, where anything is, and what a circle is."""
+    """Say what is light and what is dark, where anything is, and what a circle is."""
     _, alike = brief(list(dict.fromkeys(data["label"])))
     circled = data["metric"].str.startswith("selection_") & (data["selected"].fillna(0).astype(float) > 0)
     several = bool((data["n"].fillna(0).astype(int) > 1).any())
@@ -120,20 +126,8 @@ def learning_caption(data: pd.DataFrame, spec: LearningCurves) -> str:
     return ". ".join(words for words, needed in said.items() if needed)
 
 
-def learning_finding(data: pd.DataFrame, spec: LearningCurves) -> str:
-    """`selection top-1 accuracy ends at 88.2 to 93.1 %`: over the variants, of the first score, or else of the first metric."""
-    shown = [name for name in spec.metrics if name in set(data["metric"])]
-    if not shown:
-        return ""
-    name = next((one for one in shown if one.startswith("selection_")), shown[0])
-    last = data[data["metric"] == name].sort_values("epoch").groupby("variant")["mean"].last()
-    ends = " to ".join(dict.fromkeys(number(name, value) for value in (last.min(), last.max())))
-    named = f"selection {inline(name.removeprefix('selection_'))}" if name.startswith("selection_") else inline(name)
-    return f"{named} ends at {ends} {metric(name).unit}".strip()
-
-
 def learning_figure(data: pd.DataFrame, spec: LearningCurves, size: Size = SCREEN, log: Collection[str] = ()) -> go.Figure:
-    """One panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them.
+    """Draw one panel a metric that was recorded; a click on a name in the legend hides or shows that variant in all of them.
 
     On a screen, of more variants than have a colour each, one panel a variant and metric: paper has no room for so many. Metrics
     in `log` have logarithmic axes.
@@ -205,37 +199,42 @@ def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]
 
 
 def draw_loss_trace(records: StudyRecords, spec: LossTrace) -> Drawn:
-    data = loss_data(records, spec)
-    notes = (*warnings(records), *cut_note(records, len(records.chosen(spec.where))))
-    last = data.groupby("variant")["average"].last()
-    ends = " to ".join(dict.fromkeys(f"{value:.3g}" for value in (last.min(), last.max()))) if len(last) else ""
-    finding = f"it ends at {ends} {metric('train_loss').unit}".strip() if ends else ""
-    return Drawn(partial(loss_figure, data), data, spec.heading, notes, loss_caption(data, spec), finding=finding)
+    """Draw the losses of the first finished or running seed of each variant that recorded any, else of a diverged one.
 
-
-def loss_data(records: StudyRecords, spec: LossTrace, most: int = MOST) -> pd.DataFrame:
-    """One row a recorded update of the first finished or running seed of each variant that recorded any, else of a diverged one.
-
-    `update` counts from the start of training; `average` is the mean of the `window` recorded losses around it.
+    In the data `update` counts from the start of training; `average` is the mean of the `window` recorded losses around it.
     """
     found: dict[int, Row] = {}
     for index in records.chosen(spec.where):
         runs = (records.first_run(index, "losses.jsonl", states) for states in (("done", "unfinished"), ("diverged",)))
         if run := next(filter(None, runs), None):
             found[index] = run
-    traces = [_trace(records, found[index], spec.window) for index in shown_variants(records, most, found)]
-    if all(trace.empty for trace in traces):
-        return pd.DataFrame(columns=LOSS)
-    return labelled(records, pd.concat([trace for trace in traces if len(trace)], ignore_index=True))[LOSS]
+    parts = [_trace(records, found[index], spec.window) for index in shown_variants(records, MOST, found)]
+    parts = [labelled(records, part)[LOSS] for part in parts if len(part)]
+    data = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=LOSS)
+    last = [float(part["average"].iloc[-1]) for part in parts]
+    ends = " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(last), max(last)))) if last else ""
+    finding = f"it ends at {ends} {metric('train_loss').unit}".strip() if ends else ""
+    notes = (*warnings(records), *cut_note(records, len(records.chosen(spec.where))))
+    caption = _loss_caption(parts, spec)
+    return Drawn(partial(_loss_figure, parts), data, spec.heading, notes, caption, finding=finding)
+
+
+def _trace(records: StudyRecords, run: Row, window: int) -> pd.DataFrame:
+    """Read a run's recorded losses; an epoch that stands there twice counts as it was written last."""
+    lines = {line.epoch: line for line in read_log(records.results.run(run.id).losses, LossLine)}.values()
+    updates = [line.first + line.every * np.arange(len(line.losses)) for line in lines]
+    losses = [loss for line in lines for loss in line.losses]
+    known = {"variant": run.variant, "seed": run.seed, "update": np.concatenate([np.array([], dtype=int), *updates])}
+    return pd.DataFrame({**known, "loss": np.array(losses, dtype=float), "average": moving_average(losses, window)})
 
 
 def moving_average(losses: Sequence[float], window: int) -> npt.NDArray[np.float64]:
-    """The mean of the `window` values around each (of an even number, one more before it); of fewer at the two ends."""
+    """Return the mean of the `window` values around each (of an even number, one more before it); of fewer at the two ends."""
     return pd.Series(losses, dtype=float).rolling(window, min_periods=1, center=True).mean().to_numpy()
 
 
 def thin(losses: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
-    """Where to find the lowest and the highest of each of `most / 2` equal stretches: the trace keeps its width."""
+    """Find the lowest and the highest of each of `most / 2` equal stretches: the trace keeps its width."""
     if len(losses) <= most:
         return np.arange(len(losses))
     stretches = np.array_split(np.arange(len(losses)), max(1, most // 2))
@@ -243,12 +242,11 @@ def thin(losses: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
     return np.array(sorted(ends), dtype=np.int64)
 
 
-def loss_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
-    """A light and a dark line a variant; a click on its name in the legend hides or shows both."""
-    figure = go.Figure()
-    parts = _by_variant(data)
+def _loss_figure(parts: Sequence[pd.DataFrame], size: Size = SCREEN) -> go.Figure:
+    """Draw a light and a dark line a variant; a click on its name in the legend hides or shows both."""
+    figure, most = go.Figure(), min(TRACE, POINTS // max(1, len(parts)))
     names = brief([str(part["label"].iloc[0]) for part in parts])[0] if parts else []
-    drawn = [(style(int(part["variant"].iloc[0])), part.iloc[thin(part["loss"].to_numpy(), _most(data))]) for part in parts]
+    drawn = [(style(int(part["variant"].iloc[0])), part.iloc[thin(part["loss"].to_numpy(), most)]) for part in parts]
     light = min(0.35, max(0.1, 0.7 / max(1, len(parts))))  # of many traces each lighter, so that the dark lines stand out
     for column in ("loss", "average"):
         for (look, part), name in zip(drawn, names, strict=True):
@@ -266,14 +264,14 @@ def loss_figure(data: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
             )
     figure.update_xaxes(title="optimiser updates").update_yaxes(title=shown(metric("train_loss").heading))
     ends = [End(name, float(own["average"].iloc[-1]), look["color"]) for name, (look, own) in zip(names, drawn, strict=True)]
-    span = (float(data["loss"].min()), float(data["loss"].max())) if len(data) else None
-    name_ends(figure, ends, span=span, size=size)
+    reach = [float(end) for part in parts for end in (part["loss"].min(), part["loss"].max())]
+    name_ends(figure, ends, span=(min(reach), max(reach)) if reach else None, size=size)
     return figure
 
 
-def loss_caption(data: pd.DataFrame, spec: LossTrace) -> str:
-    """What is light, what is dark, and over how many updates the average goes."""
-    every = [int(part["update"].diff().median()) for part in _by_variant(data) if len(part) > 1]
+def _loss_caption(parts: Sequence[pd.DataFrame], spec: LossTrace) -> str:
+    """Say what is light, what is dark, and over how many updates the average goes."""
+    every = [int(part["update"].diff().median()) for part in parts if len(part) > 1]
     if not every:
         return ""
 
@@ -282,25 +280,8 @@ def loss_caption(data: pd.DataFrame, spec: LossTrace) -> str:
 
     recorded = "each update" if max(every) == 1 else f"one update in {span(every)}"
     average = f"{plural(spec.window, 'point')} ({span([spec.window * step for step in every])} updates)"
-    thinned = max(len(part) for part in _by_variant(data)) > _most(data)
+    thinned = max(map(len, parts)) > min(TRACE, POINTS // len(parts))
     return (
         f"Light: the loss of {recorded}. Dark: its moving average, centred, over {average}. One seed a variant."
         + " Drawn are the lowest and the highest point of each short stretch; the CSV file has all." * thinned
     )
-
-
-def _most(data: pd.DataFrame) -> int:
-    return min(TRACE, POINTS // max(1, data["variant"].nunique()))
-
-
-def _by_variant(data: pd.DataFrame) -> list[pd.DataFrame]:
-    return [part for _, part in data.groupby("variant", sort=False)]
-
-
-def _trace(records: StudyRecords, run: Row, window: int) -> pd.DataFrame:
-    """A run's recorded losses; an epoch that stands there twice counts as it was written last."""
-    lines = {line.epoch: line for line in read_log(records.results.run(run.id).losses, LossLine)}.values()
-    updates = [line.first + line.every * np.arange(len(line.losses)) for line in lines]
-    losses = [loss for line in lines for loss in line.losses]
-    known = {"variant": run.variant, "seed": run.seed, "update": np.concatenate([np.array([], dtype=int), *updates])}
-    return pd.DataFrame({**known, "loss": np.array(losses, dtype=float), "average": moving_average(losses, window)})

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import is_synthetic, leaky_notes, warnings
-from recstudy.analysis.cells import Cell, cell, gap
+from recstudy.analysis.cells import cell, gap
 from recstudy.analysis.figures.layout import SCALE, Drawn, End, Panel, facets, name_ends, stack, standing
 from recstudy.analysis.figures.learning import comparable
 from recstudy.analysis.figures.theme import (
@@ -44,35 +44,26 @@ PARALLEL = "Parallel lines: no interaction. Bars: 95 % intervals of each mean, b
 
 
 def draw_heat_map(records: StudyRecords, spec: HeatMap) -> Drawn:
-    data = heat_map_data(records, spec)
-    known = sorted(data[data["value"].notna()].to_dict("records"), key=lambda row: metric(spec.metric).sign * row["value"])
-    finding = f"best mean {quantity(spec.metric, known[-1]['value'])} at {_where(known[-1], spec)}" if known else ""
-    variants, absent = len(comparable(records, spec.where)), int(data["value"].isna().sum())
+    """Draw one cell for every two levels, in the data with `said`, the words of a table. Variants that leak are left out."""
+    places = _levels(records, comparable(records, spec.where), spec.x, spec.y)
+    xs, ys = (ordered([at[axis] for at in places]) for axis in (0, 1))
+    rows = []
+    for x, y in ((x, y) for y in ys for x in xs if (x, y) in places):
+        one = cell(records, places[x, y], spec.metric)
+        known = {name: getattr(one, name) for name in ("value", "low", "high", "n", "expected", "synthetic")}
+        rows.append({"x": x, "y": y, **known, "said": cell_text(one), "run_ids": " ".join(one.run_ids)})
+    data = pd.DataFrame(rows, columns=COLUMNS)
+    ranked = sorted((row for row in rows if row["value"] is not None), key=lambda row: metric(spec.metric).sign * row["value"])
+    finding = f"best mean {quantity(spec.metric, ranked[-1]['value'])} at {_where(ranked[-1], spec)}" if ranked else ""
+    variants, absent = sum(map(len, places.values())), int(data["value"].isna().sum())
     notes = [*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False)]
     notes += [f"each cell pools {variants / len(data):.3g} variants"] if len(data) and variants > len(data) else []
     notes += [f"{absent} of {len(data)} cells have no finished run"] if absent else []
-    return Drawn(partial(heat_map_figure, data, spec), data, spec.heading, notes, HOW, finding=finding)
+    return Drawn(partial(_heat_map_figure, data, spec), data, spec.heading, notes, HOW, finding=finding)
 
 
-def heat_map_data(records: StudyRecords, spec: HeatMap) -> pd.DataFrame:
-    """One row a cell: mean, interval, counts, and `said`, the words of a table. Variants that leak are left out.
-
-    Raises:
-        ConfigError: the study has no such axis or level.
-    """
-    places = _levels(records, comparable(records, spec.where), spec.x, spec.y)
-    xs, ys = (ordered([at[axis] for at in places]) for axis in (0, 1))
-
-    def row(x: Any, y: Any, one: Cell) -> dict[str, Any]:
-        known = {name: getattr(one, name) for name in ("value", "low", "high", "n", "expected", "synthetic")}
-        return {"x": x, "y": y, **known, "said": cell_text(one), "run_ids": " ".join(one.run_ids)}
-
-    rows = [row(x, y, cell(records, places[x, y], spec.metric)) for y in ys for x in xs if (x, y) in places]
-    return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def heat_map_figure(data: pd.DataFrame, spec: HeatMap, size: Size = SCREEN) -> go.Figure:
-    """Columns are the levels of `x`, rows those of `y` from the top down; darker is more."""
+def _heat_map_figure(data: pd.DataFrame, spec: HeatMap, size: Size = SCREEN) -> go.Figure:
+    """Draw columns for the levels of `x`, rows those of `y` from the top down; darker is more."""
     xs, ys = (list(dict.fromkeys(data[axis])) for axis in ("x", "y"))
     cells = {(row["x"], row["y"]): row for row in data.to_dict("records")}
     places = [(x, y) for y in ys for x in xs]
@@ -95,7 +86,7 @@ def heat_map_figure(data: pd.DataFrame, spec: HeatMap, size: Size = SCREEN) -> g
 
 
 def _fitting(words: list[list[str]], size: Size) -> dict[str, Any]:
-    """What is written in cells that have room for it: in letters that Plotly fits; in print the whole, or the mean and n."""
+    """Say what is written in cells that have room for it: in letters that Plotly fits; in print the whole, or the mean and n."""
     wide = max(map(len, words), default=1)
     if not size.printed:
         return {"text": words, "texttemplate": "%{text}" if wide <= FITS else None}
@@ -112,7 +103,7 @@ def _where(one: Any, spec: HeatMap) -> str:
 
 
 def _levels(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> dict[tuple[Any, Any], list[int]]:
-    """The variants at each two levels."""
+    """Return the variants at each two levels."""
     found: dict[tuple[Any, Any], list[int]] = {}
     for index in variants:
         found.setdefault((records.level(index, x), records.level(index, y)), []).append(index)
@@ -123,16 +114,7 @@ def _levels(records: StudyRecords, variants: Sequence[int], x: str, y: str) -> d
 
 
 def draw_interactions(records: StudyRecords, spec: Interactions) -> Drawn:
-    data = interactions_data(records, spec)
-    absent, some = int(data["value"].isna().sum()), int((data["value"].notna() & (data["n"] < data["expected"])).sum())
-    notes = [*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False)]
-    notes += [f"{absent} of {len(data)} points have no finished seed"] if absent else []
-    notes += [f"{some} of {len(data)} points lack some seed"] if some else []
-    return Drawn(partial(interactions_figure, data, spec), data, spec.heading, notes, PARALLEL)
-
-
-def interactions_data(records: StudyRecords, spec: Interactions) -> pd.DataFrame:
-    """One row a point: the mean over seeds of a seed's mean over the cells at these two levels, and what is missing of it.
+    """Draw cell means: in the data a row a point, the mean over seeds of a seed's mean over the cells there, and what it lacks.
 
     A seed counts where all of these cells have finished. Variants that leak are left out.
 
@@ -154,11 +136,16 @@ def interactions_data(records: StudyRecords, spec: Interactions) -> pd.DataFrame
         rows += [
             {"x_axis": x, "by_axis": by, "x": at[0], "by": at[1], **_point(records, spec.metric, cells[at])} for at in places
         ]
-    return pd.DataFrame(rows, columns=POINT)
+    data = pd.DataFrame(rows, columns=POINT)
+    absent, part = int(data["value"].isna().sum()), int((data["value"].notna() & (data["n"] < data["expected"])).sum())
+    notes = [*warnings(records), *leaky_notes(records, records.chosen(spec.where), shown=False)]
+    notes += [f"{absent} of {len(data)} points have no finished seed"] if absent else []
+    notes += [f"{part} of {len(data)} points lack some seed"] if part else []
+    return Drawn(partial(_interactions_figure, data, spec), data, spec.heading, notes, PARALLEL)
 
 
-def interactions_figure(data: pd.DataFrame, spec: Interactions, size: Size = SCREEN) -> go.Figure:
-    """A panel for each pair of axes, on one scale; a level keeps its look in all of them, and is named where its line ends."""
+def _interactions_figure(data: pd.DataFrame, spec: Interactions, size: Size = SCREEN) -> go.Figure:
+    """Draw a panel for each pair of axes, on one scale; a level keeps its look in all, and is named where its line ends."""
     pairs = list(dict.fromkeys(zip(data["x_axis"], data["by_axis"], strict=True)))
     each = zip(data["by_axis"], data["by"], strict=True)
     levels = list(dict.fromkeys(f"{axis_title(by)} {plain(level)}" for by, level in each))
@@ -190,7 +177,7 @@ def interactions_figure(data: pd.DataFrame, spec: Interactions, size: Size = SCR
 
 
 def _point(records: StudyRecords, name: str, cells: Sequence[int]) -> dict[str, Any]:
-    """Mean, interval and counts of the cells at one place."""
+    """Return mean, interval and counts of the cells at one place."""
     runs = [run for index in cells for run in records.by_variant[index]]
     seeds = {seed: [run for run in runs if run.seed == seed] for seed in sorted({run.seed for run in runs})}
     lost = {seed: [f"{run.label} {why}" for run in own if (why := gap(run, name))] for seed, own in seeds.items()}
