@@ -43,7 +43,7 @@ from made_up import (
 
 from recstudy import factorial
 from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.papers import published
+from recstudy.papers import Target, published
 from recstudy.records import Results, write_json
 from recstudy.report import (
     Alignment,
@@ -110,6 +110,19 @@ def leaky(root: Path) -> Results:
     made = variants()
     made[0]["leaks"] = True
     return write_study(root, variants=made)
+
+
+def mixed(root: Path) -> Results:
+    """ViTRM at batch 64 is of another data set."""
+    made = variants()
+    made[0]["data"] = "MNIST"
+    return write_study(root, variants=made)
+
+
+def auroc(model: str, value: float, name: str = "auroc") -> Target:
+    where = {"model": model, "train.selection": "test"}
+    told = {"unit": "percent", "kind": "reported", "margin": 0.5, "margin_reason": "stated"}
+    return Target(source="003 x", metric=name, value=value, where=where, **told)
 
 
 def synthetic(root: Path) -> Results:
@@ -476,6 +489,13 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "table without what leaks": (leaky, Table("t", rows="model", columns="batch_size", targets=TABLE1)),
     "table of what leaks": (leaky, Table("t", metrics=("top1_accuracy", "params"))),
     "table across": (write_chest, Table("t", metrics=("auroc", "auroc.*", "top1_accuracy", "epoch_seconds"), across=True)),
+    "table across beside published values": (
+        write_chest,
+        Table("t", metrics=("auroc", "auroc.*", "ece"), across=True,
+              targets=(auroc("HRM", 81.5), auroc("CNN", 88.1, "auroc.Effusion"), auroc("HRM", 1, "ece"))),
+    ),
+    "table of a metric and its pattern": (write_chest, Table("t", metrics=("auroc.Effusion", "auroc*"))),
+    "table of two data sets": (mixed, Table("t", metrics=("top1_accuracy", "nll"))),
     "table of a pattern before any run": (partial(write_chest, seeds=[]), Table("t", metrics=("params", "auroc.*"))),
     "table of synthetic data": (synthetic, specs()[0]),
     "table of a smoke run": (smoke, specs()[0]),
@@ -494,6 +514,7 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
         Table("t", metrics=("top1_accuracy", "top1_accuracy_delta", "nll_delta"), improvement={"model": "C"}, group="data"),
     ),
     "table of captions": (write_caption_study, Table("t", metrics=("bleu_1", "cider", "meteor", "trained_params"))),
+    "table of captions across": (write_caption_study, Table("t", metrics=("cider", "meteor", "nll"), across=True)),
     "table of captions with settings": (
         write_caption_study,
         Table("t", metrics=("rouge_l", "cider"), settings=CAPTION_SETTINGS, targets=published("000_table2_imagetrm")),

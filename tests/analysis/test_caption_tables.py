@@ -1,13 +1,11 @@
 """Scores of captions in tables: what is not available, how the words were cut, and the numbers of 000 beside them."""
 
-import csv
-
 import pytest
 from made_up import as_failure, as_result, beside, caption_plan, captioned, run_id, write_caption_study
 
 from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.tables.render import cell_text, csv_text, table_shown
+from recstudy.analysis.tables.render import cell_text, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.papers import published
 
@@ -18,21 +16,6 @@ ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
 
 def table(results, *metrics, **spec):
     return table_data(load_study(results, "made_up", "paper"), Table("t", metrics=metrics, **spec))
-
-
-def test_scores_are_printed_like_the_papers_and_what_lacks_is_said(tmp_path):
-    data = table(write_caption_study(tmp_path / "r"), "bleu_1", "rouge_l", "cider", "meteor", "token_accuracy", "trained_params")
-
-    assert [cell_text(cell) for cell in data.rows[3].cells] == [
-        "0.579 (n=2)",
-        "0.199 (n=2)",
-        "0.455 [0.429, 0.481] (n=2)",
-        NO_JAVA,
-        "61.2 [57.8, 64.7] (n=2)",
-        "7,350,000",
-    ]
-    assert "METEOR" in data.columns
-    assert [line["unavailable"] for line in csv.DictReader(csv_text(data).splitlines())][3] == "no Java on this machine"
 
 
 def test_a_metric_that_only_one_machine_had(tmp_path):
@@ -50,26 +33,6 @@ def test_a_failed_run_beside_a_metric_that_is_not_available(tmp_path):
     results.run(run_id(0, 1)).fail(as_failure({"class": "code", "error": "ValueError", "traceback": ""}))
 
     assert cell_text(table(results, "meteor").rows[0].cells[0]) == "not available (no Java on this machine; 1 failed: code)"
-
-
-def test_metrics_in_rows_keep_the_one_that_no_run_could_have(tmp_path):
-    data = table(write_caption_study(tmp_path / "r"), "cider", "meteor", "nll", across=True)
-
-    assert [row.label for row in data.rows] == ["CIDEr", "METEOR"]
-    assert {cell_text(cell) for cell in data.rows[1].cells} == {NO_JAVA}
-
-
-def test_tokenizers_and_decoding_are_said_once_under_the_table(tmp_path):
-    results = write_caption_study(tmp_path / "r")
-
-    assert table(results, "cider").notes == (
-        "captions decoded by: beam 3",
-        "text tokenizer of the models: byte (260)",
-        "words of the metrics cut by: PTB (Stanford CoreNLP 3.4.1)",
-        "CIDEr as pycocoevalcap gives it: ten times the mean similarity",
-        "intervals over seeds: each variant's own variance, moderated by up to 2 degrees of freedom from the others",
-    )
-    assert table(results, "params").notes == ()
 
 
 def test_the_models_of_ratescore_stand_beside_it_and_their_lack_in_its_place(tmp_path):

@@ -12,7 +12,6 @@ from recstudy.analysis.explain import find, runs_behind
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.render import cell_text, csv_text, table_shown
 from recstudy.analysis.tables.table import table_data
-from recstudy.errors import ConfigError
 from recstudy.papers import published
 from recstudy.records import Results, write_json
 from recstudy.records.reading import dumped
@@ -171,18 +170,6 @@ def test_without_a_number_a_delta_says_why(tmp_path):
     assert cell_text(unseen) == "\N{EN DASH} not run"
 
 
-def test_each_data_set_has_its_own_better_one(tmp_path):
-    scores = {"SAT": [0.5], "R2Gen": [0.8], "MicarVLMoE": [0.6]}
-    results = study(tmp_path / "r", scores, (("COVCTR", COVCTR), ("MMR", MMR)), seeds=[0])
-
-    data = table(results, group="data")
-
-    deltas = [row.cells[1].against for row in data.rows if row.cells]
-    assert deltas == [(run_id(2, 0),), (run_id(2, 0),), (), (run_id(5, 0),), (run_id(5, 0),), ()]
-    assert [row.label for row in data.rows] == ["COVCTR", "SAT", "R2Gen", "MicarVLMoE", "MMR", "SAT", "R2Gen", "MicarVLMoE"]
-    assert data.corner == "model"
-
-
 def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_path):
     results = study(tmp_path / "r")
     made = plan(**dumped(load_study(results, "made_up", "paper").plan))
@@ -195,20 +182,6 @@ def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_pa
     assert (leaky.value, cell_text(leaky)) == (None, "not available (it is told the caption it is to write)")
     assert cell_text(missing) == "not available (no variant to compare it with)"
     assert (beside(missing)[0], missing.reasons) == ("1.11", ("no variant to compare it with",))
-
-
-def test_the_two_fields_go_together():
-    with pytest.raises(ConfigError, match=r"table 't': improvement=\{AXIS: LEVEL\} and a metric such as top1_accuracy_delta"):
-        Table("t", metrics=("avg_bleu_delta",))
-    with pytest.raises(ConfigError, match="but only one of them is given"):
-        Table("t", improvement={"model": "MicarVLMoE"})
-    with pytest.raises(ConfigError, match="table 't': improvement goes with one row a variant"):
-        Table("t", across=True, **DELTA)
-
-
-def test_an_axis_that_the_study_has_not_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="the report names 'modle', but the study has data, model"):
-        table(study(tmp_path / "r"), improvement={"modle": "MicarVLMoE"})
 
 
 def test_explain_shows_the_runs_of_both_and_the_division(tmp_path):

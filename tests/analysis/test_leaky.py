@@ -1,16 +1,12 @@
 """A model that is told the caption it is to write: shown with its name and its numbers, and compared with nothing."""
 
 import pytest
-from made_up import TABLE1, as_result, beside, caption_plan, captioned, run_id, write_caption_study, write_study
-from made_up import variants as models_by_batch
+from made_up import as_result, beside, caption_plan, captioned, run_id, write_caption_study
 
 from recstudy import RunConfig, Search, Study, TrainConfig, grid
-from recstudy.analysis import Curve, Pareto, Table
-from recstudy.analysis.figures.curve import curve_data, curve_notes
-from recstudy.analysis.figures.learning import shown_variants
+from recstudy.analysis import Table
 from recstudy.analysis.frame import load_study
-from recstudy.analysis.search import pareto_data, pareto_notes
-from recstudy.analysis.tables.render import csv_text, table_shown
+from recstudy.analysis.tables.render import csv_text
 from recstudy.analysis.tables.table import table_data
 from recstudy.config.tunable import Tunable
 from recstudy.data import PhantomCaptions
@@ -71,60 +67,12 @@ def test_a_label_that_says_so_already_stays():
     assert [made.label for made in plan_record(make_plan(study)).variants] == ["model=TRM", "model=TRM, LEAKY"]
 
 
-def test_its_row_is_shown_and_never_the_best(records):
-    data = table_data(records, Table("t", metrics=("cider", "rouge_l")))
-
-    assert [row.label for row in data.rows if row.cells[0].best] == ["HRM, three loops"]
-    assert (data.rows[3].label, round(data.rows[3].cells[0].value, 3)) == ("TRM, LEAKY", 3.005)
-    assert NEVER in data.warnings
-    assert NEVER in table_shown(data).markdown
-
-
-def test_where_metrics_stand_in_rows_neither(records):
-    data = table_data(records, Table("t", metrics=("cider",), across=True))
-
-    assert [cell.best for cell in data.rows[0].cells] == [False, False, True, False]
-
-
 def test_no_published_number_compares_with_it_on_the_papers_own_data(records):
     data = table_data(records, Table("t", metrics=("rouge_l", "trained_params"), targets=published("000_table2_imagetrm")))
 
     rouge = data.rows[3].cells[0]
     assert (*beside(rouge), rouge.reasons) == ("0.199", "not comparable", ("is told the caption it is to write",))
     assert "not comparable,is told the caption it is to write" in csv_text(data)
-
-
-def test_no_mean_of_a_crossed_table_or_a_curve_takes_it_in(tmp_path):
-    made = models_by_batch()
-    made[0]["leaks"] = True  # ViTRM at batch 64
-    records = load_study(write_study(tmp_path / "r", variants=made), "made_up", "paper")
-
-    table = table_data(records, Table("t", rows="model", columns="batch_size", targets=TABLE1))
-    spec = Curve("c", x="batch_size", y="top1_accuracy", by="model", targets=TABLE1)
-    curve = curve_data(records, spec)
-
-    assert [cell.n for cell in table.rows[0].cells[:2]] == [2, 0]  # batch 128 comes first now
-    left = "left out, because it is told the caption it is to write: ViTRM, batch_size=64"
-    assert left in table.warnings
-    assert left in curve_notes(records, spec, curve)
-    assert curve[(curve["line"] == "ViTRM") & ~curve["published"].astype(bool)]["x"].tolist() == [128]
-
-
-def test_it_is_on_no_front(records):
-    data = pareto_data(records, Pareto(x="trained_params", y="cider"))
-
-    assert dict(zip(data["label"], data["front"], strict=True)) == {
-        "LSTM": False,
-        "HRM, two loops": False,
-        "HRM, three loops": True,
-        "TRM, LEAKY": False,
-    }
-    assert NEVER in pareto_notes(records, Pareto(y="cider"))
-
-
-def test_where_only_the_best_are_shown_it_comes_last(records):
-    assert shown_variants(records, 3) == [0, 1, 2]
-    assert shown_variants(records, 4) == [0, 1, 2, 3]
 
 
 def test_no_search_ranks_it():

@@ -37,6 +37,7 @@ from PIL import Image
 from pycocoevalcap.bleu.bleu import Bleu
 from rich.console import Console
 from scenarios import (
+    COUNTED,
     GREY,
     LOAD,
     SCENARIOS,
@@ -64,6 +65,7 @@ from recstudy.records import Results, write_json
 from recstudy.report import (
     PARTS,
     Alignment,
+    Arithmetic,
     AttentionMaps,
     Best,
     Captions,
@@ -313,6 +315,14 @@ def test_what_a_study_does_not_have_is_refused(tmp_path, part, message):
             "'c': drops are zero or less, which log cannot",
         ),
         (lambda: Replications(cell="trm_mlp_sudoku"), r"no cell 'trm_mlp_sudoku': there are .* Did you mean 'trm_mlp_sudoku_"),
+        (
+            lambda: Arithmetic(counted=COUNTED, given=("vocab_odl",)),
+            r"given 'vocab_odl', but counted are .* Did you mean 'vocab_old'",
+        ),
+        (
+            lambda: Arithmetic(counted={"embed_odl": 1.0}),
+            r"counted 'embed_odl', but the targets have .* Did you mean 'embed_old'",
+        ),
         (lambda: Table("t", across=True, rows="model"), "table 't': across puts metrics in rows"),
         (lambda: Table("t", rows="data", columns="model", group="data"), "table 't': group goes with one row a variant"),
         (lambda: Table("t", rows="model", columns="data", settings=("a",)), "table 't': settings goes with one row a variant"),

@@ -1,6 +1,5 @@
 """Columns of config fields before a table's numbers, as in Tables I and II of 000."""
 
-import csv
 import io
 
 import pytest
@@ -12,9 +11,8 @@ from recstudy.analysis import Table
 from recstudy.analysis.explain import find
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables import entries
-from recstudy.analysis.tables.render import csv_text, narrow, settings_title, table_shown
+from recstudy.analysis.tables.render import narrow, settings_title, table_shown
 from recstudy.analysis.tables.table import label_within, table_data
-from recstudy.errors import ConfigError
 from recstudy.papers import published
 from recstudy.records.reading import dumped
 
@@ -33,27 +31,6 @@ def table(records):
     return table_data(records, Table("t", **SPEC))
 
 
-def test_a_setting_is_the_variants_own_value_and_a_dash_without_such_a_field(table):
-    assert [row.settings for row in table.rows] == [
-        (("small",), ("\N{EN DASH}", "false")),  # an LSTM has no middle level
-        (("resnet18",), ("0", "false")),
-        (("resnet18",), ("2", "false")),
-        (("swin_t",), ("\N{EN DASH}", "false")),
-    ]
-
-
-def test_they_stand_between_label_and_numbers_and_read_from_the_left(table):
-    lines = table_shown(table).markdown.splitlines()
-
-    assert lines[2] == "| model | backbone | middle cycles/tuned | ROUGE-L | published | CIDEr | published |"
-    assert lines[3] == "| --- | --- | --- | ---: | ---: | ---: | ---: |"
-    assert lines[5].startswith("| HRM, two loops | resnet18 | 0/false | ")
-    assert '<td class="setting">swin_t</td>' in table_shown(table).html
-    text = table_shown(table).latex
-    assert r"\begin{tabular}{@{}lllS" in text
-    assert r"HRM, three loops & resnet18 & 2/false & 0.199" in text
-
-
 def test_a_line_of_published_values_leaves_them_blank(table):
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(entries.Terminal(narrow(table)))
@@ -61,14 +38,6 @@ def test_a_line_of_published_values_leaves_them_blank(table):
 
     at = next(at for at, line in enumerate(lines) if " TRM " in line)
     assert [cell.strip() for cell in lines[at + 1].strip("│").split("│")] == ["published", "", "", "0.199 [1]", "0.449 [2]"]
-
-
-def test_csv_has_a_column_for_each_field(table):
-    line = list(csv.DictReader(csv_text(table).splitlines()))[2]
-
-    assert (line["row"], line["model.backbone"], line["model.middle_cycles"], line["model.tuned"]) == (
-        "HRM, two loops", "resnet18", "0", "false",
-    )  # fmt: skip
 
 
 def test_explain_shows_the_fields_and_no_runs(records):
@@ -91,13 +60,6 @@ def test_explain_shows_the_fields_and_no_runs(records):
 )
 def test_fields_that_end_alike_share_a_heading(fields, title):
     assert settings_title(fields) == title
-
-
-def test_what_has_no_place_for_them_and_what_nobody_has_is_refused(records):
-    with pytest.raises(ConfigError, match="table 't': settings goes with one row a variant"):
-        Table("t", rows="model", columns="data", settings=FIELDS)
-    with pytest.raises(ConfigError, match=r"the report names 'model\.bakcbone', .* Did you mean 'model\.backbone'\?"):
-        table_data(records, Table("t", settings=("model.bakcbone",)))
 
 
 def test_the_level_of_a_single_axis_is_the_label(tmp_path):
