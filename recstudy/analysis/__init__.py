@@ -11,14 +11,14 @@ from recstudy.report import __all__ as PARTS_OF_REPORTS
 
 if TYPE_CHECKING:
     from recstudy.analysis.cells import Cell, TableData, TableRow, cell_of_values
-    from recstudy.analysis.examples import answers_of
     from recstudy.analysis.figures.layout import Drawn
     from recstudy.analysis.frame import StudyRecords
+    from recstudy.analysis.kept import answers_of
 
 PLACES = {  # these load pandas or Plotly, which a study's file does without
     **dict.fromkeys(("Cell", "TableData", "TableRow", "cell_of_values"), "recstudy.analysis.cells"),
     "Drawn": "recstudy.analysis.figures.layout",
-    "answers_of": "recstudy.analysis.examples",
+    "answers_of": "recstudy.analysis.kept",
     "StudyRecords": "recstudy.analysis.frame",
 }
 

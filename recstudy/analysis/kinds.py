@@ -10,20 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 from recstudy import report as parts
-from recstudy.analysis import budgets, examples, search
+from recstudy.analysis import budgets, search
 from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
 from recstudy.analysis.figures import (
     alignment,
     attention_and_experts,
+    captions,
     curve,
     forest,
+    images,
     learning,
-    mistakes,
     puzzles,
-    settings,
     two_way,
 )
+from recstudy.analysis.figures import search as searches
 from recstudy.analysis.figures.layout import Drawn
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.shown import Shown, check_made
@@ -41,16 +42,16 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.ExpertLoad: attention_and_experts.draw_expert_load,
     parts.ExpertPath: attention_and_experts.draw_expert_path,
     parts.HeatMap: two_way.draw_heat_map,
-    parts.History: search.draw_history,
-    parts.Importance: search.draw_importance,
+    parts.History: searches.draw_history,
+    parts.Importance: searches.draw_importance,
     parts.Interactions: two_way.draw_interactions,
     parts.LearningCurves: learning.draw_learning_curves,
     parts.LossTrace: learning.draw_loss_trace,
-    parts.Mistakes: mistakes.draw_mistakes,
-    parts.ParallelCoordinates: settings.draw_parallel_coordinates,
-    parts.Pareto: search.draw_pareto,
+    parts.Mistakes: images.draw_mistakes,
+    parts.ParallelCoordinates: searches.draw_parallel_coordinates,
+    parts.Pareto: searches.draw_pareto,
     parts.Replications: forest.draw_replications,
-    parts.Slices: settings.draw_slices,
+    parts.Slices: searches.draw_slices,
     # tables of cells
     parts.Best: search.best_data,
     parts.Budgets: budgets.budgets_data,
@@ -58,7 +59,7 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Tuned: table.tuned_data,
     # made whole
     parts.Arithmetic: arithmetic.arithmetic_shown,
-    parts.Captions: examples.captions_shown,
+    parts.Captions: captions.captions_shown,
     parts.Claims: question_table.asked,
     parts.Differences: question_table.asked,
     parts.Effects: question_table.asked,

@@ -25,7 +25,6 @@ from recstudy.records import write_whole
 from recstudy.report.venues import ARTICLE, Paper
 
 NOTHING = '<p class="note">Nothing to draw yet.</p>'
-TABLE_FILES = ("md", "tex", "csv")
 log = logging.getLogger(__name__)
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from recstudy.analysis.examples import finished, read_archive
 from recstudy.analysis.figures.learning import labelled
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.kept import finished, read_archive
 from recstudy.errors import StorageError
 from recstudy.records import Json
 from recstudy.report import Thinking

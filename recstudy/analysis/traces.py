@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from recstudy.analysis.caveats import is_synthetic, some, warnings
-from recstudy.analysis.examples import IMAGES, read_archive, read_images
-from recstudy.analysis.figures.mosaic import Pixels
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.kept import IMAGES, Pixels, read_archive, read_images
 from recstudy.analysis.rows import Row
 from recstudy.errors import StorageError
 from recstudy.records import Json

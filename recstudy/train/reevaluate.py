@@ -13,8 +13,8 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.analysis.examples import kept_answers
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.kept import kept_answers
 from recstudy.analysis.rows import Row
 from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, DataError, RecstudyError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up import run_id, write_answers
 
-from recstudy.analysis.examples import answers_of
+from recstudy.analysis.kept import answers_of
 from recstudy.analysis.summary import summary
 from recstudy.records.schema import Answered
 

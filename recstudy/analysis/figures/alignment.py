@@ -10,7 +10,6 @@ Differences are what is reported: the paper's "over a 1900% increase" divides on
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
@@ -18,10 +17,11 @@ from textwrap import wrap
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.examples import Examples, damaged, folded, kept_examples, picture, read_kept
+from recstudy.analysis.figures.captions import Examples, folded, kept_examples, picture
 from recstudy.analysis.figures.layout import Drawn
 from recstudy.analysis.figures.theme import PALETTE, SCREEN, Size, scatter, shown, tint
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.kept import damaged, read_kept
 from recstudy.analysis.page import Html, escape, fold, table, words_table
 from recstudy.evidence import Fit
 from recstudy.papers import Target
@@ -46,33 +46,8 @@ INTERVALS = "Intervals are over the pairs of one seed: they say nothing of other
 PAIR_HEADS = ("test image", "caption", "before", "after", "difference")
 
 
-@dataclass(frozen=True)
-class Aligned(Examples):
-    """One row of `frame` a pair, the published ones last (`published`, with `source` and no row)."""
-
-    @property
-    def ours(self) -> pd.DataFrame:
-        return self.frame[~self.frame["published"].astype(bool)]
-
-    @property
-    def published(self) -> pd.DataFrame:
-        return self.frame[self.frame["published"].astype(bool)]
-
-
-def alignment_data(records: StudyRecords, spec: Alignment, most: int = MOST) -> Aligned:
-    """The pairs of the first finished seed of each of the `most` best variants, and those that the paper prints."""
-    kept = kept_examples(records, spec.where, PAIRS, most, read_pairs, ("text", "image"))
-    if kept.frame.empty:
-        return Aligned(pd.DataFrame(columns=COLUMNS), {}, kept.notes, ())
-    theirs = pd.DataFrame(printed_pairs(spec.targets), columns=COLUMNS)
-    other = () if theirs.empty else ("the published pairs are of other images and other weights: not comparable",)
-    frame = pd.concat([kept.frame.assign(published=False, source=""), theirs], ignore_index=True)[COLUMNS]
-    frame = frame.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published have none
-    return Aligned(frame, kept.images, (*kept.notes, *other), (RATIO, *kept.told))
-
-
 def read_pairs(path: Path) -> list[Json]:
-    """Each pair's `row`, `caption`, `before`, `after` and `difference`.
+    """Read each pair's `row`, `caption`, `before`, `after` and `difference`.
 
     Raises:
         StorageError: the file is damaged, or a cosine is none. The message names it.
@@ -99,68 +74,67 @@ def printed_pairs(targets: Sequence[Target]) -> list[Json]:
     return rows
 
 
-def summary(data: Aligned) -> list[tuple[str, str, str, str, str]]:
-    """By variant: pairs, mean cosine before and after, and the mean difference with its 95 % interval over the pairs."""
+def draw_alignment(records: StudyRecords, spec: Alignment) -> Drawn:
+    """Draw the pairs of the first finished seed of each of the best variants, and those that the paper prints.
+
+    In the data a row a pair, the published ones last (`published`, with `source` and no row).
+    """
+    kept = kept_examples(records, spec.where, PAIRS, MOST, read_pairs, ("text", "image"))
+    if kept.frame.empty:
+        none = pd.DataFrame(columns=COLUMNS)
+        return Drawn(partial(_figure, [], none), none, spec.heading, kept.notes)
+    theirs = pd.DataFrame(printed_pairs(spec.targets), columns=COLUMNS)
+    other = () if theirs.empty else ("the published pairs are of other images and other weights: not comparable",)
+    data = pd.concat([kept.frame.assign(published=False, source=""), theirs], ignore_index=True)[COLUMNS]
+    data = data.astype(dict.fromkeys(("row", "variant", "seed"), "Int64"))  # the published have none
+    ours, pairs = data[~data["published"].astype(bool)], data[data["published"].astype(bool)]
+    parts = [part for _, part in ours.groupby("variant", sort=False)]
+    means = [[part[when].mean() for part in parts] for when in COLORS]
+    ends = [" to ".join(dict.fromkeys(f"{one:.2f}" for one in (min(own), max(own)))) for own in means]
+    counts = sorted({len(part) for part in parts})
+    of = " to ".join(dict.fromkeys((f"{counts[0]:,}", f"{counts[-1]:,}")))
+    marks = " Diamonds: the pairs that the paper prints." * (not pairs.empty)
+    caption = f"Each shape is the distribution over {of} test pairs of one seed, its box the quartiles, its line the mean.{marks}"
+    below, finding = _html(kept, parts, pairs, spec), f"mean {ends[0]} before, {ends[1]} after"
+    return Drawn(partial(_figure, parts, pairs), data, spec.heading, (*kept.notes, *other), caption, below, finding)
+
+
+def _html(kept: Examples, parts: Sequence[pd.DataFrame], pairs: pd.DataFrame, spec: Alignment) -> str:
+    """Show by variant mean cosines and the mean difference with its 95 % interval over pairs, and its first pairs in a box."""
     rows = []
-    for _, part in data.ours.groupby("variant", sort=False):
+    for part in parts:
         gain = Fit({0: part["difference"].tolist()}).estimate(0)
         rose = f"{int((part['difference'] > 0).sum())} of {len(part)}"
         change = f"{gain.value:+.4f}" + (f" [{gain.low:+.4f}, {gain.high:+.4f}]" if gain.low is not None else "")
         name = f"{part['label'].iloc[0]}, seed {part['seed'].iloc[0]}"
         rows.append((name, rose, f"{part['before'].mean():.4f}", f"{part['after'].mean():.4f}", change))
-    for pair in data.published.to_dict("records"):
+    for pair in pairs.to_dict("records"):
         name = f"published, {pair['data']} {pair['caption']}"
         rows.append((name, DASH, f"{pair['before']:.4f}", f"{pair['after']:.4f}", f"{pair['difference']:+.4f} (one pair)"))
-    return rows
-
-
-def alignment_caption(data: Aligned) -> str:
-    """How to read the figure."""
-    if data.ours.empty:
-        return ""
-    counts = sorted({f"{count:,}": count for count in data.ours.groupby("variant").size()}.items(), key=lambda item: item[1])
-    pairs = " to ".join(dict.fromkeys((counts[0][0], counts[-1][0])))
-    marks = " Diamonds: the pairs that the paper prints." * (not data.published.empty)
-    return f"Each shape is the distribution over {pairs} test pairs of one seed, its box the quartiles, its line the mean.{marks}"
-
-
-def alignment_html(data: Aligned, spec: Alignment) -> str:
-    """Show the means, and each variant's first pairs in a box that opens; nothing where there are no pairs."""
-    if data.ours.empty:
-        return ""
-    html: str = words_table("Mean differences, after less before", MEANS, summary(data))
-    html += "".join(f'<p class="caption">{escape(line)}.</p>' for line in (INTERVALS, *data.told))
-    for _, part in data.ours.groupby("variant", sort=False):
-        rows = []
+    html: str = words_table("Mean differences, after less before", MEANS, rows)
+    html += "".join(f'<p class="caption">{escape(line)}.</p>' for line in (INTERVALS, RATIO, *kept.told))
+    for part in parts:
+        shown_pairs = []
         for pair in part.head(spec.most).to_dict("records"):
             row = int(pair["row"])
-            image = picture(data.images.get((pair["data"], row)), f"test image {row}")
+            image = picture(kept.images.get((pair["data"], row)), f"test image {row}")
             numbers = [f"{pair['before']:.4f}", f"{pair['after']:.4f}", f"{pair['difference']:+.4f}"]
-            rows.append([Html(words) for words in (f"{image}<small>{row}</small>", folded(pair["caption"]), *numbers)])
-        label = f"{part['label'].iloc[0]}: the first {plural(len(rows), 'test pair')}"
-        html += fold(label, table(label, PAIR_HEADS, rows, {1: "prose"}, "pairs"))
+            shown_pairs.append([Html(words) for words in (f"{image}<small>{row}</small>", folded(pair["caption"]), *numbers)])
+        label = f"{part['label'].iloc[0]}: the first {plural(len(shown_pairs), 'test pair')}"
+        html += fold(label, table(label, PAIR_HEADS, shown_pairs, {1: "prose"}, "pairs"))
     return html
 
 
-def draw_alignment(records: StudyRecords, spec: Alignment) -> Drawn:
-    data = alignment_data(records, spec)
-    means = data.ours.groupby("variant", sort=False)[list(COLORS)].mean()
-    ends = [" to ".join(dict.fromkeys(f"{one:.2f}" for one in (means[when].min(), means[when].max()))) for when in COLORS]
-    finding = f"mean {ends[0]} before, {ends[1]} after" if len(means) else ""
-    figure, below = partial(alignment_figure, data), alignment_html(data, spec)
-    return Drawn(figure, data.frame, spec.heading, data.notes, alignment_caption(data), below, finding)
-
-
-def alignment_figure(data: Aligned, size: Size = SCREEN) -> go.Figure:
-    """The two distributions of each variant, with its name on the axis; the published pairs each at a place of its own."""
+def _figure(parts: Sequence[pd.DataFrame], published: pd.DataFrame, size: Size = SCREEN) -> go.Figure:
+    """Draw the two distributions of each variant, with its name on the axis; the published pairs each at a place of its own."""
 
     def place(label: str) -> str:
-        """A label on the axis, in four short lines at most; in print it is folded again."""
+        """Put a label on the axis, in four short lines at most; in print it is folded again."""
         return "<br>".join(map(shown, wrap(label, 16, max_lines=4, placeholder=" \N{HORIZONTAL ELLIPSIS}")))
 
     figure = go.Figure()
     for when, color in COLORS.items():
-        for at, (_, part) in enumerate(data.ours.groupby("variant", sort=False)):
+        for at, part in enumerate(parts):
             side, apart, symbol = SIDES[when]
             look = {"side": side, "line": {"color": color}, "fillcolor": tint(color, 0.3), "hoverinfo": "y"}
             look |= {"spanmode": "hard", "meanline": {"visible": True}, "box": {"visible": True}}  # hard: up to the last pair
@@ -168,7 +142,7 @@ def alignment_figure(data: Aligned, size: Size = SCREEN) -> go.Figure:
             marker = {"size": 5, "color": color, "symbol": symbol}
             half = scatter([place(part["label"].iloc[0])] * len(part), part[when], name=when, legendgroup=when)
             figure.add_violin(**{**half, **look, **dots, "marker": marker, "showlegend": at == 0})
-        pairs = data.published.to_dict("records")
+        pairs = published.to_dict("records")
         if pairs:
             said = [f"published, {pair['caption']}, {when}: {pair[when]:.4f}; {pair['source']}" for pair in pairs]
             x, y = [place(f"published, {pair['caption'].replace('_', ' ')}") for pair in pairs], [pair[when] for pair in pairs]

@@ -13,12 +13,12 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from recstudy.analysis.caveats import some, warnings
-from recstudy.analysis.examples import damaged
+from recstudy.analysis.figures.images import image_grid, picture_uri, side_of
 from recstudy.analysis.figures.layout import Drawn, Panel, axes_at, head, joined, shade, stack
 from recstudy.analysis.figures.learning import cut_note, labelled, shown_variants
-from recstudy.analysis.figures.mosaic import Pixels, image_grid, picture_uri, side_of
 from recstudy.analysis.figures.theme import CELL, SCREEN, Size, heat, letters, short
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.kept import Pixels, damaged
 from recstudy.analysis.rows import Row
 from recstudy.analysis.traces import Numbers, first_inside
 from recstudy.errors import ConfigError, StorageError
