@@ -15,9 +15,10 @@ from recstudy.analysis.caveats import caption, warnings
 from recstudy.analysis.cells import TableData
 from recstudy.analysis.figures import (
     alignment,
-    attention_and_experts,
+    attention,
     captions,
     curve,
+    experts,
     forest,
     images,
     learning,
@@ -36,11 +37,11 @@ from recstudy.report.parts import Undrawable
 log = logging.getLogger(__name__)
 MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Alignment: alignment.draw_alignment,
-    parts.AttentionMaps: attention_and_experts.draw_attention_maps,
+    parts.AttentionMaps: attention.draw_attention_maps,
     parts.Curve: curve.draw_curve,
     parts.Effort: curve.draw_effort,
-    parts.ExpertLoad: attention_and_experts.draw_expert_load,
-    parts.ExpertPath: attention_and_experts.draw_expert_path,
+    parts.ExpertLoad: experts.draw_expert_load,
+    parts.ExpertPath: experts.draw_expert_path,
     parts.HeatMap: two_way.draw_heat_map,
     parts.History: searches.draw_history,
     parts.Importance: searches.draw_importance,

@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from recstudy.analysis.figures.attention_and_experts import ORANGE, tinted
+from recstudy.analysis.figures.attention import ORANGE, tinted
 from recstudy.analysis.figures.captions import FOLD, folded, known_words
 from recstudy.analysis.figures.images import data_uri, mosaic, short_names, side_of, tile
 from recstudy.analysis.figures.layout import apart, dress, shade
 from recstudy.analysis.figures.learning import moving_average, thin
-from recstudy.analysis.figures.puzzles import Piece, pieces, placed, stills
+from recstudy.analysis.figures.puzzles import CHANGED, GIVEN, WRONG, Piece, PuzzleLook, pieces, placed, stills
 from recstudy.analysis.figures.search import running_best, scale
 from recstudy.analysis.figures.theme import brief, clipped, log_ticks, powers_of_two, style, y_range
 from recstudy.analysis.search import front
-from recstudy.analysis.thinking import CHANGED, GIVEN, WRONG, PuzzleLook
 from recstudy.records.reading import record_of
 from recstudy.records.study_schema import Range
 

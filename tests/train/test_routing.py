@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recstudy import RunConfig, TrainConfig
-from recstudy.analysis.traces import read_trace
+from recstudy.analysis.figures.attention import read_trace
 from recstudy.config import PAD
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
