@@ -185,9 +185,9 @@ class CaptionAttention:
 def draw_attention_maps(records: StudyRecords, spec: AttentionMaps) -> Drawn:
     """Draw the attention of the first variant that has kept some.
 
-    In the data a row a word and what it attends to, in percent (`share`). Where `of` is `image`, `word` is the one that is
-    written and `at` a place of the image (`seen`: its row and column); where it is `caption`, `word` is the token that is read and
-    `at` the place of an earlier one (`seen`). Places count from 1.
+    In the data a row a word and what it attends to, in percent (`share`). Where `of` is `image`, `word` is written next and `at` a
+    place of the image (`seen`: its row and column); where it is `caption`, `word` is read and `at` the place of an earlier token
+    (`seen`). Places count from 1.
 
     Raises:
         ConfigError: it has no such layer or head.
