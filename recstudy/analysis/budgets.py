@@ -1,16 +1,23 @@
-"""The ways to spend FLOPs on a puzzle at test, with the same weights, what each brings, and the table of them."""
+"""The ways to spend FLOPs on a puzzle at test, with the same weights, what each brings: as a table and as a figure."""
 
 from collections.abc import Sequence
 from math import nan
 from typing import NamedTuple
 
+import pandas as pd
+
 from recstudy.analysis.caveats import caption, leaky_notes, warnings
 from recstudy.analysis.cells import TableData, TableRow, cell, cell_of_values
+from recstudy.analysis.figures.curve import Points, draw_points
+from recstudy.analysis.figures.layout import Drawn
+from recstudy.analysis.figures.learning import comparable
+from recstudy.analysis.figures.theme import log_ticks
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.targets import deviation_notes, place
 from recstudy.config import doubled
-from recstudy.report import Budgets
+from recstudy.records import Json
+from recstudy.report import Budgets, Effort
 from recstudy.report.names import at_depth, metric
 
 SEGMENTS, TRAJECTORIES, COPIES, HALTED = "segments", "surest of noisy trajectories", "vote of copies", "halting by itself"
@@ -72,3 +79,18 @@ def budgets_data(records: StudyRecords, spec: Budgets) -> TableData:
         ),
         unmatched_targets=placement.unmatched_targets,
     )
+
+
+def draw_effort(records: StudyRecords, spec: Effort) -> Drawn:
+    """Draw a line for each way to spend FLOPs; each doubling is as far from the last."""
+    variants, points = comparable(records, spec.where), Points()
+    for index in variants:
+        for way, _, gflops, measured in budgets(records, index):
+            points[way if len(variants) == 1 else f"{records.variants[index].label}, {way}", gflops, measured] = [index]
+
+    def axis(data: pd.DataFrame) -> Json:
+        ticks = log_ticks(data["x"].min(), data["x"].max())  # few: Plotly's own are every digit of a decade
+        words = {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+        return {"type": "log", **words, "title": "Forward at test (GFLOP/puzzle)"}
+
+    return draw_points(records, spec, points, axis=axis)

@@ -39,7 +39,7 @@ MAKERS: dict[type[Part], Callable[[StudyRecords, Any], Any]] = {
     parts.Alignment: alignment.draw_alignment,
     parts.AttentionMaps: attention.draw_attention_maps,
     parts.Curve: curve.draw_curve,
-    parts.Effort: curve.draw_effort,
+    parts.Effort: budgets.draw_effort,
     parts.ExpertLoad: experts.draw_expert_load,
     parts.ExpertPath: experts.draw_expert_path,
     parts.HeatMap: two_way.draw_heat_map,

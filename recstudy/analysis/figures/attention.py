@@ -185,8 +185,8 @@ class CaptionAttention:
 def draw_attention_maps(records: StudyRecords, spec: AttentionMaps) -> Drawn:
     """Draw the attention of the first variant that has kept some.
 
-    In the data a row a word and what it attends to, in percent (`share`). Where `of` is `image`, `word` is written next and `at` a
-    place of the image (`seen`: its row and column); where it is `caption`, `word` is read and `at` the place of an earlier token
+    In the data a row a word and what it attends to, in percent (`share`). Where `of` is `image`, `word` is written next and `at`
+    a place of the image (`seen`: its row and column); where it is `caption`, `word` is read and `at` the place of an earlier token
     (`seen`). Places count from 1.
 
     Raises:

@@ -5,7 +5,6 @@ points is a table's cell (`cells.cell`), also of a metric after so many supervis
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from math import log10
 from typing import Any
@@ -14,18 +13,15 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from recstudy.analysis.budgets import budgets
 from recstudy.analysis.caveats import leaky_notes, warnings
 from recstudy.analysis.cells import Cell, cell
 from recstudy.analysis.figures.layout import MOST, Drawn, End, axes_at, name_ends, small_multiples
 from recstudy.analysis.figures.learning import comparable
 from recstudy.analysis.figures.theme import (
-    SCREEN,
     Size,
     band,
     brief,
     is_number,
-    log_ticks,
     marked,
     powers_of_two,
     scatter,
@@ -39,7 +35,8 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.analysis.targets import Placed, place
 from recstudy.evidence import Answer, Verdict, contrast, mean_of
-from recstudy.report import Curve, Effort
+from recstudy.records import Json
+from recstudy.report import Curve
 from recstudy.report.names import at_depth, axis_title, metric, number, plain, plural, registered
 
 WITHIN = {"eval.depth": "supervision steps at test", "eval.part": "level or class of the images"}  # tell points of one run apart
@@ -58,83 +55,67 @@ Points = dict[tuple[Any, Any, str], list[int]]  # line, x and what is measured t
 
 
 def draw_curve(records: StudyRecords, spec: Curve) -> Drawn:
-    data = curve_data(records, spec)
-    levels = [records.level(index, spec.by) for index in range(len(records.variants)) if spec.by is not None]
-    return _drawn(records, spec, data, partial(curve_figure, data, spec, order=[_line(level, spec) for level in levels]))
+    """Draw a metric over an axis, a config field or a cost such as `gflops` (then each variant stands at its own mean cost).
 
-
-def _drawn(records: StudyRecords, spec: Curve, data: pd.DataFrame, figure: Callable[[Size], go.Figure]) -> Drawn:
-    notes, caption = curve_notes(records, spec, data), curve_caption(data, spec)
-    return Drawn(figure, data, spec.heading, notes, caption, finding=_finding(data, spec))
-
-
-def draw_effort(records: StudyRecords, spec: Effort) -> Drawn:
-    """A line for each way to spend FLOPs on a puzzle with the same weights; each doubling is as far from the last."""
-    variants, points = comparable(records, spec.where), Points()
-    for index in variants:
-        for way, _, gflops, measured in budgets(records, index):
-            points[way if len(variants) == 1 else f"{records.variants[index].label}, {way}", gflops, measured] = [index]
-    data = _points_data(records, spec, points)
-
-    def figure(size: Size) -> go.Figure:
-        ticks = log_ticks(data["x"].min(), data["x"].max())  # few: Plotly's own are every digit of a decade
-        words = {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
-        made = curve_figure(data, spec, size).update_xaxes(type="log", **words)
-        return made if "grid" in (made.layout.meta or {}) else made.update_xaxes(title="Forward at test (GFLOP/puzzle)")
-
-    return _drawn(records, spec, data, figure)
-
-
-def curve_data(records: StudyRecords, spec: Curve) -> pd.DataFrame:
-    """One row a point: ours (`published` is False; mean, 95 % interval and n) and the published ones (True).
-
-    `x` may name an axis, a config field or a cost such as `gflops` (then each variant stands at its own mean cost).
     With `eval.depth`, every variant gives a point for each depth that its runs were scored at; with `eval.part`, for each
-    class or level of images that its metric is of.
-    Variants at the same line and x are pooled; those that leak are left out. Points without a finished run have no value,
-    but keep their row.
+    class or level of images that its metric is of. Variants at the same line and x are pooled; those that leak are left out.
 
     Raises:
         ConfigError: `x`, `by` or `where` name what the study does not have.
     """
     points = Points()
     for index in comparable(records, spec.where):
-        line = None if spec.by is None else records.level(index, spec.by)
+        level = None if spec.by is None else records.level(index, spec.by)
         for x, measured in _places(records, index, spec):
-            points.setdefault((line, x, measured), []).append(index)
-    return _points_data(records, spec, points)
+            points.setdefault((level, x, measured), []).append(index)
+    levels = [records.level(index, spec.by) for index in range(len(records.variants)) if spec.by is not None]
+    return draw_points(records, spec, points, [_line(level, spec) for level in levels])
 
 
-def curve_notes(records: StudyRecords, spec: Curve, data: pd.DataFrame) -> tuple[str, ...]:
-    """What a reader must know before the curve: smoke, synthetic data, pooled variants, points missing or not comparable."""
+def draw_points(
+    records: StudyRecords,
+    spec: Curve,
+    points: Points,
+    order: Sequence[str] = (),
+    axis: Callable[[pd.DataFrame], Json] | None = None,
+) -> Drawn:
+    """Draw what is measured at these points, a row each: ours (`published` is False; mean, 95 % interval, n) and the published.
+
+    Points without a finished run have no value, but keep their row. `order` gives the looks of lines, `axis` what is else said of
+    the x-axis.
+    """
+    data = _points_data(records, spec, points)
     ours, published = _split(data)
     at = {run.id: run.variant for run in records.rows}
-    pooled = [len({at[run] for run in runs.split()}) for runs in ours["run_ids"].fillna("")]
-    many = max(pooled, default=0)
-    missing = int(ours["value"].isna().sum())
-    apart = published["verdict"].tolist().count(Verdict.NOT_COMPARABLE)
+    many = max((len({at[run] for run in runs.split()}) for runs in ours["run_ids"].fillna("")), default=0)
+    missing, apart = int(ours["value"].isna().sum()), published["verdict"].tolist().count(Verdict.NOT_COMPARABLE)
     notes = [
         f"points pool up to {many} variants; intervals go by the spread of seeds within them" if many > 1 else "",
         f"{missing} of {len(ours)} points not run yet" if missing else "",
         f"{apart} of {plural(len(published), 'published point')} not comparable" if apart else "",
     ]
     leaky = leaky_notes(records, records.chosen(spec.where), shown=False)
-    return (*warnings(records), *leaky, *filter(None, notes))
-
-
-def curve_caption(data: pd.DataFrame, spec: Curve) -> str:
-    """What small dots, shades and hollow points are, where there are any; and what all lines have."""
-    ours, published = _split(data)
     _, alike = brief(list(dict.fromkeys(map(str, data["line"]))))
-    axes = f"Upwards: {metric(spec.y).heading}; across: {_across(spec)}. Gray: the other lines"
     said = {
         DROP: spec.drop,
         f"All lines: {alike}": bool(alike),
-        axes: _one_each(data),
+        f"Upwards: {metric(spec.y).heading}; across: {_across(spec)}. Gray: the other lines": _one_each(data),
         DOTS: bool(ours["seeds"].str.contains(" ").any()),
         HOLLOW: len(published) > 0 and not spec.drop,
     }
-    return ". ".join(words for words, needed in said.items() if needed)
+    caption = ". ".join(words for words, needed in said.items() if needed)
+
+    def figure(size: Size) -> go.Figure:
+        made = _figure(data, spec, size, order)
+        if axis is None:
+            return made
+        of = axis(data)
+        if "grid" in (made.layout.meta or {}):
+            of.pop("title")
+        return made.update_xaxes(of)
+
+    told = (*warnings(records), *leaky, *filter(None, notes))
+    return Drawn(figure, data, spec.heading, told, caption, finding=_finding(data, spec))
 
 
 def _finding(data: pd.DataFrame, spec: Curve) -> str:
@@ -154,21 +135,21 @@ def _finding(data: pd.DataFrame, spec: Curve) -> str:
 
 
 def _split(data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Ours and the published ones."""
+    """Return ours and the published ones."""
     published = data["published"].astype(bool)
     return data[~published], data[published]
 
 
 def _line(level: Any, spec: Curve) -> str:
-    """What the line of this level is called."""
+    """Name the line of this level."""
     if spec.by is None:
         return metric(spec.y).title
     return level if isinstance(level, str) else f"{axis_title(spec.by)} {plain(level)}"
 
 
 def _places(records: StudyRecords, index: int, spec: Curve) -> list[tuple[Any, str]]:
-    """Where a variant stands on the x-axis, and which metric is measured there; within a run, where one that has not finished
-    would stand, too."""
+    """Return where a variant stands on the x-axis, and which metric is measured there; within a run, where one that has not
+    finished would stand, too."""
     runs = records.by_variant[index]
     if spec.x in WITHIN:
         return _within(runs, spec) or _within(records.rows, spec)
@@ -189,7 +170,7 @@ def _within(runs: Iterable[Row], spec: Curve) -> list[tuple[Any, str]]:
 
 
 def _points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataFrame:
-    """A row a point, line by line; of a point's variants those are pooled whose metric is shown there."""
+    """Return a row a point, line by line; of a point's variants those are pooled whose metric is shown there."""
     placement = place(records, spec.targets, sorted({index for pooled in points.values() for index in pooled}), [spec.y])
     rows: list[dict[str, Any]] = []
     for (line, x, measured), pooled in points.items():
@@ -213,7 +194,7 @@ def _points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataF
 
 
 def _published(ours: Cell) -> list[dict[str, Any]]:
-    """A row each published value, whatever number of places in the papers, or of pooled variants, it is given for."""
+    """Return a row each published value, whatever number of places in the papers, or of pooled variants, it is given for."""
     placed: dict[float, list[tuple[Placed, Answer[str]]]] = {}
     for target, answer in ours.answers:
         placed.setdefault(target.value, []).append((target, answer))
@@ -232,7 +213,7 @@ def _published(ours: Cell) -> list[dict[str, Any]]:
 
 
 def _from_best(part: pd.DataFrame, runs: Mapping[str, Row], fits: Fits, spec: Curve) -> pd.DataFrame:
-    """A line's rows as differences to its best point: what robustness to a batch size means in numbers.
+    """Return a line's rows as differences to its best point: what robustness to a batch size means in numbers.
 
     `best` is where that point stands; it has a difference of 0 and no interval.
     """
@@ -245,7 +226,7 @@ def _from_best(part: pd.DataFrame, runs: Mapping[str, Row], fits: Fits, spec: Cu
         return told.assign(value=values - float(best["value"]), low=None, high=None)
 
     def side(row: Any) -> dict[int, list[float]]:
-        """The values of each variant that the point pools."""
+        """Return the values of each variant that the point pools."""
         found: dict[int, list[float]] = {}
         for run in (runs[name] for name in str(row["run_ids"]).split()):
             found.setdefault(run.variant, []).append(run.number(spec.y))
@@ -265,8 +246,8 @@ def _from_best(part: pd.DataFrame, runs: Mapping[str, Row], fits: Fits, spec: Cu
     return told
 
 
-def curve_figure(data: pd.DataFrame, spec: Curve, size: Size = SCREEN, order: Sequence[str] = ()) -> go.Figure:
-    """Lines with interval bands and a dot a seed; published points as open markers with their margins.
+def _figure(data: pd.DataFrame, spec: Curve, size: Size, order: Sequence[str]) -> go.Figure:
+    """Draw lines with interval bands and a dot a seed; published points as open markers with their margins.
 
     Each line is named at its right end by what the others do not have too; `order` gives the looks.
     """
@@ -291,7 +272,7 @@ def curve_figure(data: pd.DataFrame, spec: Curve, size: Size = SCREEN, order: Se
 
 
 def _one_each(data: pd.DataFrame) -> bool:
-    """Whether there are too many lines for one panel, and few enough for one each."""
+    """Tell whether there are too many lines for one panel, and few enough for one each."""
     return MOST < data["line"].nunique() <= MOST_PANELS
 
 
@@ -347,7 +328,7 @@ def _hover(row: dict[Hashable, Any], spec: Curve) -> str:
 
 
 def _axes(figure: go.Figure, data: pd.DataFrame, spec: Curve, apart: bool) -> None:
-    """Titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
+    """Set titles with units; base-2 ticks where the levels are powers of two; categories where they are no numbers."""
     if not apart:  # else the caption says it
         figure.update_yaxes(title=shown(metric(spec.y).heading + ", minus the best" * spec.drop))
         figure.update_xaxes(title=shown(_across(spec)))
