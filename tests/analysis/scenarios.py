@@ -332,7 +332,13 @@ def written(root: Path, *texts: tuple[list[str], str]) -> Results:
     return results
 
 
-def ranked(root: Path, scores: dict[str, list[float | None]], params: list[int] | None = None, seeds: int = 3) -> Results:
+def ranked(
+    root: Path,
+    scores: dict[str, list[float | None]],
+    params: list[int] | None = None,
+    seeds: int = 3,
+    leaky: tuple[int, ...] = (),
+) -> Results:
     """Runs a tenth of a point apart: of each data set the models in their order; no score, no run."""
     cells = [(data, at, score) for data, own in scores.items() for at, score in enumerate(own)]
     made = [
@@ -342,6 +348,7 @@ def ranked(root: Path, scores: dict[str, list[float | None]], params: list[int] 
             "changes": {"model": {**VIT, "width": at}, "data": {"name": data}},
             "model": "ABCD"[model],
             "data": data,
+            "leaks": at in leaky,
         }
         for at, (data, model, _) in enumerate(cells)
     ]

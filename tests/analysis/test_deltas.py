@@ -5,7 +5,6 @@ from math import hypot
 
 import pytest
 from made_up import as_result, base, beside, captioned, failure, plan, run_id
-from tex import compiled, needs_siunitx
 
 from recstudy.analysis import Table
 from recstudy.analysis.explain import find, runs_behind
@@ -202,10 +201,3 @@ def test_explain_shows_the_runs_of_both_and_the_division(tmp_path):
         "100 * (0.626 - 0.58) / 0.58 = 7.931034483",
     )
     assert "95 % interval: [-11.785, 27.647], of a ratio of two means (delta method)" in told.lines
-
-
-@needs_siunitx
-def test_latex_compiles(tmp_path):
-    data = table(study(tmp_path / "r"), group="data", targets=SOTA)
-
-    assert compiled(table_shown(data).latex, tmp_path).exists()

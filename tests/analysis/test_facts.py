@@ -38,10 +38,6 @@ def test_data_notes_are_provenance_and_no_tile(results):
     assert '<th scope="row">data note</th><td>12 colour images converted to grey</td><td>2 runs</td>' in page
 
 
-def test_without_data_notes_there_is_no_such_fact(results):
-    assert "ata note" not in write_report(results, "made_up", "paper").read_text()
-
-
 @pytest.mark.parametrize(
     ("data", "told"),
     [

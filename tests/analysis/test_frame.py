@@ -2,7 +2,6 @@ import pytest
 from made_up import base, run_id, variants, write_chest, write_losses, write_study
 
 from recstudy.analysis.frame import config_of, load_study
-from recstudy.analysis.status import StudyStatus, status
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 
@@ -87,12 +86,6 @@ def test_an_unknown_study_names_those_there_are(results):
 def test_an_unknown_axis_names_the_nearest(records):
     with pytest.raises(ConfigError, match=r"the report names 'batch_sise', but the study has .* Did you mean 'batch_size'"):
         records.chosen({"batch_sise": 64})
-
-
-def test_status_has_one_row_a_study(results):
-    assert status(results) == [
-        StudyStatus("made_up", "paper", done=7, failed=1, planned=12, command="python studies/made_up.py --preset paper")
-    ]
 
 
 def test_a_study_without_any_run_can_be_read(tmp_path):

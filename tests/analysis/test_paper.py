@@ -11,10 +11,12 @@ from golden_pages import STUDIES
 from made_up import TABLE1, as_result, result, run_id, specs, variants, write_study
 from pypdf import PdfReader
 from rich.console import Console
+from scenarios import SCENARIOS, records_of
 from tex import compiled, letters, needs_siunitx, run
 
 from recstudy.analysis import Differences, Table
 from recstudy.analysis.frame import load_study
+from recstudy.analysis.kinds import shown
 from recstudy.analysis.report import write_report
 from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.entries import Interval, Note, Number, Printed, TableEntry
@@ -60,6 +62,18 @@ def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, ven
     sizes = letters(pdf)
     assert min(sizes) >= SMALLEST
     assert "93.1" in sizes[min(sizes)]
+
+
+@needs_siunitx
+@pytest.mark.parametrize(
+    "name",
+    ["table of hostile names", "table by data set", "table of improvements", "table of captions with settings",
+     "differences of hostile names", "claims that wait", "effects", "arithmetic given"],
+)  # fmt: skip
+def test_tables_of_every_kind_compile(tmp_path, name):
+    made = shown(records_of(SCENARIOS[name][0], tmp_path / "r"), SCENARIOS[name][1])
+
+    assert compiled(made.latex_for(Paper(9, 9)), tmp_path).exists()
 
 
 @needs_siunitx

@@ -5,19 +5,16 @@ import io
 from pathlib import Path
 
 import pytest
-from asking import ABLATION, FULL, HURTS, PLAIN, ablation, by, crossed, read, study
-from made_up import TABLE1, VITRM, base, run_id, write_study
+from asking import ABLATION, HURTS, PLAIN, ablation, by, crossed, read, study
+from made_up import TABLE1, run_id, write_study
 from rich.console import Console
-from tex import compiled, needs_siunitx
 
 from recstudy import factorial
 from recstudy.analysis.explain import find
 from recstudy.analysis.questions import family
 from recstudy.analysis.report import load, show_report, write_report
-from recstudy.analysis.tables.latex import latex
 from recstudy.analysis.tables.question_table import csv_text, needed_words, p_words, printed, signed
 from recstudy.report import Differences, Effects, dump_report
-from recstudy.report.venues import Paper
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b* [1](http://x) #~ =1+1'
@@ -32,13 +29,6 @@ def page_of(results, part=None):
 
 def components(root, **changes):
     return ablation(root / "r", report=[COMPONENTS], **changes)
-
-
-def test_what_all_seeds_share_is_in_no_interval(tmp_path):
-    model = VITRM | {"tokenizer_epochs": 20, "files": ""}
-    page = page_of(study(tmp_path / "r", [HURTS], base=base() | {"model": model}))
-
-    assert "the seeds share one image tokenizer, so intervals leave out what it adds: steps=1; steps=16" in page.notes
 
 
 @pytest.mark.parametrize(
@@ -78,22 +68,6 @@ def test_csv_has_a_line_a_question_in_full_precision(tmp_path):
     assert (moe["base"], moe["contrast"], moe["verdict"], moe["seeds_needed"]) == ("full", "without MoE minus full", "lower", "")
     assert (failed["lost"], failed["p"], lines["no seed"]["runs_left"]) == ("a failed seed, seed 1: failed: code", "", "2")
     assert len(moe["run_ids"].split()) == 10
-
-
-def hostile(root):
-    return page_of(ablation(root, {HOSTILE: FULL, f"without {HOSTILE}": FULL[:3]}, [Differences("h", title=HOSTILE)]))
-
-
-def test_latex_names_its_runs(tmp_path):
-    text = latex(hostile(tmp_path / "r"), Paper(9, 9))
-    runs = [" ".join(run_id(at, seed) for seed in range(count)) for at, count in ((1, 3), (0, 5))]
-
-    assert f"+1 * mean of runs {runs[0]}; -1 * mean of runs {runs[1]}; seeds 0, 1, 2, 3, 4; commit 0123abc" in text
-
-
-@needs_siunitx
-def test_latex_compiles(tmp_path):
-    assert compiled(latex(hostile(tmp_path / "r"), Paper(9, 9)), tmp_path).exists()
 
 
 def test_how_numbers_are_printed():

@@ -1,23 +1,45 @@
+"""Tables: labels, marks of the best, settings, a setting tuned in each cell, counted claims; what they say is golden."""
+
 import csv
 import io
-from pathlib import Path
 
 import pytest
-from made_up import as_result, findings, run_id, specs, variants, write_study
+from made_up import (
+    CAPTION_MODELS,
+    as_result,
+    base,
+    findings,
+    plan,
+    result,
+    run_id,
+    specs,
+    variants,
+    write_caption_study,
+    write_study,
+)
 from rich.console import Console
-from tex import compiled, needs_siunitx
+from scenarios import CAPTION_SETTINGS, ranked
 
-from recstudy.analysis import Table
-from recstudy.analysis.frame import load_study
+from recstudy.analysis.explain import find
+from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.kinds import cells
+from recstudy.analysis.report import write_report
 from recstudy.analysis.tables import entries
-from recstudy.analysis.tables.render import csv_text, narrow, table_shown
-from recstudy.analysis.tables.table import table_data
+from recstudy.analysis.tables.arithmetic import counted_claims
+from recstudy.analysis.tables.render import csv_text, narrow, settings_title, table_shown
+from recstudy.analysis.tables.table import groups, label_within, table_data
+from recstudy.errors import ConfigError
+from recstudy.papers import Target
+from recstudy.records import Results, write_json
+from recstudy.records.reading import dumped
+from recstudy.report import Arithmetic, Table, Tuned, dump_report
 
-GOLDEN = Path(__file__).parent / "golden"
-HOSTILE = '<script>alert("x")</script> & \\evil{} $a_b^c$ 100% | *b* [1](http://x) #~ =1+1'
+
+def load(results: Results) -> StudyRecords:
+    return load_study(results, "made_up", "paper")
 
 
-def swept(*levels: dict[str, object]) -> list[dict[str, object]]:
+def of_levels(*levels: dict[str, object]) -> list[dict[str, object]]:
     label = ", ".join
     return [
         {
@@ -44,20 +66,12 @@ def swept(*levels: dict[str, object]) -> list[dict[str, object]]:
     ],
 )
 def test_a_level_stands_alone_only_under_the_name_of_its_axis(tmp_path, levels, corner, labels):
-    records = load_study(write_study(tmp_path / "r", variants=swept(*levels, *levels)[:4]), "made_up", "paper")
+    records = load_study(write_study(tmp_path / "r", variants=of_levels(*levels, *levels)[:4]), "made_up", "paper")
 
     table = table_data(records, Table("t"))
 
     assert (table.corner, [row.label for row in table.rows][: len(labels)]) == (corner, labels)
     assert list(table_data(records, Table("t", across=True)).columns)[: len(labels)] == labels
-
-
-def test_best_is_not_marked_across_data_sets(tmp_path):
-    mixed = variants()
-    mixed[0]["data"] = "MNIST"
-    records = load_study(write_study(tmp_path / "r", variants=mixed), "made_up", "paper")
-
-    assert not any(cell.best for row in table_data(records, Table("t")).rows for cell in row.cells)
 
 
 def test_csv_has_full_precision_and_one_line_a_cell(records):
@@ -98,13 +112,6 @@ def test_synthetic_data_is_said_in_every_rendering(tmp_path, planned):
     assert flags == (["True"] * 12 if planned else ["True"] * 3 + ["False"] * 9)
 
 
-def hostile_table(tmp_path):
-    named = variants()
-    named[0]["label"] = named[0]["data"] = HOSTILE
-    records = load_study(write_study(tmp_path / "r", variants=named, command=HOSTILE), "made_up", "paper")
-    return table_data(records, Table("h", title=HOSTILE, targets=specs()[0].targets))
-
-
 def test_a_note_has_no_mark_without_its_row_in_a_cut_table(records):
     """The first rows of a terminal table number the reasons that they show."""
     table = table_data(records, specs()[0])
@@ -118,11 +125,6 @@ def test_a_note_has_no_mark_without_its_row_in_a_cut_table(records):
     assert "[1] not comparable: epochs 1000, not 300" in second
 
 
-@needs_siunitx
-def test_latex_compiles(tmp_path):
-    assert compiled(table_shown(hostile_table(tmp_path)).latex, tmp_path).exists()
-
-
 def test_a_table_without_a_title_says_what_it_shows():
     assert Table("depths").heading == "Top-1 accuracy of each variant"
     assert Table("solved", metrics=("exact_accuracy",), rows="model", columns="train.batch_size").heading == (
@@ -130,3 +132,210 @@ def test_a_table_without_a_title_says_what_it_shows():
     )
     assert Table("t", metrics=("auroc.*", "nll", "brier", "ece")).heading == "AUROC, NLL and other metrics of each variant"
     assert Table("t", metrics=("params",), title="Size").heading == "Size"
+
+
+# ------------------------------------------------------------------------------------------------------------ the best
+
+
+def marks(table) -> list[str]:
+    """`*` best, of the first column."""
+    return ["*" * row.cells[0].best for row in table.rows if row.cells]
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([80.0, 92.0, 86.0, 75.0], ["", "*", "", ""]),
+        ([92.0, 92.1, 86.0, 80.0], ["*", "*", "", ""]),  # a tenth of a point is no difference at this spread
+        ([80.0, 92.0], ["", "*"]),
+        ([91.0, 91.0, 91.1], ["", "", ""]),
+        ([90.0, None, None, None], ["", "", "", ""]),
+        ([None, 92.0, None, 80.0], ["", "*", "", ""]),
+    ],
+)
+def test_best_is_what_cannot_be_told_from_it_where_something_can(tmp_path, scores, expected):
+    records = load(ranked(tmp_path / "r", {"CIFAR-10": scores}))
+
+    assert marks(table_data(records, Table("t", metrics=("top1_accuracy",)))) == expected
+
+
+def test_lower_is_better_where_it_is(tmp_path):
+    records = load(ranked(tmp_path / "r", {"CIFAR-10": [80.0, 92.0, 86.0]}))
+    rows = table_data(records, Table("t", metrics=("nll", "params", "macro_f1"))).rows
+
+    assert not any(row.cells[0].best or row.cells[1].best for row in rows)  # all NLL alike; parameters are no score
+    assert [row.cells[2].best for row in rows] == [False, True, False]
+
+
+def test_what_leaks_is_never_the_best(tmp_path):
+    records = load(ranked(tmp_path / "r", {"CIFAR-10": [99.0, 92.0, 86.0, 80.0]}, leaky=(0,)))
+
+    assert marks(table_data(records, Table("t", metrics=("top1_accuracy",)))) == ["", "*", "", ""]
+
+
+def test_variants_without_a_cost_stand_last(tmp_path):
+    records = load(ranked(tmp_path / "r", {"CIFAR-10": [None, 92.0]}))
+
+    assert groups(records, [0, 1], "gflops") == [
+        ("Forward 0.3451 GFLOP/image", [1]),
+        ("Forward: no run has finished", [0]),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+
+
+def test_explain_shows_the_fields_and_no_runs(tmp_path):
+    report = [{"kind": "table", "name": "t", "metrics": ["rouge_l"], "settings": CAPTION_SETTINGS}]
+    records = load(write_caption_study(tmp_path / "r", report=report))
+    told = find(records, "t:HRM, two loops:middle cycles/tuned").behind(records)
+
+    assert (told.number, told.runs) == ("0/false", ())
+    assert told.lines == ("A setting of the row, from its config:", "model.middle_cycles = 0", "model.tuned = false")
+    assert find(records, "t:1:1").column == "ROUGE-L"  # settings are counted after the numbers
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        (("model.backbone",), "backbone"),
+        (("model.high_cycles", "model.middle_cycles", "model.low_cycles"), "high/middle/low cycles"),
+        (("model.cycles", "model.latent_steps"), "cycles/latent steps"),
+        (("model.cycles", "train.cycles"), "cycles/cycles"),
+        (("model.low_key_cycles", "model.high_key_cycles"), "low/high key cycles"),
+    ],
+)
+def test_fields_that_end_alike_share_a_heading(fields, title):
+    assert settings_title(fields) == title
+
+
+def test_the_level_of_a_single_axis_is_the_label(tmp_path):
+    """`model=TRM` under the head `model`; a label of its own stays, under `variant`."""
+    variants = [dumped(one) for one in load_study(write_caption_study(tmp_path / "a"), "made_up", "paper").variants]
+    named = [variant | {"label": f"model={variant['label']}"} for variant in variants]
+    records = load_study(write_caption_study(tmp_path / "b", variants=named), "made_up", "paper")
+    own = load_study(write_caption_study(tmp_path / "c", variants=[*named[:3], named[3] | {"label": "ours"}]), "made_up", "paper")
+
+    table = table_data(records, Table("t", metrics=("cider",)))
+
+    assert (table.corner, [row.label for row in table.rows]) == ("model", list(CAPTION_MODELS))
+    assert (table_data(own, Table("t", metrics=("cider",))).corner, label_within(own, 3, "")) == ("variant", "ours")
+    assert table_data(records, Table("t", metrics=("cider",), across=True)).columns == tuple(CAPTION_MODELS)
+    assert table.rows[3].cells[0].run_ids == (run_id(3, 0), run_id(3, 1))
+
+
+# --------------------------------------------------------------------------------------------------------------- tuned
+
+AXES = {"model": "model", "batch_size": "train.batch_size", "learning_rate": "train.learning_rate"}
+# model, batch size, rate -> scores on the selection split and on the test set, the same for both seeds but 0.2 on the latter
+TUNED = {
+    ("A", 64, 0.001): (80.0, 95.0),  # the best on the test set, which must not decide
+    ("A", 64, 0.01): (90.0, 85.0),
+    ("A", 256, 0.001): (70.0, 71.0),
+    ("A", 256, 0.01): (60.0, 61.0),
+    ("B", 64, 0.001): (50.0, 51.0),
+    ("B", 64, 0.01): (50.0, 52.0),  # as good: the first is taken
+}
+
+
+def tunable(root, leaks=(), status="done"):
+    chosen = [
+        {"label": f"model={model}, batch_size={batch}, learning_rate={rate}", "model": model, "data": "CIFAR-10",
+         "levels": {"model": model, "batch_size": batch, "learning_rate": rate},
+         "changes": {"train.batch_size": batch, "train.learning_rate": rate}, "leaks": model in leaks}
+        for model, batch, rate in [*TUNED, ("B", 256, 0.001)]
+    ]  # fmt: skip
+    report = dump_report([Tuned(title="Tuned")])
+    results = Results(root).create()
+    made = plan(variants=chosen, axes=AXES, seeds=[0, 1], report=report, base=base(selection="validation"))
+    write_json(results.study("made_up", "paper") / "plan.json", made)
+    for index, (selected, test) in enumerate(TUNED.values()):
+        for seed in (0, 1):
+            told = result(test + 0.2 * seed, status=status)
+            told["selected"] = {"epoch": 4, "split": "validation", "top1_accuracy": selected}
+            results.run(run_id(index, seed)).finish(as_result(told))
+    return results
+
+
+def test_each_cell_has_the_rate_that_the_selection_split_likes_best(tmp_path):
+    table = cells(load(tunable(tmp_path)), Tuned())
+
+    assert table.columns == ("64", "256")
+    assert [[cell.value and round(cell.value, 6) for cell in row.cells] for row in table.rows] == [[85.1, 71.1], [51.1, None]]
+    assert table.rows[0].cells[0].run_ids == (run_id(1, 0), run_id(1, 1))
+    assert table.notes[-2:] == (
+        "learning rate of each cell: A, 64: 0.01; A, 256: 0.001; B, 64: 0.001",
+        "no run has finished yet: B, 256",
+    )
+    assert table.notes[0] == "in each cell the learning rate with the best Top-1 accuracy, selection"
+    assert not any("pools" in warning for warning in table.warnings)
+
+
+def test_a_loss_is_best_where_it_is_lowest(tmp_path):
+    results = tunable(tmp_path)
+    for index, loss in ((0, 0.5), (1, 0.9)):
+        told = result(90.0)
+        told["selected"] = {"epoch": 4, "split": "validation", "loss": loss}
+        results.run(run_id(index, 0)).finish(as_result(told))
+
+    table = cells(load(results), Tuned(by="selection_loss"))
+
+    assert table.notes[1] == "learning rate of each cell: A, 64: 0.001"
+
+
+def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
+    leaky = cells(load(tunable(tmp_path / "a", leaks=("A",))), Tuned())
+    nothing = cells(load(tunable(tmp_path / "b", status="diverged")), Tuned())
+
+    assert [row.label for row in leaky.rows] == ["B"]
+    assert (nothing.rows, nothing.columns) == ((), ())
+    assert nothing.notes[1] == "no run has finished yet: A, 64; A, 256; B, 64; B, 256"
+
+
+def test_an_axis_that_the_study_lacks_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"the report names .learning_raet., but .* Did you mean .learning_rate."):
+        cells(load(tunable(tmp_path)), Tuned(over="learning_raet"))
+
+
+def test_it_is_a_table_of_the_report(tmp_path):
+    page = write_report(tunable(tmp_path), "made_up", "paper")
+
+    assert "85.1" in (page.parent / "tables/tuned.md").read_text()
+    assert ">Tuned</h2>" in page.read_text()
+
+
+# ---------------------------------------------------------------------------------------------------------- arithmetic
+
+
+def claim(value, counted, unit="params", kind="reported", metric="total_increase", **more):
+    target = Target(source="001 x (1)", metric=metric, value=value, unit=unit, kind=kind, where={}, margin=0.5, **more)
+    (only,) = counted_claims(Arithmetic(counted={metric: counted}, targets=(target,)))
+    return only
+
+
+@pytest.mark.parametrize(
+    ("value", "counted", "words", "verdict"),
+    [
+        (5120.0, 5120.0, {}, "reproduced"),
+        (5120.0, 5121.0, {}, "differs"),
+        (5120.0, 5120.4, {}, "reproduced"),  # it rounds to 5,120
+        (0.93, 0.9349, {"unit": "percent"}, "reproduced"),
+        (0.93, 0.9351, {"unit": "percent"}, "differs"),
+        (27.0, 27_275_266.0, {"unit": "million"}, "reproduced"),
+        (27.0, 27_600_000.0, {"unit": "million"}, "differs"),
+        (252_000.0, 251_904.0, {}, "differs"),
+        (252_000.0, 251_904.0, {"approximate": True}, "reproduced"),
+        (252_000.0, 249_480.0, {"approximate": True}, "reproduced"),  # 1 % off
+        (252_000.0, 249_479.0, {"approximate": True}, "differs"),
+        (252_000.0, 251_904.0, {"note": "no approximation"}, "differs"),  # words do not widen the margin
+    ],
+)
+def test_verdicts(value, counted, words, verdict):
+    assert claim(value, counted, **words).verdict == verdict
+
+
+def test_a_derived_number_says_so():
+    derived = claim(0.93, 0.93, unit="percent", kind="derived", note="251904/27e6")
+
+    assert (derived.note, derived.verdict) == ("derived; 251904/27e6", "given")
+    assert claim(0.93, 0.94, unit="percent", kind="derived").verdict == "differs"

@@ -186,8 +186,8 @@ def draw_attention_maps(records: StudyRecords, spec: AttentionMaps) -> Drawn:
     """Draw the attention of the first variant that has kept some.
 
     In the data a row a word and what it attends to, in percent (`share`). Where `of` is `image`, `word` is written next and `at`
-    a place of the image (`seen`: its row and column); where it is `caption`, `word` is read and `at` the place of an earlier token
-    (`seen`). Places count from 1.
+    is a place of the image (`seen`: row and column); where it is `caption`, `word` is read and `at` is that of an earlier token.
+    Places count from 1.
 
     Raises:
         ConfigError: it has no such layer or head.
