@@ -53,7 +53,7 @@ def caption(records: StudyRecords, variants: Sequence[int], before: str = "") ->
 
 
 def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:
-    """What is drawn anew for each seed, so that intervals over seeds hold for it, and what is not."""
+    """Return what is drawn anew for each seed, so that intervals over seeds hold for it, and what is not."""
     having: dict[str, list[str]] = {}
     for index in variants:
         config = records.configs[index]
@@ -70,7 +70,7 @@ def drawn_anew(records: StudyRecords, variants: Iterable[int]) -> str:
 
 
 def warnings(records: StudyRecords) -> tuple[str, ...]:
-    """What a reader must know before any number of the study."""
+    """Return what a reader must know before any number of the study."""
     found = []
     if records.plan.smoke:
         base = records.plan.base
@@ -82,7 +82,7 @@ def warnings(records: StudyRecords) -> tuple[str, ...]:
 
 
 def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterable[str]) -> tuple[Note, ...]:
-    """Metrics that follow from answers and that finished runs lack, such as one that was defined since; and how to get them."""
+    """Name metrics that follow from answers and that finished runs lack, such as one defined since; and how to get them."""
     names = dict.fromkeys(name.partition(".")[0] for name in metrics)
     following = {name: known for name in names if (known := METRICS.get(name)) is not None and known.of is not None}
     done = [run for index in variants for run in records.by_variant[index] if run.done]
@@ -104,18 +104,18 @@ def to_evaluate(records: StudyRecords, variants: Iterable[int], metrics: Iterabl
 
 
 def is_synthetic(records: StudyRecords, variants: Iterable[int]) -> bool:
-    """Whether any of these variants is planned on synthetic data, or has a run that says it was."""
+    """Tell whether any of these variants is planned on synthetic data, or has a run that says it was."""
     return not records.synthetic.isdisjoint(variants)
 
 
 def leaky_notes(records: StudyRecords, variants: Iterable[int], shown: bool = True) -> tuple[str, ...]:
-    """Names the variants whose numbers show a fault and no model's worth: never compared, and never part of a mean."""
+    """Name the variants whose numbers show a fault and no model's worth: never compared, and never part of a mean."""
     labels = ", ".join(records.variants[index].label for index in variants if records.leaks(index))
     return (f"{'never compared' if shown else 'left out'}, because it {LEAK}: {labels}",) if labels else ()
 
 
 def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
-    """Names the findings that no number could be given for: the test split has none with, or none without them."""
+    """Name the findings that no number could be given for: the test split has none with, or none without them."""
     if not any(metric(name).by_finding for name in metrics):
         return ()
     runs = [run for index in variants for run in records.by_variant[index]]
@@ -124,7 +124,7 @@ def left_out(records: StudyRecords, variants: Sequence[int], metrics: Sequence[s
 
 
 def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
-    """How captions were decoded and cut into tokens and words: without that, none of their scores says anything."""
+    """Say how captions were decoded and cut into tokens and words: without that, none of their scores says anything."""
     used = [metric(name) for name in metrics]
     of_words, having = any(one.of_words for one in used), dict[str, list[str]]()
     for run in (run for index in variants if of_words for run in records.by_variant[index]):
@@ -137,7 +137,7 @@ def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence
 
 
 def made_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[str]) -> tuple[str, ...]:
-    """What the finished runs say of these `TEXT` keys, each once; a stand-in for the paper's tokenizer is called so."""
+    """Return what the finished runs say of these `TEXT` keys, each once; a stand-in for the paper's tokenizer is called so."""
     notes, standin = [], False
     for key in (key for key in TEXT if key in keys):
         having: dict[str, dict[str, None]] = {}

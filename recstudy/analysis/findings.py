@@ -122,7 +122,7 @@ def _claims(found: Family) -> Said:
 
 
 def estimate_words(row: QuestionRow) -> str:
-    """`exact accuracy 92.1 % vs 1.0 %, +91.03 points (98.33 % interval [+90.00, +92.07], n=3)`."""
+    """Return `exact accuracy 92.1 % vs 1.0 %, +91.03 points (98.33 % interval [+90.00, +92.07], n=3)`."""
     unit = f" {metric(row.metric).unit}".rstrip()
     sides = " vs ".join(number(row.metric, side) + unit for side in row.sides or ())
     against = f"{inline(row.metric)} {sides}, " if row.sides else ""
@@ -153,7 +153,7 @@ def _differences(rows: Sequence[QuestionRow]) -> Said:
 
 
 def _each(rows: Sequence[QuestionRow]) -> str:
-    """`by exact accuracy, HRM -78.60 points (95 % interval [-91.81, -65.39], n=3), ...`."""
+    """Return `by exact accuracy, HRM -78.60 points (95 % interval [-91.81, -65.39], n=3), ...`."""
     said = [f"{row.label} {_size(row)} ({interval_words(row)}, n={row.estimate.n})" for row in rows]
     return f"by {inline(rows[0].metric)}, {some(said, ', ')}"
 
@@ -260,7 +260,7 @@ def _missing(records: StudyRecords, waiting: Sequence[str]) -> list[Sentence]:
 
 
 def _counted(counts: Counter[str], order: Sequence[str], what: str, why: Mapping[str, str], whole: int = 0) -> str:
-    """`3 of 12 values reproduced, 9 not comparable (data digits, not cifar10)`."""
+    """Return `3 of 12 values reproduced, 9 not comparable (data digits, not cifar10)`."""
     of = f" of {plural(whole or counts.total(), what)}"
     kinds = [word for word in order if counts[word]]
     each = [f"{counts[word]:,}{of * (word == kinds[0])} {word}{f' ({why[word]})' if why.get(word) else ''}" for word in kinds]

@@ -116,7 +116,7 @@ class StudyRecords:
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, what: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` gives, kept for the next who asks these records for it: they do not change."""
+        """Return what `make` gives, kept for the next who asks these records for it: they do not change."""
         if what not in self._made:
             self._made[what] = make()
         return cast(Made, self._made[what])
@@ -220,11 +220,11 @@ class StudyRecords:
             return read_report(self.plan.report)
 
     def field(self, path: str) -> pd.Series:
-        """A config field of every run, whether the study varies it or not."""
+        """Return a config field of every run, whether the study varies it or not."""
         return pd.Series([self.configs[row.variant].get(path) for row in self.rows])
 
     def level(self, variant: int, name: str) -> Any:
-        """A variant's level of an axis, or its value of a config field; `model` and `data` alone give their titles.
+        """Return a variant's level of an axis, or its value of a config field; `model` and `data` alone give their titles.
 
         Raises:
             ConfigError: it has neither. The message names the axes.
@@ -236,27 +236,27 @@ class StudyRecords:
         return found  # None: another model's field
 
     def chosen(self, where: Json) -> list[int]:
-        """The variants at these levels, in the study's order."""
+        """Return the variants at these levels, in the study's order."""
         return [index for index in range(len(self.variants)) if fits(where, partial(self.level, index))]
 
     def leaks(self, variant: int) -> bool:
-        """Whether the model was told what it was to say, so that none of its numbers compares with another."""
+        """Tell whether the model was told what it was to say, so that none of its numbers compares with another."""
         return self.variants[variant].leaks
 
     def measured(self, variants: Iterable[int]) -> list[str]:
-        """The metrics and costs that any run of these variants has, in the order of their first appearance."""
+        """Return the metrics and costs that any run of these variants has, in the order of their first appearance."""
         names: dict[str, None] = {}
         for run in (run for index in variants for run in self.by_variant[index]):
             names |= dict.fromkeys(name for name in run.measured if name not in names and run.value(name) is not None)
         return list(names)
 
     def first_run(self, variant: int, file: str, states: Sequence[str]) -> Row | None:
-        """The first of a variant's seeds that is in one of these `states` and has this file (`mistakes.npz`)."""
+        """Return the first of a variant's seeds that is in one of these `states` and has this file (`mistakes.npz`)."""
         runs = (run for run in self.by_variant[variant] if run.status in states)
         return next((run for run in runs if (self.results.run(run.id).path / file).exists()), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
-        """The per-epoch lines of these variants' runs, with `variant`, `seed` and `id`; the first epoch is 1."""
+        """Return the per-epoch lines of these variants' runs, with `variant`, `seed` and `id`; the first epoch is 1."""
         lines: list[Json] = []
         for index in variants:
             for run in self.by_variant[index]:
@@ -283,13 +283,13 @@ def load_study(results: Results, name: str, preset: str) -> StudyRecords:
 
 
 def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
-    """What the results folder has of a plan's runs, whether the plan is there or not."""
+    """Return what the results folder has of a plan's runs, whether the plan is there or not."""
     runs = [Row.of(outcome_of(results, run.id), run.variant, plan.variants[run.variant], run.seed, run.id) for run in plan.runs]
     return StudyRecords(results, plan, runs)
 
 
 def load_studies(found: Iterable[tuple[Results, str, str]]) -> tuple[dict[tuple[str, str], StudyRecords], list[StorageError]]:
-    """The studies that can be read, by name and preset, and what is damaged of the others."""
+    """Return the studies that can be read, by name and preset, and what is damaged of the others."""
     records: dict[tuple[str, str], StudyRecords] = {}
     damaged: list[StorageError] = []
     for results, name, preset in found:

@@ -49,7 +49,7 @@ def escape(text: object) -> Html:
 
 
 def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> bytes:
-    """A page of sections, with what draws figures and puzzles embedded once where any of them has some.
+    """Return a page of sections, with what draws figures and puzzles embedded once where any of them has some.
 
     Encoded one by one: as one text, which one sign of another script makes twice as wide, 10,000 runs take 15 MB more.
     """
@@ -73,13 +73,13 @@ def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> bytes:
 
 
 def packed() -> bytes:
-    """An element of a page that holds the drawing library for `UNPACK`: 4.8 MB in 2.0; the same bytes each time."""
+    """Return an element of a page that holds the drawing library for `UNPACK`: 4.8 MB in 2.0; the same bytes each time."""
     text = base64.b64encode(gzip.compress(LIBRARY.read_bytes(), LEVEL, mtime=0))
     return b'<script type="application/octet-stream" id="plotly">%b</script>\n' % text
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Names that are safe in any folder and address, in the order of the parts, each used once."""
+    """Return names that are safe in any folder and address, in the order of the parts, each used once."""
     safe: list[str] = []
     for name in names:
         own = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "part"
@@ -88,17 +88,17 @@ def safe_names(names: Sequence[str]) -> list[str]:
 
 
 def anchor(name: str) -> Html:
-    """A link to a heading, beside it."""
+    """Return a link to a heading, beside it."""
     return Html(f'<a class="anchor" href="#{escape(name)}" aria-label="link to this section"></a>')
 
 
 def titled(title: str, finding: str) -> str:
-    """A heading that says the finding, where there is one."""
+    """Return a heading that says the finding, where there is one."""
     return f"{title}: {finding}" if finding else title
 
 
 def figure_box(figure: go.Figure, label: str, notes: Sequence[str] = (), caption: str = "") -> str:
-    """A place for a figure and its data beside it; `to_json_plotly` writes `<` and `/` as escapes.
+    """Return a place for a figure and its data beside it; `to_json_plotly` writes `<` and `/` as escapes.
 
     What a reader zoomed into stays where new numbers come in.
     """
@@ -126,7 +126,7 @@ def table(
     classes: Mapping[int, str] | None = None,
     kind: str = "",
 ) -> Html:
-    """A table in a box that scrolls on its own. The first of a row is its head; where it is alone, of the rows below it.
+    """Return a table in a box that scrolls on its own. The first of a row is its head; where it is alone, of the rows below it.
 
     Args:
         label: what it shows, for screen readers.
@@ -146,7 +146,7 @@ def table(
 
 
 def words_table(label: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """A table of words."""
+    """Return a table of words."""
     return table(label, heads, [[escape(value) for value in row] for row in rows], kind="words")
 
 
@@ -160,7 +160,7 @@ def _entries(row: Sequence[Html | tuple[Html, str]], sides: Sequence[str]) -> st
 
 
 def links(folder: str, file: str, endings: Sequence[str]) -> str:
-    """The files beside the page that hold a part on its own."""
+    """Return the files beside the page that hold a part on its own."""
     found = ", ".join(f'<a href="{folder}/{escape(file)}.{ending}">{ending}</a>' for ending in endings)
     return f'<p class="note">Files: {found}</p>\n'
 

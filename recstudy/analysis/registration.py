@@ -44,7 +44,7 @@ class Change:
 
 
 def digest_of(one: Statement) -> str:
-    """A digest of what decides a verdict, and not of the words around it; a claim has its metric."""
+    """Return a digest of what decides a verdict, and not of the words around it; a claim has its metric."""
     if isinstance(one, Claim):
         return digest(["claim", one.selectors, one.by, one.within, one.metric, *(["each"] if one.each else [])], 12)
     if isinstance(one, Target):
@@ -55,7 +55,7 @@ def digest_of(one: Statement) -> str:
 
 
 def statements(plan: PlanRecord) -> list[Statement]:
-    """All that a plan states, each once."""
+    """Return all that a plan states, each once."""
     parts = read_report(plan.report)
     found: list[Statement] = [claim for part in parts if isinstance(part, Claims) for claim in part.claims]
     found += [one for part in parts if isinstance(part, BesidePublished) for one in part.targets if one.margin]
@@ -64,7 +64,7 @@ def statements(plan: PlanRecord) -> list[Statement]:
 
 
 def first_dates(now: PlanRecord, before: Iterable[PlanRecord]) -> dict[str, str]:
-    """Digest -> when it was first stated, by this plan or one `before` it; empty where that plan kept no dates."""
+    """Return digest -> when it was first stated, by this plan or one `before` it; empty where that plan kept no dates."""
     known: dict[str, str] = {}
     for plan in before:
         dates = plan.stated or {digest_of(one): "" for one in statements(plan)}
@@ -73,7 +73,7 @@ def first_dates(now: PlanRecord, before: Iterable[PlanRecord]) -> dict[str, str]
 
 
 def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | None = None) -> bool:
-    """Whether it was first stated after a run had finished that is judged by it.
+    """Tell whether it was first stated after a run had finished that is judged by it.
 
     Args:
         records: of the study.
@@ -95,7 +95,7 @@ def post_hoc(records: "StudyRecords", one: Statement, variants: Iterable[int] | 
 
 
 def finished_before(records: "StudyRecords", variants: Iterable[int], date: str) -> bool:
-    """Whether any run of these variants had finished by then, whatever was run again since."""
+    """Tell whether any run of these variants had finished by then, whatever was run again since."""
     dates = []
     for row in (row for at in variants for row in records.by_variant[at] if row.result):
         dates.append(row.provenance.finished)
@@ -152,7 +152,7 @@ def differences(plan: PlanRecord, registered: Registered) -> list[str]:
 
 
 def registration_words(records: "StudyRecords") -> str:
-    """When the study was registered, and what has changed since; empty where it was not."""
+    """Say when the study was registered, and what has changed since; empty where it was not."""
     registered = records.plan.registered
     if registered is None:
         return ""

@@ -275,7 +275,7 @@ class Loaded:
         return self.show(self._part(name))
 
     def show(self, part: Part) -> Any:
-        """Any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
+        """Return any part, whether the report has it or not: `loaded.show(Curve("c", x="gflops", y="top1_accuracy"))`.
 
         A figure is Plotly's own; a table has its numbers in full precision as `frame`, and prints itself by `markdown` and
         `latex`.
@@ -310,7 +310,7 @@ class Loaded:
 
 
 def load(path: str | Path) -> Loaded:
-    """The one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
+    """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
 
     Raises:
         ConfigError: there is no study, or there are several. The message names them.

@@ -79,7 +79,7 @@ class Outcome:
         return {name: self.found.unavailable[name] for name in self.found.raised if name in self.found.unavailable}
 
     def value(self, name: str) -> Number | None:
-        """A metric or a cost, or, as `METRIC@DEPTH`, a metric after so many supervision steps; None where there is none."""
+        """Give a metric or a cost, or, as `METRIC@DEPTH`, a metric after so many supervision steps; None where there is none."""
         result = self.result
         if result is None:
             return None
@@ -89,7 +89,7 @@ class Outcome:
         return result.cost[name] if name in result.cost else result.metrics.get(name)
 
     def number(self, name: str) -> float:
-        """`value` of a run that has it."""
+        """Return `value` of a run that has it."""
         value = self.value(name)
         assert value is not None
         return float(value)
@@ -100,7 +100,7 @@ class Outcome:
         return float((self.value("seconds") or 0.0) + (self.value("evaluation_seconds") or 0.0))
 
     def objective(self, name: str) -> float | None:
-        """`selection_NAME` is the score of the selected epoch, any other name a metric or a cost."""
+        """Return as `selection_NAME` the score of the selected epoch, by any other name a metric or a cost."""
         selected = name.removeprefix("selection_")
         value = self.value(name) if selected == name else self.selected.scores.get(selected)
         return None if value is None else float(value)
@@ -158,12 +158,12 @@ class Row(Outcome):
 
 
 def distinct(rows: Iterable[Row]) -> list[Row]:
-    """Each run once, whatever number of labels it stands under."""
+    """Return each run once, whatever number of labels it stands under."""
     return list({row.id: row for row in rows}.values())
 
 
 def outcome_of(results: Results, run_id: str) -> Outcome:
-    """What a run's folder says; a damaged record is a failure that names it."""
+    """Return what a run's folder says; a damaged record is a failure that names it."""
     folder = results.run(run_id)
     try:
         result = read_record(folder.result, Result)
@@ -180,7 +180,7 @@ def outcome_of(results: Results, run_id: str) -> Outcome:
 
 
 def _with_later(result: Result, later: Measured | None) -> Outcome:
-    """With the metrics that were computed after the run had finished; those of its result stay what they are."""
+    """Add the metrics that were computed after the run had finished; those of its result stay what they are."""
     if later is None:
         return Outcome(status=result.status, result=result)
     new = {name: one for name, one in later.metrics.items() if result.metrics.get(name) is None}
@@ -205,7 +205,7 @@ def _with_later(result: Result, later: Measured | None) -> Outcome:
 
 
 def origin(made: Provenance) -> Json:
-    """What made a run's numbers, by name, each in one value."""
+    """Return what made a run's numbers, by name, each in one value."""
     machine = made.hardware
     return {
         "commit": made.made_by or None,

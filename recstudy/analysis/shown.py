@@ -119,7 +119,7 @@ class Shown:
         return self.latex_for(ARTICLE)
 
     def latex_for(self, paper: Paper) -> str:
-        """As wide as its columns or its text, in parts where that is not enough."""
+        """Write it as wide as its columns or its text, in parts where that is not enough."""
         return latex(self.page, paper, self.finding) if self.page else ""
 
     def without(self, said: Collection[str]) -> Self:
@@ -226,7 +226,7 @@ def check_export(formats: Sequence[str]) -> None:
 
 
 def printed(drawn: Drawn, paper: Paper) -> tuple[go.Figure, bool]:
-    """The figure at its size on paper, and whether it goes across both columns."""
+    """Return the figure at its size on paper, and whether it goes across both columns."""
     figure = drawn.printed(paper.column)
     if paper.columns == 1 or figure.layout.height <= HIGHEST * figure.layout.width:
         return figure, False
@@ -234,7 +234,7 @@ def printed(drawn: Drawn, paper: Paper) -> tuple[go.Figure, bool]:
 
 
 def _image(figure: go.Figure, kind: str, title: str) -> bytes:
-    """At the size that it has on paper; a PNG says how dense it is, a PDF what its title is."""
+    """Render at the size that it has on paper; a PNG says how dense it is, a PDF what its title is."""
     from kaleido import PageGenerator, calc_fig_sync  # here, because it takes a while to load
 
     page = PageGenerator(mathjax=False)  # which it would fetch from a network

@@ -75,7 +75,7 @@ def show_status(results: Results, out: Console) -> None:
 
 
 def studies_at(path: Path) -> list[tuple[Results, str, str]]:
-    """The studies (results folder, name, preset) in a results folder, or in a study's folder inside one.
+    """Return the studies (results folder, name, preset) in a results folder, or in a study's folder inside one.
 
     Raises:
         ConfigError: there is no study there.

@@ -34,21 +34,21 @@ PROVENANCE = {
 
 
 def asked(records: StudyRecords) -> str:
-    """Title, question, and what a reader must know before any number."""
+    """Return title, question, and what a reader must know before any number."""
     plan = records.plan
     title = f"<h1>{escape(plan.study)} <small>({escape(plan.folder)})</small></h1>"
     return f'{title}\n<p class="question">{escape(by_name(plan.question))}</p>\n{warning_lines(warnings(records))}'
 
 
 def found(records: StudyRecords) -> str:
-    """The findings as a list, and how they are made."""
+    """Return the findings as a list, and how they are made."""
     items = "".join(f"<li><strong>{escape(one.word)}</strong>: {escape(one.said)}.</li>" for one in findings(records))
     how = fold("How these sentences are made", f'<p class="note">{escape(HOW)}.</p>')
     return f'<ul class="findings" aria-label="Findings">{items}</ul>{how}'
 
 
 def ran(records: StudyRecords) -> str:
-    """Other warnings, the facts, and the author's own words."""
+    """Return other warnings, the facts, and the author's own words."""
     about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
     # of what the study itself defines: its figures, and its metrics' titles, units and directions
@@ -58,14 +58,14 @@ def ran(records: StudyRecords) -> str:
 
 
 def lacking(records: StudyRecords) -> tuple[Note, ...]:
-    """Metrics that parts of the report show and that finished runs could have."""
+    """Return metrics that parts of the report show and that finished runs could have."""
     named = (getattr(part, field, None) for part in records.parts for field in ("metric", "x", "y"))
     shown = [*(name for part in records.parts for name in part.shows), *(name for name in named if isinstance(name, str))]
     return to_evaluate(records, range(len(records.variants)), shown)
 
 
 def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
-    """Metrics whose own code raised something, in how many runs, and what then computes them without training."""
+    """Return metrics whose own code raised something, in how many runs, and what then computes them without training."""
     found = Counter((name, why) for row in distinct(records.rows) for name, why in row.raised.items())
     fix = f"Fix it, then compute it without training: recstudy evaluate {records.place} --metric"
     return tuple(
@@ -75,7 +75,7 @@ def failed_metrics(records: StudyRecords) -> tuple[str, ...]:
 
 
 def flowing(text: str) -> str:
-    """A docstring without the line breaks inside its sentences, which are as far apart as code is wide; commands keep theirs."""
+    """Join the lines of a docstring inside its sentences, which are as far apart as code is wide; commands keep theirs."""
     return re.sub(r"(?<![.?!:\n])\n(?=\S)", " ", text)
 
 
@@ -121,7 +121,7 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
 
 
 def searched(records: StudyRecords, search: SearchRecord) -> list[tuple[str, str]]:
-    """How far a search is: sampler and budget, how its trials ended, the best so far, and what is kept from other spaces."""
+    """Say how far a search is: sampler and budget, how its trials ended, the best so far, and what is kept from other spaces."""
     table, name = trial_table(records, search), next(iter(search.objectives))
     counts = Counter(table["state"])
     ends = [(counts[state], "finished" if state == "done" else state) for state in STATUSES if counts[state]]
@@ -173,7 +173,7 @@ def settings(records: StudyRecords) -> str:
 
 
 def provenance(records: StudyRecords) -> str:
-    """Which commits, versions, machines and data the numbers come from, with the count of runs of each."""
+    """Return which commits, versions, machines and data the numbers come from, with the count of runs of each."""
     rows = []
     origins = Counter(tuple(map(origin(row.provenance).__getitem__, PROVENANCE)) for row in records.rows if row.result)
     for title, known in zip(PROVENANCE.values(), zip(*origins, strict=True), strict=False):

@@ -128,7 +128,7 @@ class Claims(Part):
 
 
 def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> Weights:
-    """The weights of the claim's contrast. Of all runs that a selector fits each variant counts the same, and a run under two
+    """Give the weights of the claim's contrast. Of what a selector fits each variant counts the same, and a run under two
     labels once.
 
     Args:
@@ -145,7 +145,7 @@ def weights(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[J
 def weights_each(
     claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], tune: Tune | None = None
 ) -> list[Weights]:
-    """The weights of every contrast in which a claim must hold: one, or with `each` one for each pair of variants.
+    """Return the weights of every contrast in which a claim must hold: one, or with `each` one for each pair of variants.
 
     Args:
         claim: with its metric.

@@ -17,13 +17,13 @@ SCALES = {"million": 1e6, "millions": 1e6, "billion": 1e9}
 
 
 def improved(name: str) -> str:
-    """Of `avg_bleu_delta`, a relative improvement in percent, the metric that is improved; empty for any other name."""
+    """Return, of `avg_bleu_delta`, the metric that is improved, in percent of it; empty for any other name."""
     of = name.removesuffix("_delta")
     return of if of != name and registered(of.partition(".")[0]) else ""
 
 
 def registered(name: str) -> Metric | None:
-    """The registered metric of that name, as `selection_auroc` on the selection split; None where there is none."""
+    """Return the registered metric of that name, as `selection_auroc` on the selection split; None where there is none."""
     if (found := METRICS.get(name)) is not None:
         return found
     for start, words in SPLITS.items():
@@ -33,7 +33,7 @@ def registered(name: str) -> Metric | None:
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name, `auroc.Effusion` with the unit of `auroc`, `top1_accuracy@4` after so many supervision steps; an
+    """Look up the metric of that name, `auroc.Effusion` with the unit of `auroc`, `top1_accuracy@4` after so many steps; an
     unknown name stays, less the underscores."""
     if (known := registered(name)) is not None:
         return known
@@ -50,22 +50,22 @@ def metric(name: str) -> Metric:
 
 
 def at_depth(metric: str, depth: int | str) -> str:
-    """The name of a metric of the test set after so many supervision steps, from the same weights."""
+    """Return the name of a metric of the test set after so many supervision steps, from the same weights."""
     return f"{metric}@{depth}"
 
 
 def in_own_unit(name: str, value: float, unit: str) -> float:
-    """A published value in the unit that the records use."""
+    """Return a published value in the unit that the records use."""
     return value * (100.0 if unit == "fraction" and metric(name).unit == "%" else SCALES.get(unit, 1.0))
 
 
 def number(name: str, value: float) -> str:
-    """A value of this metric, as tables print it."""
+    """Return a value of this metric, as tables print it."""
     return format(value, metric(name).form)
 
 
 def quantity(name: str, value: float) -> str:
-    """A value that stands alone, with its unit: `83.5 %`, `392.7 GFLOP`, `13,800 images/s`."""
+    """Return a value that stands alone, with its unit: `83.5 %`, `392.7 GFLOP`, `13,800 images/s`."""
     known = metric(name)
     if known.unit == "PFLOP":
         return flops(value)
@@ -74,19 +74,19 @@ def quantity(name: str, value: float) -> str:
 
 
 def inline(name: str) -> str:
-    """A metric's title within a sentence: `exact accuracy`; AUROC and CIDEr stay as they are."""
+    """Return a metric's title within a sentence: `exact accuracy`; AUROC and CIDEr stay as they are."""
     title = metric(name).title
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def points(name: str, difference: str) -> str:
-    """A difference with what it is counted in: those of percents are points."""
+    """Return a difference with what it is counted in: those of percents are points."""
     unit = metric(name).unit
     return f"{difference} points" if unit == "%" else f"{difference} {unit}".strip()
 
 
 def plain(value: Any) -> str:
-    """A config value as text: `true`, `none`, and no quotes."""
+    """Return a config value as text: `true`, `none`, and no quotes."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -101,12 +101,12 @@ def plural(count: int, word: str) -> str:
 
 
 def axis_title(name: str | None) -> str:
-    """What a table or figure calls an axis: `train.batch_size` is `batch size`."""
+    """Return what a table or figure calls an axis: `train.batch_size` is `batch size`."""
     return (name or "").rpartition(".")[2].replace("_", " ")
 
 
 def level_of(variant: VariantRecord, config: Json, name: str) -> Any:
-    """Its level of an axis, or its value of a config field; `variant` is its label, `model` and `data` alone are their titles.
+    """Give its level of an axis, or its value of a config field; `variant` is its label, `model` and `data` are titles.
 
     None where it has neither.
     """

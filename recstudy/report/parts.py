@@ -87,12 +87,12 @@ class Part(_Declared):
         return self._words("metrics_in")
 
     def _words(self, which: str) -> list[str]:
-        """What stands in the fields that this class and its bases list under `which`."""
+        """Return what stands in the fields that this class and its bases list under `which`."""
         fields = [field for kind in type(self).__mro__ for field in vars(kind).get(which, ())]
         return [word for field in fields for word in _words(getattr(self, field))]
 
     def scored_by(self, score: str) -> Self:
-        """The part in a search whose families are judged by this metric."""
+        """Return the part in a search whose families are judged by this metric."""
         return self
 
 
@@ -134,7 +134,7 @@ class Undrawable(Part):
 
 
 def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """The parts as a plan has them: each with its `kind`.
+    """Return the parts as a plan has them: each with its `kind`.
 
     Raises:
         ConfigError: one is no part, or of a kind that is not registered.
@@ -148,7 +148,7 @@ def dump_report(parts: Iterable[Part]) -> list[dict[str, Any]]:
 
 
 def read_report(entries: Sequence[Any]) -> list[Part]:
-    """The parts of a plan in their order. One that cannot be read is `Undrawable`, and spoils no other."""
+    """Return the parts of a plan in their order. One that cannot be read is `Undrawable`, and spoils no other."""
     return [_read(entry, at) for at, entry in enumerate(entries, 1)]
 
 
@@ -168,7 +168,7 @@ def check_report(parts: Iterable[Part], have: Collection[str]) -> None:
 
 
 def kind_of(part: Part) -> str:
-    """What plans call its kind.
+    """Return what plans call its kind.
 
     Raises:
         ConfigError: it is not registered.
@@ -185,7 +185,7 @@ def kind_of(part: Part) -> str:
 
 
 def _words(value: Any) -> Iterator[str]:
-    """The names in a field: a text, the keys of a dict, or any of these in a tuple."""
+    """Return the names in a field: a text, the keys of a dict, or any of these in a tuple."""
     if isinstance(value, str):
         yield value
     elif value is not None:
@@ -194,7 +194,7 @@ def _words(value: Any) -> Iterator[str]:
 
 
 def _is_metric(name: str) -> bool:
-    """`auroc.Effusion`, `auroc.*`, `avg_bleu_delta`, `top1_accuracy@4` follow from registered ones; `score` is a search's own."""
+    """Tell whether it is one: `auroc.*`, `avg_bleu_delta`, `top1_accuracy@4` follow from others; `score` is a search's own."""
     name, at, depth = name.partition("@")
     if at and not depth.isdigit():
         return False

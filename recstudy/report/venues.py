@@ -41,7 +41,7 @@ ARTICLE = VENUES["article"]
 
 
 def paper_of(venue: str = "", width: str = "", without: tuple[str, ...] = ()) -> Paper:
-    """The page of a venue, or one whose only column is so wide; LaTeX's article where neither is given.
+    """Return the page of a venue, or one whose only column is so wide; LaTeX's article where neither is given.
 
     Raises:
         ConfigError: no such venue, no width, or both.
@@ -57,7 +57,7 @@ def paper_of(venue: str = "", width: str = "", without: tuple[str, ...] = ()) ->
 
 
 def inches(width: str) -> float:
-    """Of `3.25in`, `8.5cm`, `85mm` or `240pt`."""
+    """Read `3.25in`, `8.5cm`, `85mm` or `240pt`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(in|cm|mm|pt)", width.strip())
     size = float(found[1]) * INCHES[found[2]] if found else 0.0
     if not NARROWEST <= size <= WIDEST:

@@ -133,7 +133,7 @@ SCORED = {"metrics": "cut into words", "rate": "judged", "text": "cut into the m
     "002-8",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """By the settings, or by what the runs say of themselves."""
+    """Look at the settings, and at what the runs say of themselves."""
     planned = [index for index, config in enumerate(records.configs) if config.get("train.selection") == "test"]
     told = [row.variant for row in records.rows if row.selected.split == "test"]
     what = "The epoch is selected on the test set: validation and test are the same images"
@@ -159,7 +159,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "004-5",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Of a search, the next rule asks for fresh ones."""
+    """Leave out searches, which the next rule asks for fresh ones."""
     if records.plan.search is None:
         alone = [index for index, runs in enumerate(records.by_variant) if len({run.seed for run in runs}) == 1]
         yield Observation("One seed only", alone, command(records, "--seeds", "3"))
@@ -191,7 +191,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "002-11",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Models that compare were trained for different numbers of epochs, and that is not the question."""
+    """Find models that compare and were trained for different numbers of epochs, and that is not the question."""
     for group in compared(records) if "train.epochs" not in records.plan.axes.values() else ():
         planned = levels(records, group, "train.epochs")
         models: dict[str, set[object]] = {}
@@ -208,7 +208,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "002-11",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """A note where the report shows what each row was paid."""
+    """Ask; or note it where the report shows what each row was paid."""
     for group in compared(records):
         paid = {}
         for index in group:
@@ -233,7 +233,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "002-10",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Models at several batch sizes have one learning rate for all of them."""
+    """Find models at several batch sizes with one learning rate for all of them."""
     groups: dict[tuple[str, str], list[int]] = {}
     for index, variant in enumerate(records.variants):
         groups.setdefault((variant.model, variant.data), []).append(index)
@@ -254,7 +254,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "002-9",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Convolutional baselines have the stem of large images on small ones, and not their fair selves beside them."""
+    """Find convolutional baselines with the stem of large images on small ones, and not their fair selves beside them."""
     large: dict[int, tuple[tuple[object, ...], int]] = {}
     fair = set()
     for index, config in enumerate(records.configs):
@@ -286,7 +286,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "003-3",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Captions were decoded or cut into words in more than one way, so that their scores are not one metric."""
+    """Find captions that were decoded or cut into words in more than one way, so that their scores are not one metric."""
     for group in compared(records):
         runs = done(records, group)
         said = {words: [run.found.tokenizer.get(key) for run in runs] for key, words in SCORED.items()}

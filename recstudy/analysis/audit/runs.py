@@ -32,7 +32,7 @@ SHORT = 12  # characters of a checksum that tell it apart
     "Find out which copy is right, and run the others again with another --results.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """One data set has the same settings, and not the same images."""
+    """Find data sets of the same settings, and not the same images."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for run in done(records):
         own = run.seed if records.configs[run.variant].get("data.drawing") == "per seed" else None
@@ -50,7 +50,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "Fresh seeds, which nobody has seen, decide it; `recstudy register` shows what was stated before them.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Claims, deviations and thresholds were stated after their runs, or something is not as it was registered."""
+    """Find claims, deviations and thresholds stated after their runs, or something is not as it was registered."""
     late = [one for one in statements(records.plan) if isinstance(one, Claim | Deviation | tuple) and post_hoc(records, one)]
     said = [
         f"the claim {one.text!r}" if isinstance(one, Claim)
@@ -75,7 +75,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "Run all of it again by one version, with another --results, or say in the text what changed.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Rows differ in what computed them, or times were measured on several machines; how many runs are of each, provenance has.
+    """Find rows that differ in what computed them, and times measured on several machines; provenance counts the runs.
 
     Commits are not asked about where digests tell what computed each run: the next rule is of those.
     """
@@ -105,7 +105,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "Run them again; what they had is kept.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Finished runs were computed by other code, or on other images, than the study's last command has found."""
+    """Find finished runs that were computed by other code, or on other images, than the study's last command has found."""
     found = changes(records)
     changed = {change.run_id for change in found}
     for line in lines(found):
@@ -119,7 +119,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "A smaller train.ema_decay, 0 for none, or more epochs.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """It looks back to before the first step of the optimiser, as far as that is known from the images that a run was shown."""
+    """Find averages that look back to before the first step of the optimiser, as far as the images that a run was shown tell."""
     spans: dict[int, float] = {}
     for run in done(records):
         config = records.configs[run.variant]
@@ -140,7 +140,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "Fix the cause (see what failed) and rerun; diverged runs are a result, which the text should state.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Of a search's trials, some may well diverge."""
+    """Leave out diverged trials of a search, of which some may well."""
     ends = ("failed",) if records.plan.search is not None else ("failed", "diverged")
     lost = [row for row in records.rows if row.status in ends]
     what = f"{plural(len(lost), 'run')} left out of every mean: {counted([row.error_class or 'diverged' for row in lost])}"
@@ -153,7 +153,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "The same command finishes them.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """A search stops some of its own accord."""
+    """Leave out what a search stops of its own accord."""
     ends = ("not run", "unfinished", *(() if records.plan.search is not None else ("stopped",)))
     left = [row.variant for row in records.rows if row.status in ends]
     yield Observation(f"{plural(len(left), 'run')} of {len(records.rows):,} not finished", left, command(records), note=True)
@@ -165,7 +165,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
     "The runs that are still to do.",
 )
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Published values stand beside one run, where more are planned: the rule of seeds asks where they are not."""
+    """Find published values beside one run, where more are planned: the rule of seeds asks where they are not."""
     alone: dict[str, None] = {}
     for part in records.parts:
         try:
@@ -184,7 +184,7 @@ def _(records: StudyRecords) -> Iterator[Observation]:
 
 @rule("intervals against differences", "Another draw of the seeds may well put the rows in another order.")
 def _(records: StudyRecords) -> Iterator[Observation]:
-    """Intervals are wider than the means are apart, and the seeds which are planned will not make them narrow enough."""
+    """Find intervals wider than the means are apart, which the seeds that are planned will not make them narrow enough."""
     names = dict.fromkeys(name for part in records.parts for name in part.shows)
     scores = [name for name in names if name in METRICS and METRICS[name].tasks and METRICS[name].better]
     for group in compared(records):

@@ -119,7 +119,7 @@ def draw_points(
 
 
 def _finding(data: pd.DataFrame, spec: Curve) -> str:
-    """`1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are apart."""
+    """Return `1.0 % at 1, 93.9 % at 16`: the ends of the line that gets best, where their intervals are apart."""
     ours = data[~data["published"].astype(bool) & data["value"].notna() & data["low"].notna()]
     if spec.drop or metric(spec.y).better is None or ours.empty or not ours["x"].map(lambda x: isinstance(x, int | float)).all():
         return ""
@@ -182,7 +182,7 @@ def _points_data(records: StudyRecords, spec: Curve, points: Points) -> pd.DataF
     order = {name: rank for rank, name in enumerate(dict.fromkeys(row["line"] for row in rows))}
 
     def rank(row: Any) -> tuple[int, bool, bool, float]:
-        """Numbers in their order, then words in the study's."""
+        """Return numbers in their order, then words in the study's."""
         return order[row["line"]], row["published"], not is_number(row["x"]), float(row["x"]) if is_number(row["x"]) else 0.0
 
     data = pd.DataFrame(sorted(rows, key=rank), columns=COLUMNS)

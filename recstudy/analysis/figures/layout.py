@@ -95,7 +95,7 @@ def dress(figure: go.Figure, title: str, notes: Sequence[str] = (), caption: str
 
 
 def _margins(figure: go.Figure, words: str, size: Size) -> go.Figure:
-    """Height and margins: the panels', and what the lines of the heading, the legend and the names of lines need."""
+    """Set height and margins: the panels', and what the lines of the heading, the legend and the names of lines need."""
     meta, right = figure.layout.meta, 20
     if direct := 0 < meta.get("ends", 0) <= ENDS * size.width:
         right = meta["ends"]
@@ -122,7 +122,7 @@ def _margins(figure: go.Figure, words: str, size: Size) -> go.Figure:
 
 
 def _legend_height(groups: Sequence[Sequence[str]], size: Size) -> int:
-    """Groups of a legend stand side by side, as Plotly sets them: each is as wide as its longest line."""
+    """Count the pixels of a legend, whose groups stand side by side: each is as wide as its longest line."""
     if not size.printed:  # all of one width
         longest = max((len(name) for names in groups for name in names), default=0)
         return 22 * math.ceil(len(groups) / max(1, (size.width - 80) // (longest * 8 + 60)))
@@ -145,12 +145,12 @@ class Panel(NamedTuple):
 
 
 def numbered(at: int) -> str:
-    """How Plotly's names of the axes at this place, from 0, end."""
+    """Return how Plotly's names of the axes at this place, from 0, end."""
     return str(at + 1) if at else ""
 
 
 def axes_at(at: int) -> dict[str, str]:
-    """The axes of a trace in the panel at this place, from 0."""
+    """Return the axes of a trace in the panel at this place, from 0."""
     return {"xaxis": f"x{numbered(at)}", "yaxis": f"y{numbered(at)}"}
 
 
@@ -381,7 +381,7 @@ def _fitted(figure: go.Figure) -> go.Figure:
 
 
 def _ticks(figure: go.Figure, axis: Any) -> tuple[list[Any], list[str]]:
-    """Where an axis has words, and these; of categories those that the traces name."""
+    """Return where an axis has words, and these; of categories those that the traces name."""
     if axis.ticktext:
         return list(axis.tickvals), list(axis.ticktext)
     name = axis.plotly_name.replace("axis", "")  # x2, as a trace calls it

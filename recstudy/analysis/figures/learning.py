@@ -158,7 +158,7 @@ def _together(data: pd.DataFrame, window: int, axes: dict[str, Json], names: dic
 
 
 def _apart(data: pd.DataFrame, window: int, axes: dict[str, Json], names: dict[int, str], size: Size) -> go.Figure:
-    """Panels of a metric have the same axes, and behind each line the range of all variants."""
+    """Draw a panel a variant and metric, those of a metric with the same axes, and behind each line the range of all variants."""
     found, layout = list[dict[str, Any]](), dict[str, Any]()
     for at, name in enumerate(axes):
         whole, first = data[data["metric"] == name], at * len(names)
@@ -177,7 +177,7 @@ def _apart(data: pd.DataFrame, window: int, axes: dict[str, Json], names: dict[i
 
 
 def _traces(points: pd.DataFrame, window: int, name: str) -> list[dict[str, Any]]:
-    """Of one variant and metric: the range over its seeds, its line, and where epochs were selected, on the curve that they were
+    """Draw of one variant and metric the range over seeds, the line, and where epochs were selected, on the curve that they were
     selected by."""
     variant, label, epochs = int(points["variant"].iloc[0]), str(points["label"].iloc[0]), points["epoch"].tolist()
     rows, look, found = points.to_dict("records"), style(variant), list[dict[str, Any]]()

@@ -256,7 +256,7 @@ class Piece(NamedTuple):
 
 
 def pieces(look: PuzzleLook, cells: Tokens, marks: Tokens) -> Iterator[Piece]:
-    """A grid (R, C), each piece over those before it. Marks over colours are black on white, which shows on all of them."""
+    """Give a grid (R, C), each piece over those before it. Marks over colours are black on white, which shows on all of them."""
     rows, columns = cells.shape
     for y, x in np.ndindex(rows, columns):
         fill = look.colours[cells[y, x]] if look.colours else FILLS[int(marks[y, x]) & (GIVEN | WRONG)]
@@ -283,13 +283,13 @@ def _lines(across: range, down: range, colour: str, width: float) -> Iterator[Pi
 
 
 def placed(piece: Piece, left: float, top: float, scale: float) -> Piece:
-    """The piece at its place in a picture, in whose pixels a cell has this size."""
+    """Return the piece at its place in a picture, in whose pixels a cell has this size."""
     x0, y0, x1, y1 = (scale * end for end in piece.ends)
     return piece._replace(ends=(left + x0, top + y0, left + x1, top + y1), width=scale * piece.width)
 
 
 def how_to_read(data: Thoughts) -> str:
-    """What the marks mean that these puzzles have, and the words under them."""
+    """Return what the marks mean that these puzzles have, and the words under them."""
     symbols = "Gray: given. Blue: right. Orange, struck through: wrong."
     said = [symbols if any(not run.look.colours for run in data.runs) else "Struck through: wrong."]
     said.append("Outlined: changed since the segment before.")
@@ -299,12 +299,12 @@ def how_to_read(data: Thoughts) -> str:
 
 
 def strip(data: Thoughts, spec: Thinking) -> Drawn:
-    """Stills of the first puzzle of each variant, or of all puzzles of one variant."""
+    """Return stills of the first puzzle of each variant, or of all puzzles of one variant."""
     return Drawn(partial(strip_figure, data), data.frame, spec.heading, data.notes, how_to_read(data))
 
 
 def strip_figure(data: Thoughts, size: Size = SCREEN) -> go.Figure:
-    """A puzzle under the other, each as a row of grids under its title, with the words on each below it; all in pixels."""
+    """Draw a puzzle under the other, each as a row of grids under its title, with the words on each below it; all in pixels."""
     wide, under = size.width - 2 * EDGE, 0.0
     grids: list[list[Piece]] = []
     said: list[Json] = []
@@ -342,18 +342,18 @@ def strip_figure(data: Thoughts, size: Size = SCREEN) -> go.Figure:
 
 
 def rows_of(data: Thoughts) -> list[tuple[Thinker, Thought]]:
-    """What the strip shows, from top to bottom."""
+    """Return what the strip shows, from top to bottom."""
     return [(run, thought) for run in data.runs for thought in (run.thoughts if len(data.runs) == 1 else run.thoughts[:1])]
 
 
 def stills(segments: int) -> list[int]:
-    """After how many segments the strip shows a grid: none, 1, 2, 4, ... and all."""
+    """Return after how many segments the strip shows a grid: none, 1, 2, 4, ... and all."""
     doubled = [2**power for power in range(segments.bit_length()) if 2**power < segments]
     return [0, *doubled, segments]
 
 
 def _shapes(grid: Sequence[Piece]) -> list[Json]:
-    """A grid's boxes and lines: those that look alike are one path."""
+    """Return a grid's boxes and lines: those that look alike are one path."""
     alike: dict[tuple[str, str, float], str] = {}
     for piece in grid:
         if piece.kind != "letter":
@@ -371,7 +371,7 @@ def _shapes(grid: Sequence[Piece]) -> list[Json]:
 
 
 def animation(data: Thoughts) -> bytes:
-    """All puzzles, a row a variant, from what is given to the last segment, where a run of fewer segments has been before.
+    """Animate all puzzles, a row a variant, from what is given to the last segment; a run of fewer segments stays at its last.
 
     All frames have the same colours, so that the file keeps of each no more than what has changed: less than half the bytes.
     """
@@ -432,7 +432,7 @@ def _draw(draw: ImageDraw.ImageDraw, piece: Piece) -> None:
 
 
 def _size(thought: Thought) -> tuple[int, int]:
-    """Width and height of a grid."""
+    """Return width and height of a grid."""
     rows, columns = thought.shape
     cell = max(4, min(CELL, SIDE // columns))
     return cell * columns, cell * rows

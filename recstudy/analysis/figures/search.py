@@ -280,7 +280,7 @@ def _settings(records: StudyRecords, search: SearchRecord) -> tuple[pd.DataFrame
 
 
 def _symbol(search: SearchRecord, family: str) -> str:
-    """Empty is the family of a search that has only one."""
+    """Return the symbol of a family, which is empty in a search that has only one."""
     families = list(search.space)
     return SYMBOLS[families.index(family) % len(SYMBOLS) if family in families else 0]
 

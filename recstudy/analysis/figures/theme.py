@@ -105,7 +105,7 @@ def shown(text: object) -> str:
 
 
 def letters(pixels: float, size: int) -> int:
-    """How many letters of this size fit side by side."""
+    """Count how many letters of this size fit side by side."""
     return max(1, int(pixels / (WIDE * size)))
 
 
@@ -128,7 +128,7 @@ def short(word: str, most: int = 12) -> str:
 
 
 def brief(labels: Sequence[str]) -> tuple[list[str], str]:
-    """Labels such as `steps=1, width=64` without what all of them have, and that: `width=64`; of words without their field."""
+    """Give labels such as `steps=1, width=64` without what all of them have, and that: `width=64`; words without their field."""
     known = [label.split(", ") for label in labels]
     alike = [part for part in known[0] if all(part in own for own in known)] if len(known) > 1 else []
     short = [", ".join(part for part in own if part not in alike) or ", ".join(own) for own in known]
@@ -180,13 +180,13 @@ def is_number(value: Any) -> bool:
 
 
 def ordered(levels: Sequence[Any]) -> list[Any]:
-    """Each level once: numbers in their order, words in the study's."""
+    """Return each level once: numbers in their order, words in the study's."""
     known = list(dict.fromkeys(levels))
     return sorted(known) if all(map(is_number, known)) else known
 
 
 def powers_of_two(levels: Sequence[float]) -> bool:
-    """Whether the levels ask for a log2 axis: three or more, all of them powers of two."""
+    """Tell whether the levels ask for a log2 axis: three or more, all of them powers of two."""
     return len(levels) > 2 and all(level > 0 and float(np.log2(level)).is_integer() for level in levels)
 
 
@@ -208,7 +208,7 @@ def bounded(name: str) -> dict[str, Any]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of two between two of them, else decades, or 1, 2, 5 where there are fewer than three, or else both ends."""
+    """Return powers of two between two of them, else decades, or 1, 2, 5 where there are fewer than three, or else both ends."""
     doubled = [low * 2**step for step in range(int(math.log2(high / low)) + 1)]
     if powers_of_two(doubled) and doubled[-1] == high and len(doubled) <= 10:
         return doubled

@@ -201,7 +201,7 @@ def asked(records: StudyRecords, part: QuestionPart) -> Shown:
 
 
 def of_family(found: Family) -> str:
-    """`2 supported, 1 undecided`; of differences `5 worse, 4 not significant`."""
+    """Return `2 supported, 1 undecided`; of differences `5 worse, 4 not significant`."""
     short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
     side = {True: "better", False: "worse"}
     counts = Counter(short.get(row.verdict, str(row.verdict)) if row.better is None else side[row.better] for row in found.rows)
