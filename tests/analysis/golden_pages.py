@@ -1,7 +1,7 @@
 """What stands on the pages of three made-up studies and in each scenario's part of a report, as words: in a browser from top to
 bottom, on paper page by page.
 
-`python tests/analysis/golden_pages.py` writes golden/pages and golden/parts anew, where something was changed on purpose; its diff
+`python tests/analysis/golden_pages.py` writes golden/pages, golden/parts and golden/audits anew, where something was changed on purpose; its diff
 shows what changed. Without a browser give `parts`.
 """
 
@@ -191,8 +191,19 @@ def write_parts() -> None:
             part_file(name).write_text(part_text(name, Path(folder, str(at))))
 
 
+def write_audits() -> None:
+    from test_audit import AUDITS, GOLDEN, audit_text
+
+    shutil.rmtree(GOLDEN, ignore_errors=True)
+    GOLDEN.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in AUDITS:
+            (GOLDEN / f"{name.replace(' ', '_')}.txt").write_text(audit_text(name, Path(folder, name)))
+
+
 def main() -> None:
     write_parts()
+    write_audits()
     if "parts" in sys.argv:
         return
     from playwright.sync_api import sync_playwright

@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import TABLE1, as_result, base, failure, result, run_id, search_plan, write_search
+from made_up import TABLE1, as_result, base, failure, result, run_id, write_search
 from made_up import plan as made_plan
 
 from recstudy.analysis import Pareto, Table
@@ -21,6 +22,7 @@ from recstudy.analysis.report import write_report
 from recstudy.records import Results, write_json
 from recstudy.report import dump_report
 
+GOLDEN = Path(__file__).parent / "golden" / "audits"
 HOSTILE = '</script><img src=x onerror=alert(1)> & [b]"'
 MILLION = {"answers": {"kept": 1_000_000, "of": 1_000_000}}
 SHALLOW, DEEP = "latent_steps=3", "latent_steps=6"
@@ -91,47 +93,18 @@ HANDICAPPED = [CLEAN[0], variant("ResNet-18", "ResNet-18", model=RESNET)]
 EPOCHS = [CLEAN[0], variant(DEEP, model__latent_steps=6, train__epochs=300)]
 
 
-@pytest.mark.parametrize(
-    ("rule", "changes", "what", "where", "severity"),
-    [
-        ("selection on the test set", {"base": base(selection="test")}, "selected on the test set", (), "question"),
-        ("the number of seeds", {"seeds": [0]}, "One seed only", (), "question"),
-        ("equal epochs", {"variants": EPOCHS}, "Unequal epochs on CIFAR-10: 1,000 (1), 300 (1)", (), "question"),
-        (
-            "learning rates by batch size",
-            {"variants": [*BATCHES, variant("other data", "ViTRM", "Digits")]},
-            "One learning rate (0.0003) for all batch sizes",
-            ("batch_size=64", "batch_size=256"),
-            "question",
-        ),
-        (
-            "handicapped baselines",
-            {"variants": HANDICAPPED},
-            "the ImageNet stem on images of 32x32 pixels",
-            ("ResNet-18",),
-            "question",
-        ),
-        (
-            "leaking captions",
-            {"variants": [*CLEAN, variant("LEAKY") | {"leaks": True}]},
-            "is told the caption",
-            ("LEAKY",),
-            "note",
-        ),
-        ("synthetic data", {"variants": [CLEAN[0], CLEAN[1] | {"synthetic": True}]}, "Synthetic", (DEEP,), "question"),
-        ("whole data sets", {"variants": [CLEAN[0], variant("few", data__limit=5000)]}, "at most 5,000 images", ("few",), "note"),
-    ],
-)
-def test_what_a_plan_tells(tmp_path, rule, changes, what, where, severity):
-    changes = {"base": base(selection="validation", learning_rate=3e-4)} | changes
-
-    finding = found(read(study(tmp_path, **changes)))
-
-    assert list(finding) == [rule]
-    assert what in finding[rule].what
-    assert (finding[rule].where, finding[rule].severity) == (where, severity)
-    assert finding[rule].why.endswith(".")
-    assert finding[rule].settle.endswith((".", ")"))
+RATE = base(selection="validation", learning_rate=3e-4)
+PLANS = {
+    "selection on the test set": {"base": base(selection="test")},
+    "one seed": {"base": RATE, "seeds": [0]},
+    "epochs": {"base": RATE, "variants": EPOCHS},
+    "learning rates": {"base": RATE, "variants": [*BATCHES, variant("other data", "ViTRM", "Digits")]},
+    "a handicapped baseline": {"base": RATE, "variants": HANDICAPPED},
+    "a leak": {"base": RATE, "variants": [*CLEAN, variant("LEAKY") | {"leaks": True}]},
+    "synthetic data": {"base": RATE, "variants": [CLEAN[0], CLEAN[1] | {"synthetic": True}]},
+    "few images": {"base": RATE, "variants": [CLEAN[0], variant("few", data__limit=5000)]},
+    "many variants": {"variants": [*CLEAN, *(variant(f"limit={size}", data__limit=size) for size in (100, 200, 300, 400, 500))]},
+}
 
 
 @pytest.mark.parametrize(
@@ -174,64 +147,54 @@ def of(index: int, **parts: Any) -> Any:
 CAPTIONED = {"tokenizer": {"metrics": "PTB"}, "decode": "beam 3"}
 
 
-@pytest.mark.parametrize(
-    ("rule", "runs", "what", "where", "severity"),
-    [
-        ("selection on the test set", of(1, selected={"split": "test"}), "selected on the test set", (DEEP,), "question"),
-        (
-            "equal training FLOPs",
-            of(1, cost={"train_pflop": 3.0}),
-            "on CIFAR-10: 1.5 PFLOP to 3 PFLOP a run",
-            (SHALLOW, DEEP),
-            "note",
-        ),
-        (
-            "equal training FLOPs",
-            lambda index, seed: {"cost": {"train_pflop": (0.000393, 0.00185)[index]}},
-            "on CIFAR-10: 393 GFLOP to 1.85 TFLOP a run",
-            (SHALLOW, DEEP),
-            "note",
-        ),
-        (
-            "one implementation of each metric",
-            lambda index, seed: CAPTIONED | {"decode": ("beam 3", "greedy")[index]},
-            "Captions are decoded in 2 ways: beam 3 (3), greedy (3)",
-            (),
-            "question",
-        ),
-        (
-            "one implementation of each metric",
-            lambda index, seed: CAPTIONED | {"tokenizer": {"metrics": ("PTB", "spaces")[index]}},
-            "Captions are cut into words in 2 ways: PTB (3), spaces (3)",
-            (),
-            "question",
-        ),
-        ("synthetic data", of(0, provenance={"synthetic": True}), "Synthetic", (SHALLOW,), "question"),
-        ("data checksums", of(1, provenance={"data_checksum": "f00d"}), "feedbeef (3), f00d (3)", (), "question"),
-        (
-            "commits, versions and machines",
-            of(1, provenance={"commit": "fff"}),
-            "2 commits of the code: 0123abc (3), fff (3)",
-            (),
-            "question",
-        ),
-        (
-            "commits, versions and machines",
-            of(1, provenance={"versions": {"torch": "2.9"}}),
-            "2 sets of package versions",
-            (),
-            "question",
-        ),
-        ("failed runs left out", of(1, status="diverged"), "3 runs left out of every mean: diverged (3)", (DEEP,), "question"),
-        ("unfinished runs", lambda index, seed: None if index and seed else {}, "2 runs of 6 not finished", (DEEP,), "note"),
-    ],
-)
-def test_what_runs_tell(tmp_path, rule, runs, what, where, severity):
-    finding = found(read(study(tmp_path, runs)))
+RUNS = {
+    "a run selected on the test set": of(1, selected={"split": "test"}),
+    "training FLOPs": of(1, cost={"train_pflop": 3.0}),
+    "small training FLOPs": lambda index, seed: {"cost": {"train_pflop": (0.000393, 0.00185)[index]}},
+    "decoding": lambda index, seed: CAPTIONED | {"decode": ("beam 3", "greedy")[index]},
+    "words": lambda index, seed: CAPTIONED | {"tokenizer": {"metrics": ("PTB", "spaces")[index]}},
+    "synthetic runs": of(0, provenance={"synthetic": True}),
+    "data checksums": of(1, provenance={"data_checksum": "f00d"}),
+    "commits": of(1, provenance={"commit": "fff"}),
+    "versions": of(1, provenance={"versions": {"torch": "2.9"}}),
+    "diverged runs": of(1, status="diverged"),
+    "unfinished runs": lambda index, seed: None if index and seed else {},
+}
 
-    assert list(finding) == [rule]
-    assert what in finding[rule].what
-    assert (finding[rule].where, finding[rule].severity) == (where, severity)
+
+def one_failed(root: Path) -> Results:
+    results = study(root, lambda index, seed: None if (index, seed) == (1, 0) else {})
+    write_json(results.run(run_id(1, 0)).failure, failure())
+    return results
+
+
+AUDITS = {
+    **{name: partial(study, **changes) for name, changes in PLANS.items()},
+    **{name: partial(study, runs=runs) for name, runs in RUNS.items()},
+    "a failed run": one_failed,
+    "a search by a test score": partial(write_search, search={"objectives": {"top1_accuracy": "max"}}),
+    "a search": write_search,  # of whose trials one may well diverge
+}
+
+
+def audit_text(name: str, root: Path) -> str:
+    """All that is asked of a study, by which rules."""
+    asked = audit(read(AUDITS[name](root)))
+    assert all(one.why.endswith(".") and one.settle.endswith((".", ")")) for _, one in asked.findings)
+    return "\n".join([*(rule for rule, _ in asked.findings), *(line.plain for line in audit_lines(asked))]) + "\n"
+
+
+@pytest.mark.parametrize("name", [*AUDITS])
+def test_golden_audits(tmp_path, name):
+    """`python tests/analysis/golden_pages.py parts` writes them anew."""
+    assert audit_text(name, tmp_path / "r") == (GOLDEN / f"{name.replace(' ', '_')}.txt").read_text()
+
+
+@pytest.mark.parametrize("made", [{"dirty": True}, {"commit": None}, {"hardware": {"cpu": "another"}}, {"commit": "by seed"}])
+def test_what_provenance_has_is_not_asked_again(tmp_path, made):
+    """Nor where every row has a run of each commit."""
+    by_seed = made.get("commit") == "by seed"
+    assert found(read(study(tmp_path, lambda index, seed: {"provenance": {"commit": f"{seed}"} if by_seed else made}))) == {}
 
 
 def scored(*seeds: list[float]) -> Any:
@@ -317,15 +280,6 @@ def test_costs_that_no_table_shows_are_a_question_and_times_of_several_machines_
     assert "commits, versions and machines" not in both
 
 
-@pytest.mark.parametrize("made", [{"dirty": True}, {"commit": None}, {"hardware": {"cpu": "another"}}])
-def test_what_provenance_has_is_not_asked_again(tmp_path, made):
-    assert found(read(study(tmp_path, lambda index, seed: {"provenance": made}))) == {}
-
-
-def test_rows_that_have_a_run_of_each_commit_compare(tmp_path):
-    assert found(read(study(tmp_path, lambda index, seed: {"provenance": {"commit": f"{seed}"}}))) == {}
-
-
 def test_a_moving_average_longer_than_the_run(tmp_path):
     """800 images a second for 90 s are 72,000, in batches of 128: 562.5 steps, twice as many with two steps a batch."""
     averaged = {"base": base(selection="validation", ema_decay=0.999)}
@@ -338,17 +292,6 @@ def test_a_moving_average_longer_than_the_run(tmp_path):
     assert list(short) == list(one_step) == ["the span of the moving average"]
     assert short["the span of the moving average"].what.startswith("The moving average of the weights spans 1,000 steps")
     assert enough == {}
-
-
-def test_failed_runs_are_counted_by_their_class(tmp_path):
-    results = study(tmp_path, lambda index, seed: None if (index, seed) == (1, 0) else {})
-    write_json(results.run(run_id(1, 0)).failure, failure())
-
-    finding = found(read(results))["failed runs left out"]
-
-    assert finding.what == "1 run left out of every mean: code (1)"
-    assert finding.why.startswith("The seeds that are left may be the lucky ones")
-    assert finding.command == "python studies/made_up.py --preset paper"
 
 
 def test_published_values_beside_one_run(tmp_path):
@@ -442,19 +385,6 @@ def test_a_search_is_asked_for_fresh_seeds(tmp_path):
     assert not {"the number of seeds", "equal training FLOPs"} & {*without, *waiting, *confirmed}
 
 
-def test_a_search_that_goes_by_a_test_score(tmp_path):
-    by_test = read(write_search(tmp_path, search={"objectives": {"top1_accuracy": "max"}}))
-
-    assert "Top-1 accuracy on the test set" in found(by_test)["a search's objective"].what
-    assert list(search_plan()["objectives"]) == ["selection_top1_accuracy", "gflops"]  # asks nothing, as above
-
-
-def test_a_trial_of_a_search_may_diverge(tmp_path):
-    finding = found(read(write_search(tmp_path)))["failed runs left out"]
-
-    assert finding.what == "1 run left out of every mean: code (1)"
-
-
 def typing(records, line: str):
     return replace(records, plan=replace(records.plan, command=line))
 
@@ -463,14 +393,6 @@ def test_the_command_takes_a_flag_in_place_of_the_one_it_has(records):
     for typed in ("python a.py --seeds 1 --preset paper", "python a.py --seeds=1 --preset paper", "python a.py --preset paper"):
         assert command(typing(records, typed), "--seeds", "3") == "python a.py --preset paper --seeds 3"
     assert command(typing(records, "python 'a study.py'")) == "python 'a study.py'"
-
-
-def test_three_variants_are_named_and_the_others_counted(tmp_path):
-    many = [variant(f"limit={size}", data__limit=size) for size in (100, 200, 300, 400, 500)]
-
-    (finding,) = found(read(study(tmp_path, variants=[*CLEAN, *many]))).values()
-
-    assert finding.place == "limit=100 / limit=200 / limit=300 / 2 more"
 
 
 def test_hostile_labels_are_shown_as_text(tmp_path):
