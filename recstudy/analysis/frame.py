@@ -219,10 +219,6 @@ class StudyRecords:
         with reading(self.plugins):
             return read_report(self.plan.report)
 
-    def field(self, path: str) -> pd.Series:
-        """Return a config field of every run, whether the study varies it or not."""
-        return pd.Series([self.configs[row.variant].get(path) for row in self.rows])
-
     def level(self, variant: int, name: str) -> Any:
         """Return a variant's level of an axis, or its value of a config field; `model` and `data` alone give their titles.
 

@@ -182,16 +182,13 @@ def changed(
         commits = by.commits or ((by.commit,) if by.commit else ())
         since = ", ".join(commit[:SHORT] for commit in commits) or by.finished[:10]
         present = {part: code[name] for part, name in variant.code.items() if name in code}
-        differ = {part: now for part, now in present.items() if _other(by.code.get(part, ""), now.digest)}
+        known = {part: now for part, now in present.items() if by.code.get(part) and now.digest}
+        differ = {part: now for part, now in known.items() if not same_code(by.code[part], now.digest)}
         if differ:
             found.append(Change(run_id, "code", _files(run_id, differ, results), since))
         if variant.data_checksum and by.data_checksum and variant.data_checksum != by.data_checksum:
             found.append(Change(run_id, "data", (variant.data,), since))
     return found
-
-
-def _other(made: str, now: str) -> bool:
-    return bool(made and now) and not same_code(made, now)
 
 
 def _files(run_id: str, differ: Mapping[str, CodeRecord], results: Results) -> tuple[str, ...]:

@@ -134,7 +134,10 @@ def _write(
     failed = failures(records)
     last = ({"What failed": failed} if failed else {}) | last | {"Finish or repeat": again(records)}
     sections += [Section(*one) for one in last.items()]
-    write_whole(folder / "report.md", _markdown(records, folder, files))
+    told = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
+    question = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
+    tables = [table.read_text() for file in files if (table := folder / "tables" / f"{file}.md").exists()]
+    write_whole(folder / "report.md", "\n".join([question, "\n".join(told) + "\n", *tables]))
     write_whole(folder / "paper.tex", _latex(records, folder, files, paper))
     pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]
     for column in paper.without:
@@ -168,15 +171,6 @@ def no_figure(records: StudyRecords, part: Part) -> Shown | None:
         return None if isinstance(part, FigurePart) else shown(records, part)
     except Exception:
         return None
-
-
-def _markdown(records: StudyRecords, folder: Path, files: Sequence[str]) -> str:
-    """Return question, findings and tables on one page."""
-    plan = records.plan
-    head = f"# {md(f'{plan.study} ({plan.folder})')}\n\n{md(by_name(plan.question))}\n"
-    found = "\n".join(f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records))
-    tables = [table.read_text() for file in files if (table := folder / "tables" / f"{file}.md").exists()]
-    return "\n".join([head, f"{found}\n", *tables])
 
 
 def _latex(records: StudyRecords, folder: Path, files: Sequence[str], paper: Paper) -> str:

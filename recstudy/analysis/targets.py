@@ -8,7 +8,7 @@ protocol, epochs, ...) agrees too, so does what its paper or the authors' code s
 study says why not (`deviations`), and all else that decides numbers is as the study's `paper` preset has it for the same target.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isclose
@@ -110,12 +110,16 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
     """Give every target its variants, of its own data set where several are published, and no count of another network."""
     placed: dict[tuple[int, str], list[Placed]] = {}
     unmatched_targets: list[tuple[Target, str]] = []
-    among = frozenset(variants)
+    among, paper = frozenset(variants), records.reference
+    other = None if paper is records.design else paper
     for target in targets:
         decides = partial(_decides, target.metric)
         stated = {path: value for path, value in target.where.items() if decides(path)}
         blank = [path for path, value in stated.items() if value is None]
-        found = [] if blank or target.metric not in metrics else _homes(records, stated, decides)
+        found = [] if blank or target.metric not in metrics else records.design.homes(stated, decides)
+        if not found and other is not None and not blank and target.metric in metrics:  # else the namesakes of those in `paper`
+            named = {other.variants[index].label for index in other.homes(stated, decides)}
+            found = [index for index, variant in enumerate(records.variants) if variant.label in named]
         homes = [index for index in found if index in among]
         if not homes:
             why = "no variant here has its settings"
@@ -125,7 +129,12 @@ def place(records: StudyRecords, targets: Sequence[Target], variants: Sequence[i
                 why = "; ".join(("not measured here", *map(by_name, target.against)))
             unmatched_targets.append((target, why))
             continue
-        theirs = _references(records, target.metric, stated)
+        theirs = (
+            None  # what the `paper` preset sets where it has the target's variants, each once; None where nothing else is run
+        )
+        if other is not None:
+            sets = [_settings(records, other.configs[index], target.metric) for index in other.homes(stated, decides)]
+            theirs = list({repr(fields): fields for fields in sets}.values())
         told = {path: value for path, value in settings(target).items() if _compared(target.metric, path)}
         for index in homes:
             reasons = (*map(by_name, target.against), *_reasons(records, index, stated, told, target.metric, theirs))
@@ -150,16 +159,6 @@ def _gone(before: Mapping[Any, Sequence[Placed]], after: Mapping[Any, Sequence[P
     return {id(one.target): one for beside in before.values() for one in beside if id(one.target) not in there}.values()
 
 
-def _homes(records: StudyRecords, stated: Json, decides: Callable[[str], bool]) -> list[int]:
-    """Return the variants of these settings, or else the namesakes of those in the `paper` preset."""
-    paper, variants = records.reference, records.design.variants
-    homes = records.design.homes(stated, decides)
-    if homes or paper is None or paper is records.design:
-        return homes
-    named = {paper.variants[index].label for index in paper.homes(stated, decides)}
-    return [index for index, variant in enumerate(variants) if variant.label in named]
-
-
 def _decides(name: str, path: str) -> bool:
     """Tell whether a setting decides this metric: a parameter count does not depend on how the training began and went."""
     aside = ("place", *(() if name.partition(".")[0] in AT_TEST else ("train.at_test",)))
@@ -170,16 +169,6 @@ def _compared(name: str, path: str) -> bool:
     """Tell whether a setting that the target does not state is to be as in the `paper` preset."""
     parts = ("model.",) if metric(name).computed else ("data.", "model.", "train.")
     return path.startswith(parts) and path not in APART and _decides(name, path)
-
-
-def _references(records: StudyRecords, name: str, stated: Json) -> list[Json] | None:
-    """Return what the `paper` preset sets where it has the target's variants, each once; None where nothing else is run."""
-    paper = records.reference
-    if paper is None or paper is records.design:
-        return None
-    found = paper.homes(stated, partial(_decides, name))
-    settings = [_settings(records, paper.configs[index], name) for index in found]
-    return list({repr(fields): fields for fields in settings}.values())
 
 
 def _reasons(

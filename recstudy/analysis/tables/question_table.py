@@ -187,25 +187,20 @@ def p_words(p: float | None) -> str:
 
 
 def asked(records: StudyRecords, part: QuestionPart) -> Shown:
-    """Make a row a question of claims, differences or effects, under their forest plot."""
+    """Make a row a question of claims, differences or effects, under their forest plot; `2 supported, 1 undecided` is found."""
     found = family(records, part)
-    said, page = of_family(found), printed(records, part, found)
+    short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
+    side = {None: "", True: "better", False: "worse"}
+    counts = Counter(side[row.better] or short.get(row.verdict, str(row.verdict)) for row in found.rows)
+    said = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
     drawn = draw_forest(part.heading, _forest_rows(part, found), warnings(records), said)
 
     def places() -> Places:
-        return Places(
-            COLUMNS, [(row.label, [partial(question_behind, row=row, family=found)] * len(COLUMNS)) for row in found.rows]
-        )
+        numbers = [[partial(question_behind, row=row, family=found)] * len(COLUMNS) for row in found.rows]
+        return Places(COLUMNS, list(zip((row.label for row in found.rows), numbers, strict=True)))
 
-    return Shown(part.name, said, None if drawn.data.empty else drawn, page, csv_text(found), behind=places)
-
-
-def of_family(found: Family) -> str:
-    """Return `2 supported, 1 undecided`; of differences `5 worse, 4 not significant`."""
-    short = {Verdict.NO_DIFFERENCE: "not significant", Verdict.NOT_COMPARABLE: ""}
-    side = {True: "better", False: "worse"}
-    counts = Counter(short.get(row.verdict, str(row.verdict)) if row.better is None else side[row.better] for row in found.rows)
-    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
+    page, plot = printed(records, part, found), None if drawn.data.empty else drawn
+    return Shown(part.name, said, plot, page, csv_text(found), behind=places)
 
 
 def _forest_rows(part: QuestionPart, found: Family) -> list[ForestRow]:
