@@ -200,7 +200,7 @@ def test_a_run_that_is_to_be_run_again_keeps_all_its_records(tmp_path):
     for number in (1, 2):
         contents = filled(folder)
 
-        folder.set_aside()
+        folder.archive()
 
         assert {file.name: file.read_text() for file in (tmp_path / f"attempt-{number}").iterdir()} == contents
         assert folder.earlier == number
@@ -221,7 +221,7 @@ def test_a_process_that_dies_while_it_sets_a_run_aside_loses_nothing(tmp_path, m
 
     monkeypatch.setattr(Path, "rename", dying)
     with pytest.raises(KeyboardInterrupt, match="here"):
-        folder.set_aside()
+        folder.archive()
     monkeypatch.undo()
 
     assert folder.result.exists() == (moves == 0)

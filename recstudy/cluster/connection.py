@@ -1,4 +1,4 @@
-"""The Ray cluster a study runs on: started here or joined, and asked beforehand whether it can do the work.
+"""The Ray cluster a study runs on: started here or joined, asked beforehand whether it can do the work, and watched.
 
 Whatever would otherwise end in an endless wait is refused with one line: an address where nobody answers, other versions
 or other code on some node, more GPUs than there are, more runs on one than its memory holds.
@@ -6,12 +6,18 @@ or other code on some node, more GPUs than there are, more runs on one than its 
 
 import logging
 import os
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
 import ray
 import ray._common.usage.usage_lib
@@ -19,12 +25,9 @@ import ray.autoscaler._private.cli_logger
 import ray.dashboard
 from ray.job_config import JobConfig
 
-from recstudy.cluster.address import MODE, no_cluster
-from recstudy.cluster.head import watched_head
-from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu
-from recstudy.cluster.rooms import rooms_of
+from recstudy.cluster.nodes import PACKAGE, alive, smallest_gpu, workers_on
 from recstudy.config import Place, RunConfig
-from recstudy.errors import EXIT_CODES, ClusterError
+from recstudy.errors import EXIT_CODES, ClusterError, ConfigError
 from recstudy.study.plan import command
 from recstudy.terminal import stop_on_sigterm
 
@@ -33,6 +36,20 @@ from recstudy.terminal import stop_on_sigterm
 MEANWHILE = "recstudy.cluster.sweep"
 
 CONTEXT_BYTES = 600 * 10**6  # of GPU memory that each process takes for CUDA itself, before any tensor
+ANSWER_S = 60  # an address that is silent for so long is refused: one that idles answers in 2 to 4 s
+QUIET_S = 10  # without an answer, before it is said that there is none yet
+MODE = "RAY_AUTH_MODE"  # `token` or `disabled`: whether this process shows a token, and asks for one
+# Ends with 3 on a machine that is none of the cluster's nodes, whose sockets a driver looks for.
+IS_NODE = """
+import os, sys, ray
+nodes = ray._raylet.GcsClient(address=sys.argv[1]).get_all_node_info().values()
+sys.exit(0 if any(os.path.exists(node.raylet_socket_name) for node in nodes) else 3)
+"""
+Told = Callable[[str, float], None]
+ASK_S = 3.0  # that an answer may take
+PAUSE_S = 1.0  # before it is asked again
+RAYS_OWN, MINUTE = "RAY_gcs_rpc_server_reconnect_timeout_s", "60"  # after which Ray ends this process, and its default
+SHARE = 0.75  # of that time
 
 # Tune's own tables, loggers and signal handler are ours to do; Train notices a lost worker in a fifth of a second, and after
 # 15 s without room for a group it looks again how many workers there is room for.
@@ -153,8 +170,8 @@ def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
     if place.gpus_per_run is None:
         place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})
     gpus = place.gpus_per_run or 0.0
-    rooms = sum(rooms_of(node, place.cpus_per_run, gpus) for node in nodes)
-    if rooms < place.workers_per_run:
+    workers = sum(workers_on(node, place.cpus_per_run, gpus) for node in nodes)
+    if workers < place.workers_per_run:
         asked = f"{place.workers_per_run} x ({place.cpus_per_run} CPU, {gpus:g} GPU)"
         has = "; ".join(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in nodes)
         raise ClusterError(
@@ -184,3 +201,155 @@ def check_packing(gpus: float, needed: int, memory: int) -> None:
         f"--gpus-per-run {gpus:g} packs {packed} runs on a GPU, but one needs about {(needed + CONTEXT_BYTES) / 1e9:.1f} GB "
         f"and the smallest GPU has {memory / 1e9:.1f} GB. {lower}; or lower train.batch_size."
     )
+
+
+def check_address(address: str | None, on_silence: Told) -> None:
+    """Refuse an address where no cluster answers, instead of waiting for one, and before anything is written.
+
+    From then on this process speaks as the cluster does, with the user's token or without one. Who shows a token asks for one
+    too, so that a cluster without any would run our tasks, but no actor (Ray 2.60).
+
+    Args:
+        address: to join; None starts a cluster on this machine.
+        on_silence: called, with the address and how many seconds it is given in all, where it takes long to answer.
+
+    Raises:
+        ConfigError, ClusterError: it is no address, nobody answers, or `RAY_AUTH_MODE` is set to what the cluster does not speak.
+    """
+    if address is None:
+        return
+    if address != "auto":
+        _listens(address)
+    given = os.environ.get(MODE, "").lower()
+    asks = _refuses(address, "disabled", on_silence)
+    if asks and given == "disabled":
+        raise ClusterError(f"the Ray cluster at {address} asks for a token, but {MODE}=disabled is set here. Set {MODE}=token.")
+    if asks and _refuses(address, "token", on_silence):
+        raise ClusterError(no_cluster(address, "it asks for a token, and ours is missing or wrong"))
+    if given == "token" and not asks:
+        raise ClusterError(
+            f"the Ray cluster at {address} asks for no token, but {MODE}=token is set here, with which no run would start. "
+            f"Set {MODE}=disabled, or start the cluster with {MODE}=token."
+        )
+    os.environ[MODE] = "token" if asks else "disabled"
+    ray._raylet.Config.initialize("")  # Ray has read the variable when it was imported
+
+
+def no_cluster(address: str | None, why: str) -> str:
+    return (
+        f"no Ray cluster answers at {address or 'this machine'} ({why}). Start one with `ray start --head`, give it the token "
+        "of `ray get-auth-token` if it asks for one, or leave --address out to run on this machine."
+    )
+
+
+def _refuses(address: str, mode: str, on_silence: Told) -> bool:
+    """Whether the cluster turns away who speaks so.
+
+    Raises:
+        ClusterError: it does not answer, or cannot be joined for another reason.
+    """
+    command = [sys.executable, "-c", "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)", address]
+    with TemporaryDirectory() as folder:
+        said = Path(folder) / "said"
+        environment = os.environ | {MODE: mode}
+        with open(said, "wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as attempt:
+            try:
+                code = _ended(attempt, said, QUIET_S)
+                if code is None and not _refused(said):
+                    _check_node(address, environment)
+                    on_silence(address, ANSWER_S)
+                    code = _ended(attempt, said, ANSWER_S - QUIET_S)
+            finally:
+                attempt.kill()
+        refused, lines = _refused(said), said.read_text(errors="replace").strip().splitlines() or ["no reason given"]
+    if code is None and not refused:
+        raise ClusterError(no_cluster(address, f"tried to join for {ANSWER_S} s"))
+    if code and not refused:
+        raise ClusterError(no_cluster(address, lines[-1]))
+    return refused
+
+
+def _check_node(address: str, environment: dict[str, str]) -> None:
+    """Refuse a machine that is no node of the cluster, where Ray (2.60) would wait without a word."""
+    command = [sys.executable, "-c", IS_NODE, address]
+    with suppress(subprocess.TimeoutExpired):  # nobody answers
+        asked = subprocess.run(command, env=environment, capture_output=True, timeout=QUIET_S, check=False)
+        if asked.returncode == 3:
+            raise ClusterError(
+                f"this machine is no node of the Ray cluster at {address}. `ray start --address={address} --num-cpus=0` makes it "
+                "one on which no run is placed; or submit a job (docs/how-to/cluster.md)."
+            )
+
+
+def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int | None:
+    """Its exit code; None where it goes on after so many seconds, or after it was refused, which Ray tries again without end."""
+    deadline = time.monotonic() + patience
+    while (code := attempt.poll()) is None and time.monotonic() < deadline and not _refused(said):
+        time.sleep(0.1)
+    return code
+
+
+def _refused(said: Path) -> bool:
+    text = said.read_text(errors="replace")
+    return "Unauthenticated" in text or "AuthenticationError" in text
+
+
+def _listens(address: str) -> None:
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if address.startswith("ray://"):
+        raise ConfigError(
+            f"--address {address}: a study is driven from within its cluster. From outside, submit it as a job: "
+            f"ssh -fNL 8265:127.0.0.1:8265 {host or 'HOST'} && "
+            "ray job submit --address http://127.0.0.1:8265 --working-dir . -- python STUDY.py --address auto"
+        )
+    if not host or not port:
+        raise ConfigError(f"--address must be auto or HOST:PORT, but got {address!r}")
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError as error:
+        raise ClusterError(no_cluster(address, f"TCP connection to {host}:{port}: {error}")) from None
+
+
+@contextmanager
+def watched_head(address: str, on_lost: Callable[[], None]) -> Iterator[None]:
+    """Call `on_lost`, in a thread, where the head has been silent for too long while the block runs.
+
+    Ray (2.60) ends a process that has not reached its head for a minute with a line of its own, and with a head that is frozen it
+    waits for ever. Nothing can be cleaned up then, as each call to Ray waits too: the process ends as if it were killed.
+    """
+    over = threading.Event()
+    patience = SHARE * float(os.environ.get(RAYS_OWN, MINUTE))
+    client = ray._raylet.GcsClient(address)
+    arguments = (lambda: client.check_alive([], timeout=ASK_S), patience, over, on_lost)
+    threading.Thread(target=watch, args=arguments, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def watch(ask: Callable[[], object], patience: float, over: threading.Event, on_lost: Callable[[], None]) -> None:
+    """Ask until it is over, or until `ask` has raised for so many seconds without an answer between.
+
+    Time in which this process itself is stopped is no silence.
+    """
+    silent = 0.0
+    while silent < patience:
+        began = time.monotonic()
+        answered = _answers(ask)
+        if over.wait(PAUSE_S):
+            return
+        silent = 0.0 if answered else silent + min(time.monotonic() - began, ASK_S + PAUSE_S)
+    on_lost()
+
+
+def _answers(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except Exception:  # of Ray's several kinds
+        return False
+    return True

@@ -10,8 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from recstudy.cluster.address import check_address
-from recstudy.cluster.connection import cluster, fitting
+from recstudy.cluster.connection import check_address, cluster, fitting
 from recstudy.cluster.nodes import check_nodes
 from recstudy.cluster.sources import Listed, Paid, Source, Where
 from recstudy.cluster.view import View
@@ -67,7 +66,7 @@ def run_study(
 
                     sweep = Sweep(plan.study.name, results, where, view, work)
                 record_plan(plan, results, where.data)  # from here on nothing is refused
-                set_aside(again, results)
+                archive(again, results)
                 again = ()
                 for place in dict.fromkeys(run.config.place for run in todo):  # a warm process serves runs of one size
                     sweep.run(places[place], sources[place](deque(run for run in todo if run.config.place == place)))
@@ -100,12 +99,12 @@ def missing(runs: Sequence[Run], results: Results, again: Collection[str] = ()) 
     return list({run.id: run for run in runs if states.get(run.id) != "done" or run.id in again}.values())
 
 
-def set_aside(again: Collection[str], results: Results) -> None:
+def archive(again: Collection[str], results: Results) -> None:
     """Move the records of these finished runs out of the way, whole, so that they are run anew."""
     for run_id in again:
         with locked_run_folder(str(results.run(run_id).path), results.store) as folder:
             if folder.finished:
-                folder.set_aside()
+                folder.archive()
         results.pull(run_id)
 
 

@@ -1,6 +1,6 @@
 """A group of Ray Train workers that serves one run after another, and the Tune trials that hand them to it.
 
-    Tune's trial  <->  Coordinator  <->  Desk  <->  first worker  <->  the other workers
+    Tune's trial  <->  Coordinator  <->  WorkerMailbox  <->  first worker  <->  the other workers
                        a process that Tune uses again           processes of Ray Train, kept as long
 
 One group is one `fit()` of Ray Train's: what starts with it, processes, imports, their process group, is there for all of its
@@ -23,14 +23,15 @@ from typing import Any
 import ray
 import ray.train
 from ray import cloudpickle, tune
+from ray.train.v2._internal import constants
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2._internal.execution.controller import TrainController
 from ray.train.v2._internal.execution.scaling_policy.autoscaling_coordinator_client import get_or_create_autoscaling_coordinator
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+from ray.tune.execution import class_cache
 
-from recstudy.cluster.desk import Desk
-from recstudy.cluster.prestarted import without_environments
+from recstudy.cluster.mailbox import WorkerMailbox
 from recstudy.config import Place
 from recstudy.records import Json
 from recstudy.train.work import Trial, Work
@@ -117,8 +118,8 @@ class Group:
     def __init__(self, run: Trial, load: bytes) -> None:
         self.error: Exception | None = None  # why it ended by itself
         get_or_create_autoscaling_coordinator()  # else Train's controller would, and wait a second and a half for it (2.60)
-        self._desk = ray.remote(Desk).options(num_cpus=0).remote()
-        trainer = _trainer(run, {"desk": self._desk, "load": load})
+        self._mailbox = ray.remote(WorkerMailbox).options(num_cpus=0).remote()
+        trainer = _trainer(run, {"mailbox": self._mailbox, "load": load})
         self._life = threading.Thread(target=self._live, args=(trainer,), daemon=True)
         self._life.start()
 
@@ -128,17 +129,17 @@ class Group:
         except Exception as error:
             self.error = error
         finally:
-            self._desk.tell.remote(OVER)
+            self._mailbox.tell.remote(OVER)
 
     def next(self, order: Order) -> Line | None:
         """Tell the workers what to do, and wait for their next line: HERE, one of a run, or OVER."""
-        with suppress(ray.exceptions.RayError):  # the desk is lost, and the group with it
-            return ray.get(self._desk.next.remote(order))
+        with suppress(ray.exceptions.RayError):  # the mailbox is lost, and the group with it
+            return ray.get(self._mailbox.next.remote(order))
         return OVER
 
     def end(self) -> None:
         """Let it end, and give back what it holds."""
-        self._desk.next.remote(None)
+        self._mailbox.next.remote(None)
         self._life.join(END_S)
 
 
@@ -192,7 +193,7 @@ def serve(settings: dict[str, Any]) -> None:
     from recstudy.train.parallel import first_gives
 
     def tell(line: Line) -> Order:
-        return first_gives(lambda: ray.get(settings["desk"].tell.remote(line)))
+        return first_gives(lambda: ray.get(settings["mailbox"].tell.remote(line)))
 
     work, plugins = cloudpickle.loads(settings["load"])
     order = tell(HERE)
@@ -214,3 +215,17 @@ def _serve(trial: Trial, work: Work, tell: Callable[[Line], Order]) -> Order:
 def _report(tell: Callable[[Line], Order], line: Line) -> None:
     if (order := tell(line)) != GO_ON:
         raise Told(order)
+
+
+GIVEN = (class_cache.DEFAULT_ENV_VARS, class_cache.ENV_VARS_TO_PROPAGATE, constants.ENV_VARS_TO_PROPAGATE)
+
+
+def without_environments() -> None:
+    """Give what Tune or Train start from now on no variables of its own.
+
+    Ray has begun processes before anybody asked for one, for whoever asks for no environment of its own. Tune and Train (2.60)
+    give theirs one: variables of this process. On a cluster of our own they have them by its start, on a joined one by the job.
+    Without it a process of Tune's takes one that is there, and Train's worker starts at once, not by way of another.
+    """
+    for variables in GIVEN:
+        variables.clear()

@@ -1,4 +1,5 @@
-"""What the nodes of a joined cluster are asked: their versions and code, the results folder, their GPUs' memory.
+"""What the nodes of a joined cluster are asked: their versions and code, the results folder, their GPUs' memory; and how many
+runs they hold at once, while they come and go.
 
 One task a node asks each question, all nodes at once.
 """
@@ -18,6 +19,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from recstudy.config import Place
 from recstudy.errors import ClusterError, RecstudyError, StorageError
 from recstudy.records import Results
 from recstudy.records.files import write_whole
@@ -27,6 +29,7 @@ PACKAGE = Path(__file__).parents[1]  # recstudy's own folder, here or where a no
 PACKAGES = ("torch", "ray", "numpy", "optuna", "pydantic")  # which decide a run's numbers, or how it travels
 ANSWER_S = 120  # a node unpacks the code and starts Python before it answers: 3 s here, long on a network file system
 GPU_ANSWER_S = 20  # a GPU that others keep busy does not answer
+LOOK_S = 5.0  # between two looks at the cluster's nodes
 
 
 def alive() -> list[dict[str, Any]]:
@@ -208,3 +211,61 @@ class Asked:
         return ClusterError(
             f"node {self.name} cannot run our code ({reason}). Start Ray there from an environment with recstudy's packages."
         )
+
+
+class ClusterCapacity:
+    """Called, it says how many runs the cluster holds now. Nodes that have come are counted once they were asked, and may work.
+
+    Args:
+        place: of every run.
+        ask: puts its question to a node that has come; None where none can come.
+        refuse: is told why a node may not work.
+        refused: the ids of nodes that may not, of a sweep's earlier runs too.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        ask: Callable[[dict[str, Any]], Asked] | None,
+        refuse: Callable[[str], None],
+        refused: set[str],
+    ) -> None:
+        self.place, self.ask, self.refuse, self._refused = place, ask, refuse, refused
+        nodes = [node for node in alive() if node["NodeID"] not in refused]
+        self._may_work = {node["NodeID"] for node in nodes}
+        self._asked: dict[str, Asked] = {}
+        self._count, self._looked = concurrent_runs(nodes, place), time.monotonic()
+
+    def __call__(self) -> int:
+        if self.ask is not None and time.monotonic() - self._looked >= LOOK_S:
+            nodes = alive()
+            self._meet(nodes, self.ask)
+            self._count = concurrent_runs([node for node in nodes if node["NodeID"] in self._may_work], self.place)
+            self._looked = time.monotonic()
+        return self._count
+
+    def _meet(self, nodes: list[dict[str, Any]], ask: Callable[[dict[str, Any]], Asked]) -> None:
+        for node in nodes:
+            if node["NodeID"] not in self._may_work | self._refused | set(self._asked):
+                self._asked[node["NodeID"]] = ask(node)
+        for node_id in [node_id for node_id, asked in self._asked.items() if asked.over]:
+            try:
+                self._asked.pop(node_id).answer()
+                self._may_work.add(node_id)
+            except RecstudyError as error:
+                self._refused.add(node_id)
+                self.refuse(str(error))
+
+
+def concurrent_runs(nodes: list[dict[str, Any]], place: Place) -> int:
+    """How many runs these nodes hold at once; an elastic one takes as many workers as it may have, the last what is left."""
+    workers = sum(workers_on(node["Resources"], place.cpus_per_run, place.gpus_per_run or 0.0) for node in nodes)
+    return max(1, min(workers // place.workers_per_run, -(-workers // place.most_workers)))
+
+
+def workers_on(node: dict[str, float], cpus: int, gpus: float) -> int:
+    """Workers that fit on a node, by its resources. Several GPUs a worker must be whole; a fraction shares one."""
+    by_cpu = int(node.get("CPU", 0) // cpus)
+    if not gpus:
+        return by_cpu
+    return min(by_cpu, int(node.get("GPU", 0)) * int(1 / gpus) if gpus < 1 else int(node.get("GPU", 0) // gpus))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
-from recstudy.cluster.driver import check, missing, ready, set_aside
+from recstudy.cluster.driver import archive, check, missing, ready
 from recstudy.cluster.sources import Outcome, Paid, Where
 from recstudy.cluster.sweep import Sweep
 from recstudy.cluster.view import View
@@ -57,7 +57,7 @@ def run_search(
     """
     check(list(plan.bases.values()), where, view)
     with results.holding(plan.study.name, plan.folder, on_wait=view.waits) as folder:
-        set_aside(again, results)  # first: the sampler hears of what is left
+        archive(again, results)  # first: the sampler hears of what is left
         log = TrialLog(plan, results)
         proposals = Proposals(plan, results, log, view, storage)
         record_plan(plan, results, where.data)

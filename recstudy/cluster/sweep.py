@@ -15,17 +15,13 @@ from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, TuneConfig, T
 from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.schedulers import TrialScheduler
 
-from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator
-from recstudy.cluster.leaving import Leaving
-from recstudy.cluster.nodes import Asked, may_work, ours
-from recstudy.cluster.prestarted import without_environments
-from recstudy.cluster.prometheus import Metrics
-from recstudy.cluster.rooms import Rooms
+from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator, without_environments
+from recstudy.cluster.nodes import Asked, ClusterCapacity, may_work, ours
 from recstudy.cluster.sources import Listed, Source, Where
-from recstudy.cluster.trackers import Logger, make_loggers
+from recstudy.cluster.trackers import Logger, Metrics, make_loggers
 from recstudy.cluster.view import View
-from recstudy.cluster.watch import Over, Supply, Watch
-from recstudy.cluster.worker import inline
+from recstudy.cluster.watch import Over, Supply, TuneCallback
+from recstudy.cluster.worker import Leaving, inline
 from recstudy.config import Place
 from recstudy.plugins import bundle
 from recstudy.records import Results
@@ -76,12 +72,12 @@ class Sweep:
             source: of runs; is told what becomes of them.
             scheduler: may stop a run early by its epochs; such a run is recorded as stopped.
         """
-        watch = Watch(self, source, scheduler)
+        watch = TuneCallback(self, source, scheduler)
         with self.leaving.on_sigterm():
             self._fit(watch, place, scheduler)
             if watch.starved and not self.hopeless:
                 self.view.again(watch.starved)
-                self._fit(Watch(self, Listed(deque(watch.starved)), None), place, None, alone=True)
+                self._fit(TuneCallback(self, Listed(deque(watch.starved)), None), place, None, alone=True)
         if self.hopeless:
             self.view.gave_up(self.errors[0], SAME)
 
@@ -90,11 +86,11 @@ class Sweep:
         """Whether the first runs all failed in the same way."""
         return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
 
-    def _fit(self, watch: Watch, place: Place, scheduler: TrialScheduler | None, alone: bool = False) -> None:
+    def _fit(self, watch: TuneCallback, place: Place, scheduler: TrialScheduler | None, alone: bool = False) -> None:
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
-        rooms = self._rooms(place, scratch)
-        supply = Supply(watch, lambda run: self._trial(run, place, scratch), lambda: 1 if alone else rooms())
+        capacity = self._capacity(place, scratch)
+        supply = Supply(watch, lambda run: self._trial(run, place, scratch), lambda: 1 if alone else capacity())
         tuner = Tuner(
             tune.with_resources(self._trainable(place), resources),
             tune_config=TuneConfig(
@@ -115,18 +111,18 @@ class Sweep:
             ),
         )
         try:
-            with environment(TUNE_MAX_PENDING_TRIALS_PG=str(rooms())):
+            with environment(TUNE_MAX_PENDING_TRIALS_PG=str(capacity())):
                 tuner.fit()
         finally:
             for listener in self.listeners:
                 listener.close()
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _rooms(self, place: Place, scratch: str) -> Rooms:
+    def _capacity(self, place: Place, scratch: str) -> ClusterCapacity:
         if not self.where.address:  # a cluster of our own, which nobody joins
-            return Rooms(place, None, self.view.refused, self.refused)
+            return ClusterCapacity(place, None, self.view.refused, self.refused)
         held_to = ours(self.results, Path(scratch))
-        return Rooms(place, lambda node: Asked(node, may_work, held_to), self.view.refused, self.refused)
+        return ClusterCapacity(place, lambda node: Asked(node, may_work, held_to), self.view.refused, self.refused)
 
     def _trainable(self, place: Place) -> Any:
         """What Tune calls with a trial: once a process it gets what is the same for all."""

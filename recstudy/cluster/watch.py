@@ -1,6 +1,8 @@
-"""What Ray Tune calls while a sweep runs: it is handed one run after another, watched, and told when all is over."""
+"""What Ray Tune calls while a sweep runs: it is handed one run after another, told what is put off, and when all is over."""
 
-from collections.abc import Callable
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,18 +11,18 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 
-from recstudy.cluster.held import HeldRuns
-from recstudy.cluster.leaving import Leaving
-from recstudy.cluster.prometheus import Metrics
 from recstudy.cluster.sources import Outcome, Source
-from recstudy.cluster.trackers import Logger
+from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import View
+from recstudy.cluster.worker import Leaving
+from recstudy.errors import StorageError
 from recstudy.records import Failure, Results, Stopped, score_name, write_record
 from recstudy.study.study import Run
+from recstudy.train.run_folder import wait_until_free
 from recstudy.train.work import Trial, failed
 
 
-class Watched(Protocol):
+class RunningSweep(Protocol):
     """What a watch needs of a sweep, and tells it."""
 
     results: Results
@@ -32,14 +34,14 @@ class Watched(Protocol):
     succeeded: bool  # whether any run did not fail
 
 
-class Watch(tune.Callback):
+class TuneCallback(tune.Callback):
     """Tells the sweep what Tune sees, and records what a run's own process did not live to record."""
 
-    def __init__(self, sweep: Watched, source: Source, scheduler: TrialScheduler | None) -> None:
+    def __init__(self, sweep: RunningSweep, source: Source, scheduler: TrialScheduler | None) -> None:
         self.sweep, self.source = sweep, source
         self.stopped_by = getattr(scheduler, "name", "")  # of a search's
         self.runs: dict[str, Run] = {}  # under way
-        self.held = HeldRuns(sweep.results, sweep.view)
+        self.held = BlockedRuns(sweep.results, sweep.view)
         self.starved: list[Run] = []  # found no memory
         self.told = (sweep.view, source, *sweep.listeners)
 
@@ -155,7 +157,7 @@ class Supply(Searcher):
         at_once: says how many may be under way.
     """
 
-    def __init__(self, watch: Watch, trial: Callable[[Run], Trial], at_once: Callable[[], int]) -> None:
+    def __init__(self, watch: TuneCallback, trial: Callable[[Run], Trial], at_once: Callable[[], int]) -> None:
         super().__init__()
         self.watch, self.trial, self.at_once = watch, trial, at_once
 
@@ -210,3 +212,53 @@ def _lost(trial: TuneTrial) -> Failure:
 
 def _settings(trial: TuneTrial) -> Trial:
     return trial.config["trial"]
+
+
+class BlockedRuns:
+    """Runs that another study, or a process of before, works on: waited for in the driver, where that takes no worker.
+
+    False where nothing is put off.
+
+    Args:
+        results: with the runs.
+        view: is told of each.
+    """
+
+    def __init__(self, results: Results, view: View) -> None:
+        self.results, self.view = results, view
+        self._waits: dict[str, tuple[Run, str]] = {}
+        self._told: set[str] = set()
+        self._over: deque[tuple[Run, StorageError | None]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waits)
+
+    def add(self, run: Run, holder: str) -> None:
+        """Wait for `holder` to leave the run."""
+        self._waits[run.id] = run, holder
+        self.view.put_off(run, holder)
+        threading.Thread(target=self._wait, args=(run,), daemon=True).start()
+
+    def _wait(self, run: Run) -> None:
+        vain = None
+        try:
+            wait_until_free(str(self.results.run(run.id).path), self.results.store)
+        except StorageError as error:
+            vain = error
+        finally:
+            self._over.append((run, vain))
+
+    def free(self) -> Iterator[tuple[Run, StorageError | None]]:
+        """The runs that are waited for no more; with why, where that was in vain."""
+        while self._over:
+            run, vain = self._over.popleft()
+            del self._waits[run.id]
+            self._told.discard(run.id)
+            yield run, vain
+
+    def tell(self) -> None:
+        """Nothing else is left to do: say, once, what is waited for."""
+        for run_id, (run, holder) in self._waits.items():
+            if run_id not in self._told:
+                self._told.add(run_id)
+                self.view.waits(holder, f"{run.label}, seed {run.seed}")

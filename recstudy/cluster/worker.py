@@ -1,4 +1,8 @@
-"""A trial at work, in Tune's own process or on a Ray Train worker: what it tells Ray of, and what Ray asks of it."""
+"""A trial at work, in Tune's own process or on a Ray Train worker: what it tells Ray of, and what Ray asks of it.
+
+SIGTERM asks a sweep to end: its runs leave after the epoch under way, each with a checkpoint to go on from. The driver answers by
+an actor's name, for which each run's process looks: so all of a cluster hear of it, on whatever node.
+"""
 
 import logging
 import os
@@ -10,11 +14,12 @@ from typing import Any
 import ray
 from ray import tune
 
-from recstudy.cluster.leaving import asked_to_leave
+from recstudy.terminal import on_sigterm, stop_on_sigterm
 from recstudy.train.work import Report, Trial, Work
 
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
 ASK_S = 5.0  # between two questions whether to leave; notices come a minute or more ahead
+NAME = "leave"  # in the namespace of the driver's job, which is its own
 
 
 def inline(trial: Trial, work: Work) -> None:
@@ -110,3 +115,45 @@ class Leave:
                 self.node = ray.get_runtime_context().get_node_id() in nodes
             self._sweep = asked_to_leave()
         return self.node or self._sweep
+
+
+class Notice:
+    """It says what there is to say by being there."""
+
+
+class Leaving:
+    """Of a driver: whether it was asked to end, and told its runs."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._notice: Any = None
+
+    @contextmanager
+    def on_sigterm(self) -> Iterator[None]:
+        """Within the block the first SIGTERM asks, and one more is a stop like any other; so is the end of what was asked."""
+        on_sigterm(self._ask)
+        try:
+            yield
+        finally:
+            stop_on_sigterm()
+        if self.asked:
+            raise KeyboardInterrupt
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+        stop_on_sigterm()
+
+    def tell(self) -> bool:
+        """Tell the runs, where that is asked for and was not done."""
+        if not self.asked or self._notice is not None:
+            return False
+        self._notice = ray.remote(Notice).options(name=NAME, num_cpus=0).remote()
+        return True
+
+
+def asked_to_leave() -> bool:
+    """Whether the driver of this process wants it to leave its run."""
+    with suppress(ValueError, ray.exceptions.RayError):
+        ray.get_actor(NAME)
+        return True
+    return False

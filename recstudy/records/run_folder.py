@@ -134,7 +134,7 @@ class RunFolder:
         """Wait for a file system that went away, so that nothing is written where it was mounted (StorageError)."""
         persistently(self.path.parent.stat, self.path)
 
-    def set_aside(self) -> None:
+    def archive(self) -> None:
         """Move every record into `attempt-N`, so that the run is begun anew; who holds the lock may.
 
         The result is first: from then on the run is not finished. Where the process dies, the next `sweep` moves the rest.
@@ -155,7 +155,7 @@ class RunFolder:
     def sweep(self) -> None:
         """Remove what a killed worker left half-written and, once the run is finished, its checkpoints."""
         if any(self.path.glob(f"attempt-*{MOVING}")):
-            self.set_aside()
+            self.archive()
         for leftover in (*self.path.glob(".*.tmp"), *(self.path.glob("checkpoint-*.pt") if self.finished else ())):
             leftover.unlink()
 

@@ -7,11 +7,8 @@ from types import SimpleNamespace
 import pytest
 import ray
 
-from recstudy.cluster import address as addresses
-from recstudy.cluster import connection, head
-from recstudy.cluster.address import check_address
-from recstudy.cluster.connection import cluster
-from recstudy.cluster.head import watch
+from recstudy.cluster import connection
+from recstudy.cluster.connection import check_address, cluster, watch
 from recstudy.errors import EXIT_CODES, ClusterError
 
 
@@ -20,7 +17,7 @@ def speaks(monkeypatch):
     """Have the cluster at every address answer those only who speak so."""
 
     def those(*modes: str) -> None:
-        monkeypatch.setattr(addresses, "_refuses", lambda address, mode, told: mode not in modes)
+        monkeypatch.setattr(connection, "_refuses", lambda address, mode, told: mode not in modes)
 
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     return those
@@ -100,7 +97,7 @@ def test_a_ray_that_does_not_start_is_one_line(starts):
 
 def test_a_head_is_lost_after_a_silence_without_an_answer_between(monkeypatch):
     """With answers at 0, 2 and 3 tenths: lost three tenths after the last."""
-    monkeypatch.setattr(head, "PAUSE_S", 0.1)
+    monkeypatch.setattr(connection, "PAUSE_S", 0.1)
     asked, lost, over = [], [], threading.Event()
 
     def ask() -> None:

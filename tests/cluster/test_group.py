@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from recstudy.cluster import group, worker
-from recstudy.cluster.desk import Desk
 from recstudy.cluster.group import GO_ON, HERE, OVER, RESTARTS, Coordinator, serve
+from recstudy.cluster.mailbox import WorkerMailbox
 from recstudy.train.work import Report, Trial
 
 ONE = Trial("s", "v", {"seed": 0}, "one", "", "", False, "", None, False)
@@ -129,7 +129,7 @@ def test_a_group_stays_after_a_run_that_failed_by_itself(hand, outcome):
 
 def test_the_answer_to_a_worker_that_died_is_not_taken_for_the_next_one_s():
     async def play() -> tuple[Any, Any]:
-        desk = Desk()
+        desk = WorkerMailbox()
         dead = asyncio.create_task(desk.tell(epoch(0)))
         await desk.next(ONE)
         dead.cancel()
@@ -162,7 +162,7 @@ def test_a_worker_does_what_the_desk_says(monkeypatch):
         return DONE
 
     desk = SimpleNamespace(tell=SimpleNamespace(remote=lambda line: told.append(line) or next(orders)))
-    serve({"desk": desk, "load": b""})
+    serve({"mailbox": desk, "load": b""})
 
     assert told == [HERE, epoch(0), epoch(1), epoch(0), DONE]
     assert left == ["one"]

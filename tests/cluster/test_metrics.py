@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ray_nodes import free_port
 from shell import Shell, kill_all, until
 
-from recstudy.cluster.prometheus import ENDED, GAUGES, MOST, OTHERS, Metrics
+from recstudy.cluster.trackers import ENDED, GAUGES, MOST, OTHERS, Metrics
 from recstudy.records import Results
 from recstudy.study.study import Run, make_plan
 

@@ -108,7 +108,7 @@ def test_what_is_imported_while_ray_starts_has_no_module_in_common_with_its_star
 BEGUN = """
 import os, sys, time, ray
 from ray.tune.execution.class_cache import _ActorClassCache
-from recstudy.cluster.prestarted import without_environments
+from recstudy.cluster.group import without_environments
 ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
 class Asked:
     def process(self):

@@ -16,7 +16,7 @@ import tiny
 
 from recstudy import Place, RunConfig, Study, TrainConfig, cli, grid
 from recstudy.cli import exit_code, main
-from recstudy.cluster import address as addresses
+from recstudy.cluster import connection as addresses
 from recstudy.data import Cifar10, Digits, Mnist
 from recstudy.errors import EXIT_CODES, FAILURES
 from recstudy.models import ViTRM

@@ -120,7 +120,7 @@ def test_runs_that_are_run_again_were_finished_before_all_the_same(results):
     plan = make_plan(STUDY)
     finish(results, plan, BEFORE)
     for run in plan.runs:
-        results.run(run.id).set_aside()
+        results.run(run.id).archive()
         values = {"status": "done", "metrics": {}, "provenance": {"finished": AFTER, "earlier": 1}}
         results.run(run.id).finish(record_of(Result, values))
 

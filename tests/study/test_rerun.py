@@ -12,7 +12,7 @@ from recstudy import source
 from recstudy.analysis.audit import audit
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.registration import changes, lines
-from recstudy.cluster.driver import set_aside
+from recstudy.cluster.driver import archive
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits, ImageFolder
 from recstudy.data.cache import load
@@ -226,7 +226,7 @@ def test_what_a_run_had_stays_in_a_folder_and_on_a_store(store, tmp_path, monkey
     folder.weights.write_text("weights")
     results.send(folder.path)
 
-    set_aside([RUN.id], results)
+    archive([RUN.id], results)
 
     assert results.states() == {}
     there = tmp_path / "store/runs" / RUN.id

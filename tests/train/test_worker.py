@@ -6,8 +6,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from recstudy.cluster.leaving import Leaving
-from recstudy.cluster.worker import Leave, throttled
+from recstudy.cluster.worker import Leave, Leaving, throttled
 
 EPOCHS = 20_000
 

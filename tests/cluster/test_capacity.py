@@ -8,7 +8,7 @@ from ray.cluster_utils import Cluster
 from ray_nodes import free_port, namespace, started
 from shell import until
 
-from recstudy.cluster import rooms
+from recstudy.cluster import nodes
 from recstudy.cluster.nodes import Asked, may_work, ours
 from recstudy.config import Place
 from recstudy.records import Results
@@ -27,22 +27,22 @@ def cluster(monkeypatch):
 @pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(rooms, "LOOK_S", 0.2)
+    monkeypatch.setattr(nodes, "LOOK_S", 0.2)
     good = ours(Results(tmp_path / "results").create(), tmp_path / "results")
     other = replace(good, versions={**good.versions, "numpy": "1.26.4"})
     away = replace(good, probe=str(tmp_path / "elsewhere" / "probe"))
     held_to, said, bad = [good, other, away], [], set()
-    at_once = rooms.Rooms(Place(gpus_per_run=0), lambda node: Asked(node, may_work, held_to.pop(0)), said.append, bad)
+    at_once = nodes.ClusterCapacity(Place(gpus_per_run=0), lambda node: Asked(node, may_work, held_to.pop(0)), said.append, bad)
     assert at_once() == 1
 
     comes = cluster.add_node(num_cpus=2)
-    until(lambda: at_once() == 3, "the new node's two rooms")
+    until(lambda: at_once() == 3, "the new node's two capacity")
     for refused in (1, 2):
         cluster.add_node(num_cpus=4)
         until(lambda refused=refused: at_once() == 3 and len(said) == refused, "a refusal")
-    assert rooms.Rooms(Place(gpus_per_run=0), None, said.append, bad)() == 3  # the sweep's next runs know them
+    assert nodes.ClusterCapacity(Place(gpus_per_run=0), None, said.append, bad)() == 3  # the sweep's next runs know them
     cluster.remove_node(comes)
-    until(lambda: at_once() == 1, "the rooms without that node")
+    until(lambda: at_once() == 1, "the capacity without that node")
 
     assert held_to == []  # each was asked once
     assert said[0].startswith("node ")

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 
-class Desk:
+class WorkerMailbox:
     """Takes what workers tell, line by line; the answer to a line is what they do next."""
 
     def __init__(self) -> None:

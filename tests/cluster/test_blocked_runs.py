@@ -10,10 +10,10 @@ import pytest
 import tiny
 from rich.console import Console
 
-from recstudy.cluster.leaving import Leaving
 from recstudy.cluster.sources import Listed
 from recstudy.cluster.view import View
-from recstudy.cluster.watch import Supply, Watch
+from recstudy.cluster.watch import Supply, TuneCallback
+from recstudy.cluster.worker import Leaving
 from recstudy.errors import StorageError
 from recstudy.records import Results
 from recstudy.records.locks import locked
@@ -34,7 +34,7 @@ class Played:
         self.results, self.errors, self.listeners = results, [], []
         self.view = View(Console(file=self.said, width=200))
         self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Leaving()
-        self.watch = Watch(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
+        self.watch = TuneCallback(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
         self.rooms = 2
         self.supply = Supply(self.watch, lambda run: trial(run, results), lambda: self.rooms)
 
