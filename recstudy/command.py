@@ -113,8 +113,9 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Contract:
-    """Check what a file of your own registers: a model family's shapes, gradients, purity, counts, every switch, resuming
-    after a stop, and first losses; that an optimiser, a loss or an augmentation trains."""
+    """Check what a file of your own registers: a task's losses, kept answers and refused labels; a model family's shapes,
+    gradients, purity, counts, every switch, resuming after a stop, and first losses; that an optimiser, a loss or an augmentation
+    trains."""
 
     file: tyro.conf.Positional[Path]
     """A study's file, or a module."""

@@ -6,11 +6,11 @@ from dataclasses import replace
 from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.attention import TRACE
 from recstudy.analysis.figures.learning import learning_data, learning_notes
-from recstudy.analysis.figures.puzzles import THINKING
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import Html, code, facts, fold, warning_lines, words_table
 from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
+from recstudy.analysis.thinking import THINKING
 from recstudy.board.curves import curves_html, drawn_as, judged
 from recstudy.board.markup import Address, Page, Recipe, Same, state, study_link, text
 from recstudy.board.overview import compare_form

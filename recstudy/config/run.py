@@ -56,8 +56,9 @@ class RunConfig(Config):
         if task.labels != own.labels:
             raise ValueError(f"{model.title} learns {task.name}, but {self.data.title} is {own.name}")
         if task.output not in model.outputs:
-            families = choices(name for name, kind in FAMILIES.items() if task.output in kind.outputs) or "no registered one"
-            needed = f"{self.data.title} ({task.name}) needs {_named([task.output])}, which {families} give"
+            families = [name for name, kind in FAMILIES.items() if task.output in kind.outputs]
+            giving = f"{choices(families)} give{'s' * (len(families) == 1)}" if families else "no registered family gives"
+            needed = f"{self.data.title} ({task.name}) needs {_named([task.output])}, which {giving}"
             raise ValueError(f"{model.title} gives {_named(model.outputs)}, but {needed}")
         model.check(self.data)
         task.check(self)

@@ -67,7 +67,7 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
     out.print(table)
     if None in pflop:
-        out.print("What all of it costs is not known here: only the files tell how many images there are.")
+        out.print("What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images.")
         return
     waiting = [spend * 1e15 for row, spend in zip(rows, pflop, strict=True) if spend and not row["cached"]]
     left = sum(waiting)

@@ -32,10 +32,16 @@ class Alignment(OfCaptions):
             )
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
-        raise NotImplementedError("an aligner's network gives its loss")
+        """Return the network's own loss, which it gives in training."""
+        assert output.loss is not None
+        return output.loss
 
     def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        raise NotImplementedError("an aligner never halts")
+        """Return which images of the batch are nearest to their own caption, by the features of both."""
+        import torch
+
+        image_BW, caption_BW = output.logits.chunk(2, dim=1)
+        return (image_BW @ caption_BW.T).argmax(1) == torch.arange(len(image_BW), device=image_BW.device)
 
     def select(self, network: "Network", batches: "Batches", data: "DataSet") -> tuple[float, float]:
         from recstudy.tasks.captioning import retrieval

@@ -18,10 +18,12 @@ from recstudy.config import RunConfig, TrainConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet
 from recstudy.data.images import Labels
+from recstudy.errors import ConfigError
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
-from recstudy.models.networks.contract import Network
+from recstudy.models.networks.contract import Network, Output
+from recstudy.train.losses import item_loss
 from recstudy.train.parallel import concatenated, rank_and_world
 from recstudy.train.watchdog import alive
 
@@ -60,10 +62,20 @@ def predict(task: "Task", network: Network, batches: Batches, depths: Sequence[i
             with autocast(batch.images.device, config):
                 output, carry = network(batch.images, carry)
             if step in kept:
-                kept[step].append({name: part[:count] for name, part in task.kept(output, batch).items()})
-        losses.append(task.loss(output, batch)[:count])
+                kept[step].append(_rows(task, output, batch, count))
+        losses.append(item_loss(output, batch, task)[:count])
     whole = [{name: torch.cat([part[name] for part in parts]) for name in parts[0]} for parts in kept.values()]
     return whole, torch.cat(losses)
+
+
+def _rows(task: "Task", output: Output, batch: Batch, count: int) -> Kept:
+    """Return what the task keeps of the first `count` items (ConfigError: it has not a row an item)."""
+    rows, told = len(batch.images), task.kept(output, batch)
+    for name, part in told.items():
+        if part.shape[:1] != (rows,):
+            told_of = f"kept[{name!r}] of the task {task.name!r} must have {rows} rows, one an item"
+            raise ConfigError(f"{told_of}, but has the shape {tuple(part.shape)}")
+    return {name: part[:count] for name, part in told.items()}
 
 
 def selection_scores(task: "Task", network: Network, batches: Batches) -> tuple[float, float]:

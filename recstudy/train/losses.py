@@ -32,22 +32,32 @@ def step_loss(output: Output, batch: Batch, task: "Task", proceed_target: Tensor
     """Return (1), (B,) in nats, or the model's own loss.
 
     Raises:
-        ConfigError: the task gives no loss an item.
+        ConfigError: the task gives no loss an item, or does not say of each whether it is right.
     """
     if output.loss is not None:
         return output.loss
-    train, count = task.config.train, len(batch.images)
-    loss = task.loss(output, batch._replace(smoothing=train.label_smoothing))
-    if loss.shape != (count,):
-        raise ConfigError(f"the loss of the task {task.name!r} must be ({count},), one an item, but is {tuple(loss.shape)}")
-    weight = train.halt_weight
+    train = task.config.train
+    loss, weight = item_loss(output, batch._replace(smoothing=train.label_smoothing), task), train.halt_weight
     if output.halt is None or weight == 0:
         return loss
-    correct = task.right(output._replace(logits=output.logits.detach()), batch).float()
+    correct = an_item("`right`", task.right(output._replace(logits=output.logits.detach()), batch), batch, task).float()
     halting = F.binary_cross_entropy_with_logits(output.halt.float(), correct, reduction="none")
     if output.proceed is not None and proceed_target is not None:
         halting = halting + F.binary_cross_entropy_with_logits(output.proceed.float(), proceed_target, reduction="none")
     return loss + weight * halting
+
+
+def item_loss(output: Output, batch: Batch, task: "Task") -> Tensor:
+    """Return the task's loss of each item, (B,) in nats (ConfigError: it gives none an item)."""
+    return an_item("the loss", task.loss(output, batch), batch, task)
+
+
+def an_item(what: str, found: Tensor, batch: Batch, task: "Task") -> Tensor:
+    """Return what a task gives of a batch (ConfigError: it is not one number an item)."""
+    wanted = (len(batch.images),)
+    if found.shape != wanted:
+        raise ConfigError(f"{what} of the task {task.name!r} must be {wanted}, one an item, but is {tuple(found.shape)}")
+    return found
 
 
 def loss_of(config: TrainConfig) -> Loss:

@@ -4,10 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from made_up import as_result, failure, plan, result, run_id
+from made_up import as_result, failure, plan, read, result, run_id
 
 from recstudy import Claim
-from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.questions import QuestionRow, family
 from recstudy.records import Results, write_json
 from recstudy.report import Claims, dump_report
@@ -85,10 +84,6 @@ def finish(results: Results, identity: str, score: Any) -> None:
     elif score not in (None, "not run"):
         made = result(score)
         results.run(identity).finish(as_result(made | {"metrics": made["metrics"] | {PLAIN: score}}))
-
-
-def read(results: Results) -> StudyRecords:
-    return load_study(results, "made_up", "paper")
 
 
 def claimed(root: Path, *claims: Claim, **changes: Any) -> list[QuestionRow]:

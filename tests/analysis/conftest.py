@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from made_up import write_study
+from made_up import read, write_study
 
-from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.frame import StudyRecords
 from recstudy.records import Results
 
 
@@ -14,4 +14,4 @@ def results(tmp_path: Path) -> Results:
 
 @pytest.fixture
 def records(results: Results) -> StudyRecords:
-    return load_study(results, "made_up", "paper")
+    return read(results)

@@ -24,6 +24,7 @@ from recstudy.analysis import (
     Table,
 )
 from recstudy.analysis.cells import Cell
+from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.metrics import Answers
 from recstudy.metrics.kept import LIMIT, packed
 from recstudy.papers import published
@@ -421,3 +422,8 @@ def write_search(
 def write_trial(results: Results, line: dict[str, Any], how: str, score: float | None, gflops: float) -> None:
     append_line(results.study("made_up", "paper") / "trials-3f2a9c0d1e4b.jsonl", line)
     end(results, line["id"], how, score, gflops)
+
+
+def read(results: Results) -> StudyRecords:
+    """The records of the made-up study."""
+    return load_study(results, "made_up", "paper")

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import TABLE1, as_result, base, failure, result, run_id, write_search
+from made_up import TABLE1, as_result, base, failure, read, result, run_id, write_search
 from made_up import plan as made_plan
 
 from recstudy.analysis import Pareto, Table
 from recstudy.analysis.audit import RULES, TITLE, audit, audit_html, audit_lines, audit_record, contradictions
 from recstudy.analysis.audit.rules import command
-from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.report import write_report
 from recstudy.records import Results, write_json
 from recstudy.report import dump_report
@@ -62,10 +62,6 @@ def merged(values: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
         for key, value in other.items():
             values[key] = {**values[key], **value} if isinstance(value, dict) and isinstance(values.get(key), dict) else value
     return values
-
-
-def read(results: Results) -> StudyRecords:
-    return load_study(results, "made_up", "paper")
 
 
 def found(records: StudyRecords) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Scores of captions in tables: what is not available, how the words were cut, and the numbers of 000 beside them."""
 
 import pytest
-from made_up import as_failure, as_result, beside, caption_plan, captioned, run_id, write_caption_study
+from made_up import as_failure, as_result, beside, caption_plan, captioned, read, run_id, write_caption_study
 
 from recstudy.analysis import Table
-from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.render import cell_text, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.papers import published
@@ -15,7 +14,7 @@ ROCO = {"name": "rocov2", "size": 224, "length": 512, "limit": None}
 
 
 def table(results, *metrics, **spec):
-    return table_data(load_study(results, "made_up", "paper"), Table("t", metrics=metrics, **spec))
+    return table_data(read(results), Table("t", metrics=metrics, **spec))
 
 
 def test_a_metric_that_only_one_machine_had(tmp_path):

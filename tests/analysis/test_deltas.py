@@ -4,11 +4,10 @@ import csv
 from math import hypot
 
 import pytest
-from made_up import as_result, base, beside, captioned, failure, plan, run_id
+from made_up import as_result, base, beside, captioned, failure, plan, read, run_id
 
 from recstudy.analysis import Table
 from recstudy.analysis.explain import find, runs_behind
-from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.render import cell_text, csv_text, table_shown
 from recstudy.analysis.tables.table import table_data
 from recstudy.papers import published
@@ -63,7 +62,7 @@ def study(root, scores=ONE, sets=(("COVCTR", COVCTR),), **changes):
 
 
 def table(results, **spec):
-    return table_data(load_study(results, "made_up", "paper"), Table("table1", **{**DELTA, **spec}))
+    return table_data(read(results), Table("table1", **{**DELTA, **spec}))
 
 
 def test_a_delta_is_of_the_means_over_all_seeds_of_both(tmp_path):
@@ -135,7 +134,7 @@ def test_published_deltas_have_their_place_and_a_verdict(tmp_path):
 def test_what_is_against_either_published_number_is_against_their_delta(tmp_path):
     """SAT as the paper trains it, MicarVLMoE for half its epochs; then both, which is said once."""
     results = study(tmp_path / "r")
-    made = plan(**dumped(load_study(results, "made_up", "paper").plan))
+    made = plan(**dumped(read(results).plan))
     shorter = [*made["variants"][:2], made["variants"][2] | {"changes": made["variants"][2]["changes"] | {"train.epochs": 50}}]
     reasons = []
     for changes in ({"variants": shorter}, {"base": made["base"] | {"train": made["base"]["train"] | {"epochs": 50}}}):
@@ -171,7 +170,7 @@ def test_without_a_number_a_delta_says_why(tmp_path):
 
 def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_path):
     results = study(tmp_path / "r")
-    made = plan(**dumped(load_study(results, "made_up", "paper").plan))
+    made = plan(**dumped(read(results).plan))
     made["variants"][0]["leaks"] = True
     write_json(results.study("made_up", "paper") / "plan.json", made)
 
@@ -185,7 +184,7 @@ def test_what_leaks_is_not_compared_and_a_level_that_is_not_there_says_so(tmp_pa
 
 def test_explain_shows_the_runs_of_both_and_the_division(tmp_path):
     results = study(tmp_path / "r", report=[{"kind": "table", "name": "table1", **DELTA}])
-    records = load_study(results, "made_up", "paper")
+    records = read(results)
 
     told = find(records, "table1:1:Avg-BLEU delta").behind(records)
 

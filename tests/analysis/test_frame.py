@@ -1,5 +1,5 @@
 import pytest
-from made_up import base, run_id, variants, write_chest, write_losses, write_study
+from made_up import base, read, run_id, variants, write_chest, write_losses, write_study
 
 from recstudy.analysis.frame import config_of, load_study
 from recstudy.config import flatten
@@ -60,7 +60,7 @@ def test_failure_keeps_class_error_and_traceback(records):
 def test_a_damaged_result_is_a_failed_row_that_names_the_file(results):
     results.run(run_id(0, 0)).result.write_text("{torn")
 
-    row = load_study(results, "made_up", "paper").rows[0]
+    row = read(results).rows[0]
 
     assert (row.status, row.error_class) == ("failed", "damaged record")
     assert "result.json is damaged" in row.error
@@ -90,7 +90,7 @@ def test_an_unknown_axis_names_the_nearest(records):
 def test_a_study_without_any_run_can_be_read(tmp_path):
     results = write_study(tmp_path / "r", seeds=[])
 
-    records = load_study(results, "made_up", "paper")
+    records = read(results)
 
     assert records.runs.empty
     assert records.epochs([0, 1]).empty

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from made_up import as_result, result, run_id, write_answers, write_study
+from made_up import as_result, read, result, run_id, write_answers, write_study
 from scipy import stats
 
 from recstudy.analysis import Differences, Table
@@ -82,7 +82,7 @@ def kept(tmp_path):
             logits = np.where(np.arange(20)[:, None] < right, [[2.0, 0.0]], [[0.0, 2.0]])
             results.run(run_id(variant, seed)).finish(as_result(result(5.0 * right)))
             write_answers(results, run_id(variant, seed), logits, labels)
-    return load_study(results, "made_up", "paper")
+    return read(results)
 
 
 def test_a_table_has_the_interval_over_items_at_each_number(kept):

@@ -1,11 +1,10 @@
 """A model that is told the caption it is to write: shown with its name and its numbers, and compared with nothing."""
 
 import pytest
-from made_up import as_result, beside, caption_plan, captioned, run_id, write_caption_study
+from made_up import as_result, beside, caption_plan, captioned, read, run_id, write_caption_study
 
 from recstudy import RunConfig, Search, Study, TrainConfig, grid
 from recstudy.analysis import Table
-from recstudy.analysis.frame import load_study
 from recstudy.analysis.tables.render import csv_text
 from recstudy.analysis.tables.table import table_data
 from recstudy.config.tunable import Tunable
@@ -39,7 +38,7 @@ def records(tmp_path):
     results = write_caption_study(tmp_path / "r", variants=made, data=ROCO)
     for seed in range(2):
         results.run(run_id(3, seed)).finish(as_result(captioned(3.0 + 0.01 * seed, unavailable={})))
-    return load_study(results, "made_up", "paper")
+    return read(results)
 
 
 def test_the_plan_says_who_leaks_and_its_label_does_too():

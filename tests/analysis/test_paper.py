@@ -8,7 +8,7 @@ import re
 
 import pytest
 from golden_pages import STUDIES
-from made_up import TABLE1, as_result, result, run_id, specs, variants, write_study
+from made_up import TABLE1, as_result, read, result, run_id, specs, variants, write_study
 from pypdf import PdfReader
 from rich.console import Console
 from scenarios import SCENARIOS, records_of
@@ -47,7 +47,7 @@ def complete(root, **changes):
     for at in range(len(variants())):
         for seed in range(3):
             results.run(run_id(at, seed)).finish(as_result(result(90.0 + at + seed / 10)))
-    return load_study(results, "made_up", "paper")
+    return read(results)
 
 
 @needs_siunitx

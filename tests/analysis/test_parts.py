@@ -19,6 +19,7 @@ from made_up import (
     base,
     caption_plan,
     plan,
+    read,
     result,
     run_id,
     variants,
@@ -55,7 +56,6 @@ from recstudy.analysis.cells import cell
 from recstudy.analysis.figures.layout import dress
 from recstudy.analysis.figures.learning import cut_note, shown_variants
 from recstudy.analysis.figures.theme import Size, style
-from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.kinds import drawn, shown
 from recstudy.analysis.report import write_report
 from recstudy.analysis.targets import Placement
@@ -87,10 +87,6 @@ from recstudy.report import (
     Thinking,
     dump_report,
 )
-
-
-def load(results: Results) -> StudyRecords:
-    return load_study(results, "made_up", "paper")
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -238,7 +234,7 @@ def test_damage_is_one_line_that_names_the_file_and_the_fix(tmp_path, part, dama
     results = write_caption_study(tmp_path / "r")
     damage(results, **changes)
 
-    made = shown(load(results), part)
+    made = shown(read(results), part)
 
     notes = (*made.notes, *(made.drawn.notes if made.drawn else ()))
     (said,) = [note for note in notes if "is damaged" in note]
@@ -258,7 +254,7 @@ def test_any_damage_is_an_error_of_ours_or_still_readable(results, data):
     cut = data.draw(st.booleans())
     path.write_bytes(whole[:at] if cut else whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :])
 
-    made = drawn(load(results), Mistakes())
+    made = drawn(read(results), Mistakes())
 
     assert len(made.data) == (0 if any("is damaged" in note for note in made.notes) else 3)
 
@@ -344,7 +340,7 @@ def test_fields_that_do_not_go_together_are_refused(make, message):
 
 def test_a_layer_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigError, match="attention 'attention': head must be at most 2, but got 3"):
-        drawn(load(inside(tmp_path / "r")), AttentionMaps(head=3))
+        drawn(read(inside(tmp_path / "r")), AttentionMaps(head=3))
 
 
 # ------------------------------------------------------------------------------------------------- which runs are shown
@@ -352,10 +348,10 @@ def test_a_layer_that_is_not_there_is_named(tmp_path):
 
 def test_the_best_variants_are_shown_where_there_are_too_many(tmp_path, monkeypatch):
     """Of scores that rank: AUROC where there is no accuracy, and of a loss the least; what leaks is the worst."""
-    records = load(write_study(tmp_path / "a"))
+    records = read(write_study(tmp_path / "a"))
     assert (shown_variants(records, 2), cut_note(records, 4, 2)) == ([0, 2], ("the 2 best of 4 variants by top-1 accuracy",))
-    assert shown_variants(load(leaky(tmp_path / "l")), 3) == [1, 2, 3]
-    chest = load(write_chest(tmp_path / "c"))
+    assert shown_variants(read(leaky(tmp_path / "l")), 3) == [1, 2, 3]
+    chest = read(write_chest(tmp_path / "c"))
     assert (shown_variants(chest, 1), cut_note(chest, 2, 1)) == ([1], ("the 1 best of 2 variants by AUROC",))
     monkeypatch.setitem(METRICS, "auroc", replace(METRICS["auroc"], better="lower"))
     assert shown_variants(chest, 1) == [0]
@@ -374,7 +370,7 @@ def test_one_finished_seed_of_six_variants_at_most_is_shown(tmp_path, part):
         if folder.name == run_id(0, 0):  # of the study that has one
             [path.unlink() for name in ("mistakes.npz", "alignment.json") if (path := folder / name).exists()]
 
-    made = shown(load(results), part)
+    made = shown(read(results), part)
 
     frame = made.frame
     assert frame.groupby("label")["seed"].nunique().tolist()[:6] == [1] * 6
@@ -398,7 +394,7 @@ def test_a_point_of_a_curve_is_a_tables_cell_and_two_treatments_are_not_two_seed
         for seed in (0, 1):
             depths = {"top1_accuracy": {"1": first + 0.4 * seed, "2": first}}
             results.run(run_id(variant, seed)).finish(as_result(result(first + 0.4 * seed) | {"depths": depths}))
-    records = load(results)
+    records = read(results)
     pooled = drawn(records, Curve("c", x="eval.depth", y="top1_accuracy", by="model")).data.iloc[0]
     alone = drawn(records, Curve("c", x="copy", y="top1_accuracy")).data
 
@@ -421,7 +417,7 @@ def test_a_variant_looks_the_same_in_all_figures_where_others_have_not_finished(
     parts = [LearningCurves(), Curve("d", x="eval.depth", **by), Curve("b", x="batch_size", **by, where={"batch_size": 128})]
 
     for part in parts:
-        lines = [line for line in drawn(load(results), part).figure.data if line.name in ("ViTRM, batch_size=128", "ViTRM")]
+        lines = [line for line in drawn(read(results), part).figure.data if line.name in ("ViTRM, batch_size=128", "ViTRM")]
         assert {(line.line.color, line.line.dash) for line in lines} == {(style(1)["color"], style(1)["dash"])}
 
 
@@ -436,7 +432,7 @@ def test_a_variant_looks_the_same_in_all_figures_where_others_have_not_finished(
     ],
 )
 def test_more_lines_than_colours_have_a_panel_each_while_a_reader_looks_at_them(tmp_path, models, part, panels):
-    made = drawn(load(swept(tmp_path / "r", tuple(models), 1)), part)
+    made = drawn(read(swept(tmp_path / "r", tuple(models), 1)), part)
 
     grid = panels is not None and panels > 2
     assert bool(made.figure.layout.meta.get("grid")) is grid
@@ -461,7 +457,7 @@ def test_in_print_a_figure_is_as_wide_as_asked_and_its_title_goes_to_the_caption
 
 
 def test_lines_are_named_where_they_end_or_in_a_legend_where_there_is_no_room(tmp_path):
-    made = drawn(load(swept(tmp_path / "r", tuple("ABCD"), 3)), Curve("c", x="batch_size", y="top1_accuracy", by="model"))
+    made = drawn(read(swept(tmp_path / "r", tuple("ABCD"), 3)), Curve("c", x="batch_size", y="top1_accuracy", by="model"))
 
     ends = [one for one in made.figure.layout.annotations if one.name == "end"]
     assert [one.text.rpartition("> ")[2] for one in ends] == list("ABCD")
@@ -484,7 +480,7 @@ def test_thirty_long_traces_stay_below_three_megabytes(tmp_path):
             results.run(run_id(at, 0)).finish(as_result(result(80.0)))
         write_losses(results, run_id(at, 0), long)
 
-    made = shown(load(results), LossTrace())
+    made = shown(read(results), LossTrace())
 
     assert len(made.frame) == 600_000
     assert max(len(trace.x) for trace in made.figure.data) <= 40_000 // 30
@@ -517,7 +513,7 @@ def test_every_part_survives_any_search(tmp_path, trials, figures):
 
 def test_no_mark_of_a_trial_is_faded(tmp_path):
     """At 60 % of its opacity the palette's blue has a contrast of 2.5 to white."""
-    records = load(write_search(tmp_path / "r"))
+    records = read(write_search(tmp_path / "r"))
     figures = [drawn(records, spec).figure for spec in (ParallelCoordinates(), Pareto())]
 
     assert {trace.opacity for figure in figures for trace in figure.data} == {None}
@@ -531,7 +527,7 @@ def test_a_word_counts_at_most_as_often_as_a_reference_has_it(tmp_path):
     references = ["large and large", "a large mass of the lung"]
     results = write_caption_study(tmp_path / "r")
     write_captions(results, run_id(0, 0), [(references, "large large large large large"), (references, "Large mass")])
-    made = shown(load(results), Captions())
+    made = shown(read(results), Captions())
 
     assert made.frame[["words", "shared"]].values.tolist() == [[5, 2], [2, 2]]
     assert Tags(made.html).marked == ["large", "large", "Large", "mass"]
@@ -542,10 +538,10 @@ def test_a_word_counts_at_most_as_often_as_a_reference_has_it(tmp_path):
 def test_a_card_shows_its_image_or_says_that_none_was_kept(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (1, 3, 900, 700))
     results = written(tmp_path / "r", (["a"], "b"), (["c"], "d"))
-    small = Tags(shown(load(results), Captions()).html)
+    small = Tags(shown(read(results), Captions()).html)
     write_captions(results, run_id(0, 0), [(["a"], "b"), (["c"], "d")], noise)
     (results.run(run_id(3, 1)).path / "captions.npz").write_bytes(b"torn")
-    large = shown(load(results), Captions()).html
+    large = shown(read(results), Captions()).html
 
     assert [attrs["class"] for tag, attrs in small.tags if tag == "img"] == ["sharp"] * 2
     assert 'src="data:image/webp;base64,' in large
@@ -557,7 +553,7 @@ def test_a_folded_caption_says_every_character_once(tmp_path):
     text = "a mass & <b> " * 60
     results = written(tmp_path / "r", (["x"], text), (["y"], "short"))
 
-    page = Tags(shown(load(results), Captions(where={"model": "LSTM"})).html)
+    page = Tags(shown(read(results), Captions(where={"model": "LSTM"})).html)
 
     assert text in page.words.replace("\N{HORIZONTAL ELLIPSIS} more", "")
     assert [tag for tag, _ in page.tags].count("details") == 1
@@ -570,7 +566,7 @@ def test_the_animation_has_a_frame_a_segment_and_says_what_is_synthetic(tmp_path
     pictures = []
     for results in (plain, noted):
         write_thinking(results, run_id(0, 1))
-        content = shown(load(results), Thinking()).files["gif"]()
+        content = shown(read(results), Thinking()).files["gif"]()
         pictures.append(Image.open(io.BytesIO(content)))
     picture, seen = pictures[0], []
     for segment in range(picture.n_frames):
@@ -587,7 +583,7 @@ def test_runs_of_fewer_segments_stay_at_their_last(results):
     write_thinking(results, run_id(0, 0))
     write_thinking(results, run_id(1, 0), cells=puzzles()["cells"][:, :1], halt=np.empty((2, 0), np.float32))
 
-    made = shown(load(results), Thinking())
+    made = shown(read(results), Thinking())
 
     assert Image.open(io.BytesIO(made.files["gif"]())).n_frames == 4
     assert len(made.figure.layout.annotations) == 1 + 4 + 1 + 2
@@ -600,7 +596,7 @@ def test_our_runs_stand_among_replications_where_they_compare(tmp_path, train_pu
     own |= {"data": {"name": "sudoku_extreme", "train_puzzles": train_puzzles, "limit": None}}
     own |= {"model": model | {"gradient": "last_cycle"}}
     made = [{"label": f"TRM {at}", "levels": {}, "changes": {}, "model": "TRM", "data": "Sudoku-Extreme"} for at in range(4)]
-    records = load(write_study(tmp_path / "r", base=own, axes={}, variants=made))
+    records = read(write_study(tmp_path / "r", base=own, axes={}, variants=made))
     part = Replications(cell="trm_mlp_sudoku_extreme")
 
     assert drawn(records, part).data["kind"].eq("ours").sum() == 0  # of images: no exact accuracy

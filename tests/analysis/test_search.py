@@ -5,6 +5,7 @@ import pytest
 from made_up import (
     TRIALS,
     as_result,
+    read,
     run_id,
     searched,
     trial_line,
@@ -14,7 +15,6 @@ from made_up import (
 from rich.console import Console
 
 from recstudy.analysis import Best, History, Table
-from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import cells, drawn
 from recstudy.analysis.report import write_report
 from recstudy.analysis.rows import Outcome
@@ -35,10 +35,6 @@ ONE = {"selection_top1_accuracy": "max"}
 BEST = Best(metrics=("top1_accuracy", "params", "gflops"))
 
 
-def load(results):
-    return load_study(results, "made_up", "paper")
-
-
 @pytest.fixture
 def results(tmp_path):
     return write_search(tmp_path / "r")
@@ -46,7 +42,7 @@ def results(tmp_path):
 
 @pytest.fixture
 def records(results):
-    return load(results)
+    return read(results)
 
 
 def test_trials_become_the_variants_and_runs_of_the_study(records):
@@ -66,7 +62,7 @@ def test_other_keys_torn_lines_and_confirmations_of_nothing_are_left_out(results
     append_line(log, {"confirms": 4, "seed": 0, "id": run_id(4, 0)})  # the search's own seed is not fresh
     log.write_bytes(log.read_bytes() + b'{"number": 9, "par')
 
-    records = load(results)
+    records = read(results)
 
     assert len(records.plan.search.trials) == 9
     assert records.plan.search.confirmed == {4: (1, 2, 3), 6: (1,)}
@@ -75,7 +71,7 @@ def test_other_keys_torn_lines_and_confirmations_of_nothing_are_left_out(results
 def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
     again = trial_line(4, {"model.latent_steps": 4, "train.batch_size": 16, "train.learning_rate": 2e-3})
     write_trial(results, again | {"number": 9, "variant": again["variant"] | {"label": "later"}}, "done", 90.0, 0.4)
-    records = load(results)
+    records = read(results)
 
     assert len(records.rows) == 13
     assert drawn(records, History()).data.query("trial == 9")["value"].tolist() == [90.0, 0.4]
@@ -85,7 +81,7 @@ def test_a_setting_proposed_twice_is_one_run_and_two_trials(results):
 def test_fields_that_end_alike_keep_their_paths(tmp_path):
     space = {"vitrm": {"model.width": {"low": 1, "high": 2, "log": False}, "train.width": {"low": 1, "high": 2, "log": False}}}
 
-    assert load(write_search(tmp_path / "r", {}, {"space": space})).plan.axes == {
+    assert read(write_search(tmp_path / "r", {}, {"space": space})).plan.axes == {
         "model.width": "model.width",
         "train.width": "train.width",
     }
@@ -118,14 +114,14 @@ def test_a_search_is_finished_where_every_trial_is_done_or_stopped(tmp_path):
         show_status(results, console)
 
     assert "Finish" not in console.export_text()
-    assert "Finish" not in str(cells(load(results), Table("t")).caption)
+    assert "Finish" not in str(cells(read(results), Table("t")).caption)
 
 
 def test_a_run_that_was_stopped_once_and_finished_later_is_done(results):
     """Another study, without a scheduler, ran it to its end."""
     results.run(run_id(3, 0)).finish(as_result(searched(70.0, 0.2)))
 
-    assert load(results).rows[3].status == "done"
+    assert read(results).rows[3].status == "done"
     assert [(row.done, row.stopped) for row in status(results)] == [(10, 0)]
 
 
@@ -147,12 +143,12 @@ def test_the_front_comes_first_and_then_the_score(records):
 
 
 def test_the_header_says_how_far_the_search_is(results):
-    write_json(results.study("made_up", "paper") / "plan.json", dumped(load(results).plan) | {"variants": [], "runs": []})
-    write_json(results.study("made_up", "paper") / "plan-abc.json", dumped(load(results).plan) | {"definition": "abc"})
+    write_json(results.study("made_up", "paper") / "plan.json", dumped(read(results).plan) | {"variants": [], "runs": []})
+    write_json(results.study("made_up", "paper") / "plan-abc.json", dumped(read(results).plan) | {"definition": "abc"})
     append_line(results.study("made_up", "paper") / "trials-abc.jsonl", trial_line(0, {}))
     append_line(results.study("made_up", "paper") / "trials-abc.jsonl", {"confirms": 0, "seed": 1, "id": "x"})
 
-    records = load(results)
+    records = read(results)
 
     assert search_facts(records, records.plan.search) == [
         ("Search", "tpe, 24 runs, stops early by asha"),

@@ -10,6 +10,7 @@ from made_up import (
     base,
     findings,
     plan,
+    read,
     result,
     run_id,
     specs,
@@ -21,7 +22,7 @@ from rich.console import Console
 from scenarios import CAPTION_SETTINGS, ranked
 
 from recstudy.analysis.explain import find
-from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import cells
 from recstudy.analysis.report import write_report
 from recstudy.analysis.tables import entries
@@ -33,10 +34,6 @@ from recstudy.papers import Target
 from recstudy.records import Results, write_json
 from recstudy.records.reading import dumped
 from recstudy.report import Arithmetic, Table, Tuned, dump_report
-
-
-def load(results: Results) -> StudyRecords:
-    return load_study(results, "made_up", "paper")
 
 
 def of_levels(*levels: dict[str, object]) -> list[dict[str, object]]:
@@ -103,7 +100,7 @@ def test_synthetic_data_is_said_in_every_rendering(tmp_path, planned):
     if not planned:
         made = findings(80.0, 0)
         results.run(run_id(0, 0)).finish(as_result(made | {"provenance": made["provenance"] | {"synthetic": True}}))
-    table = table_data(load_study(results, "made_up", "paper"), specs()[0])
+    table = table_data(read(results), specs()[0])
 
     assert str(table.caption).startswith("CIFAR-10 (synthetic data); ")
     for text in everywhere(table).values():
@@ -154,13 +151,13 @@ def marks(table) -> list[str]:
     ],
 )
 def test_best_is_what_cannot_be_told_from_it_where_something_can(tmp_path, scores, expected):
-    records = load(ranked(tmp_path / "r", {"CIFAR-10": scores}))
+    records = read(ranked(tmp_path / "r", {"CIFAR-10": scores}))
 
     assert marks(table_data(records, Table("t", metrics=("top1_accuracy",)))) == expected
 
 
 def test_lower_is_better_where_it_is(tmp_path):
-    records = load(ranked(tmp_path / "r", {"CIFAR-10": [80.0, 92.0, 86.0]}))
+    records = read(ranked(tmp_path / "r", {"CIFAR-10": [80.0, 92.0, 86.0]}))
     rows = table_data(records, Table("t", metrics=("nll", "params", "macro_f1"))).rows
 
     assert not any(row.cells[0].best or row.cells[1].best for row in rows)  # all NLL alike; parameters are no score
@@ -168,13 +165,13 @@ def test_lower_is_better_where_it_is(tmp_path):
 
 
 def test_what_leaks_is_never_the_best(tmp_path):
-    records = load(ranked(tmp_path / "r", {"CIFAR-10": [99.0, 92.0, 86.0, 80.0]}, leaky=(0,)))
+    records = read(ranked(tmp_path / "r", {"CIFAR-10": [99.0, 92.0, 86.0, 80.0]}, leaky=(0,)))
 
     assert marks(table_data(records, Table("t", metrics=("top1_accuracy",)))) == ["", "*", "", ""]
 
 
 def test_variants_without_a_cost_stand_last(tmp_path):
-    records = load(ranked(tmp_path / "r", {"CIFAR-10": [None, 92.0]}))
+    records = read(ranked(tmp_path / "r", {"CIFAR-10": [None, 92.0]}))
 
     assert groups(records, [0, 1], "gflops") == [
         ("Forward 0.3451 GFLOP/image", [1]),
@@ -187,7 +184,7 @@ def test_variants_without_a_cost_stand_last(tmp_path):
 
 def test_explain_shows_the_fields_and_no_runs(tmp_path):
     report = [{"kind": "table", "name": "t", "metrics": ["rouge_l"], "settings": CAPTION_SETTINGS}]
-    records = load(write_caption_study(tmp_path / "r", report=report))
+    records = read(write_caption_study(tmp_path / "r", report=report))
     told = find(records, "t:HRM, two loops:middle cycles/tuned").behind(records)
 
     assert (told.number, told.runs) == ("0/false", ())
@@ -258,7 +255,7 @@ def tunable(root, leaks=(), status="done"):
 
 
 def test_each_cell_has_the_rate_that_the_selection_split_likes_best(tmp_path):
-    table = cells(load(tunable(tmp_path)), Tuned())
+    table = cells(read(tunable(tmp_path)), Tuned())
 
     assert table.columns == ("64", "256")
     assert [[cell.value and round(cell.value, 6) for cell in row.cells] for row in table.rows] == [[85.1, 71.1], [51.1, None]]
@@ -278,14 +275,14 @@ def test_a_loss_is_best_where_it_is_lowest(tmp_path):
         told["selected"] = {"epoch": 4, "split": "validation", "loss": loss}
         results.run(run_id(index, 0)).finish(as_result(told))
 
-    table = cells(load(results), Tuned(by="selection_loss"))
+    table = cells(read(results), Tuned(by="selection_loss"))
 
     assert table.notes[1] == "learning rate of each cell: A, 64: 0.001"
 
 
 def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
-    leaky = cells(load(tunable(tmp_path / "a", leaks=("A",))), Tuned())
-    nothing = cells(load(tunable(tmp_path / "b", status="diverged")), Tuned())
+    leaky = cells(read(tunable(tmp_path / "a", leaks=("A",))), Tuned())
+    nothing = cells(read(tunable(tmp_path / "b", status="diverged")), Tuned())
 
     assert [row.label for row in leaky.rows] == ["B"]
     assert (nothing.rows, nothing.columns) == ((), ())
@@ -294,7 +291,7 @@ def test_what_leaks_is_left_out_and_nothing_is_no_table(tmp_path):
 
 def test_an_axis_that_the_study_lacks_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"the report names .learning_raet., but .* Did you mean .learning_rate."):
-        cells(load(tunable(tmp_path)), Tuned(over="learning_raet"))
+        cells(read(tunable(tmp_path)), Tuned(over="learning_raet"))
 
 
 def test_it_is_a_table_of_the_report(tmp_path):

@@ -1,5 +1,5 @@
 import pytest
-from made_up import as_result, base, result, run_id, variants, write_study
+from made_up import as_result, base, read, result, run_id, variants, write_study
 from scipy.stats import chi2, norm
 from scipy.stats import t as student
 
@@ -248,7 +248,7 @@ def test_a_published_table_is_judged_as_a_whole(tmp_path):
     (mean - published) / (s sqrt(1 + 1/3)) with the variance that the variant's own interval goes by."""
     results = write_study(tmp_path / "r")
     results.run(run_id(1, 2)).finish(as_result(result(93.2, "ViTRM")))
-    records = load_study(results, "made_up", "paper")
+    records = read(results)
     batches = target(92.0, train__batch_size=64), target(92.2, train__batch_size=128)
 
     data = cells(records, Table("t", metrics=("top1_accuracy",), targets=batches))
