@@ -16,7 +16,7 @@ import tyro
 
 from recstudy.config import RunConfig
 from recstudy.errors import EXIT_CODES, ConfigError, StorageError
-from recstudy.options import Options, SearchOptions, StudyOptions, changes_of, data_folder, fields_first
+from recstudy.options import CommonOptions, SearchOptions, StudyOptions, changes_of, data_folder, fields_first
 from recstudy.papers import by_name
 from recstudy.plugins import bundle, refuse_while_loading, study_file
 from recstudy.records import Results
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from recstudy.study.until import Until
 
 S = TypeVar("S", bound=Study | Search)
-Given = TypeVar("Given", bound=Options)
+Given = TypeVar("Given", bound=CommonOptions)
 
 
 @cache
@@ -246,7 +246,7 @@ def exit_code(why: set[str]) -> int:
     return 0 if not why else EXIT_CODES.get(tried.pop(), 1) if len(tried) == 1 else 1
 
 
-def _outdated(runs: Sequence[Run], results: Results, options: Options, plan: Plan | None = None) -> "Outdated":
+def _outdated(runs: Sequence[Run], results: Results, options: CommonOptions, plan: Plan | None = None) -> "Outdated":
     from recstudy.study.plan import earlier
     from recstudy.study.rerun import outdated
 
@@ -270,7 +270,7 @@ def _tell(lines: Iterable[str]) -> None:
         console().print(line, soft_wrap=True)
 
 
-def _where(options: Options) -> "Where":
+def _where(options: CommonOptions) -> "Where":
     from recstudy.cluster.sources import Where
 
     data = data_folder(options.data)
@@ -278,7 +278,7 @@ def _where(options: Options) -> "Where":
 
 
 @contextmanager
-def _watched(plan: Plan | SearchPlan, options: Options) -> Iterator["View"]:
+def _watched(plan: Plan | SearchPlan, options: CommonOptions) -> Iterator["View"]:
     """What a person sees of the study, and its webhook is told."""
     from recstudy.cluster.view import View
     from recstudy.study.notices import Notices
@@ -342,7 +342,7 @@ def _settled(plan: SearchPlan, results: Results, storage: str, data: Path) -> li
     return [*log.runs, *log.confirmations]
 
 
-def _report(results: Results, study: str, preset: str, options: Options) -> bool:
+def _report(results: Results, study: str, preset: str, options: CommonOptions) -> bool:
     """Draw the report; False, and one line, where the results folder has filled up or gone while runs were running.
 
     Where recstudy's own files have changed meanwhile, a new process draws it: to the rest of this one they no longer fit.
@@ -370,7 +370,7 @@ def _report(results: Results, study: str, preset: str, options: Options) -> bool
     return True
 
 
-def _drawn_anew(results: Results, folder: Path, options: Options) -> bool:
+def _drawn_anew(results: Results, folder: Path, options: CommonOptions) -> bool:
     """Draw it by the command that draws any report."""
     words = ["report", str(folder), *options.report.words]
     print("recstudy's files were changed while this ran: a new process draws the report.", file=sys.stderr)

@@ -131,7 +131,7 @@ class Studies:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunShipped:
     """Run a study that comes with recstudy: `recstudy run NAME ...` is `python studies/NAME.py ...`, from any directory."""
 
     name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
@@ -175,7 +175,7 @@ class Completion:
     """The shell."""
 
 
-Shipped = Studies | Run | Register | New | Fields | Completion
+Shipped = Studies | RunShipped | Register | New | Fields | Completion
 Command = Shipped | Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | TrainTokenizer | Data
 
 
@@ -184,7 +184,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
     commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": TrainTokenizer, "data": Data}
     commands |= {"contract": Contract}
-    commands |= {"studies": Studies, "run": Run, "register": Register, "new": New, "fields": Fields, "completion": Completion}
+    commands |= {
+        "studies": Studies,
+        "run": RunShipped,
+        "register": Register,
+        "new": New,
+        "fields": Fields,
+        "completion": Completion,
+    }
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = words[:2] if words[:1] in (["run"], ["register"]) else words  # the rest is the study's
     finish(lambda: _done(_parsed(commands, own), words[len(own) :]))
@@ -195,7 +202,7 @@ def _parsed(commands: dict[str, Callable[..., Command]], words: list[str]) -> Co
 
 
 def _done(command: Command, rest: Sequence[str]) -> int:
-    if isinstance(command, Run | Register):
+    if isinstance(command, RunShipped | Register):
         run(command.name, [*rest, *["--register"] * isinstance(command, Register)])
     if isinstance(command, Shipped):
         return _tell(command)

@@ -57,7 +57,7 @@ class ForPaper:
 
 
 @dataclass(frozen=True)
-class Options:
+class CommonOptions:
     """How runs are run. Everything that decides a number is a field of the run config: see --set."""
 
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
@@ -103,7 +103,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class StudyOptions(Options):
+class StudyOptions(CommonOptions):
     """How a study is run."""
 
     seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
@@ -126,7 +126,7 @@ class StudyOptions(Options):
 
 
 @dataclass(frozen=True)
-class SearchOptions(Options):
+class SearchOptions(CommonOptions):
     """How a search is run."""
 
     family: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
@@ -149,7 +149,7 @@ def fields_first(words: Sequence[str]) -> list[str]:
     return [words[at] for at in fields] + [word for at, word in enumerate(words) if at not in fields]
 
 
-def changes_of(options: Options) -> dict[str, Any]:
+def changes_of(options: CommonOptions) -> dict[str, Any]:
     """`--set` and the flags that say how much a run gets, as changes of fields."""
     changes = settings([*options.fields, *chain.from_iterable(options.set)], "train.epochs=5")
     if options.allow_missing:

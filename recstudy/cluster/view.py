@@ -25,7 +25,7 @@ OFTEN = 0.25  # seconds between two of a notebook's pictures
 QUIET = 30.0  # seconds without a line, after which a pipe or a log file gets one of the next epoch
 
 
-class Cell:
+class NotebookCell:
     """A text in a notebook's output, written anew in its place; rich's own way would want ipywidgets.
 
     Args:
@@ -54,7 +54,7 @@ class View:
 
     console: Console
     notices: Notices = field(default_factory=Notices)
-    _live: Live | Cell | None = None
+    _live: Live | NotebookCell | None = None
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN))  # of a notebook
     _runs: int = 0
     _cached: int = 0
@@ -73,7 +73,7 @@ class View:
             self._live = Live(get_renderable=self._picture, console=self.console, refresh_per_second=4, transient=True)
             self._live.start()
         elif self.console.is_jupyter:
-            self._live = Cell(self._text)
+            self._live = NotebookCell(self._text)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -141,7 +141,7 @@ class View:
         _, before = self._running.get(run.id, (run, {}))
         self._epochs_done += _share(line) - _share(before)
         self._running[run.id] = (run, line)
-        if isinstance(self._live, Cell):
+        if isinstance(self._live, NotebookCell):
             self._live.refresh()
         elif self._live is None and time.monotonic() - self._said >= QUIET:
             label, seed, *cells = (cell.plain for cell in _row(run, line))
@@ -209,7 +209,7 @@ class View:
 
     def _say(self, line: str) -> None:
         self._said = time.monotonic()
-        if isinstance(self._live, Cell):
+        if isinstance(self._live, NotebookCell):
             self._lines.append(line)
             self._live.refresh()
         else:

@@ -30,7 +30,7 @@ ATTEMPTS = 2
 TURNS = ((0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 0, 1), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1))
 
 
-class Grid(NamedTuple):
+class ArcGrid(NamedTuple):
     """Colours, row by row: 900 bytes at most, of half a million answers."""
 
     columns: int
@@ -53,14 +53,14 @@ class Augmented(NamedTuple):
         alone = self == Augmented(self.task)
         return self.task if alone else f"{self.task}|||t{self.turn}|||{''.join(map(str, self.colours))}"
 
-    def undone(self, tokens: "Tokens") -> Grid:
+    def undone(self, tokens: "Tokens") -> ArcGrid:
         """What a grid (H, W) of tokens was before."""
         import numpy as np
 
         across, rows, columns = TURNS[self.turn]
         turned = tokens[:: -1 if rows else 1, :: -1 if columns else 1]
         before = np.argsort(self.colours).astype(np.uint8)[(turned.T if across else turned) - COLOUR]
-        return Grid(before.shape[1], before.tobytes())
+        return ArcGrid(before.shape[1], before.tobytes())
 
 
 def augmented(name: str) -> Augmented:
@@ -85,11 +85,11 @@ Input = tuple[str, int]  # a task, and which of its test inputs
 class Ballot(NamedTuple):
     """What was answered to one test input."""
 
-    right: Grid
-    votes: dict[Grid, list[float]]  # how sure each voter for an answer is, from 0 to 1
+    right: ArcGrid
+    votes: dict[ArcGrid, list[float]]  # how sure each voter for an answer is, from 0 to 1
 
     @property
-    def ranked(self) -> list[Grid]:
+    def ranked(self) -> list[ArcGrid]:
         """By votes, then by how sure they are on average; of equals the one that came first."""
         return sorted(self.votes, key=lambda grid: (len(own := self.votes[grid]), sum(own) / len(own)), reverse=True)
 

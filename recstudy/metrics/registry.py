@@ -117,7 +117,7 @@ def metric(
     return made
 
 
-class Measured(NamedTuple):
+class MeasuredMetrics(NamedTuple):
     """Metrics by name, `METRIC.CLASS` among them; the classes that one leaves out; why others are `unavailable`, and which of
     these because their own code raised something.
     """
@@ -128,7 +128,7 @@ class Measured(NamedTuple):
     raised: tuple[str, ...] = ()
 
 
-def measured(answers: Answers, names: Iterable[str] | None = None) -> Measured:
+def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMetrics:
     """Metrics of answers: those of these `names`, or all that are registered for the task.
 
     What a metric's own code raises makes that metric unavailable, and no other; the run is not lost, and it is said.
@@ -151,7 +151,7 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> Measured:
         except Exception as error:  # of whatever kind: one metric is no reason to lose a run
             raised.append(name)
             unavailable[name] = f"{type(error).__name__}: {error} ({_place(error)})"
-    return Measured(values, tuple(undefined), unavailable, tuple(raised))
+    return MeasuredMetrics(values, tuple(undefined), unavailable, tuple(raised))
 
 
 def _place(error: Exception) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @TASKS.add("alignment")
-class Alignment(OfCaptions):
+class Pairs(OfCaptions):
     """Which caption is an image's own, and which image a caption's."""
 
     name: ClassVar[str] = "alignment"

@@ -50,7 +50,7 @@ BY_EPOCH = ("epoch", "step")  # schedules that count epochs
 
 
 @dataclass
-class Best:
+class BestEpoch:
     """The selected epoch so far."""
 
     epoch: int = -1
@@ -68,7 +68,7 @@ class State:
     slots: Slots | None = None  # samples in work, where each halts by itself
     epoch: int = 0  # the next one to train
     updates: int = 0  # optimiser updates so far
-    best: Best = field(default_factory=Best)
+    best: BestEpoch = field(default_factory=BestEpoch)
     spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SPENT, 0.0))
 
     @property
@@ -312,7 +312,7 @@ class Training:
             raise Diverged(f"the selection loss is {loss} in epoch {self.state.epoch + 1}, after update {self.state.updates}")
         if self._sign * reached > self._sign * self.state.best.score:  # never, where it is not a number
             weights = {name: value.detach().clone() for name, value in self.state.evaluated.state_dict().items()}
-            self.state.best = Best(self.state.epoch, reached, weights)
+            self.state.best = BestEpoch(self.state.epoch, reached, weights)
         return {"selection_loss": loss, **defined({f"selection_{self.config.score}": reached})}
 
     def finish(self) -> dict[str, Any]:

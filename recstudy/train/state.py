@@ -20,7 +20,7 @@ from recstudy.data.batches import Batch
 from recstudy.errors import DataError, StorageError
 from recstudy.records import write_whole
 from recstudy.train.halting import Slots
-from recstudy.train.loop import Best, Training
+from recstudy.train.loop import BestEpoch, Training
 from recstudy.train.parallel import concatenated, rank_and_world
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ def _restore(training: Training, content: dict[str, Any]) -> None:
         state.slots = _slots(training, [part.to(training.device) for part in content["slots"]])
     best = content["best"]
     weights = {name: value.to(training.device) for name, value in best["weights"].items()}
-    state.best = Best(best["epoch"], best["score"], weights)
+    state.best = BestEpoch(best["epoch"], best["score"], weights)
     state.spent, state.epoch, state.updates = content["spent"], content["epoch"], content["updates"]
 
 

@@ -30,7 +30,7 @@ from recstudy.analysis.report import show_report, write_report
 from recstudy.analysis.status import show_status, studies_at
 from recstudy.cli import _report
 from recstudy.errors import ConfigError, StorageError
-from recstudy.options import Options
+from recstudy.options import CommonOptions
 from recstudy.records import write_json
 from recstudy.report import FigurePart, dump_report
 
@@ -301,7 +301,7 @@ def test_where_recstudy_was_edited_meanwhile_a_new_process_draws_it(whole, tmp_p
     monkeypatch.setitem(sys.modules, "recstudy.analysis.report", None)
     monkeypatch.setattr(sys, "executable", sys.executable if whole else shutil.which("false"))
 
-    assert _report(results, "made_up", "paper", Options()) == whole
+    assert _report(results, "made_up", "paper", CommonOptions()) == whole
 
     said = capfd.readouterr()
     assert "recstudy's files were changed while this ran: a new process draws the report." in said.err

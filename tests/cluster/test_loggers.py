@@ -15,7 +15,7 @@ from recstudy import cli
 from recstudy.cluster.trackers import PACKAGES, Logger, make_loggers
 from recstudy.cluster.view import View
 from recstudy.errors import ConfigError
-from recstudy.options import Options
+from recstudy.options import CommonOptions
 from recstudy.records import Results, append_line
 from recstudy.study.study import Run, make_plan
 
@@ -95,7 +95,7 @@ def test_losses_of_updates_are_told_at_the_end_where_asked_for(tmp_path, view):
 
 
 def test_a_command_asks_for_losses_of_updates():
-    asked = Options(log=("tensorboard",), log_losses=True)
+    asked = CommonOptions(log=("tensorboard",), log_losses=True)
 
     assert cli._where(asked).log_losses
     assert not cli._where(replace(asked, log_losses=False)).log_losses

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recstudy.metrics import Answers
-from recstudy.metrics.arc import TURNS, Augmented, Grid, augmented, ballots, cropped, pass_at, submission
+from recstudy.metrics.arc import TURNS, ArcGrid, Augmented, augmented, ballots, cropped, pass_at, submission
 
 TURNED = [  # by numpy, in the order of the authors' numbers
     lambda grid: grid,
@@ -92,7 +92,7 @@ def test_a_task_counts_by_the_share_of_its_test_inputs():
     )  # fmt: skip
 
     assert list(found) == [("a", 0), ("a", 1), ("b", 0)]
-    assert found["a", 0].votes == {Grid(1, b"\1"): [0.5, 0.5]}
+    assert found["a", 0].votes == {ArcGrid(1, b"\1"): [0.5, 0.5]}
     assert pass_at(1, found) == pass_at(2, found) == 25
 
 
