@@ -94,7 +94,7 @@ def test_the_mixer_keeps_them_all(tmp_path, capsys):
         ("batch", False, "an image's logits depend on the others of its batch"),
         ("drawn", False, "a second call gives other logits: something is drawn or kept in evaluation"),
         ("kept", False, "evaluation keeps last on the module"),
-        ("shape", False, "logits of 5 images in 10 classes are (5, 3)"),
+        ("shape", False, "logits of 5 images in 10 classes must be (5, 10), but are (5, 3)"),
         ("raises", False, "line.py, line 31: RuntimeError: "),
         ("", True, "`recursive` is True, but the carry has 0 parts"),
     ],
