@@ -21,7 +21,7 @@ from recstudy.cluster.sources import Listed, Source, Where
 from recstudy.cluster.trackers import Logger, Metrics, make_loggers
 from recstudy.cluster.view import View
 from recstudy.cluster.watch import Over, Supply, TuneCallback
-from recstudy.cluster.worker import Leaving, inline
+from recstudy.cluster.worker import Draining, inline
 from recstudy.config import Place
 from recstudy.plugins import bundle
 from recstudy.records import Results
@@ -59,7 +59,7 @@ class Sweep:
         loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
         self.metrics = Metrics(self.name)
         self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]
-        self.leaving = Leaving()
+        self.leaving = Draining()
 
     def run(self, place: Place, source: Source, scheduler: TrialScheduler | None = None) -> None:
         """Run what `source` gives until it gives no more.

@@ -14,7 +14,7 @@ from ray.tune.search import Searcher
 from recstudy.cluster.sources import Outcome, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import View
-from recstudy.cluster.worker import Leaving
+from recstudy.cluster.worker import Draining
 from recstudy.errors import StorageError
 from recstudy.records import Failure, Results, Stopped, score_name, write_record
 from recstudy.study.study import Run
@@ -29,7 +29,7 @@ class RunningSweep(Protocol):
     view: View
     metrics: Metrics
     listeners: list[Metrics | Logger]
-    leaving: Leaving
+    leaving: Draining
     errors: list[str]  # of the runs that failed
     succeeded: bool  # whether any run did not fail
 

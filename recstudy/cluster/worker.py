@@ -121,7 +121,7 @@ class Notice:
     """It says what there is to say by being there."""
 
 
-class Leaving:
+class Draining:
     """Of a driver: whether it was asked to end, and told its runs."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from recstudy.cluster.worker import Leave, Leaving, throttled
+from recstudy.cluster.worker import Draining, Leave, throttled
 
 EPOCHS = 20_000
 
@@ -83,7 +83,7 @@ def test_a_worker_sees_that_its_node_is_drained_and_the_others_do_not(cluster):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_the_workers_of_a_driver_that_is_asked_to_end_hear_of_it_on_each_node(cluster):
-    workers, leaving = [Worker.remote() for _ in range(2)], Leaving()
+    workers, leaving = [Worker.remote() for _ in range(2)], Draining()
     assert len(set(ray.get([worker.where.remote() for worker in workers]))) == 2
     told = []
 
