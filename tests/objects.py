@@ -4,10 +4,11 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from pyarrow.fs import S3FileSystem
 
@@ -52,6 +53,34 @@ def serving() -> Iterator[ObjectStore]:
         server.wait()
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextmanager
+def proxied(store: ObjectStore, before: Callable[[str], None]) -> Iterator[ObjectStore]:
+    """The same store behind a proxy that calls `before` with a request's first line, such as "PUT /...", and then sends it on."""
+
+    def serve(client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", store.port)) as server:
+            threading.Thread(target=forward, args=(server, client), daemon=True).start()
+            forward(client, server)
+
+    def forward(one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while content := one.recv(1 << 16):
+                if content.startswith((b"PUT ", b"GET ", b"HEAD ")):
+                    before(content.split(b"\n")[0].decode())
+                other.sendall(content)
+            other.shutdown(socket.SHUT_WR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, daemon=True).start()
+        yield ObjectStore(listening.getsockname()[1], make=False)
+        listening.shutdown(socket.SHUT_RDWR)
 
 
 def _until_it_answers(url: str) -> None:

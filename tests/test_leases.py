@@ -1,14 +1,11 @@
 import json
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 import pytest
-from objects import ObjectStore
+from objects import proxied
 
 from recstudy.records import leases
 from recstudy.records.leases import LeaseLost, leased
@@ -62,32 +59,10 @@ class LateBeats(Late):
     first = 3
 
 
-@contextmanager
-def late_puts(store: ObjectStore) -> Iterator[ObjectStore]:
-    """The same store behind a proxy that holds back whatever writes a claim; all else, also what comes later, passes it."""
-
-    def serve(client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", store.port)) as server:
-            threading.Thread(target=forward, args=(server, client), daemon=True).start()
-            forward(client, server)
-
-    def forward(one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while content := one.recv(1 << 16):
-                if content.startswith(b"PUT ") and b"/lease" in content.split(b"\n")[0]:
-                    time.sleep(LATE_S)
-                other.sendall(content)
-            other.shutdown(socket.SHUT_WR)
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        threading.Thread(target=accept, daemon=True).start()
-        yield ObjectStore(listening.getsockname()[1], make=False)
-        listening.shutdown(socket.SHUT_RDWR)
+def late(request: str) -> None:
+    """What writes a claim is held back on its way; all else, also what comes later, passes it."""
+    if request.startswith("PUT ") and "/lease" in request:
+        time.sleep(LATE_S)
 
 
 def standing(mirror: Mirror) -> list[str]:
@@ -125,7 +100,7 @@ with leases.leased(mirror, mirror.root, sys.argv[3]):
 def test_one_of_two_processes_holds_it_though_a_write_comes_late(object_store, tmp_path):
     """Both see that it is free. The one's write hangs for three seconds, in which the other has written, looked and begun."""
     log = tmp_path / "log"
-    with late_puts(object_store) as slow:
+    with proxied(object_store, late) as slow:
         processes = []
         for name, store in (("late", slow), ("quick", object_store)):
             (tmp_path / name).mkdir()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from objects import proxied
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records import Result, Results, mirror, stores
@@ -159,6 +160,19 @@ def test_what_was_fetched_long_after_its_time_is_not_fetched_again(object_store,
     Mirror(there.uri, there.root).pull()
 
     assert (there.root / "runs/x/config.json").stat().st_ino == inode
+
+
+def test_what_grows_while_it_is_fetched_is_fetched_whole(object_store, tmp_path):
+    own, longer = Mirror(object_store.uri(tmp_path.name), tmp_path / "own"), [b'{"beat": 10}']
+    key = f"{own.base}/claim"
+    own.write(key, b'{"beat": 9}')
+
+    def grow(request: str) -> None:  # after its size was asked for
+        if request.startswith("GET ") and "/claim" in request and longer:
+            own.write(key, longer.pop())
+
+    with proxied(object_store, grow) as slow:
+        assert Mirror(slow.uri(tmp_path.name), tmp_path / "other").read(key) == b'{"beat": 10}'
 
 
 def test_a_result_is_never_there_without_its_files(tmp_path, monkeypatch):

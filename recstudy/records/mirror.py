@@ -63,11 +63,19 @@ class Mirror:
         return f"{self.base}/{path.relative_to(self.root).as_posix()}".removesuffix("/.")
 
     def read(self, key: str) -> bytes | None:
-        """An object's content; None where there is none."""
+        """An object's content; None where there is none.
+
+        pyarrow asks for its size and then for as many bytes, so that one replaced in between comes cut off: it is read again.
+        """
 
         def fetch() -> bytes:
-            with self.fs.open_input_stream(key, compression=None) as stream:
-                return bytes(stream.read())
+            while True:
+                with self.fs.open_input_stream(key, compression=None) as stream:
+                    content = bytes(stream.read())
+                if (size := self.fs.get_file_info(key).size) is None:
+                    raise FileNotFoundError(key)
+                if size == len(content):
+                    return content
 
         try:
             return self._patiently(fetch, key)
