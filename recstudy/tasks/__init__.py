@@ -1,10 +1,10 @@
 """Tasks by name: what is asked of the items of a data set. Importing this loads neither numpy nor torch."""
 
 from recstudy.metrics import TASKS
-from recstudy.tasks.alignment import Pairs
+from recstudy.tasks.alignment import ImageCaptionPairs
 from recstudy.tasks.captioning import Captioning
 from recstudy.tasks.classification import Classification, Findings
 from recstudy.tasks.grid import Grid
 from recstudy.tasks.task import Labels, Task
 
-__all__ = ["TASKS", "Captioning", "Classification", "Findings", "Grid", "Labels", "Pairs", "Task"]
+__all__ = ["TASKS", "Captioning", "Classification", "Findings", "Grid", "ImageCaptionPairs", "Labels", "Task"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @TASKS.add("alignment")
-class Pairs(OfCaptions):
+class ImageCaptionPairs(OfCaptions):
     """Which caption is an image's own, and which image a caption's."""
 
     name: ClassVar[str] = "alignment"
