@@ -15,7 +15,7 @@ are computed in `recstudy.train`, so that a config knows their names without tor
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
@@ -27,8 +27,6 @@ from recstudy.plugins import Registry, named
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
-
-    from recstudy.config.train import TrainConfig
 
 OPTIMIZERS: "Registry[Callable[..., Optimizer]]" = Registry("optimizer")
 LOSSES: "Registry[Callable[..., Tensor]]" = Registry("loss")
@@ -61,67 +59,23 @@ class Options(Config):
                 )
 
 
-@OPTIMIZERS.add("adamw")
-def adamw(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimizer":
-    """AdamW."""
-    return named("recstudy.train.optim:adamw")(groups, config)
+class Imported:
+    """A function of recstudy's own at `module:name`, imported where it is called or its options are asked for."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        return named(self.place)(*given, **options)
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature(named(self.place))
 
 
-@OPTIMIZERS.add("adam_atan2")
-def adam_atan2(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimizer":
-    """Adam whose step is an arctangent, without an epsilon (HRM, TRM)."""
-    return named("recstudy.train.optim:adam_atan2")(groups, config)
-
-
-@OPTIMIZERS.add("adam")
-def adam(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimizer":
-    """Plain Adam, whose weight decay is a part of the gradient."""
-    return named("recstudy.train.optim:adam")(groups, config)
-
-
-@OPTIMIZERS.add("sgd")
-def sgd(groups: list[dict[str, Any]], config: "TrainConfig", *, momentum: float = 0.9, nesterov: bool = False) -> "Optimizer":
-    """Stochastic gradient descent with momentum, whose weight decay is a part of the gradient."""
-    return named("recstudy.train.optim:sgd")(groups, config, momentum=momentum, nesterov=nesterov)
-
-
-@OPTIMIZERS.add("lion")
-def lion(groups: list[dict[str, Any]], config: "TrainConfig") -> "Optimizer":
-    """The sign of an interpolated momentum (Chen et al. 2023)."""
-    return named("recstudy.train.optim:lion")(groups, config)
-
-
-@LOSSES.add("softmax")
-def softmax(logits: "Tensor", targets: "Tensor", smoothing: float = 0.0) -> "Tensor":
-    """The cross-entropy of softmax's probabilities."""
-    return named("recstudy.train.losses:softmax")(logits, targets, smoothing)
-
-
-@LOSSES.add("stablemax")
-def stablemax(logits: "Tensor", targets: "Tensor", smoothing: float = 0.0) -> "Tensor":
-    """The cross-entropy of stablemax's probabilities (HRM, TRM)."""
-    return named("recstudy.train.losses:stablemax")(logits, targets, smoothing)
-
-
-@SCHEDULES.add("epoch")
-def epoch(config: "TrainConfig", done: int, length: int) -> float:
-    """The cosine after a warm-up, of epochs (ViTRM)."""
-    return named("recstudy.train.optim:cosine")(config, done, length)
-
-
-@SCHEDULES.add("update")
-def update(config: "TrainConfig", done: int, length: int) -> float:
-    """The cosine after a warm-up, of optimiser updates, from 1 (HRM, TRM)."""
-    return named("recstudy.train.optim:cosine")(config, done + 1, length)
-
-
-@SCHEDULES.add("batch")
-def batch(config: "TrainConfig", done: int, length: int) -> float:
-    """The cosine of updates, against a length in batches, all of it after the warm-up (HRM-Small-Images)."""
-    return named("recstudy.train.optim:cosine")(config, done, length, over=length)
-
-
-@SCHEDULES.add("step")
-def step(config: "TrainConfig", done: int, length: int) -> float:
-    """A tenth of the rate from the middle epoch on, in place of the cosine (MicarVLMoE)."""
-    return named("recstudy.train.optim:halves")(config, done, length)
+for name in ("adamw", "adam_atan2", "adam", "sgd", "lion"):
+    OPTIMIZERS.add(name)(Imported(f"recstudy.train.optim:{name}"))
+for name in ("epoch", "update", "batch", "step"):
+    SCHEDULES.add(name)(Imported(f"recstudy.train.optim:by_{name}"))
+for name in ("softmax", "stablemax"):
+    LOSSES.add(name)(Imported(f"recstudy.train.losses:{name}"))

@@ -26,7 +26,8 @@ def codes(config: RunConfig) -> dict[str, Code]:
     train = config.train
     chosen = (AUGMENTATIONS[name] for name in train.augment.more)
     functions = OPTIMIZERS[train.optimizer], LOSSES[train.loss], SCHEDULES[train.schedule]
-    named = *functions, *chosen, *_selecting(config).values(), TASKS[config.task]
+    places = (getattr(function, "place", function) for function in functions)  # of recstudy's own, which need torch to be there
+    named = *places, *chosen, *_selecting(config).values(), TASKS[config.task]
     return {"model": _code(type(config.model)), "data": _code(type(config.data), *SPLITS), "train": _code(*LOOP, *named)}
 
 

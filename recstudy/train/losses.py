@@ -75,10 +75,12 @@ def loss_of(config: TrainConfig) -> Loss:
 
 
 def softmax(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Return (2) of softmax's probabilities, (N,)."""
     return F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="none")
 
 
 def stablemax(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Return (2) of stablemax's probabilities, (N,) (HRM, TRM)."""
     return -(shares(logits, targets, smoothing) * log_stablemax(logits)).sum(-1).to(logits.dtype)
 
 

@@ -47,7 +47,29 @@ def learning_rate(config: TrainConfig, done: int, length: int) -> float:
     return rate
 
 
-def cosine(config: TrainConfig, done: int, length: int, over: int | None = None) -> float:
+def by_epoch(config: TrainConfig, done: int, length: int) -> float:
+    """Return (1)-(2), the cosine after a warm-up, of epochs (ViTRM)."""
+    return _cosine(config, done, length)
+
+
+def by_update(config: TrainConfig, done: int, length: int) -> float:
+    """Return the cosine after a warm-up, of optimiser updates, from 1 (HRM, TRM)."""
+    return _cosine(config, done + 1, length)
+
+
+def by_batch(config: TrainConfig, done: int, length: int) -> float:
+    """Return the cosine of updates, against a length in batches, all of it after the warm-up (HRM-Small-Images)."""
+    return _cosine(config, done, length, over=length)
+
+
+def by_step(config: TrainConfig, done: int, length: int) -> float:
+    """Return (1) and (6): a tenth of the rate from the middle epoch on, in place of the cosine (MicarVLMoE)."""
+    if done < round(config.warmup * length):
+        return _cosine(config, done, length)
+    return config.learning_rate / 10 ** (done // max(1, length // 2))
+
+
+def _cosine(config: TrainConfig, done: int, length: int, over: int | None = None) -> float:
     """Return (1)-(2), with a cosine `over` so many epochs or updates, by default W to E; past its end it stays there."""
     warmup = round(config.warmup * length)
     if done < warmup:
@@ -55,13 +77,6 @@ def cosine(config: TrainConfig, done: int, length: int, over: int | None = None)
     turn = math.pi * min(1.0, (done - warmup) / (length - warmup if over is None else over))
     end = min(config.final_learning_rate, config.learning_rate)
     return end + (config.learning_rate - end) * (1 + math.cos(turn)) / 2
-
-
-def halves(config: TrainConfig, done: int, length: int) -> float:
-    """Return (1) and (6)."""
-    if done < round(config.warmup * length):
-        return cosine(config, done, length)
-    return config.learning_rate / 10 ** (done // max(1, length // 2))
 
 
 def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
@@ -105,23 +120,30 @@ def is_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
 
 
 def adamw(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    """Return AdamW."""
     return torch.optim.AdamW(groups, **_rates(config), amsgrad=config.amsgrad, fused=True)
 
 
 def adam_atan2(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    """Return (4), without an epsilon (HRM, TRM)."""
     return AdamAtan2(groups, **_rates(config))
 
 
 def adam(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    """Return plain Adam, whose weight decay is a part of the gradient."""
     return torch.optim.Adam(groups, **_rates(config), fused=True)
 
 
-def sgd(groups: list[dict[str, Any]], config: TrainConfig, *, momentum: float, nesterov: bool) -> torch.optim.Optimizer:
+def sgd(
+    groups: list[dict[str, Any]], config: TrainConfig, *, momentum: float = 0.9, nesterov: bool = False
+) -> torch.optim.Optimizer:
+    """Return stochastic gradient descent with momentum, whose weight decay is a part of the gradient."""
     rate, decay = config.learning_rate, config.weight_decay
     return torch.optim.SGD(groups, lr=rate, weight_decay=decay, momentum=momentum, nesterov=nesterov, fused=True)
 
 
 def lion(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    """Return (7)."""
     return Lion(groups, **_rates(config))
 
 
