@@ -14,6 +14,7 @@ from recstudy.cluster.connection import check_address, cluster, fitting
 from recstudy.cluster.nodes import check_nodes
 from recstudy.cluster.sources import Listed, Paid, Source, Where
 from recstudy.cluster.view import View
+from recstudy.cluster.worker import train
 from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import ClusterError
@@ -21,7 +22,7 @@ from recstudy.records import Results
 from recstudy.study.plan import record_plan, resumed
 from recstudy.study.study import Plan, Run
 from recstudy.train.run_folder import locked_run_folder
-from recstudy.train.work import Work, train
+from recstudy.train.work import Work
 
 if TYPE_CHECKING:
     from recstudy.study.until import Until

@@ -14,6 +14,7 @@ from recstudy.cluster.driver import archive, check, missing, ready
 from recstudy.cluster.sources import Outcome, Paid, Where
 from recstudy.cluster.sweep import Sweep
 from recstudy.cluster.view import View
+from recstudy.cluster.worker import train
 from recstudy.errors import ClusterError, ConfigError, raised_at
 from recstudy.records import EpochLine, Results, read_log, score_name, write_record
 from recstudy.study.budget import Meter
@@ -23,7 +24,7 @@ from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS
 from recstudy.study.study import Run
 from recstudy.study.trials import State, TrialLog, objective_values, result_of
-from recstudy.train.work import Work, train
+from recstudy.train.work import Work
 
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second

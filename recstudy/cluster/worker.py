@@ -14,12 +14,20 @@ from typing import Any
 import ray
 from ray import tune
 
+from recstudy.records import Json
 from recstudy.terminal import on_sigterm, stop_on_sigterm
 from recstudy.train.work import Report, Trial, Work
 
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
 ASK_S = 5.0  # between two questions whether to leave; notices come a minute or more ahead
 NAME = "leave"  # in the namespace of the driver's job, which is its own
+
+
+def train(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
+    """Call `run_trial`; torch is loaded where a run trains, and not where it is only handed over."""
+    from recstudy.train.trial import run_trial
+
+    return run_trial(trial, report, leave)
 
 
 def inline(trial: Trial, work: Work) -> None:

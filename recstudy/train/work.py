@@ -37,13 +37,6 @@ class Trial:
 Work = Callable[[Trial, Report, Callable[[], bool]], Json]
 
 
-def train(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
-    """Call `run_trial`; torch is loaded where a run trains, and not where it is only handed over."""
-    from recstudy.train.trial import run_trial
-
-    return run_trial(trial, report, leave)
-
-
 def failed(failure: Failure) -> Json:
     """Return the outcome of a run that failed."""
     return {"status": "failed", "class": failure.error_class, "error": failure.error}
