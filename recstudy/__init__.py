@@ -16,7 +16,7 @@ import recstudy.data
 import recstudy.models
 import recstudy.tasks  # noqa: F401  they fill the registries
 from recstudy.config import AtTest, Augment, Place, RunConfig, TrainConfig
-from recstudy.config.tunable import Tunable
+from recstudy.config.fields import Tunable
 from recstudy.papers import published
 from recstudy.papers.deviations import deviations
 from recstudy.records.study_schema import Deviation

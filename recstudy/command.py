@@ -13,7 +13,7 @@ import tyro
 
 from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
 from recstudy.config import Place as PlaceConfig
-from recstudy.config.described import described
+from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.generate import Data, TrainTokenizer, generate
 from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder

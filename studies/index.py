@@ -31,7 +31,7 @@ from recstudy.analysis.tables import entries
 from recstudy.analysis.tables.arithmetic import counted_claims
 from recstudy.analysis.tables.question_table import verdict_words
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
-from recstudy.config.described import described
+from recstudy.config.fields import described
 from recstudy.papers import Target, by_name, named
 from recstudy.papers.replications import CELLS
 from recstudy.records import Results, write_whole

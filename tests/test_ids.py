@@ -23,7 +23,6 @@ from recstudy.config import (
     RunConfig,
     TrainConfig,
     configure,
-    frozen,
     ids,
 )
 from recstudy.data import Digits
@@ -56,18 +55,18 @@ def unlisted(found: dict[str, type[Config]]) -> list[str]:
     """What the frozen table lacks, as lines that say what to add to it."""
     lines = []
     for part, kind in found.items():
-        if part not in frozen.FIELDS:
+        if part not in ids.FIELDS:
             lines.append(f'{part} is new. Add to FIELDS: "{part}": "{" ".join(kind.model_fields)}",')
             continue
-        known = {*frozen.FIELDS[part].split(), *frozen.YOUNGER.get(part, {})}
+        known = {*ids.FIELDS[part].split(), *ids.YOUNGER.get(part, {})}
         now = {
-            frozen.RENAMED.get(part, {}).get(name, name): name
+            ids.RENAMED.get(part, {}).get(name, name): name
             for name in kind.model_fields
             if (part, name) != ("RunConfig", "place")
         }
         defaults = {name: ids._default(part, old, kind.model_fields[name]) for old, name in now.items() if old not in known}
         lines += [f'{part} has a new field. Add to YOUNGER["{part}"]: "{name}": {value!r},' for name, value in defaults.items()]
-        gone = known - set(now) - set(frozen.REMOVED.get(part, {}))
+        gone = known - set(now) - set(ids.REMOVED.get(part, {}))
         lines += [f"{part} has lost {name!r}. Add it to RENAMED or REMOVED, that its runs are found" for name in sorted(gone)]
     return lines
 
@@ -104,7 +103,7 @@ def test_recorded_configs_have_the_ids_that_they_were_recorded_under(path):
 def test_the_frozen_table_knows_every_field():
     missing = unlisted(parts())
 
-    assert not missing, "recstudy/config/frozen.py lacks:\n" + "\n".join(missing)
+    assert not missing, "recstudy/config/ids.py lacks:\n" + "\n".join(missing)
 
 
 class Longer(ViTRM):
@@ -155,9 +154,9 @@ def test_a_field_that_is_renamed_or_removed_keeps_its_runs(monkeypatch):
     """`train.patience` as if it had been called `waiting`, and one that is gone and was always 4."""
     values = RUN.values["train"]
     before = ids.deciding(RUN.train, values)
-    monkeypatch.setitem(frozen.RENAMED, "TrainConfig", {"patience": "waiting"})
-    monkeypatch.setitem(frozen.REMOVED, "TrainConfig", {"workers": 4})
-    monkeypatch.setitem(frozen.FIELDS, "TrainConfig", frozen.FIELDS["TrainConfig"].replace("patience", "waiting"))
+    monkeypatch.setitem(ids.RENAMED, "TrainConfig", {"patience": "waiting"})
+    monkeypatch.setitem(ids.REMOVED, "TrainConfig", {"workers": 4})
+    monkeypatch.setitem(ids.FIELDS, "TrainConfig", ids.FIELDS["TrainConfig"].replace("patience", "waiting"))
     ids._rule.cache_clear()
 
     after = ids.deciding(RUN.train, values)

@@ -10,7 +10,7 @@ import pytest
 
 from recstudy import RunConfig, Study, Variant, main
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
-from recstudy.config.described import described
+from recstudy.config.fields import described
 from recstudy.data import Cifar10, Cifar100, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import FuseLIPBackboneConfig, ResNet, ViT, ViTRM

@@ -9,7 +9,7 @@ import pytest
 
 from recstudy.command import main
 from recstudy.config import DATASETS, FAMILIES, TrainConfig
-from recstudy.config.described import described
+from recstudy.config.fields import described
 from recstudy.shipped import shipped
 
 STUDIES = Path(__file__).parents[1] / "studies"

@@ -8,8 +8,7 @@ Field descriptions use the papers' letters; bounds are checked when the config i
 from recstudy.config.base import Config, canonical, configure, digest, flatten
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
 from recstudy.config.parts import DATASETS, FAMILIES, KINDS, PAD, DataConfig, ModelConfig, Moments, Shape
-from recstudy.config.place import Place
-from recstudy.config.run import RunConfig, run_ids
+from recstudy.config.run import Place, RunConfig, run_ids
 from recstudy.config.train import AUGMENTATIONS, AtTest, Augment, TrainConfig, averaged_steps, doubled
 from recstudy.metrics import UNKNOWN
 

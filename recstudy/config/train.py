@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from recstudy.config.base import Config
+from recstudy.config.fields import Tunable
 from recstudy.config.functions import LOSSES, OPTIMIZERS, SCHEDULES, OneOf, Options
-from recstudy.config.tunable import Tunable
 from recstudy.plugins import Registry
 
 # Each is called with images (B, C, H, W) uint8 on their device and a CPU generator that follows from the run's seed and the

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig
-from recstudy.config.tunable import Tunable
+from recstudy.config.fields import Tunable
 from recstudy.models.backbone import CaptionModel
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig
-from recstudy.config.tunable import Tunable
+from recstudy.config.fields import Tunable
 from recstudy.models.backbone import ReportModel
 
 EPS = 1e-6  # of every RMS norm

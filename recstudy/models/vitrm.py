@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig
-from recstudy.config.tunable import Tunable
+from recstudy.config.fields import Tunable
 from recstudy.models.classifiers import patches_and_heads
 
 

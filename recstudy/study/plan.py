@@ -11,7 +11,7 @@ from typing import Any
 
 from recstudy.analysis.registration import first_dates
 from recstudy.config import Config, DataConfig, RunConfig
-from recstudy.config.tunable import Tunable
+from recstudy.config.fields import Tunable
 from recstudy.data.cache_folder import known_checksum
 from recstudy.errors import DataError, StorageError
 from recstudy.plugins import bundle

@@ -10,7 +10,7 @@ from reprlib import repr as brief
 from typing import Any, Literal
 
 from recstudy.config import RunConfig, digest, flatten
-from recstudy.config.tunable import DIGITS, Tunable
+from recstudy.config.fields import DIGITS, Tunable
 from recstudy.errors import ConfigError
 from recstudy.explained import explained
 from recstudy.metrics import METRICS

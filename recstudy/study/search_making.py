@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recstudy.config import RunConfig, flatten
-from recstudy.config.tunable import Tunable, tunable
+from recstudy.config.fields import Tunable, tunable
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.report import check_report
 from recstudy.study.budget import Budget

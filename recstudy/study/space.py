@@ -20,7 +20,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from recstudy.config.tunable import Tunable
+from recstudy.config.fields import Tunable
 from recstudy.errors import ConfigError, StorageError
 from recstudy.records.stores import first_line, without_secrets
 from recstudy.records.study_schema import ImportanceRecord

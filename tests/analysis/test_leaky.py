@@ -7,7 +7,7 @@ from recstudy import RunConfig, Search, Study, TrainConfig, grid
 from recstudy.analysis import Table
 from recstudy.analysis.tables.render import csv_text
 from recstudy.analysis.tables.table import table_data
-from recstudy.config.tunable import Tunable
+from recstudy.config.fields import Tunable
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageTRM

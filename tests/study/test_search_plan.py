@@ -5,7 +5,7 @@ import json
 import pytest
 
 from recstudy import RunConfig, Search, Tunable
-from recstudy.config.tunable import tunable
+from recstudy.config.fields import tunable
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, HRM, TRM, ImageHRM, ViTRM
