@@ -16,7 +16,7 @@ from recstudy.errors import DataError, StorageError
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Where to make a file or a folder, which is then flushed and takes `path`'s place; nothing of it stays where that fails.
+    """Give a place for a file or a folder that is then flushed and takes `path`'s place; nothing of it stays where that fails.
 
     Two writers at once, on whatever nodes, do not meet; but of a folder that is there, its writer holds a lock.
     """
@@ -51,7 +51,7 @@ def discard(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """A file, a link or a folder, as far as it goes; a link is not followed."""
+    """Remove a file, a link or a folder, as far as it goes; a link is not followed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -60,13 +60,13 @@ def remove(path: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """What is decoded, computed, trained or unpacked once, by one process, and then read by all."""
+    """Return what is decoded, computed, trained or unpacked once, by one process, and then read by all."""
     return Path(os.environ.get("RECSTUDY_CACHE") or "~/.cache/recstudy").expanduser()
 
 
 @contextmanager
 def caching(what: str, folder: Path) -> Iterator[None]:
-    """What fails in the block because the cache folder cannot be written, says so (DataError)."""
+    """Say so (DataError) where the block fails because the cache folder cannot be written."""
     try:
         yield
     except (OSError, StorageError) as error:

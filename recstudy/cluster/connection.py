@@ -80,7 +80,7 @@ SETTINGS = {
 
 @contextmanager
 def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> Iterator[str]:
-    """A connection for as long as the block runs; gives a line that says where the dashboard is.
+    """Connect for as long as the block runs; gives a line that says where the dashboard is.
 
     Args:
         address: to join, which answers (`check_address`); None starts a cluster on this machine.
@@ -109,7 +109,7 @@ def cluster(address: str | None, study: str, on_lost: Callable[[str], None]) -> 
 
 
 def _connected(address: str | None, study: str, tries: int = 2) -> Any:
-    """What Ray says of a cluster that it has joined or started; where a machine is busy, it gives up too early now and then."""
+    """Return what Ray says of a cluster that it has joined or started (on a busy machine it may give up too early)."""
     local: dict[str, Any] = {} if address else {"include_dashboard": True, "object_store_memory": 256 * 2**20}
     try:
         return ray.init(
@@ -154,13 +154,13 @@ def _leave(head: str, on_lost: Callable[[str], None]) -> None:
 
 
 def _environment() -> dict[str, Any]:
-    """What every process of the study starts with on a cluster that others have started: our settings, and our code, whatever
+    """Return what the study's processes start with on a cluster that others have started: our settings, and our code, whatever
     is installed there. On one of our own they start with this process's environment, and the first ones are up already."""
     return {"env_vars": SETTINGS, "py_modules": [str(PACKAGE)], "excludes": ["__pycache__"]}
 
 
 def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
-    """`place` with the GPUs decided, or a ClusterError that says what the cluster has instead.
+    """Return `place` with the GPUs decided, or a ClusterError that says what the cluster has instead.
 
     Args:
         place: what each of the runs asks for.
@@ -243,7 +243,7 @@ def no_cluster(address: str | None, why: str) -> str:
 
 
 def _refuses(address: str, mode: str, on_silence: Told) -> bool:
-    """Whether the cluster turns away who speaks so.
+    """Return whether the cluster turns away who speaks so.
 
     Raises:
         ClusterError: it does not answer, or cannot be joined for another reason.
@@ -282,7 +282,7 @@ def _check_node(address: str, environment: dict[str, str]) -> None:
 
 
 def _ended(attempt: subprocess.Popen[bytes], said: Path, patience: float) -> int | None:
-    """Its exit code; None where it goes on after so many seconds, or after it was refused, which Ray tries again without end."""
+    """Return its exit code; None if it goes on after so many seconds, or was refused, which Ray tries again without end."""
     deadline = time.monotonic() + patience
     while (code := attempt.poll()) is None and time.monotonic() < deadline and not _refused(said):
         time.sleep(0.1)

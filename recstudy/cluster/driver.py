@@ -85,7 +85,7 @@ def run_study(
 
 
 def _source(place: Place, until: "Until | None") -> Callable[[deque[Run]], Source]:
-    """How the runs of a place are handed out: where hours are counted, by the meter."""
+    """Return how the runs of a place are handed out: where hours are counted, by the meter."""
     if until is None or until.budget is None or until.meter is None:
         return Listed
     gpus = (place.gpus_per_run or 0) * place.workers_per_run
@@ -95,7 +95,7 @@ def _source(place: Place, until: "Until | None") -> Callable[[deque[Run]], Sourc
 
 
 def missing(runs: Sequence[Run], results: Results, again: Collection[str] = ()) -> list[Run]:
-    """Each run without a result or with an id of `again`, once."""
+    """Return each run without a result or with an id of `again`, once."""
     states = results.states()
     return list({run.id: run for run in runs if states.get(run.id) != "done" or run.id in again}.values())
 
@@ -124,7 +124,7 @@ def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
 
 @contextmanager
 def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
-    """A cluster that can do the study's work, and each place that is asked for with its GPUs decided."""
+    """Give a cluster that can do the study's work, and each place that is asked for with its GPUs decided."""
     with cluster(where.address, study, view.lost) as dashboard:
         view.connected(dashboard)
         if where.address is not None:

@@ -67,7 +67,7 @@ class Coordinator(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, config: dict[str, Trial]) -> bool:
-        """The next run. What the group was doing is left when it hears of it."""
+        """Return the next run. What the group was doing is left when it hears of it."""
         self.run, self.lost, self.warnings = config["trial"], 0, list[str]()
         self.order: Order = self.run
         return True
@@ -79,7 +79,7 @@ class Coordinator(tune.Trainable):
         return {**line, "done": "status" in line}
 
     def _next(self) -> Line:
-        """The run's next line; of another group, where this one dies."""
+        """Return the run's next line; of another group, where this one dies."""
         while True:
             self.group = self.group or Group(self.run, self.load)
             line = self.group.next(self.order)
@@ -103,7 +103,7 @@ class Coordinator(tune.Trainable):
 
 
 def coordinator(name: str, work: Work, plugins: Json) -> type[Coordinator]:
-    """The trainable of a sweep, by whose name the dashboard's Actors page shows it."""
+    """Return the trainable of a sweep, by whose name the dashboard's Actors page shows it."""
     return type(name, (Coordinator,), {"load": cloudpickle.dumps((work, plugins))})
 
 
@@ -164,7 +164,7 @@ def _trainer(run: Trial, settings: dict[str, Any]) -> DataParallelTrainer:
 
 
 def _lean(kind: type[DataParallelTrainer]) -> type[DataParallelTrainer]:
-    """A trainer that starts no process beside its workers'."""
+    """Return a trainer that starts no process beside its workers'."""
 
     class Lean(kind):
         def _create_default_callbacks(self) -> list[Any]:
@@ -189,7 +189,7 @@ class Told(BaseException):
 
 
 def serve(settings: dict[str, Any]) -> None:
-    """A worker's life: one run after another, in step with the others of its group."""
+    """Live as a worker: one run after another, in step with the others of its group."""
     from recstudy.train.parallel import first_gives
 
     def tell(line: Line) -> Order:
@@ -202,7 +202,7 @@ def serve(settings: dict[str, Any]) -> None:
 
 
 def _serve(trial: Trial, work: Work, tell: Callable[[Line], Order]) -> Order:
-    """One run; gives the order that comes after it, or that ended it."""
+    """Do one run; return the order that comes after it, or that ended it."""
     from recstudy.cluster.worker import beside_others
 
     try:

@@ -33,7 +33,7 @@ LOOK_S = 5.0  # between two looks at the cluster's nodes
 
 
 def alive() -> list[dict[str, Any]]:
-    """Ray's description of every node that is up."""
+    """Return Ray's description of every node that is up."""
     return [node for node in ray.nodes() if node["Alive"]]
 
 
@@ -55,7 +55,7 @@ class Ours:
 
 
 def ours(results: Results, probe: Path) -> Ours:
-    """What this process has."""
+    """Return what this process has."""
     return Ours(_versions(), _code(), results.store, str(probe))
 
 
@@ -112,7 +112,7 @@ def may_work(theirs: Ours) -> None:
 
 
 def _versions() -> dict[str, str]:
-    """Python's version and those of `PACKAGES`."""
+    """Return Python's version and those of `PACKAGES`."""
     return {"Python": platform.python_version(), **{package: _version(package) for package in PACKAGES}}
 
 
@@ -128,7 +128,7 @@ def _minor(text: str) -> str:
 
 
 def _code() -> str:
-    """A digest of recstudy's code."""
+    """Return a digest of recstudy's code."""
     files = sorted(PACKAGE.rglob("*.py"), key=str)
     texts = (path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes() for path in files)
     return hashlib.sha256(b"".join(texts)).hexdigest()
@@ -156,7 +156,7 @@ def _free_memory() -> int:
 def _answers(
     nodes: list[dict[str, Any]], question: Callable[..., Any], *values: Any, gpus: float = 0, seconds: float = ANSWER_S
 ) -> Iterator[tuple[str, Any]]:
-    """What each node answers, with its address."""
+    """Yield what each node answers, with its address."""
     for asked in [Asked(node, question, *values, gpus=gpus, seconds=seconds) for node in nodes]:
         yield asked.name, asked.answer()
 
@@ -186,7 +186,7 @@ class Asked:
         return bool(ray.wait([self._answer], timeout=0)[0]) or time.monotonic() > self._until
 
     def answer(self) -> Any:
-        """What the node says.
+        """Return what the node says.
 
         Raises:
             RecstudyError: what the question has raised, with the node's name before it.
@@ -258,7 +258,7 @@ class ClusterCapacity:
 
 
 def concurrent_runs(nodes: list[dict[str, Any]], place: Place) -> int:
-    """How many runs these nodes hold at once; an elastic one takes as many workers as it may have, the last what is left."""
+    """Return how many runs these nodes hold at once; an elastic one takes all workers that it may have, the last what is left."""
     workers = sum(workers_on(node["Resources"], place.cpus_per_run, place.gpus_per_run or 0.0) for node in nodes)
     return max(1, min(workers // place.workers_per_run, -(-workers // place.most_workers)))
 

@@ -130,7 +130,7 @@ class Proposals:
         return self._answer
 
     def next(self) -> Run | None:
-        """A run that is not known yet; None where the budget goes no further or nothing is left to try."""
+        """Return a run that is not known yet; None where the budget goes no further or nothing is left to try."""
         tries = 0
         while not self.exhausted and self._room:
             given = self.first.popleft() if self.first else self._untried() if tries >= TRIES else None

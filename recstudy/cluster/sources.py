@@ -35,19 +35,19 @@ class Source(Protocol):
         """Ends everything at once; what is under way goes on from its checkpoint another time."""
 
     def next(self) -> Run | None:
-        """The next run, or None for the time being; asked again as long as any run is under way."""
+        """Return the next run, or None for the time being; asked again as long as any run is under way."""
 
     def started(self, run: Run) -> None:
-        """Its process has begun, for the first time or again."""
+        """Hear that its process has begun, for the first time or again."""
 
     def epoch(self, run: Run, line: Outcome) -> None:
-        """An epoch that Tune hears of."""
+        """Hear of an epoch, as Tune does."""
 
     def left(self, run: Run) -> None:
-        """Its process has left it without an outcome; it is begun again later."""
+        """Hear that its process has left it without an outcome; it is begun again later."""
 
     def ended(self, run: Run, outcome: Outcome) -> None:
-        """`{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
+        """Hear of its end, `{"status": "done" | "diverged" | "failed" | "stopped", ...}`."""
 
 
 @dataclass

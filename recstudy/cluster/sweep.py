@@ -125,7 +125,7 @@ class Sweep:
         return ClusterCapacity(place, lambda node: Asked(node, may_work, held_to), self.view.refused, self.refused)
 
     def _trainable(self, place: Place) -> Any:
-        """What Tune calls with a trial: once a process it gets what is the same for all."""
+        """Return what Tune calls with a trial: once a process it gets what is the same for all."""
         work, plugins = self.work, asdict(bundle())
         if place.uses_train:
             return coordinator(self.name, work, plugins)

@@ -38,7 +38,7 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 def make_loggers(names: Sequence[str], study: str, results: Results, view: View, losses: bool = False) -> list["Logger"]:
-    """The loggers by name, each with a folder of its own in the results.
+    """Return the loggers by name, each with a folder of its own in the results.
 
     Raises:
         ConfigError: one of them cannot begin, such as without an account.
@@ -58,7 +58,7 @@ class _EventFiles:
         self._last: dict[_Trial, dict[str, float]] = {}
 
     def setup(self) -> None:
-        """Nothing: a trial's file begins with the trial."""
+        """Do nothing: a trial's file begins with the trial."""
 
     def log_trial_start(self, trial: "_Trial") -> None:
         from tensorboardX import SummaryWriter
@@ -81,7 +81,7 @@ class _EventFiles:
                 writer.file_writer.add_summary(summary)
 
     def on_experiment_end(self, trials: Sequence["_Trial"]) -> None:
-        """Nothing: each trial has ended."""
+        """Do nothing: each trial has ended."""
 
 
 def _wandb(study: str, folder: Path) -> Any:
@@ -112,7 +112,7 @@ CALLBACKS: dict[str, Callable[[str, Path], Any]] = {
 
 
 def _guarded(method: Callable[..., None]) -> Callable[..., None]:
-    """Nothing that a tracker raises ends a run; after the first time it is told no more, for each may wait for a server."""
+    """Let nothing that a tracker raises end a run; after the first time it is told no more, for each may wait for a server."""
 
     @wraps(method)
     def told(self: "Logger", *values: Any) -> None:
@@ -222,7 +222,7 @@ class _Trial:
         """See `local_path`."""
 
     def get_ray_actor_ip(self) -> None:
-        """Of no interest: the records say where a run was."""
+        """Return nothing: the records say where a run was."""
 
 
 def _line(error: Exception) -> str:
@@ -288,7 +288,7 @@ class Metrics:
             self._show()
 
     def close(self) -> None:
-        """Nothing runs any more, whatever was told of it."""
+        """Say that nothing runs any more, whatever was told of it."""
         self._running.clear()
         self._show()
 
@@ -313,7 +313,7 @@ class Metrics:
             self._gauges[name].set(value, tags)
 
     def series(self, run: Run) -> Series:
-        """What the run's numbers are shown under, in ASCII: Ray raises at anything else (2.60)."""
+        """Return what the run's numbers are shown under, in ASCII: Ray raises at anything else (2.60)."""
         series = tuple(map(_ascii, (self._study, run.config.model.family, run.label)))
         if len(self._own) < MOST:
             self._own.add(series)

@@ -86,14 +86,14 @@ class View:
         self._say(f"{plural(len(runs), 'run')}: {self._cached} finished before, {self._todo} to run")
 
     def searching(self, plan: SearchPlan, made: int, waiting: int) -> None:
-        """A search begins, of which `made` runs are known and `waiting` of them have not ended."""
+        """Hear that a search begins, of which `made` runs are known and `waiting` of them have not ended."""
         self._counted = plan.budget.unit == "runs"
         self._todo = waiting + (max(0, int(plan.budget.amount) - made) if self._counted else 0)
         again = f", {waiting} of them to run" if waiting else ""
         self._say(f"Budget: {plan.split}; {made} runs made before{again}")
 
     def proposed(self, label: str, known: bool) -> None:
-        """A sampler's proposal; one whose result is known costs nothing."""
+        """Hear of a sampler's proposal; one whose result is known costs nothing."""
         self._todo += 0 if self._counted else 1
         if known:
             self._todo -= 1
@@ -108,7 +108,7 @@ class View:
         self._say(f"Not decided yet: {plural(len(runs), 'further run')}, {len(missing)} to run: {named}")
 
     def exhausted(self, why: str) -> None:
-        """The search ends before its budget."""
+        """Hear that the search ends before its budget."""
         self._say(why)
 
     def confirming(self, runs: Sequence[Run], missing: Sequence[Run]) -> None:
@@ -128,7 +128,7 @@ class View:
             self._say(f"Ray dashboard: {dashboard}")
 
     def lost(self, why: str) -> None:
-        """The end of this process."""
+        """Hear of the end of this process."""
         self.__exit__()
         self.notices.ended(self.counts, why)
         self.notices.close()
@@ -216,7 +216,7 @@ class View:
             self.console.print(line, markup=False, soft_wrap=True)
 
     def _text(self) -> str:
-        """The last lines and the picture below them."""
+        """Return the last lines and the picture below them."""
         said = StringIO()
         paper = Console(file=said, width=self.console.width, force_jupyter=False, force_terminal=False)
         paper.print(Text("\n".join(self._lines)), soft_wrap=True)

@@ -49,7 +49,7 @@ class TuneCallback(tune.Callback):
         return {}
 
     def next(self) -> Run | None:
-        """The run that is begun next, or None for the time being."""
+        """Return the run that is begun next, or None for the time being."""
         if self.sweep.leaving.asked:
             return None
         for run, vain in self.held.free():
@@ -173,7 +173,7 @@ class Supply(Searcher):
         return None if self.watch.more else Searcher.FINISHED
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        """The watch is told."""
+        """Tell the watch."""
 
     def save(self, checkpoint_path: str) -> None:
         """See `__getstate__`."""
@@ -199,7 +199,7 @@ class Over(tune.Stopper):
 
 
 def _lost(trial: TuneTrial) -> Failure:
-    """Why a trial's process ended, from what Ray says of it."""
+    """Return why a trial's process ended, from what Ray says of it."""
     said = Path(trial.error_file).read_text() if trial.error_file else ""
     reason = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "its process ended")
     low = "running low on memory" in said
@@ -249,7 +249,7 @@ class BlockedRuns:
             self._over.append((run, vain))
 
     def free(self) -> Iterator[tuple[Run, StorageError | None]]:
-        """The runs that are waited for no more; with why, where that was in vain."""
+        """Yield the runs that are waited for no more; with why, where that was in vain."""
         while self._over:
             run, vain = self._over.popleft()
             del self._waits[run.id]
@@ -257,7 +257,7 @@ class BlockedRuns:
             yield run, vain
 
     def tell(self) -> None:
-        """Nothing else is left to do: say, once, what is waited for."""
+        """Say, once, as nothing else is left to do, what is waited for."""
         for run_id, (run, holder) in self._waits.items():
             if run_id not in self._told:
                 self._told.add(run_id)

@@ -31,7 +31,7 @@ def train(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
 
 
 def inline(trial: Trial, work: Work) -> None:
-    """One Tune trial is one run, in Tune's own process. Its last report carries the outcome."""
+    """Do one run as one Tune trial, in Tune's own process. Its last report carries the outcome."""
     leave = Leave()
     if not leave():
         at_work(trial, work, tune.report, leave)
@@ -42,7 +42,7 @@ def inline(trial: Trial, work: Work) -> None:
 
 
 def beside_others(trial: Trial, work: Work, report: Report) -> None:
-    """The same on each worker of a group, of which any may be on a node that is wanted back."""
+    """Do the same on each worker of a group, of which any may be on a node that is wanted back."""
     from recstudy.train.parallel import any_says  # it loads torch, which the driver has no use for
 
     leave = Leave()
@@ -59,7 +59,7 @@ def at_work(trial: Trial, work: Work, report: Report, leave: Callable[[], bool])
 
 @contextmanager
 def warning(report: Report) -> Iterator[Report]:
-    """`report`, which takes along what our code has warned of in this process since the report before."""
+    """Return `report`, which takes along what our code has warned of in this process since the report before."""
     told: list[str] = []
     handler, logger = logging.Handler(logging.WARNING), logging.getLogger("recstudy")
     handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
@@ -76,7 +76,7 @@ def warning(report: Report) -> Iterator[Report]:
 
 
 def titled(title: str, report: Report) -> Report:
-    """`report`, with the process titled before it and after: Ray puts its own title back at every call."""
+    """Return `report`, with the process titled before it and after: Ray puts its own title back at every call."""
     show = ray._raylet.setproctitle  # the setproctitle package has no effect in a Ray worker (2.60)
     show(title)
 
@@ -88,7 +88,7 @@ def titled(title: str, report: Report) -> Report:
 
 
 def throttled(report: Report) -> Report:
-    """`report` for at most one epoch every `REPORT_S`, and for the last. The log on disk has all of them.
+    """Return `report` for at most one epoch every `REPORT_S`, and for the last. The log on disk has all of them.
 
     A group's workers report the same epochs, as Train wants it.
     """
@@ -138,7 +138,7 @@ class Draining:
 
     @contextmanager
     def on_sigterm(self) -> Iterator[None]:
-        """Within the block the first SIGTERM asks, and one more is a stop like any other; so is the end of what was asked."""
+        """Within the block, let the first SIGTERM ask; one more is a stop like any other, and so is the end of what was asked."""
         on_sigterm(self._ask)
         try:
             yield
@@ -160,7 +160,7 @@ class Draining:
 
 
 def asked_to_leave() -> bool:
-    """Whether the driver of this process wants it to leave its run."""
+    """Return whether the driver of this process wants it to leave its run."""
     with suppress(ValueError, ray.exceptions.RayError):
         ray.get_actor(NAME)
         return True

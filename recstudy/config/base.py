@@ -33,7 +33,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 
 def canonical(values: Any) -> str:
-    """JSON that is the same whatever the order of the fields."""
+    """Return JSON that is the same whatever the order of the fields."""
     return _CANONICAL.encode(values)
 
 
@@ -55,7 +55,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def configure(kind: type[ConfigT], values: Mapping[str, Any], part: str = "") -> ConfigT:
-    """An instance of `kind`, or a ConfigError that names the field, what must hold, what was given and the nearest name."""
+    """Return an instance of `kind`, or a ConfigError that names the field, what must hold, what was given and a near name."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

@@ -84,7 +84,7 @@ class Tunable:
 
 
 def tunable(config: BaseModel, prefix: str = "") -> dict[str, Tunable]:
-    """Every field of a config that states a range, by dotted path."""
+    """Return every field of a config that states a range, by dotted path."""
     return dict(_tunable(config, prefix))
 
 
@@ -112,7 +112,7 @@ class Described(NamedTuple):
 
 
 def described(kind: type[Config], prefix: str) -> Iterator[Described]:
-    """The fields of a config, and of the configs in it, in the order in which they stand there."""
+    """Yield the fields of a config, and of the configs in it, in the order in which they stand there."""
     for name, field in kind.model_fields.items():
         annotation = field.annotation
         if isinstance(annotation, type) and issubclass(annotation, Config) and annotation.model_fields:
@@ -130,7 +130,7 @@ def _kind(field: FieldInfo) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """`int`, `none or int`, `'batch' or 'sample'`, ..."""
+    """Return `int`, `none or int`, `'batch' or 'sample'`, ..."""
     if get_origin(annotation) is Literal:
         return choices(map(str, get_args(annotation)))
     if get_origin(annotation) in (Union, UnionType):
@@ -140,7 +140,7 @@ def _type(annotation: Any) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    """As it is typed."""
+    """Return it as it is typed."""
     if field.default is PydanticUndefined:
         return ""
     if isinstance(field.default, Config) or field.default == ():

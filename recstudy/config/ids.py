@@ -142,7 +142,7 @@ REMOVED: dict[str, dict[str, Any]] = {}  # part -> a field that there was -> its
 
 
 def part_name(config: Config) -> str:
-    """Under which the frozen table knows a part: `model.vitrm`, `data.digits`, `TrainConfig`; an outsider's stands nowhere."""
+    """Return a part's name in the frozen table: `model.vitrm`, `data.digits`, `TrainConfig`; an outsider's stands nowhere."""
     if isinstance(config, ModelConfig):
         return f"model.{config.family}"
     if isinstance(config, DataConfig):
@@ -152,7 +152,7 @@ def part_name(config: Config) -> str:
 
 
 def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a config's values, dumped as JSON, those that its id is made of."""
+    """Return of a config's values, dumped as JSON, those that its id is made of."""
     part = part_name(config)
     younger, nested = _rule(type(config), part)
     kept = dict(values)
@@ -171,7 +171,7 @@ def deciding(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _revised(config: Config) -> dict[str, Any]:
-    """What tells a part that computes something else than it did, and the registered functions that it names."""
+    """Return what tells a part that computes something else than it did, and the registered functions that it names."""
     revised: dict[str, Any] = {"revision": config.revised} if config.revised > 1 else {}
     if isinstance(config, TrainConfig | Augment):
         counts = {name: getattr(function, "revision", 1) for name, function in _functions(config)}
@@ -189,7 +189,7 @@ def _functions(config: TrainConfig | Augment) -> list[tuple[str, Any]]:
 
 
 def _inside(own: Any, value: Any) -> Any:
-    """The same for the configs that a field holds."""
+    """Return the same for the configs that a field holds."""
     if isinstance(own, Config):
         return deciding(own, value)
     if isinstance(own, tuple | list):
@@ -213,13 +213,13 @@ def _rule(kind: type[Config], part: str) -> tuple[dict[str, Any], tuple[str, ...
 
 
 def _default(part: str, name: str, about: FieldInfo) -> Any:
-    """With which a younger field came: the table knows it, or it is the field's own."""
+    """Return with which value a younger field came: the table knows it, or it is the field's own."""
     own = about.get_default(call_default_factory=True, validated_data={})
     return YOUNGER.get(part, {}).get(name, to_jsonable_python(own))
 
 
 def _holds(annotation: Any) -> bool:
-    """Whether a value of this type may be or hold a config."""
+    """Return whether a value of this type may be or hold a config."""
     if isinstance(annotation, type) and issubclass(annotation, Config):
         return True
     return any(_holds(inner) for inner in get_args(annotation))

@@ -69,7 +69,7 @@ class ModelConfig(Config):
         return True
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
-        """Of one image as the network reads it."""
+        """Return the shape of one image as the network reads it."""
         return shape
 
     @property
@@ -89,7 +89,7 @@ class ModelConfig(Config):
         """Refuse (ConfigError) more patients than this model knows, which only the files of the data set tell."""
 
     def build(self, shape: Shape, classes: int) -> "nn.Module":
-        """The network, with freshly drawn weights, for images of `shape` in `classes` classes."""
+        """Return the network, with freshly drawn weights, for images of `shape` in `classes` classes."""
         if not self.network:
             raise ConfigError(f"the family {self.family!r} has no network. Name it: network = 'module:Class', or define build")
         return named(self.network)(self, shape, classes)
@@ -195,11 +195,11 @@ class DataConfig(Config):
         return None
 
     def levels(self, rows: "Labels") -> "Labels | None":
-        """How hard the images in these rows of a split are, by a number each; None where nobody knows."""
+        """Return how hard the images in these rows of a split are, by a number each; None where nobody knows."""
         return None
 
     def reader(self) -> "Reader":
-        """What reads it from its files, or draws it."""
+        """Return what reads it from its files, or draws it."""
         raise ConfigError(f"the data set {self.name!r} has no reader. Define `reader`, which gives a recstudy.data.Reader")
 
 

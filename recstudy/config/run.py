@@ -51,7 +51,7 @@ class Place(Config):
     @model_validator(mode="before")
     @classmethod
     def _range_of_workers(cls, values: Any) -> Any:
-        """`{"workers_per_run": "1-4"}` as the two fields that it means; a plain number has no second."""
+        """Return `{"workers_per_run": "1-4"}` as the two fields that it means; a plain number has no second."""
         if not isinstance(values, Mapping) or not isinstance(values.get("workers_per_run"), str):
             return values
         least, dash, most = values["workers_per_run"].partition("-")
@@ -196,11 +196,11 @@ class RunConfig(Config):
         return run_ids(self.deciding, [self.seed])[0]
 
     def with_changes(self, changes: Mapping[str, Any]) -> "RunConfig":
-        """This config with fields replaced, addressed as `model.latent_steps`; a whole part may be replaced too."""
+        """Return this config with fields replaced, addressed as `model.latent_steps`; a whole part may be replaced too."""
         return self.with_each([changes])[0]
 
     def with_each(self, several: Iterable[Mapping[str, Any]]) -> list["RunConfig"]:
-        """`with_changes` of each of several changes."""
+        """Return `with_changes` of each of several changes."""
         own = {**self.values, "place": self.place.model_dump()}
         configs = []
         for changes in several:
@@ -212,7 +212,7 @@ class RunConfig(Config):
 
 
 def run_ids(deciding: Mapping[str, Any], seeds: Iterable[int]) -> list[str]:
-    """The ids of the runs of one config with these seeds, of which all else is written once."""
+    """Return the ids of the runs of one config with these seeds, of which all else is written once."""
     written = {name: f"{canonical(name)}:{canonical(value)}" for name, value in sorted(deciding.items())}
     seeded = (written | {"seed": f'"seed":{seed}'} for seed in seeds)
     return [hashed("{" + ",".join(parts.values()) + "}", 20) for parts in seeded]

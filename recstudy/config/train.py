@@ -64,7 +64,7 @@ class AtTest(Config):
 
 
 def doubled(most: int) -> list[int]:
-    """The counts that are scored up to this one: 1, 2, 4, ... and itself; none of none."""
+    """Return the counts that are scored up to this one: 1, 2, 4, ... and itself; none of none."""
     return [*(2**power for power in range((most - 1).bit_length())), most] if most else []
 
 

@@ -54,7 +54,7 @@ class Augmented(NamedTuple):
         return self.task if alone else f"{self.task}|||t{self.turn}|||{''.join(map(str, self.colours))}"
 
     def undone(self, tokens: "Tokens") -> ArcGrid:
-        """What a grid (H, W) of tokens was before."""
+        """Return what a grid (H, W) of tokens was before."""
         import numpy as np
 
         across, rows, columns = TURNS[self.turn]
@@ -64,13 +64,13 @@ class Augmented(NamedTuple):
 
 
 def augmented(name: str) -> Augmented:
-    """Which augmentation of which task this is the name of."""
+    """Return which augmentation of which task this is the name of."""
     task, *spelled = name.split("|||")
     return Augmented(task, int(spelled[0][1:]), tuple(map(int, spelled[1]))) if spelled else Augmented(task)
 
 
 def cropped(canvas: "Tokens") -> "Tokens":
-    """The largest rectangle of colours from the corner of a canvas (side, side); of equals the one with fewer rows."""
+    """Return the largest rectangle of colours from the corner of a canvas (side, side); of equals the one with fewer rows."""
     import numpy as np
 
     widths = np.minimum.accumulate(np.cumprod(canvas >= COLOUR, 1).sum(1))
@@ -95,7 +95,7 @@ class Ballot(NamedTuple):
 
 
 def ballots(answers: "Answers", halt: "Floats", ids: "Integers", names: Sequence[str]) -> dict[Input, Ballot]:
-    """By test input; answers of one puzzle are to its task's test inputs, in their order."""
+    """Return the answers by test input; those of one puzzle are to its task's test inputs, in their order."""
     import numpy as np
 
     side = round(answers.cells.shape[1] ** 0.5)
@@ -121,7 +121,7 @@ def pass_at(count: int, found: dict[Input, Ballot]) -> float:
 
 
 def submission(found: dict[Input, Ballot]) -> dict[str, Any]:
-    """As Kaggle has it: two attempts at each test input, one 0 where nothing was answered."""
+    """Return it as Kaggle has it: two attempts at each test input, one 0 where nothing was answered."""
     tasks: dict[str, Any] = {}
     for (task, _), ballot in sorted(found.items()):
         attempts = [grid.rows or [[0]] for grid in ballot.ranked[:ATTEMPTS]]

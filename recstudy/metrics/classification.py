@@ -15,7 +15,7 @@ PERCENT = (0.0, 100.0)
 
 
 def right(answers: Answers) -> "Floats":
-    """(N,) 100 where the most likely class is the image's."""
+    """Return (N,), 100 where the most likely class is the image's."""
     return 100.0 * (answers.predicted == answers.labels)
 
 
@@ -31,7 +31,7 @@ def top1_accuracy(answers: Answers) -> float:
 @METRICS.add("level_accuracy")
 @metric("Top-1 accuracy by level", unit="%", better="higher", form=".1f", bounds=PERCENT, of_levels=True, share=True)
 def level_accuracy(answers: Answers) -> dict[str, float]:
-    """Of the images of each level of difficulty."""
+    """Return it of the images of each level of difficulty."""
     import numpy as np
 
     if answers.levels is None:
@@ -85,7 +85,7 @@ def average_precision(answers: Answers) -> dict[str, float]:
 
 
 def surprise(answers: Answers) -> "Floats":
-    """(N,) nats of each image's one label.
+    """Return (N,), nats of each image's one label.
 
     Raises:
         NotAvailable: images have several, of which some may be unknown.
@@ -100,7 +100,7 @@ def surprise(answers: Answers) -> "Floats":
 @METRICS.add("nll")
 @metric("NLL", unit="nats", better="lower", form=".3f", tasks=("multiclass", "multilabel"), each=surprise)
 def nll(answers: Answers) -> float:
-    """The mean over the images; over the known labels where an image has several."""
+    """Return the mean over the images; over the known labels where an image has several."""
     import numpy as np
 
     if answers.task == "multiclass":

@@ -17,14 +17,14 @@ of_grids = partial(metric, unit="%", better="higher", form=".1f", bounds=PERCENT
 
 
 def solved(answers: Answers) -> "Floats":
-    """(N,) 100 where every cell that is asked for is right."""
+    """Return (N,), 100 where every cell that is asked for is right."""
     wrong = answers.cells != answers.labels
     wrong &= answers.labels != 0  # in place: 0.4 GB of ARC-AGI's answers
     return 100.0 * ~wrong.any(1)
 
 
 def cells_right(answers: Answers) -> "Floats":
-    """(N,) percent of the cells that are asked for."""
+    """Return (N,), percent of the cells that are asked for."""
     asked = answers.labels != 0
     right = answers.cells == answers.labels
     right &= asked
@@ -34,7 +34,7 @@ def cells_right(answers: Answers) -> "Floats":
 @METRICS.add("exact_accuracy")
 @of_grids("Exact accuracy", short="exact", ranks=True, each=solved)
 def exact_accuracy(answers: Answers) -> float:
-    """Of puzzles in which every cell that is asked for is right."""
+    """Return the share of puzzles in which every cell that is asked for is right."""
     return float(solved(answers).mean())
 
 
@@ -65,7 +65,7 @@ def other_solutions(answers: Answers) -> float:
 @METRICS.add("level_exact_accuracy")
 @of_grids("Exact accuracy by level", of_levels=True)
 def level_exact_accuracy(answers: Answers) -> dict[str, float]:
-    """Of the puzzles of each level of difficulty."""
+    """Return it of the puzzles of each level of difficulty."""
     import numpy as np
 
     if answers.levels is None:

@@ -43,7 +43,7 @@ class Kept(NamedTuple):
 
 
 def packed(answers: Answers, limit: int = LIMIT) -> tuple[bytes, int]:
-    """The file's content, and of how many images: all of them, or the first that fit `limit` bytes."""
+    """Return the file's content, and of how many images: all of them, or the first that fit `limit` bytes."""
     count = len(answers)
     content = _archive(answers, count, count)
     while len(content) > limit and count:
@@ -53,7 +53,7 @@ def packed(answers: Answers, limit: int = LIMIT) -> tuple[bytes, int]:
 
 
 def unpacked(path: Path) -> Kept:
-    """What `packed` wrote.
+    """Return what `packed` wrote.
 
     Raises:
         StorageError: it is damaged, or of a newer recstudy.
@@ -108,7 +108,7 @@ def _archive(answers: Answers, count: int, whole: int) -> bytes:
 
 
 def _first(answers: Answers, count: int) -> Answers:
-    """Those of the first images."""
+    """Return those of the first images."""
     every = {field.name: getattr(answers, field.name) for field in fields(answers) if field.name not in ("task", "class_names")}
     some = {name: value[:count] for name, value in every.items() if value is not None and name != "kept"}
     return replace(answers, **some, kept={name: array[:count] for name, array in answers.kept.items()})
@@ -122,7 +122,7 @@ def _narrow(labels: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
 
 
 def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
-    """In half precision, with the same most likely class: where it ties with another one now, it is the next number up."""
+    """Return them in half precision, with the same most likely class: where that ties with another one, it is the next number up."""
     import numpy as np
 
     several = answers.task != "multiclass"

@@ -155,14 +155,14 @@ def measured(answers: Answers, names: Iterable[str] | None = None) -> MeasuredMe
 
 
 def _place(error: Exception) -> str:
-    """The line that raised it, or that called what raised it in an installed package."""
+    """Return the line that raised it, or that called what raised it in an installed package."""
     lines = extract_tb(error.__traceback__)
     own = [line for line in lines if INSTALLED.isdisjoint(Path(line.filename).parts)] or lines
     return f"{Path(own[-1].filename).name}, line {own[-1].lineno}"
 
 
 def score(name: str, answers: Answers) -> float:
-    """The one number of a metric; not a number where there is none."""
+    """Return the one number of a metric; not a number where there is none."""
     try:
         value = METRICS[name](answers)
     except NotAvailable:
@@ -177,12 +177,12 @@ def of_task(task: str, levels: bool = False) -> list[str]:
 
 
 def is_for(name: str, task: str) -> bool:
-    """Whether a metric is for answers of this task: because it says so, or because the task does."""
+    """Return whether a metric is for answers of this task: because it says so, or because the task does."""
     return task in METRICS[name].tasks or name in TASKS[task].metrics
 
 
 def check_computed(name: str) -> Metric:
-    """The metric of this name, which can be computed from answers.
+    """Return the metric of this name, which can be computed from answers.
 
     Raises:
         ConfigError: there is none. The message names those there are.
@@ -194,13 +194,13 @@ def check_computed(name: str) -> Metric:
 
 
 def _checked(name: str, value: Mapping[str, float]) -> dict[str, float]:
-    """The mean over the classes, and each of them."""
+    """Return the mean over the classes, and each of them."""
     each = {f"{name}.{known}": _within(METRICS[name], one) for known, one in value.items()}
     return {name: sum(each.values()) / len(each), **each} if each else {}
 
 
 def _within(known: Metric, value: float) -> float:
-    """A number that the metric can be.
+    """Return a number that the metric can be.
 
     Raises:
         NotAvailable: it is none.

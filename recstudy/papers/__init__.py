@@ -123,7 +123,7 @@ def _own(table: str | Path, margin: float, why: str, only: Collection[str]) -> t
 
 
 def rows(table: str) -> list[dict[str, str]]:
-    """A published table as it stands in its file.
+    """Return a published table as it stands in its file.
 
     Raises:
         ConfigError: there is none of this name.
@@ -145,13 +145,13 @@ def papers() -> dict[str, dict[str, str]]:
 
 
 def named(item: str) -> str:
-    """`002 Figure 2` as `ViTRM, Figure 2`."""
+    """Return `002 Figure 2` as `ViTRM, Figure 2`."""
     paper, _, place = item.partition(" ")
     return f"{papers()[paper]['name']}, {place}"
 
 
 def by_name(text: str) -> str:
-    """The text with the papers' names for their numbers: `002 4.4.2: more steps` as `ViTRM 4.4.2: more steps`, `002-8` as
+    """Return the text with the papers' names for their numbers: `002 4.4.2: more steps` as `ViTRM 4.4.2: more steps`, `002-8` as
     `ViTRM-8`. Numbers that stand for no paper stay: 0.002, 1,002, `seed 003`, and the row in `002_table1_cifar10#3`.
     """
     words = NUMBER.sub(lambda match: papers()[match[match.lastindex or 0]]["name"], text)
@@ -166,7 +166,7 @@ def _is_number(text: str) -> bool:
 
 
 def settings(target: Target) -> dict[str, Any]:
-    """What a target's paper or its authors' code states of how the number was obtained, by dotted field, beside `target.where`.
+    """Return how a target's paper or its authors' code says that the number was obtained, by field, beside `target.where`.
 
     A value {"text": ..., "code": ...} is one where the two differ. Empty for a number of no published table.
     """
@@ -183,14 +183,14 @@ def _settings(id: str) -> dict[str, Any]:
 
 @cache
 def how_read() -> dict[str, Any]:
-    """`settings.yaml`."""
+    """Return what `settings.yaml` states."""
     import yaml
 
     return yaml.safe_load(files("recstudy").joinpath("papers/settings.yaml").read_text(encoding="utf-8"))
 
 
 def _rules(row: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Those of `settings.yaml` that are of this row, in their order."""
+    """Yield those of `settings.yaml` that are of this row, in their order."""
     known = {**json.loads(row["config"] or "{}"), **row}
     for rule in how_read()["rules"].get(row["id"].partition("_")[0], ()):
         wanted = {column: one if isinstance(one, list) else [one] for column, one in rule.get("of", {}).items()}

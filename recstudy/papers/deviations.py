@@ -11,7 +11,7 @@ from recstudy.records.study_schema import Deviation
 
 @explained
 def deviations(name: str) -> tuple[Deviation, ...]:
-    """Where the studies of a paper knowingly are not as its text or its code.
+    """Return where the studies of a paper knowingly are not as its text or its code.
 
     Args:
         name: of the list in `recstudy/papers/deviations.yaml`, such as `003_code`.

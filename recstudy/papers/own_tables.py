@@ -58,7 +58,7 @@ def own_rows(table: str | Path) -> list[dict[str, Any]]:
 
 
 def _asking_folder() -> Path:
-    """The folder of the first file outside of recstudy that is being run; where there is none, as in a notebook, this one."""
+    """Return the folder of the first file outside of recstudy that is being run; in a notebook, where there is none, this one."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
         frame = frame.f_back
@@ -87,7 +87,7 @@ def _checked(file: str, heads: Sequence[str]) -> dict[str, list[FieldInfo]]:
 
 
 def _fields() -> dict[str, list[FieldInfo]]:
-    """Every config field by its dotted path, with what each family or data set that has it says of it."""
+    """Return every config field by its dotted path, with what each family or data set that has it says of it."""
     found: dict[str, list[FieldInfo]] = {}
 
     def walk(kind: type[Config], prefix: str) -> None:

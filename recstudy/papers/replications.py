@@ -87,7 +87,7 @@ class Replication:
 
 @cache
 def replications(cell: str = "") -> tuple[Replication, ...]:
-    """The rows of a cell, or all of them, in the file's order."""
+    """Return the rows of a cell, or all of them, in the file's order."""
     text = files("recstudy").joinpath("papers/replications.csv").read_text(encoding="utf-8")
     return tuple(_typed(row) for row in csv.DictReader(text.splitlines()) if cell in ("", row["cell"]))
 

@@ -63,7 +63,7 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
 
 
 def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimable], list[StorageError]]:
-    """What can go, without anything that a report needs or a run holds; checkpoints of interrupted runs stay, and links.
+    """Return what can go, without anything that a report needs or a run holds; checkpoints of interrupted runs stay, and links.
 
     Args:
         results: the folder.
@@ -107,7 +107,7 @@ def _abandoned(file: Path) -> bool:
 
 
 def _folders(path: Path) -> Iterator[Path]:
-    """The folders in it that are no links."""
+    """Yield the folders in it that are no links."""
     return (Path(entry.path) for entry in (os.scandir(path) if path.is_dir() else ()) if entry.is_dir(follow_symlinks=False))
 
 
@@ -123,7 +123,7 @@ def _of_run(results: Results, folder: Path) -> Iterator[Reclaimable]:
 
 
 def _named(results: Results) -> tuple[set[str], list[StorageError]]:
-    """The runs of all studies and searches, and what is damaged of their plans."""
+    """Return the runs of all studies and searches, and what is damaged of their plans."""
     named: set[str] = set()
     damaged: list[StorageError] = []
     for path in sorted((results.root / "studies").glob("*/*/*.json*")):
@@ -135,7 +135,7 @@ def _named(results: Results) -> tuple[set[str], list[StorageError]]:
 
 
 def _named_by(path: Path) -> set[str]:
-    """The runs that a plan, or a search's log, names; none of any other file."""
+    """Return the runs that a plan, or a search's log, names; none of any other file."""
     if path.match("plan*.json"):
         plan = read_record(path, PlanRecord)
         return {run.id for run in plan.runs} if plan else set()

@@ -53,7 +53,7 @@ def write_json(path: Path, values: Any) -> None:
 
 
 def read_json(path: Path) -> Json | None:
-    """The file's content, or None where there is none. A damaged file is an error that names it."""
+    """Return the file's content, or None where there is none. A damaged file is an error that names it."""
     try:
         content: Json = parsed(path.read_bytes())
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def read_json(path: Path) -> Json | None:
 
 
 def parsed(content: bytes) -> Any:
-    """The values that JSON states (ValueError, also where it is nested too deep)."""
+    """Return the values that JSON states (ValueError, also where it is nested too deep)."""
     try:
         return json.loads(content)
     except RecursionError:
@@ -88,12 +88,12 @@ def append_line(path: Path, values: Json) -> None:
 
 
 def read_lines(path: Path) -> list[Json]:
-    """Every whole line up to the first that is damaged; none where there is no file."""
+    """Return every whole line up to the first that is damaged; none where there is no file."""
     return Log(path).read()
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """The lines of a log as they stand there, without a torn last one; none where there is no file."""
+    """Return the lines of a log as they stand there, without a torn last one; none where there is no file."""
     return Log(path).whole()
 
 
@@ -110,7 +110,7 @@ class Log:
     _damaged: bool = False
 
     def read(self) -> list[Json]:
-        """The whole lines that are new, up to the first that is damaged, after which none is read."""
+        """Return the whole lines that are new, up to the first that is damaged, after which none is read."""
         lines: list[Json] = []
         for line in self.whole():
             try:
@@ -121,7 +121,7 @@ class Log:
         return lines
 
     def whole(self) -> list[bytes]:
-        """The same lines as they stand there, whatever that is."""
+        """Return the same lines as they stand there, whatever that is."""
         try:
             with open(self.path, "rb", opener=self._opened) as file:
                 return self._whole(file, os.fstat(file.fileno()))
@@ -144,7 +144,7 @@ class Log:
 
 
 def persistently(write: Callable[[], T], path: Path) -> T:
-    """What `write` gives, called until it works, with growing pauses, as long as what fails may pass.
+    """Return what `write` gives, called until it works, with growing pauses, as long as what fails may pass.
 
     Raises:
         StorageError: it failed to the last. The message says what to free or to mend.
@@ -179,7 +179,7 @@ def _remedy(path: Path, error: OSError) -> str:
 
 
 def _clean(path: Path) -> str:
-    """What checkpoints take of the results folder that `path` lies in; counted only when something has failed."""
+    """Return what checkpoints take of the results folder that `path` lies in; counted only when something has failed."""
     root = next((folder for folder in path.parents if (folder / MARKER).exists()), None)
     if root is None:
         return ""

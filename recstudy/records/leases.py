@@ -83,7 +83,7 @@ def last_beat(mirror: Mirror, folder: Path) -> float:
 
 
 def _claims(names: Iterator[str] | dict[str, float]) -> set[str]:
-    """The tokens of the claims among those names that are not over."""
+    """Return the tokens of the claims among those names that are not over."""
     found = {name.removeprefix(CLAIM) for name in names if name.startswith(CLAIM)}
     return {token for token in found if not token.endswith(OVER) and token + OVER not in found}
 
@@ -148,11 +148,11 @@ class _Lease:
         self._write()
 
     def _standing(self) -> set[str]:
-        """The tokens of all claims in the store that count."""
+        """Return the tokens of all claims in the store that count."""
         return _claims({info.base_name: 0.0 for info in self.mirror.listed(self.place)}) - {self.dead}
 
     def _watched(self, token: str, seen: dict[str, tuple[bytes, float]], patience: float) -> str:
-        """Who made a claim, empty where it has gone or is being written; one that was silent for too long is over from now on.
+        """Return who made a claim, empty where it has gone or is being written; from now on a claim long silent is over.
 
         A file system shows a file before its content: a claim without a name is one only after a beat.
         """

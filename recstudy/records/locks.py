@@ -30,7 +30,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 def this_process() -> str:
-    """Who we are, for those who wait."""
+    """Say who we are, for those who wait."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
@@ -76,7 +76,7 @@ def locked(
 
 
 def held(path: Path) -> bool:
-    """Whether some process holds the lock. One that nobody ever made is free; one that cannot be asked counts as held."""
+    """Return whether some process holds the lock. One that nobody ever made is free; one that cannot be asked counts as held."""
     try:
         with open(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # of two that ask at once, neither is a holder
@@ -88,7 +88,7 @@ def held(path: Path) -> bool:
 
 
 def _acquired(path: Path, wait: bool, on_wait: Callable[[str], None] | None, patience: float) -> IO[str]:
-    """The lock's file, opened and locked. It is opened anew each time: a network file system shows new content only then."""
+    """Return the lock's file, opened and locked. It is opened anew each time, for only then does a network file system show new content."""
     seen, since = "", time.monotonic()
     while True:
         file = _open(path)
@@ -128,7 +128,7 @@ def _open(path: Path) -> IO[str]:
 
 
 def _try(file: IO[str], path: Path) -> bool:
-    """Whether the lock is now ours."""
+    """Return whether the lock is now ours."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -141,7 +141,7 @@ def _try(file: IO[str], path: Path) -> bool:
 
 
 def _stands(file: IO[str], path: Path) -> bool:
-    """Whether the path still names the file that was opened."""
+    """Return whether the path still names the file that was opened."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -149,7 +149,7 @@ def _stands(file: IO[str], path: Path) -> bool:
 
 
 def _holder(content: str) -> str:
-    """The holder's name in a lock's file; those of version 0.1 hold nothing else."""
+    """Return the holder's name in a lock's file; those of version 0.1 hold nothing else."""
     try:
         return str(json.loads(content)["holder"])
     except (ValueError, TypeError, KeyError):

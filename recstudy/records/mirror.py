@@ -34,7 +34,7 @@ AT_ONCE = 16  # objects on their way: a small one takes some 30 ms, most of it w
 
 
 def scratch(uri: str) -> Path:
-    """Where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH` or `~/.cache/recstudy/mirrors`."""
+    """Return where this machine keeps what it has fetched from `uri`; `RECSTUDY_SCRATCH` or `~/.cache/recstudy/mirrors`."""
     root = Path(os.environ.get("RECSTUDY_SCRATCH") or "~/.cache/recstudy/mirrors").expanduser()
     return root.absolute() / sha256(uri.rstrip("/").encode()).hexdigest()[:16]
 
@@ -63,7 +63,7 @@ class Mirror:
         return f"{self.base}/{path.relative_to(self.root).as_posix()}".removesuffix("/.")
 
     def read(self, key: str) -> bytes | None:
-        """An object's content; None where there is none.
+        """Return an object's content; None where there is none.
 
         pyarrow asks for its size and then for as many bytes, so that one replaced in between comes cut off: it is read again.
         """
@@ -90,7 +90,7 @@ class Mirror:
             self._patiently(lambda: self.fs.delete_file(key), key)
 
     def listed(self, key: str, below: bool = False) -> list[Any]:
-        """What the store has in a folder, or also in all below it."""
+        """Return what the store has in a folder, or also in all below it."""
         from pyarrow import fs
 
         selector = fs.FileSelector(key, allow_not_found=True, recursive=below)
@@ -162,7 +162,7 @@ class Mirror:
         check(self.uri, self.fs, self.base)
 
     def _patiently(self, call: Callable[[], T], key: str) -> T:
-        """What `call` gives, tried again for ten seconds: a store that fails may come back."""
+        """Return what `call` gives, tried again for ten seconds: a store that fails may come back."""
         for pause in PAUSES:
             try:
                 return call()
@@ -181,17 +181,17 @@ class Mirror:
 
 
 def _sent(name: str, patterns: Sequence[str] = ("*",)) -> bool:
-    """Whether a file of this name is one of those that travel."""
+    """Return whether a file of this name is one of those that travel."""
     return any(fnmatch(name, pattern) for pattern in patterns) and not any(fnmatch(name, pattern) for pattern in LOCAL)
 
 
 def _wanted(name: str, names: Sequence[str]) -> bool:
-    """Whether a file of this name is fetched with those of these names."""
+    """Return whether a file of this name is fetched with those of these names."""
     return _sent(name, names) and (name not in ON_DEMAND or name in names or "*" in names)
 
 
 def _order(path: Path) -> tuple[int, str]:
-    """A resumed run drops log lines that its checkpoint does not know of; it cannot make up those that are missing."""
+    """Order what is sent: a resumed run drops log lines that its checkpoint does not know, but cannot make up missing ones."""
     return max((at for at, pattern in enumerate(LATE, 1) if fnmatch(path.name, pattern)), default=0), path.name
 
 

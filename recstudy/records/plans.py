@@ -37,7 +37,7 @@ FAMILY = "family"  # the parameter that chooses between model families, where a 
 
 
 def read_plan(folder: Path) -> PlanRecord | None:
-    """A study's plan, or None where there is none, with the other definitions of this name and what they hold.
+    """Return a study's plan, or None where there is none, with the other definitions of this name and what they hold.
 
     Raises:
         StorageError: a file of it is damaged. The message names it.
@@ -51,13 +51,13 @@ def read_plan(folder: Path) -> PlanRecord | None:
 
 
 def kept_beside(folder: Path, shown: PlanRecord) -> list[PlanRecord]:
-    """The plans of this name with other settings, which readers of `plan.json` do not see: such as those of a notebook."""
+    """Return the plans of this name with other settings, which readers of `plan.json` do not see: such as those of a notebook."""
     others = [plan for _, plan in other_plans(folder, shown) if plan and not _alike(plan, shown)]
     return [plan if plan.search is None else _with_trials(folder, plan, plan.search) for plan in others]
 
 
 def whole_seeds(plan: PlanRecord, ended: Collection[str]) -> int:
-    """Of how many seeds every planned run has ended; `ended`: the ids of runs that have."""
+    """Return of how many seeds every planned run has ended; `ended`: the ids of runs that have."""
     return len({run.seed for run in plan.runs} - {run.seed for run in plan.runs if run.id not in ended})
 
 
@@ -107,7 +107,7 @@ def earlier_runs(folder: Path, shown: PlanRecord) -> set[str]:
 
 
 def kept_plans(folder: Path) -> Iterator[tuple[str, PlanRecord | None]]:
-    """Each definition of a study's name with its plan; None for a damaged one."""
+    """Yield each definition of a study's name with its plan; None for a damaged one."""
     for path in sorted(folder.glob("plan-*.json")):
         try:
             plan = read_record(path, PlanRecord)
@@ -118,7 +118,7 @@ def kept_plans(folder: Path) -> Iterator[tuple[str, PlanRecord | None]]:
 
 
 def other_plans(folder: Path, shown: PlanRecord) -> Iterator[tuple[str, PlanRecord | None]]:
-    """The definitions that compare something else than the plan that is shown."""
+    """Yield the definitions that compare something else than the plan that is shown."""
     if all(path.stem == f"plan-{shown.definition}" for path in folder.glob("plan-*.json")):
         return
     for definition, plan in kept_plans(folder):
@@ -127,7 +127,7 @@ def other_plans(folder: Path, shown: PlanRecord) -> Iterator[tuple[str, PlanReco
 
 
 def same_cells(one: PlanRecord, other: PlanRecord) -> bool:
-    """Whether two plans compare the same, whatever they claim: definitions of before were digests of the claims too."""
+    """Return whether two plans compare the same, whatever they claim: definitions of before were digests of the claims too."""
     if one.definition == other.definition:
         return True
     if [variant.label for variant in one.variants] != [variant.label for variant in other.variants]:
@@ -154,12 +154,12 @@ def _left(plan: PlanRecord, shown: PlanRecord) -> set[str]:
 
 
 def _alike(before: PlanRecord, now: PlanRecord) -> bool:
-    """Whether two definitions have the same settings, as far as both know them: then what computes them differs."""
+    """Return whether two definitions have the same settings, as far as both know them: then what computes them differs."""
     return _stated(before) == _stated(now) and _agree(_settings(before), _settings(now))
 
 
 def _stated(plan: PlanRecord) -> list[Any]:
-    """What is searched, and what each variant changes, by name."""
+    """Return what is searched, and what each variant changes, by name."""
     return [plan.search and plan.search.space, *((variant.label, set(variant.changes)) for variant in plan.variants)]
 
 
@@ -169,7 +169,7 @@ def _settings(plan: PlanRecord) -> Json:
 
 
 def _agree(before: Any, now: Any) -> bool:
-    """Whether two settings are equal wherever both are known."""
+    """Return whether two settings are equal wherever both are known."""
     if isinstance(before, dict) and isinstance(now, dict):
         return all(_agree(value, now[name]) for name, value in before.items() if name in now)
     return bool(before == now)

@@ -30,7 +30,7 @@ ADAPTERS: dict[Any, TypeAdapter[Any]] = {}  # made once a kind
 
 
 def read_record(path: Path | str, kind: type[R]) -> R | None:
-    """The record in a file, or None where there is no file.
+    """Return the record in a file, or None where there is no file.
 
     Raises:
         StorageError: it is damaged, or of a newer format. The message names the file and the field.
@@ -46,7 +46,7 @@ def read_record(path: Path | str, kind: type[R]) -> R | None:
 
 
 def read_log(path: Path, kind: type[R]) -> list[R]:
-    """The lines of a log; none where there is no file. A last one that is no JSON is dropped: a crash leaves such.
+    """Return the lines of a log; none where there is no file. A last one that is no JSON is dropped: a crash leaves such.
 
     Raises:
         StorageError: another is damaged. The message names it and the field.
@@ -55,7 +55,7 @@ def read_log(path: Path, kind: type[R]) -> list[R]:
 
 
 def read_trials(path: Path) -> list[Proposed]:
-    """`read_log` of a search's log; lines of a kind that only a newer version knows are passed over."""
+    """Return `read_log` of a search's log; lines of a kind that only a newer version knows are passed over."""
     lines = [(line, place, _kind(line)) for line, place in _numbered(path)]
     return [_checked(line, kind, place, REMOVE) for line, place, kind in lines if kind is not None]
 
@@ -71,13 +71,13 @@ def _numbered(path: Path) -> Iterator[tuple[bytes, str]]:
 
 
 def _kind(line: bytes) -> type[Proposed] | None:
-    """Of a line of a search's log, by the key that only it has; of a damaged one any."""
+    """Return the kind of a line of a search's log, by the key that only it has; of a damaged one any."""
     values = _json(line)
     return next((KINDS[key] for key in values if key in KINDS), None) if isinstance(values, dict) else TrialLine
 
 
 def parsed_line(line: bytes, kind: type[R], path: Path) -> R:
-    """One line of a log that was read elsewhere (StorageError)."""
+    """Return one line of a log that was read elsewhere (StorageError)."""
     return _checked(line, kind, f"a line of {path}", REMOVE)
 
 
@@ -95,13 +95,13 @@ def append_record(path: Path, record: Any) -> None:
 
 
 def dumped(record: Any) -> Json:
-    """A record as plain JSON values, without the fields that are None."""
+    """Return a record as plain JSON values, without the fields that are None."""
     values: Json = adapter(type(record)).dump_python(record, mode="json", by_alias=True, exclude_none=True)
     return values
 
 
 def record_of(kind: type[R], values: Json) -> R:
-    """A record of plain JSON values.
+    """Return a record of plain JSON values.
 
     Raises:
         ValueError: they are not such. The message names the field.
@@ -120,7 +120,7 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def fault(error: ValidationError) -> str:
-    """The first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
+    """Return the first thing that is wrong, in words: `metrics.top1_accuracy must be a number, but it is 'high'`."""
     first = error.errors(include_url=False)[-1 if _is_number(error) else 0]
     if first["type"] == "json_invalid":
         return "it is not JSON"
@@ -136,7 +136,7 @@ def fault(error: ValidationError) -> str:
 
 
 def _is_number(error: ValidationError) -> bool:
-    """Whether either kind of number would do, each of which is an error of its own."""
+    """Return whether either kind of number would do, each of which is an error of its own."""
     kinds = [found["loc"][-1:] for found in error.errors(include_url=False)[:2]]
     return kinds == [("int",), ("float",)]
 
@@ -166,7 +166,7 @@ def _upgraded(content: bytes, steps: Sequence[Callable[[Json], Json]]) -> bytes:
 
 
 def _format(content: bytes) -> int:
-    """Which format a record says that it is of; 0 where it does not say."""
+    """Return which format a record says that it is of; 0 where it does not say."""
     values = _json(content)
     told = values.get("format") if isinstance(values, dict) else None
     return told if isinstance(told, int) else 0

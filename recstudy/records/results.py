@@ -76,7 +76,7 @@ class Results:
         return self
 
     def fetched(self, file: Path) -> Path:
-        """A file that `pull` leaves in the store until it is asked for, here as it is there; it may be in neither."""
+        """Return a file that `pull` leaves in the store until it is asked for, here as it is there; it may be in neither."""
         if self.mirror is not None and not file.exists():
             with self.mirror.still():
                 self.mirror.pull((file.name,), under=file.parent.relative_to(self.root).as_posix())
@@ -84,7 +84,7 @@ class Results:
 
     @contextmanager
     def changing(self, *files: Path) -> Iterator[None]:
-        """Where there is a store, these files are sent there once the block has written them.
+        """Send these files to the store, where there is one, once the block has written them.
 
         Nothing else is: what another process here has fetched meanwhile may be older than what the store has by then.
         """
@@ -121,7 +121,7 @@ class Results:
 
     @contextmanager
     def holding(self, name: str, preset: str, wait: bool = True, on_wait: Callable[[str], None] | None = None) -> Iterator[Path]:
-        """A study's folder, for the one driver that writes there. What is read of the runs from then on stays true.
+        """Hold a study's folder, for the one driver that writes there. What is read of the runs from then on stays true.
 
         Args:
             name: the study's.
@@ -159,12 +159,12 @@ class Results:
 
     @contextmanager
     def cleaning(self) -> Iterator[None]:
-        """No driver begins, as long as runs are removed: it would take for finished what is gone a moment later."""
+        """Let no driver begin, as long as runs are removed: it would take for finished what is gone a moment later."""
         with locked(self.root / "lock", this_process(), wait=True):
             yield
 
     def _marked(self, mirror: Mirror) -> bool:
-        """Whether the store says that it is ours, and in which format: this is then here too."""
+        """Return whether the store says that it is ours, and in which format: this is then here too."""
         marker = mirror.read(mirror.key(self.root / MARKER))
         if marker is not None:
             write_whole(self.root / MARKER, marker)
@@ -185,7 +185,7 @@ class Results:
         (self.root / "runs").mkdir(exist_ok=True)  # where it is missing later, the folder's file system is gone
 
     def _ours(self) -> Marker | None:
-        """The folder's marker; None where it is empty."""
+        """Return the folder's marker; None where it is empty."""
         marker = self.root / MARKER
         found = [path for path in self.root.iterdir() if not _stray(path)]
         if found and not marker.exists():  # in this order: another driver that begins here writes it before all else
@@ -211,7 +211,7 @@ class Results:
         return self.root / "runs"
 
     def run_folders(self) -> list[os.DirEntry[str]]:
-        """Of every run; neither a stray file, such as a file manager leaves, nor what a killed cleaning left.
+        """Return the folders of all runs; neither a stray file, such as a file manager leaves, nor what a killed cleaning left.
 
         Raises:
             StorageError: they cannot be read.
@@ -236,11 +236,11 @@ class Results:
                     yield folder.name, result
 
     def states(self) -> dict[str, str]:
-        """`done`, `stopped` (early, on purpose) or `failed` by run id, for every run that is one of them."""
+        """Return `done`, `stopped` (early, on purpose) or `failed` by run id, for every run that is one of them."""
         return {folder.name: state for folder in self.run_folders() if (state := self.state(folder.name))}
 
     def state(self, run_id: str) -> str:
-        """As in `states`; empty for another."""
+        """Return it as in `states`; empty for another."""
         run = self.run(run_id)
         if run.finished:
             return "done"
@@ -248,12 +248,12 @@ class Results:
 
 
 def _unused(study: Path) -> bool:
-    """Whether a study's folder has nothing but its lock."""
+    """Return whether a study's folder has nothing but its lock."""
     return [path.name for path in study.iterdir()] == ["lock"]
 
 
 def _stray(path: Path) -> bool:
-    """Whether a file is nobody's: one that a file manager leaves, or half a marker, which is ours."""
+    """Return whether a file is nobody's: one that a file manager leaves, or half a marker, which is ours."""
     return path.name.startswith(".") and path.is_file()
 
 

@@ -62,7 +62,7 @@ class RunFolder:
         return self.attempts.exists() or self.finished
 
     def begin(self, attempt: Attempt) -> None:
-        """A worker begins the run; that it was stopped before counts no more.
+        """Note that a worker begins the run; that it was stopped before counts no more.
 
         Raises:
             StorageError: the log is damaged, which is better said now than once the run is trained.
@@ -72,7 +72,7 @@ class RunFolder:
         self.stopped.unlink(missing_ok=True)
 
     def drained(self, ended: str) -> None:
-        """The attempt under way leaves its node in good order: it and the one that goes on for it count as one."""
+        """Note that the attempt under way leaves its node in good order: it and the one that goes on for it count as one."""
         append_record(self.attempts, Attempt(ended=ended, drained=True))
 
     @property
@@ -82,7 +82,7 @@ class RunFolder:
         return sum(line.started is not None for line in lines) - sum(line.drained for line in lines)
 
     def told(self, field: Literal["commit", "recstudy"]) -> list[str]:
-        """What the attempts say of the code that made the run, in their order, each once."""
+        """Return what the attempts say of the code that made the run, in their order, each once."""
         return list(dict.fromkeys(value for line in read_log(self.attempts, Attempt) if (value := getattr(line, field))))
 
     @property
@@ -109,21 +109,21 @@ class RunFolder:
         return read_record(self.code, dict[str, CodeRecord]) or {}
 
     def finish(self, result: Result) -> None:
-        """The run's one result: the last thing that is written."""
+        """Write the run's one result: the last thing that is written."""
         write_record(self.result, result)
         for ended in (self.failure, self.stopped):
             ended.unlink(missing_ok=True)
 
     def fail(self, failure: Failure) -> None:
-        """Why the last attempt failed."""
+        """Write why the last attempt failed."""
         write_record(self.failure, replace(failure, attempts=self.tries))
 
     def hang_log(self, rank: int) -> Path:
-        """Where a worker's watchdog writes what it was doing when it hung."""
+        """Return where a worker's watchdog writes what it was doing when it hung."""
         return self.path / f"hang-{rank}.log"
 
     def take_hang(self) -> str:
-        """What hung in the attempt before this one, which the logs tell and are then removed; empty where nothing did."""
+        """Return what hung in the attempt before this one, which the logs tell and are then removed; empty where nothing did."""
         logs = sorted(self.path.glob("hang-*.log"))
         told = "".join(log.read_text(errors="replace") for log in logs)
         for log in logs:
@@ -166,12 +166,12 @@ class RunFolder:
                 write_whole(log, b"".join(line + b"\n" for line in whole_lines(log) if 0 <= _epoch(line) < below))
 
     def lost_epochs(self, below: int) -> int:
-        """How many of the epochs below this one have no line, because what stood there is damaged."""
+        """Return how many of the epochs below this one have no line, because what stood there is damaged."""
         return len(set(range(below)) - {_epoch(line) for line in whole_lines(self.epochs)})
 
 
 def _epoch(line: bytes) -> int:
-    """Which epoch a line of a log states; -1 for a damaged one."""
+    """Return which epoch a line of a log states; -1 for a damaged one."""
     try:
         stated = dict(parsed(line)).get("epoch")
     except (ValueError, TypeError):

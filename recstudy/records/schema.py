@@ -70,7 +70,7 @@ class Provenance:
     finished: str = ""
 
     def __post_init__(self) -> None:
-        """What all runs of a machine say alike is one object: of 10,000 runs 7 MB less."""
+        """Make what all runs of a machine say alike one object: of 10,000 runs 7 MB less."""
         for name in ("code", "versions", "hardware"):
             own = getattr(self, name)
             key = tuple(own.items()) if isinstance(own, dict) else own
@@ -103,7 +103,7 @@ class Selected:
     @model_validator(mode="before")
     @classmethod
     def _apart(cls, values: Any) -> Any:
-        """The file has the scores beside `split` and `epoch`."""
+        """Return a line as the file has it, with the scores beside `split` and `epoch`."""
         if not isinstance(values, dict):
             return values
         known = {key: values[key] for key in ("split", "epoch") if key in values}
@@ -232,7 +232,7 @@ class EpochLine:
     @model_validator(mode="before")
     @classmethod
     def _flat(cls, values: Any) -> Any:
-        """The file has the values alone."""
+        """Return a line as the file has it, with the values alone."""
         return {"values": values} if isinstance(values, dict) else values
 
     @model_serializer
@@ -254,7 +254,7 @@ class EpochLine:
 
 
 def score_name(values: Mapping[str, Any]) -> str:
-    """Under which an epoch's values have its score on the selection split; empty where they have none."""
+    """Return under which name an epoch's values have its score on the selection split; empty where they have none."""
     return next((name for name in values if name.startswith("selection_") and name != "selection_loss"), "")
 
 

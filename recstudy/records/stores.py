@@ -24,12 +24,12 @@ ANSWER_S = 60.0  # a store that is silent for so long at the start is refused; G
 
 
 def is_uri(text: str) -> bool:
-    """Whether this names an object store, and not a folder here."""
+    """Return whether this names an object store, and not a folder here."""
     return "://" in text and not text.startswith("file://")
 
 
 def without_secrets(word: str) -> str:
-    """A word with three stars for the password of a URI in it and for each of its parameters that may be a secret."""
+    """Return a word with three stars for the password of a URI in it and for each of its parameters that may be a secret."""
     return "::".join(map(_masked, CHAINED.split(word)))
 
 
@@ -48,7 +48,7 @@ def _parameter(text: str) -> str:
 
 
 def filesystem(uri: str) -> tuple[Any, str]:
-    """The store and the folder in it that a URI names.
+    """Return the store and the folder in it that a URI names.
 
     Raises:
         ConfigError: the URI's scheme is not supported, or the URI holds a secret.
@@ -92,7 +92,7 @@ def _of_fsspec(uri: str) -> tuple[Any, str]:
 
 
 def write_object(store: Any, key: str, content: bytes) -> None:
-    """One object, in one piece. Where the store has folders, its folder is made."""
+    """Write one object, in one piece. Where the store has folders, its folder is made."""
     try:
         stream = store.open_output_stream(key, compression=None)
     except FileNotFoundError:

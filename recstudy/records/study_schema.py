@@ -124,7 +124,7 @@ class SearchRecord:
 
 
 def folder_of(preset: str, smoke: bool) -> str:
-    """A preset's folder; a smoke run has its own, so that it never stands in for the real one."""
+    """Return a preset's folder; a smoke run has its own, so that it never stands in for the real one."""
     return f"{preset}{SMOKED}" if smoke else preset
 
 
