@@ -122,7 +122,7 @@ def _narrow(labels: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
 
 
 def _halved(answers: Answers) -> "npt.NDArray[np.float16]":
-    """Return them in half precision, with the same most likely class: where that ties with another one, it is the next number up."""
+    """Return them in half precision, with the same most likely class: the next number up where that ties with another."""
     import numpy as np
 
     several = answers.task != "multiclass"

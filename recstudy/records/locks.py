@@ -88,7 +88,7 @@ def held(path: Path) -> bool:
 
 
 def _acquired(path: Path, wait: bool, on_wait: Callable[[str], None] | None, patience: float) -> IO[str]:
-    """Return the lock's file, opened and locked. It is opened anew each time, for only then does a network file system show new content."""
+    """Return the lock's file, opened and locked. Each time anew: else a network file system shows old content."""
     seen, since = "", time.monotonic()
     while True:
         file = _open(path)
