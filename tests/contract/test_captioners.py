@@ -9,20 +9,8 @@ from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models.backbone import CaptionModel
 from recstudy.models.networks.caption import Captioner
+from recstudy.testing import TINY_MODELS, tiny_model
 
-SMALL = {
-    "image_hrm": {"width": 16, "heads": 2, "high_layers": 1, "middle_layers": 1, "low_layers": 1},
-    "image_trm": {"width": 16, "heads": 2, "layers": 1, "cycles": 2, "latent_steps": 2},
-    "image_lstm": {"width": 16},
-    "show_tell": {"width": 16},
-    "show_attend_tell": {"width": 16, "attention": 8, "dropout": 0.0},
-    "caption_transformer": {"width": 16, "heads": 2, "layers": 2, "ffn_width": 24, "dropout": 0.0},
-    "r2gen": {"width": 16, "heads": 2, "layers": 2, "ffn_width": 24, "dropout": 0.0, "image_dropout": 0.0, "slots": 2},
-    "micar": {
-        "width": 16, "heads": 2, "latent": 24, "rope_dims": 4, "ffn_width": 24, "experts": 4, "pyramid_width": 8, "msve": "off",
-        "dropout": 0.0, "attention_dropout": 0.0,
-    },
-}  # fmt: skip
 WITH = {("msve", "pyramid"): {"tuned": True}, ("msve", "one_scale"): {"tuned": True}}  # what a value needs beside it
 CAPTIONERS = sorted(family for family, kind in FAMILIES.items() if issubclass(kind, CaptionModel))
 SWITCHES = [
@@ -37,7 +25,7 @@ VOCABULARY = DATA.classes
 def small(family: str, **fields) -> CaptionModel:
     for switch in fields.items():
         fields = WITH.get(switch, {}) | fields
-    return FAMILIES[family](**SMALL[family] | {"backbone": "small", "weights": "random", "tuned": False} | fields)
+    return tiny_model(family, **fields)
 
 
 def run(model: CaptionModel) -> RunConfig:
@@ -60,7 +48,7 @@ def switched(request) -> CaptionModel:
 
 @pytest.mark.parametrize("family", CAPTIONERS)
 def test_every_captioner_has_a_small_example_here(family):
-    assert family in SMALL
+    assert family in TINY_MODELS
 
 
 @pytest.mark.parametrize("check", captioners.OF_NETWORKS, ids=lambda check: check.__name__)

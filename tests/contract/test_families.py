@@ -9,18 +9,8 @@ from recstudy.data import Digits, PhantomXray, Sudoku
 from recstudy.errors import ConfigError
 from recstudy.models import Aligner
 from recstudy.models.backbone import CaptionModel
+from recstudy.testing import TINY_MODELS, tiny_model
 
-SMALL = {
-    "vitrm": {"width": 16, "heads": 2, "layers": 2, "patch": 2, "latent_tokens": 4, "latent_steps": 2},
-    "hrm_image": {"width": 16, "heads": 2, "low_layers": 1, "high_layers": 1, "patch": 4, "expansion": 2},
-    "hrm": {"width": 16, "heads": 2, "low_layers": 1, "high_layers": 1, "vocabulary": 17},
-    "trm": {"width": 16, "heads": 2, "layers": 1, "cycles": 2, "latent_steps": 2, "prefix": 2, "vocabulary": 17},
-    "transformer": {"width": 16, "heads": 2, "layers": 1, "vocabulary": 17},
-    "cnn": {"width": 8},
-    "densenet": {"growth": 4},
-    "vit": {"width": 16, "heads": 2, "layers": 2, "ffn_width": 16, "patch": 2},
-    "resnet": {},
-}
 XRAYS = PhantomXray(size=32, limit=24)
 SUDOKU = Sudoku(side=4, limit=24)
 # What a value of a switch needs beside it, and families that do not read images of 8x8 pixels with one label each.
@@ -37,7 +27,7 @@ JUDGES = sorted(family for family, kind in FAMILIES.items() if not issubclass(ki
 def small(family: str, **fields) -> RunConfig:
     for switch in fields.items():
         fields = fields | WITH.get(switch, {})
-    model = FAMILIES[family](**SMALL[family] | fields)
+    model = tiny_model(family, **fields)
     data = DATA.get(family, Digits(limit=24))
     data = XRAYS if fields.get("head") == "multilabel" else SUDOKU if fields.get("tokens") == "cell" else data
     steps = 2 if model.recursive else 1
@@ -60,7 +50,7 @@ FAMILY_SWITCHES = [(family, name, value) for family in JUDGES for name, value in
 
 @pytest.mark.parametrize("family", JUDGES)
 def test_every_family_has_a_small_example_here(family):
-    assert family in SMALL
+    assert family in TINY_MODELS
 
 
 @pytest.mark.parametrize("check", [*judges.OF_NETWORKS, *judges.OF_RUNS], ids=lambda check: check.__name__)
@@ -91,4 +81,4 @@ def test_every_augmentation_trains(augment):
 def test_families_are_configs_with_titles():
     for family in JUDGES:
         assert issubclass(FAMILIES[family], ModelConfig)
-        assert FAMILIES[family](**SMALL[family]).title
+        assert tiny_model(family).title

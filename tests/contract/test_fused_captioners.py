@@ -4,14 +4,15 @@ import re
 
 import pytest
 import torch
-from test_captioners import DATA, SMALL, network_of, some_tokens
+from test_captioners import DATA, network_of, some_tokens
 
-from recstudy.config import FAMILIES, PAD, RunConfig
+from recstudy.config import PAD, RunConfig
 from recstudy.contract.captioners import after
 from recstudy.data import PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig
 from recstudy.models.networks.caption import Captioner, reorder
+from recstudy.testing import tiny_model
 
 ENCODER = FuseLIP(
     width=16, heads=2, layers=2, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=16, context=24
@@ -23,9 +24,7 @@ MODES = ("prefix_causal", "image_only")
 
 def fused(loop: str, mode: str) -> Captioner:
     family, fields = LOOPS[loop]
-    model = FAMILIES[family](
-        **SMALL[family] | fields, backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode)
-    )
+    model = tiny_model(family, backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER, mode=mode), **fields)
     return network_of(RunConfig(data=DATA, model=model).model)
 
 
@@ -115,7 +114,7 @@ def test_decoding_reads_no_token_twice(mode, read):
 
 RUN = RunConfig(
     data=DATA,
-    model=FAMILIES["image_trm"](**SMALL["image_trm"], backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER)),
+    model=tiny_model("image_trm", backbone="fuselip", fuselip=FuseLIPBackboneConfig(aligner=ALIGNER)),
 )
 WHOLE = "model.fuselip.aligner.encoder"
 

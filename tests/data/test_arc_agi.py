@@ -14,7 +14,8 @@ from recstudy.data.cache import load
 from recstudy.errors import DataError
 from recstudy.metrics.arc import Augmented, augmented, cropped
 from recstudy.models import TRM
-from recstudy.train.trial import Trial, run_trial
+from recstudy.testing import make_trial
+from recstudy.train.trial import run_trial
 
 SIDE = 5
 TINY = ArcAgi(side=SIDE, augmentations=3)
@@ -154,15 +155,11 @@ def test_a_run_ends_with_its_attempts(folder):
         tokens="cell", width=16, heads=2, layers=1, cycles=1, latent_steps=1, prefix=1, puzzle_emb="puzzle", identifiers=49
     )
     train = TrainConfig(epochs=2, batch_size=32, supervision_steps=2, evaluation_steps=2, selection="last")
-    config = RunConfig(data=TINY, model=model, train=train).with_changes({"place.gpus_per_run": 0})
-    place = folder / "runs" / config.run_id
-    place.mkdir(parents=True)
-    values = {**config.values, "place": config.place.model_dump()}
+    trial = make_trial(folder, RunConfig(data=TINY, model=model, train=train))
 
-    run_trial(
-        Trial("s", "v", values, config.run_id, str(place), str(folder), False, str(folder), "abc", False), lambda line: None
-    )
+    run_trial(trial, lambda line: None)
 
+    place = Path(trial.folder)
     result, attempts = (json.loads((place / name).read_text()) for name in ("result.json", "submission.json"))
     assert 0 <= result["metrics"]["pass_at_1"] <= result["metrics"]["pass_at_2"] <= 100
     assert {task: len(own) for task, own in attempts.items()} == {"w": 1, "x": 2, "y": 1, "z": 1}

@@ -14,6 +14,7 @@ from recstudy.records import Result, Results, RunFolder, read_record
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Study, make_plan
+from recstudy.testing import make_trial
 from recstudy.train.reevaluate import answers_again
 from recstudy.train.trial import Trial, run_trial
 
@@ -35,10 +36,7 @@ def per_seed(config: DataConfig) -> DataConfig:
 
 def trial(root: Path, seed: int, drawing: str) -> Trial:
     config = RUN.with_changes({"place.gpus_per_run": 0, "data.drawing": drawing, "seed": seed})
-    folder = root / "runs" / config.run_id
-    folder.mkdir(parents=True, exist_ok=True)
-    values = {**config.values, "place": config.place.model_dump()}
-    return Trial("s", "v", values, config.run_id, str(folder), str(root), False, str(root), "abc", False)
+    return make_trial(root, config)
 
 
 def result_of(work: Trial) -> Result:

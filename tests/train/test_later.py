@@ -17,18 +17,19 @@ from recstudy.analysis.summary import failed_metrics, lacking, summary
 from recstudy.cli import exit_code, reasons
 from recstudy.command import main
 from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Digits, PhantomCaptions, PhantomXray
+from recstudy.data import PhantomCaptions, PhantomXray
 from recstudy.errors import EXIT_CODES, ConfigError
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import packed, unpacked
-from recstudy.models import CNN, ImageTRM, ViTRM
+from recstudy.models import CNN, ImageTRM
 from recstudy.records import Measured, Results, read_record
 from recstudy.report import Curve, Table
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Study, make_plan
+from recstudy.testing import make_trial, tiny_run
 from recstudy.train.reevaluate import evaluate
-from recstudy.train.trial import Trial, run_trial
+from recstudy.train.trial import run_trial
 
 BRIER = """
 import numpy as np
@@ -41,11 +42,7 @@ def brier(answers):
     right = np.eye(answers.logits.shape[1])[answers.labels]
     return float(((answers.probabilities - right) ** 2).sum(1).mean())
 """
-RUN = RunConfig(
-    data=Digits(limit=32),
-    model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, latent_steps=1),
-    train=TrainConfig(epochs=1, batch_size=16, ema_decay=0.9),
-)
+RUN = tiny_run(epochs=1)
 CAPTIONER = RunConfig(
     data=PhantomCaptions(limit=24),
     model=ImageTRM(backbone="small", weights="random", tuned=True, width=16, heads=2, layers=1, cycles=1, latent_steps=1),
@@ -62,10 +59,7 @@ def trained(root: Path, base: RunConfig, seeds: int = 1) -> Results:
     file = results.study("later", "quick") / "plan.json"
     file.write_text(file.read_text().replace("act_loss", "brier"))  # as of a study that defines it
     for run in plan.runs:
-        folder = results.run(run.id).path
-        folder.mkdir(parents=True)
-        values = {**run.config.values, "place": run.config.place.model_dump()}
-        run_trial(Trial("later", run.label, values, run.id, str(folder), "data", False, "", "abc", False), lambda line: None)
+        run_trial(make_trial(results.root, run.config, study="later", label=run.label), lambda line: None)
     return results
 
 

@@ -12,33 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Digits
-from recstudy.models import ResNet, ViTRM
+from recstudy.models import ResNet
+from recstudy.testing import make_trial, tiny_run
 from recstudy.train import process
 from recstudy.train.process import SWITCHES, reset_process
 from recstudy.train.trial import run_trial
 from recstudy.train.work import Trial
 
-TRAIN = TrainConfig(epochs=2, batch_size=16, ema_decay=0.9)
-RECURSIVE = RunConfig(
-    data=Digits(limit=32), model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, dropout=0.1), train=TRAIN
-)
-NORMED = RunConfig(
-    data=Digits(limit=32),
-    # The other stem leaves one pixel to the last strides, where oneDNN's bfloat16 leaves the gradient of eight in nine weights unset.
-    model=ResNet(stem="cifar"),
-    train=TRAIN.model_copy(update={"epochs": 1, "precision": "bfloat16"}),
-    seed=3,
-)
-
-
-def trial(folder: Path, config: RunConfig) -> Trial:
-    place = config.place.model_copy(update={"gpus_per_run": 0}).model_dump()
-    path = folder / config.run_id
-    path.mkdir(parents=True)
-    values = {**config.values, "place": place}
-    return Trial("s", "v", values, config.run_id, str(path), str(folder), False, str(folder), None, False)
+RECURSIVE = tiny_run(epochs=2).with_changes({"model.dropout": 0.1, "model.latent_steps": 3})
+# The other stem leaves one pixel to the last strides, where oneDNN's bfloat16 leaves the gradient of eight in nine weights unset.
+NORMED = tiny_run(ResNet(stem="cifar"), epochs=1, precision="bfloat16").with_changes({"seed": 3})
 
 
 def numbers(work: Trial) -> tuple[list[list[object]], str]:
@@ -62,13 +45,13 @@ def spoil() -> None:
 @pytest.mark.whole
 def test_a_run_gives_the_same_numbers_whatever_ran_before_it(tmp_path):
     """Bit for bit: in a new process, and after others in any order, of two families and precisions."""
-    alone = {name: trial(tmp_path / "alone", config) for name, config in {"one": RECURSIVE, "other": NORMED}.items()}
+    alone = {name: make_trial(tmp_path / "alone", config) for name, config in {"one": RECURSIVE, "other": NORMED}.items()}
     for work in alone.values():
         in_a_process(work)
 
     for order in (["one", "other"], ["other", "one"]):
         for name in order:
-            work = trial(tmp_path / "-".join(order), {"one": RECURSIVE, "other": NORMED}[name])
+            work = make_trial(tmp_path / "-".join(order), {"one": RECURSIVE, "other": NORMED}[name])
             run_trial(work, lambda line: None)
             assert numbers(work) == numbers(alone[name])
             spoil()

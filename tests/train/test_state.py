@@ -11,19 +11,16 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import CaptionFolder, Digits
+from recstudy.data import CaptionFolder
 from recstudy.data.cache import load
 from recstudy.errors import DataError
-from recstudy.models import VQ, Aligner, FuseLIP, ImageLSTM, ViTRM
+from recstudy.models import VQ, Aligner, FuseLIP, ImageLSTM
 from recstudy.models.networks.vq import load_tokenizer, save_tokenizer
+from recstudy.testing import tiny_run
 from recstudy.train.loop import Training
 from recstudy.train.state import DIGEST, checkpoints, load_checkpoint, save_checkpoint, save_weights
 
-RUN = RunConfig(
-    data=Digits(limit=32),
-    model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, latent_steps=1),
-    train=TrainConfig(epochs=4, batch_size=16, ema_decay=0.9),
-)
+RUN = tiny_run(epochs=4)
 
 
 def fresh(config: RunConfig = RUN) -> Training:

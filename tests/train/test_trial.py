@@ -10,30 +10,20 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from recstudy.config import RunConfig, TrainConfig
-from recstudy.data import Digits
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import unpacked
-from recstudy.models import ViTRM
 from recstudy.records import LossLine, RunFolder, read_lines, read_log
 from recstudy.records.locks import locked
 from recstudy.source import Code
+from recstudy.testing import make_trial, tiny_run
 from recstudy.train.code import codes
 from recstudy.train.trial import Trial, run_trial
 
-RUN = RunConfig(
-    data=Digits(limit=32),
-    model=ViTRM(width=8, heads=2, layers=1, patch=4, latent_tokens=2, latent_steps=1),
-    train=TrainConfig(epochs=3, batch_size=16, ema_decay=0.9),
-)
+RUN = tiny_run()
 
 
 def trial(tmp_path, **changes) -> Trial:
-    config = RUN.with_changes({"place.gpus_per_run": 0, **{name.replace("__", "."): value for name, value in changes.items()}})
-    folder = tmp_path / "runs" / config.run_id
-    folder.mkdir(parents=True, exist_ok=True)
-    values = {**config.values, "place": config.place.model_dump()}
-    return Trial("s", "v", values, config.run_id, str(folder), str(tmp_path), False, str(tmp_path), "abc", False)
+    return make_trial(tmp_path, RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()}))
 
 
 def test_a_run_leaves_config_epochs_result_and_weights(tmp_path):

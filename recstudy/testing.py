@@ -1,0 +1,196 @@
+"""Builders for tests of a plugin: tiny models, data and runs, a study, and records that no training had to write.
+
+recstudy's own tests use them, and so may yours:
+
+    from recstudy.testing import tiny_run, tiny_study, write_study
+
+    def test_my_table_has_a_row_a_variant(tmp_path):
+        results = write_study(tmp_path, tiny_study(report=[MyTable("mine")]), score=lambda run: 90.0 + run.seed)
+        assert "90.5" in str(recstudy.load(results.root)["mine"])
+
+    def test_my_model_trains():
+        training = Training(config := tiny_run(MyModel(width=8)), load(config.data, Path()), torch.device("cpu"))
+        assert len(list(training.epochs())) == 3
+
+Whether a family, or a task, keeps all of its promises is asked by `recstudy contract FILE`; this module only makes what a test
+of one behaviour needs. Everything here trains, draws or writes in less than a second on one core.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recstudy.config import FAMILIES, DataConfig, ModelConfig, Place, RunConfig, TrainConfig
+from recstudy.data import Digits
+from recstudy.plugins import Registry
+from recstudy.records import Failure, Result, Results
+from recstudy.records.reading import record_of
+from recstudy.study.design import Variant, grid
+from recstudy.study.plan import record_plan
+from recstudy.study.study import Plan, Run, Study, make_plan
+from recstudy.train.work import Trial
+
+Json = dict[str, Any]
+
+_HEADS: Json = {"width": 16, "heads": 2}
+_CAPTIONER: Json = {"width": 16, "backbone": "small", "weights": "random", "tuned": False}
+
+TINY_MODELS: Mapping[str, Json] = {
+    "vitrm": _HEADS | {"layers": 2, "patch": 2, "latent_tokens": 4, "latent_steps": 2},
+    "hrm_image": _HEADS | {"low_layers": 1, "high_layers": 1, "patch": 4, "expansion": 2},
+    "hrm": _HEADS | {"low_layers": 1, "high_layers": 1, "vocabulary": 17},
+    "trm": _HEADS | {"layers": 1, "cycles": 2, "latent_steps": 2, "prefix": 2, "vocabulary": 17},
+    "transformer": _HEADS | {"layers": 1, "vocabulary": 17},
+    "cnn": {"width": 8},
+    "densenet": {"growth": 4},
+    "vit": _HEADS | {"layers": 2, "ffn_width": 16, "patch": 2},
+    "resnet": {},
+    "image_hrm": _CAPTIONER | {"heads": 2, "high_layers": 1, "middle_layers": 1, "low_layers": 1},
+    "image_trm": _CAPTIONER | {"heads": 2, "layers": 1, "cycles": 2, "latent_steps": 2},
+    "image_lstm": _CAPTIONER,
+    "show_tell": _CAPTIONER,
+    "show_attend_tell": _CAPTIONER | {"attention": 8, "dropout": 0.0},
+    "caption_transformer": _CAPTIONER | {"heads": 2, "layers": 2, "ffn_width": 24, "dropout": 0.0},
+    "r2gen": _CAPTIONER | {"heads": 2, "layers": 2, "ffn_width": 24, "dropout": 0.0, "image_dropout": 0.0, "slots": 2},
+    "micar": _CAPTIONER
+    | {"heads": 2, "latent": 24, "rope_dims": 4, "ffn_width": 24, "experts": 4, "pyramid_width": 8, "msve": "off"}
+    | {"dropout": 0.0, "attention_dropout": 0.0},
+}  # family -> fields of its smallest sensible model, with every part of the full one
+
+
+def tiny_model(family: str = "vitrm", **fields: Any) -> ModelConfig:
+    """Return the smallest sensible config of a family, with these fields changed.
+
+    Raises:
+        ConfigError: no such family or field. One that `TINY_MODELS` does not know has its own defaults.
+    """
+    return FAMILIES[family](**{**TINY_MODELS.get(family, {}), **fields})
+
+
+def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, **train: Any) -> RunConfig:
+    """Return a run that trains in half a second: 3 epochs of 32 digits through a ViTRM of 1,000 weights.
+
+    Args:
+        model: in place of that model.
+        data: in place of the digits.
+        train: fields of `TrainConfig`.
+    """
+    model = model or tiny_model(width=8, layers=1, patch=4, latent_tokens=2, latent_steps=1)
+    train = {"epochs": 3, "batch_size": 16, "ema_decay": 0.9, **train}
+    return RunConfig(data=data or Digits(limit=32), model=model, train=TrainConfig(**train), place=Place(gpus_per_run=0))
+
+
+def tiny_study(variants: Sequence[Variant] = (), base: RunConfig | None = None, **fields: Any) -> Study:
+    """Return a study with the preset `quick`; `fields` are further ones of `Study`.
+
+    Args:
+        variants: one and two latent steps, unless others are given.
+        base: what they change, `tiny_run()` unless it is given.
+    """
+    variants = variants or grid({"model.latent_steps": [1, 2]})
+    return Study(**{"name": "tiny", "presets": {"quick": base or tiny_run()}, "variants": variants, "question": "?", **fields})
+
+
+def make_result(score: float | None = None, metric: str = "top1_accuracy", **changes: Any) -> Result:
+    """Return the record of a finished run; None: of one that measured nothing.
+
+    Args:
+        score: on the test set, and on the split that selected the epoch.
+        metric: what it is a value of.
+        changes: further parts of `result.json`; an object adds to what is there.
+    """
+    scores = {} if score is None else {metric: score}
+    values: Json = {"status": "done", "metrics": scores, "selected": {"split": "validation", "epoch": 1, **scores}}
+    for part, given in changes.items():
+        values[part] = {**values[part], **given} if isinstance(values.get(part), dict) and isinstance(given, dict) else given
+    return record_of(Result, values)
+
+
+def make_failure(error: str = "ValueError: heads must divide width", error_class: str = "code") -> Failure:
+    """Return the record of a run that failed."""
+    return record_of(Failure, {"class": error_class, "error": error, "traceback": f"Traceback:\n{error}", "attempts": 1})
+
+
+Score = Callable[[Run], "float | Result | Failure | None"]
+
+
+def finish_runs(results: Results, runs: Plan | Sequence[Run], score: Score | float = 90.0) -> None:
+    """Write how runs ended, as if they had been trained.
+
+    Args:
+        results: their folder.
+        runs: a plan's, or some of them.
+        score: of all of them, or what gives a run's: a value of top-1 accuracy, its whole record, or None, for not run yet.
+    """
+    for run in runs.runs if isinstance(runs, Plan) else runs:
+        ended = score(run) if callable(score) else score
+        if ended is None:
+            continue
+        if isinstance(ended, Failure):
+            results.run(run.id).fail(ended)
+        else:
+            results.run(run.id).finish(ended if isinstance(ended, Result) else make_result(ended))
+
+
+def write_study(root: Path | str, study: Study | None = None, score: Score | float = 90.0, **plan: Any) -> Results:
+    """Return a results folder with the plan of a study, all of whose runs have ended; see `finish_runs` for `score`.
+
+    Args:
+        root: the folder, which is made.
+        study: `tiny_study()` unless it is given.
+        plan: what the command line says: `preset`, `changes`, `seeds`.
+    """
+    results, made = Results(root).create(), make_plan(study or tiny_study(), **plan)
+    record_plan(made, results)
+    finish_runs(results, made, score)
+    return results
+
+
+def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
+    """Return what a worker is given to train a run, for `recstudy.train.trial.run_trial`; its data lie in `root`, too.
+
+    Args:
+        root: the results folder, in which the run's own is made.
+        config: of the run, which takes no GPU.
+        fields: further ones of `Trial`, or others.
+    """
+    folder, place = Path(root) / "runs" / config.run_id, {**config.place.model_dump(), "gpus_per_run": 0}
+    folder.mkdir(parents=True, exist_ok=True)
+    given = {"study": "tiny", "label": "only", "config": {**config.values, "place": place}, "run_id": config.run_id}
+    where = {"folder": str(folder), "data": str(root), "scratch": str(root), "download": False, "commit": "abc", "dirty": False}
+    return Trial(**{**given, **where, **fields})
+
+
+def write_image(file: Path, values: Any, size: int = 16, mode: str = "") -> Path:
+    """Write an image of these pixel values, (H, W) or (H, W, 3), or of one value and so many pixels a side.
+
+    Args:
+        file: in a folder that is made.
+        values: 8-bit, unless they are an array of another type.
+        size: of an image of one value.
+        mode: Pillow's, into which it is converted.
+    """
+    from PIL import Image
+
+    pixels = np.full((size, size), values, np.uint8) if np.ndim(values) == 0 else np.asarray(values)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.fromarray(pixels)
+    (image.convert(mode) if mode else image).save(file)
+    return file
+
+
+@contextmanager
+def restored(*registries: Registry[Any]) -> Iterator[None]:
+    """Forget, when the block ends, what it registers: models, data sets, tasks, metrics and whatever else has a name."""
+    before = [(dict(registry), dict(registry.modules)) for registry in registries]
+    try:
+        yield
+    finally:
+        for registry, (known, modules) in zip(registries, before, strict=True):
+            registry.clear()
+            registry.update(known)
+            registry.modules.clear()
+            registry.modules.update(modules)

@@ -1,0 +1,105 @@
+"""The builders that a plugin's tests use: what they make is whole, small, and as it is documented."""
+
+import time
+
+import numpy as np
+import pytest
+
+import recstudy
+from recstudy.config import FAMILIES
+from recstudy.data.images import decode
+from recstudy.errors import ConfigError
+from recstudy.plugins import Registry
+from recstudy.report import Table
+from recstudy.testing import (
+    TINY_MODELS,
+    finish_runs,
+    make_failure,
+    make_result,
+    restored,
+    tiny_model,
+    tiny_run,
+    tiny_study,
+    write_image,
+    write_study,
+)
+
+
+def test_a_tiny_study_has_a_report_without_a_training(tmp_path):
+    """As the module's docstring says, whose first example this is."""
+    results = write_study(tmp_path, tiny_study(report=[Table("mine")], seeds=2), score=lambda run: 90.0 + run.seed)
+
+    runs = recstudy.load(results.root).runs
+
+    assert runs.groupby("label")["top1_accuracy"].apply(list).to_dict() == {
+        "latent_steps=1": [90.0, 91.0],
+        "latent_steps=2": [90.0, 91.0],
+    }
+    assert "90.5" in str(recstudy.load(results.root)["mine"])
+
+
+def test_runs_end_as_they_are_told_to(tmp_path):
+    ends = {("latent_steps=1", 0): make_failure(), ("latent_steps=1", 1): None, ("latent_steps=2", 0): 80.0}
+    other = make_result(status="diverged", error="the loss is nan")
+
+    results = write_study(tmp_path, seeds=2, score=lambda run: ends.get((run.label, run.seed), other))
+
+    runs = recstudy.load(results.root).runs
+    status = runs.set_index(["label", "seed"])["status"]
+    assert status.to_dict() == {
+        ("latent_steps=1", 0): "failed",
+        ("latent_steps=1", 1): "not run",
+        ("latent_steps=2", 0): "done",
+        ("latent_steps=2", 1): "diverged",
+    }
+    finish_runs(results, [], 1.0)
+
+
+def test_a_result_has_its_score_on_both_splits_and_what_is_added():
+    made = make_result(3.5, "cider", metrics={"bleu_4": 0.2}, cost={"params": 7})
+
+    assert made.metrics == {"cider": 3.5, "bleu_4": 0.2}
+    assert (made.selected.scores, made.cost) == ({"cider": 3.5}, {"params": 7})
+
+
+def test_a_tiny_run_trains_in_a_second(tmp_path):
+    from recstudy.contract.checks import trained
+
+    trained(tiny_run(epochs=1), tmp_path)  # loads what it needs
+    started = time.process_time()
+
+    training = trained(tiny_run(), tmp_path)
+
+    assert time.process_time() - started < 3
+    assert training.state.epoch == 3
+    assert tiny_run(tiny_model("cnn", width=4), epochs=1).model.width == 4
+
+
+def test_every_family_that_can_be_small_has_a_tiny_model():
+    assert all(tiny_model(family).family == family for family in TINY_MODELS)
+    assert set(FAMILIES) - set(TINY_MODELS) <= {"aligner", "fuselip"}
+    with pytest.raises(ConfigError, match=r"no model family 'vitmr'.* Did you mean 'vitrm'"):
+        tiny_model("vitmr")
+
+
+def test_images_are_written(tmp_path):
+    assert (decode(write_image(tmp_path / "a/one.png", 77), 16, "L") == 77).all()
+    assert decode(write_image(tmp_path / "b.png", 7, size=4, mode="RGBA"), 4, "RGB").shape == (3, 4, 4)
+    assert decode(write_image(tmp_path / "c.png", np.eye(4, dtype=np.uint8)), 4, "L")[0].tolist() == np.eye(4).tolist()
+
+
+def test_what_is_registered_in_a_block_is_forgotten_behind_it():
+    registry = Registry("thing")
+    registry.add("ours")(1)
+
+    def register() -> None:
+        with restored(registry):
+            registry.add("theirs")(2)
+            assert registry["theirs"] == 2
+            raise KeyError("it breaks")
+
+    with pytest.raises(KeyError, match="it breaks"):
+        register()
+
+    assert dict(registry) == {"ours": 1}
+    assert set(registry.modules) == {"ours"}
