@@ -86,7 +86,7 @@ def _data(command: Data) -> None:
     if command.check:
         _check(command.folder, kind.model_construct(**own))  # of mazes, files may have even sides, which are never drawn
         return
-    from recstudy.data.official_layout import write_layout  # it loads torch
+    from recstudy.data.puzzle_files import write_layout  # it loads torch
 
     asked = {name: getattr(command, name) for name in ("puzzles", "test_puzzles", "augmentations")}
     config = configure(kind, {**own, "drawing_seed": command.seed, **asked}, "data")

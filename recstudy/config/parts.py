@@ -12,8 +12,7 @@ from recstudy.plugins import Registry, named
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from recstudy.data.images import Labels
-    from recstudy.data.reader import Reader
+    from recstudy.data.reader import Labels, Reader
 
 Shape = tuple[int, int, int]  # channels, height, width of an image
 Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and deviation a channel, on a scale of 0 to 1

@@ -21,16 +21,15 @@ from zlib import crc32
 from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
-from recstudy.data.cache_folder import IMAGES
-from recstudy.data.lazy import np
+from recstudy.data.cache import IMAGES
 from recstudy.data.puzzles import Puzzles, numbers
-from recstudy.data.reader import Decoded, Reader
+from recstudy.data.reader import Decoded, Reader, np
 from recstudy.errors import DataError
 from recstudy.files import cache_folder, caching
 from recstudy.metrics.arc import ATTEMPTS, COLOUR, TURNS, Augmented, ballots, pass_at, submission
 
 if TYPE_CHECKING:
-    from recstudy.data.images import Labels, Mask, Pixels
+    from recstudy.data.reader import Labels, Mask, Pixels
     from recstudy.metrics.answers import Answers, Floats
 
     Pair = tuple[Pixels, Pixels]  # a grid and what the rule makes of it, (H, W) colours each

@@ -20,7 +20,7 @@ from inspect import signature
 from typing import TYPE_CHECKING
 
 from recstudy.config import AUGMENTATIONS, Augment
-from recstudy.data.lazy import np, torch
+from recstudy.data.reader import np, torch
 from recstudy.errors import ConfigError
 
 if TYPE_CHECKING:

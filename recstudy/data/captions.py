@@ -19,13 +19,10 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, PAD, DataConfig, Shape
-from recstudy.data.images import Labels, Mask, Pixels, decode, images_are, images_missing, in_threads
-from recstudy.data.lazy import np
-from recstudy.data.reader import Decoded, Reader
-from recstudy.data.splits import Texts, check_filled, check_whole, draw, numbered
-from recstudy.data.tables import SPLITS, Rows
-from recstudy.data.text import CLEANERS, with_tokens
-from recstudy.data.tokenizers import BYTES, CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY, SPECIALS, clip_files
+from recstudy.data.images import decode, images_are, images_missing, in_threads
+from recstudy.data.reader import Decoded, Labels, Mask, Pixels, Reader, np
+from recstudy.data.splits import SPLITS, Rows, Texts, check_filled, check_whole, draw, numbered
+from recstudy.data.text import BYTES, CLEANERS, CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY, SPECIALS, clip_files, with_tokens
 from recstudy.errors import DataError
 
 NONE = "the tables name none"  # of the images of a split

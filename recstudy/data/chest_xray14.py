@@ -21,11 +21,9 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
-from recstudy.data.images import Labels, Mask, decode_grey, images_are, images_missing, in_threads
-from recstudy.data.lazy import np
-from recstudy.data.reader import Decoded, Reader
-from recstudy.data.splits import Texts, check_filled, check_whole, numbered, whole_groups
-from recstudy.data.tables import Rows
+from recstudy.data.images import decode_grey, images_are, images_missing, in_threads
+from recstudy.data.reader import Decoded, Labels, Mask, Reader, np
+from recstudy.data.splits import Rows, Texts, check_filled, check_whole, numbered, whole_groups
 from recstudy.errors import DataError, choices, nearest
 
 # torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown there.

@@ -18,8 +18,7 @@ import torch
 from torch import nn
 
 from recstudy.config import digest
-from recstudy.data.cache import Split
-from recstudy.data.cache_folder import cached, making
+from recstudy.data.cache import Split, cached, making
 from recstudy.files import cache_folder
 
 FORMAT = 1  # of a file; raise it when the same backbone gives other numbers

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS
-from recstudy.data.lazy import np, torch
 from recstudy.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.data.reader import Decoded, DrawingReader
+from recstudy.data.reader import Decoded, DrawingReader, np, torch
 from recstudy.errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    from recstudy.data.images import Labels, Mask, Pixels
+    from recstudy.data.reader import Labels, Mask, Pixels
 
 WALL, SPACE, START, GOAL, PATH = range(1, 6)
 TRIES = 1000  # mazes in a row that are of no use
@@ -88,18 +86,8 @@ class Maze(GeneratedPuzzles, Mazes):
             raise ValueError(f"least_steps <= {most} must hold on {self.side}x{self.side} cells, but got {self.least_steps}")
         return self
 
-    def reader(self) -> MazeReader:
-        return MazeReader(self)
-
-
-class MazeReader(DrawingReader):
-    """Draws the set."""
-
-    ignores = frozenset(Puzzles.model_fields)
-    drawing = ("maze", 1)
-
-    def decode(self, folder: Path) -> Decoded:
-        return make_set(self.config)
+    def reader(self) -> DrawingReader:
+        return DrawingReader(self, lambda folder: make_set(self), "maze", 1, ignores=frozenset(Puzzles.model_fields))
 
 
 class Way(NamedTuple):

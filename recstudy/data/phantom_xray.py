@@ -14,20 +14,18 @@ Shapes: N images, S pixels a side, F findings that are drawn; what is written Ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from recstudy.config import DATASETS, Shape
 from recstudy.data.chest_xray14 import FINDINGS, ChestFindings
-from recstudy.data.lazy import np
-from recstudy.data.reader import Decoded, DrawingReader
+from recstudy.data.reader import Decoded, DrawingReader, np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from recstudy.data.images import Labels, Mask, Pixels
+    from recstudy.data.reader import Labels, Mask, Pixels
 
     Array = npt.NDArray[np.float64]
 
@@ -76,17 +74,8 @@ class PhantomXray(ChestFindings):
             return 1200
         return None if self.drawing_seed or self.redrawn else 437
 
-    def reader(self) -> PhantomXrayReader:
-        return PhantomXrayReader(self)
-
-
-class PhantomXrayReader(DrawingReader):
-    """Draws the set."""
-
-    drawing = ("phantom", 1)
-
-    def decode(self, folder: Path) -> Decoded:
-        return draw_set(self.config)
+    def reader(self) -> DrawingReader:
+        return DrawingReader(self, lambda folder: draw_set(self), "phantom", 1)
 
 
 class DrawnPatients(NamedTuple):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from recstudy.config import DataConfig, Moments, Shape
-from recstudy.data.lazy import np, torch
+from recstudy.data.reader import np, torch
 from recstudy.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    from recstudy.data.images import Labels
+    from recstudy.data.reader import Labels
     from recstudy.metrics.answers import Answers, Floats
 
 

@@ -1,17 +1,46 @@
-"""What reads a data set: which files decide its images, whether they are there, how they decode, and what that gives."""
+"""What reads a data set: which files decide its images, whether they are there, how they decode, and what that gives.
+
+`np` and `torch` are here for the modules of data sets, each imported when something of it is first used: `import recstudy` loads
+neither. So a module can hold what can be set about a data set and, below it, the arithmetic that makes it; it has
+`from __future__ import annotations`, because annotations of arrays are not to be looked up either.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, final
 
 from recstudy.errors import DataError
 
+__all__ = ["Decoded", "DrawingReader", "Labels", "Mask", "Pixels", "Reader", "Tokens", "np", "torch"]
+
+
+class LazyModule:
+    """Stands for a module."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
 if TYPE_CHECKING:
-    from recstudy.data.images import Labels, Mask, Pixels, Tokens
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    Pixels: TypeAlias = npt.NDArray[np.uint8]
+    Labels: TypeAlias = npt.NDArray[np.int64]
+    Tokens: TypeAlias = npt.NDArray[np.int32]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+else:
+    np, torch = LazyModule("numpy"), LazyModule("torch")
+    Pixels = Labels = Tokens = Mask = Any  # no process looks them up
 
 
 class Decoded(NamedTuple):
@@ -79,7 +108,7 @@ class Reader(ABC):
     """
 
     official: ClassVar[Mapping[str, str]] = {}  # published md5s by path below the data folder: checked before decoding
-    ignores: ClassVar[frozenset[str]] = frozenset()  # fields of the config that decide nothing of what is decoded
+    ignores: frozenset[str] = frozenset()  # fields of the config that decide nothing of what is decoded
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -139,14 +168,26 @@ class Reader(ABC):
 
 
 class DrawingReader(Reader):
-    """Reads no file: a program draws the images."""
+    """Reads no file: a program holds or draws the images.
 
-    drawing: ClassVar[
-        tuple[str, int]
-    ]  # name and version of what is drawn, part of the cache's digest: raise it with every change
+    Args:
+        config: of the set.
+        draw: gives the set; the data folder is for what else it needs, such as a tokenizer's files.
+        program: name and version of what holds or draws it, part of the cache's digest: raise it with every change of the images.
+        ignores: fields of the config that decide nothing of what is drawn.
+    """
+
+    def __init__(
+        self, config: Any, draw: Callable[[Path], Decoded], *program: str | int, ignores: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(config)
+        self.draw, self.drawing, self.ignores = draw, program, ignores
 
     def sources(self, folder: Path) -> Sequence[str]:
         return ()
 
     def program(self) -> Sequence[str | int]:
         return self.drawing
+
+    def decode(self, folder: Path) -> Decoded:
+        return self.draw(folder)

@@ -12,21 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice, permutations, product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS
-from recstudy.data.lazy import np, torch
 from recstudy.data.puzzles import GeneratedPuzzles, Puzzles
-from recstudy.data.reader import Decoded, DrawingReader
+from recstudy.data.reader import Decoded, DrawingReader, np, torch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    from recstudy.data.images import Labels, Pixels
+    from recstudy.data.reader import Labels, Pixels
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}  # rows and columns of a box, by the side of the grid
 BLANK = 1
@@ -125,18 +123,8 @@ class Sudoku(GeneratedPuzzles, Sudokus):
             raise ValueError(f"givens < {self.cells} must hold on {self.side}x{self.side} cells, but got {self.givens}")
         return self
 
-    def reader(self) -> SudokuReader:
-        return SudokuReader(self)
-
-
-class SudokuReader(DrawingReader):
-    """Draws the set."""
-
-    ignores = frozenset(Puzzles.model_fields)
-    drawing = ("sudoku", 1)
-
-    def decode(self, folder: Path) -> Decoded:
-        return make_set(self.config)
+    def reader(self) -> DrawingReader:
+        return DrawingReader(self, lambda folder: make_set(self), "sudoku", 1, ignores=frozenset(Puzzles.model_fields))
 
 
 def make_set(config: Sudoku) -> Decoded:

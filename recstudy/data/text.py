@@ -1,4 +1,9 @@
-"""Text to tokens: how captions are cleaned, which tokenizer a data set has, and the rows of ids that are its labels.
+"""Text to tokens: tokenizers, how captions are cleaned, and the rows of ids that are a data set's labels.
+
+Bytes, words and pieces of words need no files; CLIP's tokenizer comes from its two files (models.md 7.2).
+
+    ids 0 to 3      PAD, BOS, EOS, UNK; CLIP's byte pairs have ids of their own
+    ids from 4      byte b is 4 + b; words and pieces of words in the order of their vocabulary
 
 A tokenizer that learns does so from the training captions. The cache keeps it beside the tokens it made, and its checksum
 tells whether a checkpoint was trained with the same one.
@@ -8,19 +13,34 @@ Shapes: N captions, T tokens.
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from recstudy.data.images import Labels, Mask, Pixels, Tokens
-from recstudy.data.lazy import np
-from recstudy.data.reader import Decoded
-from recstudy.data.tokenizers import BpeTokenizer, ByteTokenizer, ClipTokenizer, Tokenizer, WordTokenizer, clip_files, read_clip
+from recstudy.config import digest
+from recstudy.data.reader import Decoded, Labels, Mask, Pixels, Tokens, np
+from recstudy.errors import DataError
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Pairs
+
     from recstudy.data.captions import Captioned
+
+SPECIALS = 4  # PAD, BOS, EOS and UNK are the first ids
+BYTES = 256
+CLIP_VOCABULARY = 49_408
+CLIP_BOS, CLIP_EOS = CLIP_VOCABULARY - 2, CLIP_VOCABULARY - 1  # its last ids
+REPOSITORY = "openai/clip-vit-base-patch32"  # of Hugging Face
+FILES = ("vocab.json", "merges.txt")
+# CLIP's own pattern: github.com/openai/CLIP, clip/simple_tokenizer.py.
+PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+WORD_COUNT = 3  # times that a word must be there to have an id (003, section IV.C)
 
 _APOSTROPHE = "\u2019"
 _PLACEHOLDER = re.compile(r"\[\*\*.*?\*\*\]")  # as MIMIC marks what it hides
@@ -28,6 +48,221 @@ _ENUMERATION = re.compile(r"(^|[.:;!?]\s*)\(?\d{1,2}[.)]\s+")
 _TOKEN = re.compile(r"\d+\.\d+[^\W_]*|[^\W_]+|[.!?]")
 _HIDDEN = re.compile(r"x{2,}")
 _MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
+
+
+class Tokenizer(ABC):
+    """Text to ids and back. `decode(encode(text))` is `normalise(text)`."""
+
+    name: ClassVar[str]
+    size: int  # ids that it gives: 0 to size - 1
+    pad, bos, eos, unk = range(SPECIALS)
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`, without BOS and EOS."""
+
+    @abstractmethod
+    def _text(self, ids: list[int]) -> str:
+        """Return the text of ids among which is nothing special."""
+
+    @abstractmethod
+    def _contents(self) -> Any:
+        """Return what `restore` needs beside the name, as JSON values."""
+
+    def normalise(self, text: str) -> str:
+        """Return what of a text the ids hold."""
+        return text
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text up to the first EOS. Special ids and ids that the tokenizer does not give are left out."""
+        return self._text([one for one in takewhile(lambda one: one != self.eos, ids) if self._has_text(one)])
+
+    def stored(self) -> dict[str, Any]:
+        """Return JSON values, of which `restore` makes an equal tokenizer."""
+        return {"name": self.name, "contents": self._contents()}
+
+    @property
+    def checksum(self) -> str:
+        """20 hex digits, equal for equal tokenizers only."""
+        return digest(self.stored(), 20)
+
+    def _has_text(self, one: int) -> bool:
+        return SPECIALS <= one < self.size
+
+
+class ByteTokenizer(Tokenizer):
+    """A token a byte of UTF-8. Ids that are no UTF-8 become the replacement character."""
+
+    name = "byte"
+    size = BYTES + SPECIALS
+
+    def encode(self, text: str) -> list[int]:
+        return [SPECIALS + byte for byte in text.encode()]
+
+    def _text(self, ids: list[int]) -> str:
+        return bytes(one - SPECIALS for one in ids).decode(errors="replace")
+
+    def _contents(self) -> None:
+        return None
+
+
+class WordTokenizer(Tokenizer):
+    """A token a word between white space; unknown words are UNK, and nothing once they are decoded."""
+
+    name = "word"
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = list(words)
+        self.size = SPECIALS + len(self.words)
+        self._ids = {word: SPECIALS + place for place, word in enumerate(self.words)}
+
+    @classmethod
+    def train(cls, captions: Iterable[str], vocabulary: int) -> WordTokenizer:
+        """Learn the most frequent words first, equally frequent ones by the alphabet.
+
+        Raises:
+            DataError: no word is frequent.
+        """
+        counts = Counter(word for caption in captions for word in caption.split())
+        frequent = sorted((-count, word) for word, count in counts.items() if count >= WORD_COUNT)
+        if not frequent:
+            raise DataError(
+                f"no word occurs {WORD_COUNT} times in the training captions, so that none would have an id. "
+                "Set data.tokenizer to 'byte' or 'bpe'."
+            )
+        return cls([word for _, word in frequent[: vocabulary - SPECIALS]])
+
+    def encode(self, text: str) -> list[int]:
+        return [self._ids.get(word, self.unk) for word in text.split()]
+
+    def normalise(self, text: str) -> str:
+        return " ".join(word for word in text.split() if word in self._ids)
+
+    def _text(self, ids: list[int]) -> str:
+        return " ".join(self.words[one - SPECIALS] for one in ids)
+
+    def _contents(self) -> list[str]:
+        return self.words
+
+
+class BpeTokenizer(Tokenizer):
+    """Byte pairs (Hugging Face `tokenizers`): bytes, and the pieces of words that are frequent. Loses nothing."""
+
+    name = "bpe"
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self.size = SPECIALS + pairs.get_vocab_size()
+
+    @classmethod
+    def train(cls, captions: Iterable[str], vocabulary: int) -> BpeTokenizer:
+        from tokenizers import Tokenizer as Pairs
+        from tokenizers import decoders, models, pre_tokenizers, trainers
+
+        pairs = Pairs(models.BPE())
+        pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        pairs.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        size = vocabulary - SPECIALS
+        trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
+        pairs.train_from_iterator(captions, trainer)
+        return cls(pairs)
+
+    def encode(self, text: str) -> list[int]:
+        return [SPECIALS + one for one in self._pairs.encode(text).ids]
+
+    def _text(self, ids: list[int]) -> str:
+        return str(self._pairs.decode([one - SPECIALS for one in ids]))
+
+    def _contents(self) -> Any:
+        return json.loads(self._pairs.to_str())
+
+
+class ClipTokenizer(Tokenizer):
+    """Lower case. PAD is 0, which is also a piece of `!!`; UNK is EOS.
+
+    Spaces stand between words and punctuation once they are decoded. As CLIP's own, but without ftfy's repair of text
+    in a broken encoding.
+    """
+
+    name = "clip"
+
+    def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
+        self._vocabulary, self._merges = vocabulary, merges
+        self._pairs = _clip_pairs(vocabulary, merges)
+        self.size = len(vocabulary)
+        self.bos, self.eos = vocabulary["<|startoftext|>"], vocabulary["<|endoftext|>"]
+        self.unk = self.eos
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._pairs.encode(_unescaped(text)).ids)
+
+    def normalise(self, text: str) -> str:
+        split = self._pairs.pre_tokenizer.pre_tokenize_str(self._pairs.normalizer.normalize_str(_unescaped(text)))
+        return " ".join(self._pairs.decoder.decode([piece]) for piece, _ in split)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        kept = list(takewhile(lambda one: one != self.eos, ids))
+        while kept and kept[-1] == self.pad:  # no word ends with id 0, which stands in front of another sign only
+            kept.pop()
+        return self._text([one for one in kept if self._has_text(one)])
+
+    def _has_text(self, one: int) -> bool:
+        return 0 <= one < self.size and one not in (self.bos, self.eos)
+
+    def _text(self, ids: list[int]) -> str:
+        return str(self._pairs.decode(ids, skip_special_tokens=False)).strip()
+
+    def _contents(self) -> Any:
+        return {"vocabulary": self._vocabulary, "merges": [list(pair) for pair in self._merges]}
+
+
+def _unescaped(text: str) -> str:
+    return html.unescape(html.unescape(text)).strip()
+
+
+def _clip_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Pairs:
+    from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+    from tokenizers import Tokenizer as Pairs
+
+    pairs = Pairs(models.BPE(vocabulary, merges, end_of_word_suffix="</w>"))
+    spaces = normalizers.Replace(Regex(r"\s+"), " ")
+    pairs.normalizer = normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Lowercase()])
+    words = pre_tokenizers.Split(Regex(PATTERN), behavior="removed", invert=True)
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    pairs.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
+    pairs.decoder = decoders.Sequence([decoders.Replace("</w>", "Ġ"), decoders.ByteLevel()])  # Ġ is the byte of a space
+    return pairs
+
+
+def clip_files(config: Captioned, folder: Path) -> tuple[Path, Path]:
+    """Return CLIP's two files, below the data folder or in the Hugging Face cache; nothing is downloaded."""
+    given = folder / config.clip_files
+    if all((given / name).exists() for name in FILES):
+        return given / FILES[0], given / FILES[1]
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = [try_to_load_from_cache(REPOSITORY, name) for name in FILES]
+    if not all(isinstance(file, str) for file in cached):
+        raise DataError(
+            f"CLIP's tokenizer not found: neither {given} nor the Hugging Face cache has {' and '.join(FILES)}. "
+            f"Put both, from {REPOSITORY}, into {given}, or set data.clip_files."
+        )
+    return Path(str(cached[0])), Path(str(cached[1]))
+
+
+def read_clip(vocab: Path, merges: Path) -> Tokenizer:
+    """Read the tokenizer of the two files; a DataError where they are not CLIP's."""
+    try:
+        vocabulary = {str(piece): int(one) for piece, one in json.loads(vocab.read_text("utf-8")).items()}
+        lines = [line for line in merges.read_text("utf-8").splitlines() if line and not line.startswith("#version")]
+        pairs = [(left, right) for left, right in (line.split() for line in lines)]
+        tokenizer = ClipTokenizer(vocabulary, pairs)
+    except Exception as error:  # tokenizers raises plain Exception for merges that the vocabulary lacks
+        raise DataError(f"{vocab} and {merges.name} are not CLIP's ({error!r}). Take both from {REPOSITORY}.") from None
+    if tokenizer.size > CLIP_VOCABULARY:
+        raise DataError(f"{vocab} has {tokenizer.size:,} ids, but CLIP has {CLIP_VOCABULARY:,}. Take it from {REPOSITORY}.")
+    return tokenizer
 
 
 def plain(text: str) -> str:

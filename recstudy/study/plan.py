@@ -12,7 +12,7 @@ from typing import Any
 from recstudy.analysis.registration import first_dates
 from recstudy.config import Config, DataConfig, RunConfig
 from recstudy.config.fields import Tunable
-from recstudy.data.cache_folder import known_checksum
+from recstudy.data.cache import known_checksum
 from recstudy.errors import DataError, StorageError
 from recstudy.plugins import bundle
 from recstudy.records import Json, Results, read_record, write_record

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recstudy.analysis.registration import Change, changed, lines
-from recstudy.data.cache_folder import unread
+from recstudy.data.cache import unread
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.records import Results
 from recstudy.records.study_schema import VariantRecord

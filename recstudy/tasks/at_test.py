@@ -20,8 +20,8 @@ from torch import Tensor
 
 from recstudy.config import RunConfig, doubled
 from recstudy.data.batches import Batch, Batches
-from recstudy.data.images import Labels
 from recstudy.data.puzzles import Puzzles, numbers
+from recstudy.data.reader import Labels
 from recstudy.models.networks.contract import Carry, Network
 from recstudy.train.evaluate import autocast, own_batch
 from recstudy.train.process import draw

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from recstudy.data.batches import Batch, Batches
     from recstudy.data.cache import DataSet, Split
-    from recstudy.data.images import Labels as Rows
+    from recstudy.data.reader import Labels as Rows
     from recstudy.models.networks.contract import Network, Output
 
     Read = Callable[[Split], Split]

@@ -17,7 +17,7 @@ from torch import Tensor
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet
-from recstudy.data.images import Labels
+from recstudy.data.reader import Labels
 from recstudy.errors import ConfigError
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, cache_folder
-from recstudy.data.cache import load
-from recstudy.data.cache_folder import alone
+from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder
+from recstudy.data import cache as module
+from recstudy.data.cache import alone, load
 from recstudy.data.reader import Decoded, Reader
 from recstudy.data.small_images import CIFAR10_MOMENTS, Cifar10Reader, Cifar100Reader
 from recstudy.errors import DataError
@@ -217,8 +217,8 @@ def test_an_entry_is_read_through_once_where_it_was_brought(tmp_path, cache, mon
     """A copy of the cache on another machine, whole and then damaged on its way with all times as they were."""
     reads = count_reads(monkeypatch)
     load(Digits(), tmp_path)
-    read_through, digests = [], cache_folder._digests
-    monkeypatch.setattr(cache_folder, "_digests", lambda path, names: (read_through.append(path), digests(path, names))[1])
+    read_through, digests = [], module._digests
+    monkeypatch.setattr(module, "_digests", lambda path, names: (read_through.append(path), digests(path, names))[1])
     load(Digits(), tmp_path)
     assert (reads, read_through) == (["digits"], [])
 

@@ -12,6 +12,7 @@ from recstudy.data import FINDINGS, PhantomXray
 from recstudy.data import phantom_xray as phantom
 from recstudy.data.cache import load
 from recstudy.data.phantom_xray import SIGNS
+from recstudy.data.reader import DrawingReader
 from recstudy.errors import ConfigError
 
 CASES = phantom.draw_cases(0)
@@ -26,7 +27,7 @@ def read(tmp_path, **fields):
 def test_images_are_the_same_bytes_everywhere(tmp_path):
     decoded = read(tmp_path)
     digest = hashlib.sha256(decoded.train_images.tobytes() + decoded.test_images.tobytes()).hexdigest()
-    assert digest[:16] == "cbb658bb5ef46cbd"  # changed on purpose? Then raise PhantomXrayReader.drawing too
+    assert digest[:16] == "cbb658bb5ef46cbd"  # changed on purpose? Then raise the version in PhantomXray.reader too
 
 
 def test_set_says_what_it_is(tmp_path):
@@ -144,6 +145,6 @@ def test_cache_depends_on_the_drawing_and_keeps_the_patients(tmp_path, monkeypat
     assert (warm.group_count, warm.notes) == (794, ())
     assert (len(warm.train), len(warm.validation), len(warm.test)) == (1080, 120, 400)
 
-    monkeypatch.setattr(phantom.PhantomXrayReader, "drawing", ("phantom", 0))
+    monkeypatch.setattr(DrawingReader, "program", lambda reader: ("phantom", 0))
     load(PhantomXray(), tmp_path)
     assert len(list((tmp_path / "cache").glob("phantom_xray-*"))) == 2

@@ -6,7 +6,7 @@ import pytest
 
 from recstudy.config import DATASETS
 from recstudy.data import PhantomCaptions, text
-from recstudy.data import phantom_captions as phantom
+from recstudy.data import caption_sets as phantom
 from recstudy.data.cache import load
 
 CASES = phantom.draw_cases(0)
@@ -20,7 +20,7 @@ def decoded(tmp_path_factory):
 def test_images_and_captions_are_the_same_bytes_everywhere(decoded):
     said = repr((decoded.train_captions, decoded.test_captions)).encode()
     digest = hashlib.sha256(decoded.train_images.tobytes() + decoded.test_images.tobytes() + said).hexdigest()
-    assert digest[:16] == "ea103ad94b6caf39"  # changed on purpose? Then raise PhantomCaptionsReader.drawing too
+    assert digest[:16] == "ea103ad94b6caf39"  # changed on purpose? Then raise the version in PhantomCaptions.reader too
 
 
 def test_set_says_what_it_is(decoded):

@@ -11,8 +11,7 @@ from PIL import Image
 from torchvision import datasets
 
 from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder, Mnist
-from recstudy.data.cache import load
-from recstudy.data.cache_folder import known_checksum
+from recstudy.data.cache import known_checksum, load
 from recstudy.data.images import decode
 from recstudy.data.small_images import Cifar10Reader, Cifar100Reader
 from recstudy.errors import DataError

@@ -13,7 +13,7 @@ from recstudy.analysis.figures.attention import read_trace
 from recstudy.config import PAD
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
-from recstudy.data.tokenizers import WordTokenizer
+from recstudy.data.text import WordTokenizer
 from recstudy.models import ImageLSTM, MicarVLMoE, ShowAttendTell
 from recstudy.tasks.captioning.routing import CAPTIONS, ended, expert_use, kept, summed, word
 from recstudy.train.loop import Training

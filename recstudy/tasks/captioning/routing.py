@@ -20,7 +20,7 @@ from torch import Tensor
 
 from recstudy.config import PAD, RunConfig
 from recstudy.data.batches import Batches
-from recstudy.data.tokenizers import Tokenizer
+from recstudy.data.text import Tokenizer
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.lstm_captioners import ShowAttendTellNetwork
 from recstudy.models.networks.micar import MicarNetwork

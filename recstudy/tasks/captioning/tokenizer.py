@@ -26,9 +26,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from recstudy.config import RunConfig, digest
-from recstudy.data.cache import DataSet, Split
-from recstudy.data.cache_folder import alone, cached
-from recstudy.data.images import Tokens
+from recstudy.data.cache import DataSet, Split, alone, cached
+from recstudy.data.reader import Tokens
 from recstudy.errors import DataError
 from recstudy.files import cache_folder, caching, sweep
 from recstudy.models.fuselip import VQ

@@ -17,7 +17,7 @@ from torch import Tensor
 from recstudy.config import RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet, Split
-from recstudy.data.tokenizers import Tokenizer
+from recstudy.data.text import Tokenizer
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
