@@ -16,20 +16,16 @@ import tyro
 
 from recstudy.config import RunConfig
 from recstudy.errors import EXIT_CODES, ConfigError, StorageError
-from recstudy.options import CommonOptions, SearchOptions, StudyOptions, changes_of, data_folder, fields_first
+from recstudy.options import CommonOptions, SearchOptions, StudyOptions, axes, changes_of, data_folder, fields_first
 from recstudy.papers import by_name
 from recstudy.plugins import bundle, refuse_while_loading, study_file
 from recstudy.records import Results
 from recstudy.records.locks import Held
 from recstudy.records.plans import record_look
 from recstudy.report.names import plural
-from recstudy.study.advice import hints
-from recstudy.study.repository import PACKAGE, code_version, package_state
-from recstudy.study.search import Search, SearchPlan
-from recstudy.study.search_making import make_search
-from recstudy.study.stated import preset_of
-from recstudy.study.study import Plan, Run, Study, make_plan, select
-from recstudy.study.vary import axes, varied
+from recstudy.study.repository import PACKAGE, code_version, keep_report, kept_report, package_state, report_source
+from recstudy.study.search import Search, SearchPlan, make_search
+from recstudy.study.study import Plan, Run, Study, make_plan, select, varied
 from recstudy.terminal import console, environment, finish, parsed, say, sigterm_restored
 
 if TYPE_CHECKING:
@@ -122,7 +118,7 @@ def run(
         address=address,
         data=Path(data) if data else None,
     )
-    study = varied(study, preset_of(study, preset), vary or {})
+    study = varied(study, preset, vary or {})
     plan = make_plan(study, preset, set, seeds, smoke, seeds_at_most)
     place = Results(options.results).pull()
     with sigterm_restored(), environment():  # what ours and Ray's do suits a command
@@ -135,11 +131,10 @@ def run(
 
 def _study(study: Study, options: StudyOptions) -> int:
     bundle()  # refuses what no worker could load
-    study = varied(study, preset_of(study, options.preset), axes(options.vary))
+    study = varied(study, options.preset, axes(options.vary))
     plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke, options.seeds_at_most)
     if options.register:
-        from recstudy.study.plan import plan_record
-        from recstudy.study.register import register
+        from recstudy.study.plan import plan_record, register
 
         print(register(plan_record(plan)))
         return 0
@@ -211,7 +206,7 @@ def _search(study: Search, options: SearchOptions) -> int:
     log = TrialLog(plan, results)
     known = _outdated([*log.runs, *log.confirmations], results, options)
     if options.dry_run or options.json:
-        from recstudy.study.dry_search import print_search
+        from recstudy.study.dry_run import print_search
 
         _check_report(plan)
         print_search(plan, results, known.notices, as_json=options.json)
@@ -262,6 +257,8 @@ def _check_report(plan: Plan | SearchPlan) -> None:
 
 
 def _hint(configs: Iterable[RunConfig], smoke: bool) -> None:
+    from recstudy.study.dry_run import hints
+
     _tell(hints(configs) if not smoke else ())
 
 
@@ -349,20 +346,19 @@ def _report(results: Results, study: str, preset: str, options: CommonOptions) -
     """
     if package_state() != began_with():
         return _drawn_anew(results, results.pull().study(study, preset), options)
-    from recstudy.study import report_kept
 
     try:
         folder, out = results.pull().study(study, preset), console(record=True)
         record_look(results, study, preset)
-        source = "" if options.report.words else report_kept.made_of(results, folder, out.width, out.color_system)
-        if said := report_kept.kept(folder, source):
+        source = "" if options.report.words else report_source(results, folder, out.width, out.color_system)
+        if said := kept_report(folder, source):
             print(said, end="")
             return True
         from recstudy.analysis.report import show_report
 
         page = show_report(results, study, preset, options.report.formats, out, options.report.paper)
         if source:
-            report_kept.keep(folder, source, out.export_text(styles=out.is_terminal))
+            keep_report(folder, source, out.export_text(styles=out.is_terminal))
         results.send(page.parent)
     except (StorageError, ConfigError) as error:
         print(f"The report cannot be drawn. {type(error).__name__}: {error}", file=sys.stderr)

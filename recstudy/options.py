@@ -1,5 +1,6 @@
 """The options of studies' and searches' command lines, and the fields of the run config among their words."""
 
+import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -13,10 +14,10 @@ import tyro
 from recstudy.errors import ConfigError
 from recstudy.records.study_schema import PARTS
 from recstudy.report.venues import Paper, paper_of
-from recstudy.study.vary import level
 
 FIELD = re.compile(r"[a-z]\w*(\.\w+)+=")  # the begin of train.epochs=5
 TAKING = ("--only", "--vary", "--rerun")  # which may be followed by such a word
+WORD = re.compile(r"(?!(?:true|false|null)\b)[A-Za-z_][\w.-]*")
 Format = Literal["pdf", "svg", "png"]
 Logger = Literal["tensorboard", "wandb", "mlflow", "aim"]
 
@@ -172,12 +173,51 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
 
 
 def _value(field: str, text: str) -> Any:
-    value = level(field, text)
+    value = _typed(field, text)
     if field in PARTS and not isinstance(value, dict):
         kind = {"data": f"{field}.name={text} chooses a data set, ", "model": f"{field}.family={text} chooses a family, "}
         example = {"data": "limit=300", "model": "width=64", "train": "epochs=5", "place": "gpus_per_run=1"}[field]
         raise ConfigError(f"{field}={text}: {field} has fields. {kind.get(field, '')}{field}.{example} sets a field of it")
     return value
+
+
+def axes(given: Iterable[str]) -> dict[str, list[Any]]:
+    """Each `FIELD=VALUE,VALUE` as field -> levels.
+
+    Raises:
+        ConfigError: it is not of this form, or names a field twice.
+    """
+    found: dict[str, list[Any]] = {}
+    for axis in given:
+        field, equals, text = axis.partition("=")
+        field = field.strip()
+        if not equals or not text.strip():
+            raise ConfigError(f"--vary takes FIELD=VALUE,VALUE, such as model.latent_steps=1,2,4, but got {axis!r}")
+        if field in found:
+            raise ConfigError(f"--vary {field} stands twice: give all its levels in one, such as {axis},...")
+        try:
+            found[field] = json.loads(f"[{text}]")
+        except ValueError:
+            _typed(field, text)  # refused as a whole
+            found[field] = [_typed(field, word.strip()) for word in text.split(",")]
+    return found
+
+
+def _typed(field: str, text: str) -> Any:
+    """Return what a field is given on the command line: JSON where it is some, else the word itself.
+
+    Raises:
+        ConfigError: Python's None, or a list of words without quotes, which would be taken for words.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        if text == "None":
+            raise ConfigError(f"{field}={text}: values are typed as in JSON, here {field}=null") from None
+        if text[:1] + text[-1:] == "[]":
+            quoted = WORD.sub(r'"\g<0>"', re.sub("[\"']", "", text))
+            raise ConfigError(f"{field}={text}: values are typed as in JSON, here '{field}={quoted}'") from None
+        return text
 
 
 def data_folder(given: Path | None) -> Path:

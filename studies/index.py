@@ -37,7 +37,7 @@ from recstudy.papers.replications import CELLS
 from recstudy.records import Results, write_whole
 from recstudy.report import Alignment, Arithmetic, Best, Claims, FigurePart, Table
 from recstudy.report.names import DASH
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 from recstudy.terminal import finish
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import recstudy.data
 import recstudy.models
 from recstudy.config import DATASETS, FAMILIES, RunConfig, TrainConfig
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.study import Study, make_plan
 
 FILE = Path(__file__).with_suffix(".json")

@@ -14,10 +14,8 @@ import yaml
 
 from recstudy import Search, cli, command, errors
 from recstudy.errors import EXIT_CODES, FAILURES
-from recstudy.options import changes_of
-from recstudy.study.stated import preset_of
-from recstudy.study.study import make_plan, select
-from recstudy.study.vary import axes, varied
+from recstudy.options import axes, changes_of
+from recstudy.study.study import make_plan, select, varied
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -194,7 +192,7 @@ def typed(monkeypatch, capsys):
 
 
 def planned(study, options) -> int:
-    study = varied(study, preset_of(study, options.preset), axes(options.vary))
+    study = varied(study, options.preset, axes(options.vary))
     plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke)
     return 0 if select(plan, options.only) else 1
 

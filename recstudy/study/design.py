@@ -146,20 +146,16 @@ def factorial(factors: Mapping[str, Levels], *, fraction: float = 1) -> list[Var
     for axis, levels in named.items():
         if len(levels) != 2:
             raise ConfigError(f"a factorial has two levels an axis, but {axis!r} has {len(levels)}; grid takes any number")
-    words = _generators(len(factors), _halvings(fraction))
+    halvings = -log2(fraction) if fraction > 0 else -1.0
+    if halvings < 0 or not halvings.is_integer():
+        raise ConfigError(f"fraction must be 1, 1/2, 1/4, 1/8, ..., but got {fraction:g}")
+    words = _generators(len(factors), int(halvings))
     basic = len(factors) - len(words)
     cells = product((0, 1), repeat=len(factors))
     kept = [
         all(cell[basic + at] == reduce(xor, (cell[factor] for factor in word)) for at, word in enumerate(words)) for cell in cells
     ]
     return [variant for variant, keep in zip(grid(factors), kept, strict=True) if keep]
-
-
-def _halvings(fraction: float) -> int:
-    halvings = -log2(fraction) if fraction > 0 else -1.0
-    if halvings < 0 or not halvings.is_integer():
-        raise ConfigError(f"fraction must be 1, 1/2, 1/4, 1/8, ..., but got {fraction:g}")
-    return int(halvings)
 
 
 def _generators(factors: int, halvings: int) -> list[tuple[int, ...]]:
@@ -212,11 +208,8 @@ def _named(axis: str, levels: Levels) -> dict[Any, Any]:
         raise ConfigError(f"the axis {axis!r} lists a level twice: {list(levels)}")
     if any(isinstance(level, list | dict) for level in levels):
         raise ConfigError(f"name the levels of the axis {axis!r}, as {{level: value}}: {list(levels)}")
-    return {_plain(level): {axis: level} for level in levels}
-
-
-def _plain(level: Any) -> Any:
-    return getattr(level, "title", str(level)) if isinstance(level, Config) else level
+    titles = [getattr(level, "title", str(level)) if isinstance(level, Config) else level for level in levels]
+    return {title: {axis: level} for title, level in zip(titles, levels, strict=True)}
 
 
 def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]) -> Variant:
@@ -225,5 +218,56 @@ def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], 
     given = [(level, named[axes[short]][level]) for short, level in levels.items()]
     for level, change in sorted(given, key=lambda pair: isinstance(pair[1], Shared)):  # which need to know the model
         changes |= change.changes(level, changes.get("model")) if isinstance(change, Shared) else change
-    label = ", ".join(f"{short}={level}" for short, level in levels.items())
-    return Variant(label=label, changes=changes, levels=levels, axes=axes)
+    return Variant(label=_label(levels), changes=changes, levels=levels, axes=axes)
+
+
+def crossed(variants: Iterable[Variant], axes: Mapping[str, Levels]) -> list[Variant]:
+    """Each of the variants at every combination of these axes' levels, in place of the levels that it has of them itself.
+
+    Raises:
+        ConfigError: an axis has the short name of another field that the variants vary.
+    """
+    named = _without(variants, axes)
+    kept = list({id(one): one for one in named.values()}.values())
+    several = len(kept) > 1
+    found = []
+    for own, new in product(kept, grid(axes)):
+        compared = named.get(own.base) if own.base else None
+        # One that differs from its base in these fields alone is that base now.
+        base = own.base if compared is None else "" if compared is own else _both(compared, new, several).label
+        found.append(replace(_both(own, new, several), base=base))
+    return found
+
+
+def _without(variants: Iterable[Variant], axes: Iterable[str]) -> dict[str, Variant]:
+    """Return each variant without these fields, by the label that it had; those that then are the same are one."""
+    found: dict[str, Variant] = {}
+    alike: dict[str, Variant] = {}
+    for variant in variants:
+        changes = {field: value for field, value in variant.changes.items() if field not in axes}
+        left = {name: field for name, field in variant.axes.items() if field not in axes}
+        levels = {axis: level for axis, level in variant.levels.items() if axis in left or axis not in variant.axes}
+        label = _label(levels) if variant.label == _label(variant.levels) else variant.label
+        kept = replace(variant, label=label, changes=changes, levels=levels, axes=left)
+        found[variant.label] = alike.setdefault(repr(sorted(changes.items())), kept)
+    return found
+
+
+def _both(own: Variant, new: Variant, several: bool) -> Variant:
+    """A variant at these levels too."""
+    for short, path in new.axes.items():
+        if own.axes.get(short, path) != path:
+            raise ConfigError(
+                f"--vary {path}: {short!r} of this study is {own.axes[short]!r}; one of them needs a study of its own"
+            )
+    return replace(
+        own,
+        label=", ".join(filter(None, [own.label if several or own.levels else "", new.label])),
+        changes={**own.changes, **new.changes},
+        levels={**own.levels, **new.levels},
+        axes={**own.axes, **new.axes},
+    )
+
+
+def _label(levels: Mapping[str, Any]) -> str:
+    return ", ".join(f"{axis}={level}" for axis, level in levels.items())

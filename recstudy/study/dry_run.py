@@ -1,18 +1,23 @@
 """What a study would run and what it would cost, before anything is started."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
+from recstudy.config import RunConfig, averaged_steps
+from recstudy.errors import choices
 from recstudy.models.costs import cost, total_pflop, training_memory
 from recstudy.records import Results
 from recstudy.report.names import plural
 from recstudy.study.plan import plan_record
 from recstudy.study.rerun import Outdated
+from recstudy.study.search import FAMILY, SearchPlan
 from recstudy.study.study import Plan, Run
+from recstudy.study.trials import TrialLog
 from recstudy.terminal import console, duration
 
 if TYPE_CHECKING:
@@ -124,3 +129,84 @@ def _gflops(value: float) -> str:
 def _few(value: float) -> str:
     """Two digits, and whole numbers from 100 on."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+def print_search(plan: SearchPlan, results: Results, told: Iterable[str], as_json: bool) -> None:
+    """The ranges of each family, the settings that come first with their cost, what was tried before and is `told` of it."""
+    log = TrialLog(plan, results)
+    if as_json:
+        print(json.dumps(_record(plan, log), indent=1))
+        return
+    out = console()
+    out.print(f"{plan.study.name}, preset {plan.folder}: by {plan.sampler}, stopping {plan.stopping}")
+    out.print(f"Budget: {plan.split}.", soft_wrap=True)
+    out.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
+    out.print(_ranges(plan))
+    out.print(_first(plan))
+    out.print(f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds.")
+    for line in told:
+        out.print(line, soft_wrap=True)
+
+
+def _ranges(plan: SearchPlan) -> Table:
+    table = Table("family", "field", "tried", box=None)
+    for family, fields in plan.space.items():
+        for path, range in fields.items():
+            where = " and ".join(f"{one} is {choices(map(str, values))}" for one, values in plan.study.when.get(path, {}).items())
+            table.add_row(*(Text(str(cell)) for cell in (family, path, f"{range}, where {where}" if where else range)))
+    return table
+
+
+def _first(plan: SearchPlan) -> Table:
+    table = Table("first", "parameters", "GFLOPs", "training GFLOPs", box=None)
+    for params in plan.first:
+        run = plan.run(0, params)
+        counted = cost(run.config)
+        cells = run.label, f"{counted.params:,}", f"{counted.gflops:.4g}", f"{counted.train_gflops:.4g}"
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
+    return {
+        "definition": plan.definition,
+        "budget": str(plan.budget),
+        "kept for fresh seeds": plan.kept,
+        "sampler": plan.sampler,
+        "stopping": plan.stopping,
+        "objectives": dict(plan.objectives),
+        "space": {
+            family: {path: range.record | _when(plan, path) for path, range in fields.items()}
+            for family, fields in plan.space.items()
+        },
+        "first": [{FAMILY: plan.base.model.family, **params} for params in plan.first],
+        "tried": len(log.params),
+        "made": log.made,
+    }
+
+
+def _when(plan: SearchPlan, path: str) -> dict[str, Any]:
+    """Return what a range's record has beside the range where it is searched at some settings alone."""
+    return {"when": dict(plan.study.when[path])} if path in plan.study.when else {}
+
+
+def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
+    """One line each, said once a plan."""
+    for config in configs:
+        steps, span = optimiser_steps(config), averaged_steps(config.train.ema_decay)
+        if steps is not None and steps < span:
+            yield (
+                f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. "
+                "It will be evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
+            )
+            return
+
+
+def optimiser_steps(config: RunConfig) -> int | None:
+    """Of a whole run that never halts; None where only the files tell how many images there are."""
+    images = config.training_images
+    if images is None:
+        return None
+    whole = config.train.halting == "sample"  # which leaves out a short last batch
+    batches = max(1, images // config.train.batch_size) if whole else ceil(images / config.train.batch_size)
+    return batches * config.updates_a_batch * config.train.epochs

@@ -4,22 +4,25 @@ import fnmatch
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
+from math import inf
+from reprlib import repr as brief
 from typing import Any
 
 from recstudy.config import KINDS, RunConfig, digest, flatten, run_ids
 from recstudy.errors import ConfigError, choices, nearest
 from recstudy.explained import explained
+from recstudy.metrics import METRICS
 from recstudy.records.files import Json
 from recstudy.records.study_schema import Deviation, VariantRecord, folder_of
 from recstudy.report import Claim, Claims, Part, check_report
 from recstudy.report.claims import weights_each
-from recstudy.study.design import MOST_RUNS, Variant
-from recstudy.study.stated import check_at_most, check_by_preset, check_learned, check_list, check_presets, check_seeds, preset_of
+from recstudy.study.design import MOST_RUNS, Levels, Variant, crossed
 
 PAPER = "paper"  # the preset with the settings of the paper
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a path on any file system
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
 
 
@@ -60,21 +63,16 @@ class Study:
             check_seeds(self.name, seeds, least=1)
         check_by_preset(self.name, "seeds_at_most", self.seeds_at_most, self.presets, whole=False)
         for preset in self.presets:
-            check_at_most(self.name, self.by_preset(self.seeds, preset), self.most(preset))
+            check_at_most(self.name, self.by_preset(self.seeds, preset), self.by_preset(self.seeds_at_most, preset, 0))
         check_learned(self.name, self.learned)
         for part, kind in (("variants", Variant), ("report", Part), ("claims", Claim)):
             for one in check_by_preset(self.name, part, getattr(self, part), self.presets, whole=part != "claims"):
                 check_list(f"the {part} of {self.name}", one, kind)
         check_list(f"the deviations of {self.name}", self.deviations, Deviation)
 
-    def most(self, preset: str) -> int:
-        """How many seeds this preset may come to have; 0 where that is not stated."""
-        stated = self.seeds_at_most
-        return stated.get(preset, 0) if isinstance(stated, Mapping) else stated
-
-    def by_preset(self, part: Any, preset: str) -> Any:
-        """Variants, seeds or report: one for all presets, or this preset's own."""
-        return part[preset_of(self, preset)] if isinstance(part, Mapping) else part
+    def by_preset(self, part: Any, preset: str, otherwise: Any = None) -> Any:
+        """Return what is stated of variants, seeds, claims or report: for all presets, or of this one."""
+        return part.get(preset_of(self, preset), otherwise) if isinstance(part, Mapping) else part
 
 
 @dataclass(frozen=True)
@@ -133,8 +131,8 @@ class Plan:
     @cached_property
     def report(self) -> list[Part]:
         """The study's parts, after its claims where it has some; a smoke run's numbers bear none."""
-        own, stated = self.study.by_preset(self.study.report, self.preset), self.study.claims
-        claims = () if self.smoke else tuple(stated.get(self.preset, ()) if isinstance(stated, Mapping) else stated)
+        own = self.study.by_preset(self.study.report, self.preset)
+        claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
         return [*([Claims(claims=claims).scored_by(self.base.score)] if claims else []), *own]
 
     @property
@@ -175,7 +173,7 @@ def make_plan(
     if count < 1:
         raise ConfigError(f"--seeds must be at least 1, but got {count}")
     count = 1 if smoke and not seeds else count
-    most = study.most(preset) if seeds_at_most is None else seeds_at_most
+    most = study.by_preset(study.seeds_at_most, preset, 0) if seeds_at_most is None else seeds_at_most
     if most and count > most:
         raise ConfigError(
             f"{count} seeds are more than the {most} that {study.name} may have: raise its seeds_at_most, or "
@@ -188,8 +186,29 @@ def make_plan(
         )
     plan = Plan(study, preset, base.with_changes(changes), variants, configs, count, changes, smoke, most)
     check_report(plan.report, named_by_reports(variants, configs))
-    _check_claims(plan)
+    if claims := [claim for part in plan.claims for claim in part.claims]:
+        known = [described(variant, config) for variant, config in zip(variants, configs, strict=True)]
+        fields = [flatten(config.values) for config in configs]
+        for claim in claims:
+            weights_each(claim, known, fields)
     return plan
+
+
+def varied(study: Study, preset: str, axes: Mapping[str, Levels]) -> Study:
+    """Return the study with each of its variants at every combination of these axes' levels.
+
+    Of an axis that it sweeps itself, these levels take the place of its own. Its claims are about its own variants, and go.
+
+    Args:
+        study: as its file states it.
+        preset: whose variants are varied; the first one by default.
+        axes: field -> levels, as in `grid`.
+    """
+    if not axes:
+        return study
+    variants = {name: study.by_preset(study.variants, name) for name in study.presets}
+    chosen = preset_of(study, preset)
+    return replace(study, variants={**variants, chosen: crossed(variants[chosen], axes)}, claims=())
 
 
 def described(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
@@ -208,14 +227,6 @@ def described(variant: Variant, config: RunConfig, **known: Any) -> VariantRecor
     )
 
 
-def _check_claims(plan: Plan) -> None:
-    if claims := [claim for part in plan.claims for claim in part.claims]:
-        known = [described(variant, config) for variant, config in zip(plan.variants, plan.configs, strict=True)]
-        fields = [flatten(config.values) for config in plan.configs]
-        for claim in claims:
-            weights_each(claim, known, fields)
-
-
 def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:
     """What a part of a report may name: the axes, a variant by its label, the model and the data by their titles, every field of
     a config, the depth at which the test set is answered, and the part of it.
@@ -229,13 +240,9 @@ def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) 
 def smaller(changes: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
     """What makes a smoke run of `base` small, but for what the command line sets itself."""
     within = {f"{part}.{name}" for part, value in changes.items() if isinstance(value, Mapping) for name in value}
-    return {field: value for field, value in SMOKE.items() if _has(base, field) and field not in changes and field not in within}
-
-
-def _has(config: RunConfig, field: str) -> bool:
-    """Data sets of puzzles alone have rounds."""
-    part, _, name = field.partition(".")
-    return name in type(getattr(config, part)).model_fields
+    parts = {field: type(getattr(base, field.partition(".")[0])) for field in SMOKE}
+    has = {field for field, part in parts.items() if field.partition(".")[2] in part.model_fields}  # puzzles alone have rounds
+    return {field: value for field, value in SMOKE.items() if field in has - changes.keys() - within}
 
 
 def _check_labels(study: str, variants: Sequence[Variant]) -> None:
@@ -327,3 +334,86 @@ def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
 def _matches(label: str, pattern: str) -> bool:
     """Spaces do not count."""
     return fnmatch.fnmatchcase(label.replace(" ", ""), pattern.replace(" ", ""))
+
+
+# ----------------------------------- what a file states is checked where it states it, so that an error names the line
+
+
+def check_presets(study: str, presets: Mapping[str, Any], many: bool = False) -> None:
+    """Refuse (ConfigError) presets without a run config, or a list where there are `many`, and names that no folder can have."""
+    if not isinstance(presets, Mapping) or not presets:
+        raise ConfigError(f"{study} has no presets: give {{NAME: RunConfig(...)}}, but got {brief(presets)}")
+    for what, name in (("study", study), *(("preset", preset) for preset in presets)):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ConfigError(
+                f"a {what}'s name is that of a folder: letters, digits, '_', '-' and '.', with a letter or digit first and last, "
+                f"but got {name!r}"
+            )
+    folders = Counter(folder.lower() for preset in presets for folder in (preset, folder_of(preset, smoke=True)))
+    for preset, configs in presets.items():
+        if folders[preset.lower()] > 1:
+            raise ConfigError(f"{study}: the preset {preset!r} and another one would share a folder. Give it another name")
+        if many:
+            check_list(f"the preset {preset!r} of {study}", configs, RunConfig)
+        elif not isinstance(configs, RunConfig):
+            raise ConfigError(f"the preset {preset!r} of {study} must be a RunConfig, but got {brief(configs)}")
+
+
+def check_by_preset(study: str, part: str, given: Any, presets: Iterable[str], whole: bool = True) -> list[Any]:
+    """What is given of a part: one for all presets, or each preset's own, and then, where it is `whole`, of all of them.
+
+    Raises:
+        ConfigError: a preset is missing, or there is none of that name.
+    """
+    if not isinstance(given, Mapping):
+        return [given]
+    for preset in given:
+        if preset not in presets:
+            raise ConfigError(f"{study} has {part} for {preset!r}: its presets are {choices(presets)}.{nearest(preset, presets)}")
+    for preset in presets if whole else ():
+        if preset not in given:
+            raise ConfigError(f"{study} has {part} for {choices(given) or 'no preset'}, but none for its preset {preset!r}")
+    return list(given.values())
+
+
+def check_list(what: str, given: Any, kind: type) -> None:
+    """Refuse (ConfigError) what is no list of this kind of thing."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigError(f"{what} must be a list of {kind.__name__}, but got {brief(given)}")
+    for one in given:
+        if not isinstance(one, kind):
+            raise ConfigError(f"{what} must be of {kind.__name__}, but got {brief(one)}")
+
+
+def check_seeds(study: str, given: Any, least: int) -> None:
+    """Refuse (ConfigError) what is no count of seeds."""
+    if not isinstance(given, int) or isinstance(given, bool) or given < least:
+        raise ConfigError(f"the seeds of {study} must be a whole number of at least {least}, but got {given!r}")
+
+
+def check_at_most(study: str, seeds: int, most: Any) -> None:
+    """Refuse (ConfigError) what is no number of seeds that a study may come to have; 0 states none."""
+    if not isinstance(most, int) or isinstance(most, bool) or most < 0 or 0 < most < seeds:
+        raise ConfigError(f"the seeds_at_most of {study} must be a whole number of at least its {seeds} seeds, but got {most!r}")
+
+
+def check_learned(study: str, given: Any) -> None:
+    """Refuse (ConfigError) what does not give metrics the number above which a seed has learned."""
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"the `learned` of {study} must be {{METRIC: VALUE}}, but got {brief(given)}")
+    for name, value in given.items():
+        known = METRICS[name]  # its error names those that there are
+        low, high = known.bounds or (-inf, inf)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low < value < high:
+            raise ConfigError(f"`learned` of {study}: {name} must be a number between {low:g} and {high:g}, but got {value!r}")
+
+
+def preset_of(study: Any, preset: str) -> str:
+    """The preset of that name; the first one where none is named.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if preset and preset not in study.presets:
+        raise ConfigError(f"no preset {preset!r}: {study.name} has {choices(study.presets)}.{nearest(preset, study.presets)}")
+    return preset or str(next(iter(study.presets)))

@@ -31,7 +31,7 @@ from recstudy.data import Digits
 from recstudy.models import ViTRM
 from recstudy.records import Attempt, Json, Result, Results, RunFolder
 from recstudy.records.schema import Selected
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 from recstudy.train.trial import now, run_trial
 from recstudy.train.work import Report, Trial

@@ -13,7 +13,7 @@ from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageTRM
 from recstudy.papers import published
 from recstudy.study.plan import plan_record
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 
 NEVER = "never compared, because it is told the caption it is to write: TRM, LEAKY"

@@ -8,21 +8,22 @@ from made_up import plan, run_id, write_epochs, write_search, write_study
 
 from recstudy.analysis.report import write_report
 from recstudy.records import Results, append_line, write_json
-from recstudy.study import report_kept
+from recstudy.study import repository
+from recstudy.study.repository import keep_report, kept_report, report_source
 
 
 @pytest.fixture
 def folder(results) -> Path:
     """Of a study whose report was drawn."""
     folder = results.study("made_up", "paper")
-    source = report_kept.made_of(results, folder, 160)
+    source = report_source(results, folder, 160)
     write_report(results, "made_up", "paper")
-    report_kept.keep(folder, source, "what was said")
+    keep_report(folder, source, "what was said")
     return folder
 
 
 def said(folder: Path, width: int = 160) -> str:
-    return report_kept.kept(folder, report_kept.made_of(Results(folder.parents[2]), folder, width))
+    return kept_report(folder, report_source(Results(folder.parents[2]), folder, width))
 
 
 def test_what_was_said_is_said_again_whenever_the_plan_was_written(folder):
@@ -61,10 +62,10 @@ def test_anything_else_that_changed_draws_it_anew(change: Callable[[Path], objec
 def test_so_do_another_width_and_another_recstudy(folder, tmp_path, monkeypatch):
     assert said(folder, width=80) == ""
 
-    monkeypatch.setattr(report_kept, "version", lambda name: "another")
+    monkeypatch.setattr(repository, "version", lambda name: "another")
     assert said(folder) == ""
     monkeypatch.undo()
-    monkeypatch.setattr(report_kept, "PACKAGE", tmp_path)
+    monkeypatch.setattr(repository, "PACKAGE", tmp_path)
     assert said(folder) == ""
 
 
@@ -72,6 +73,6 @@ def test_what_may_be_drawn_from_other_things_is_always_drawn(tmp_path):
     own = write_study(tmp_path / "own", plugins=[{"module": "mine", "file": "mine.py", "digest": "0"}])
     search = write_search(tmp_path / "search")
 
-    assert report_kept.made_of(own, own.study("made_up", "paper")) == ""
+    assert report_source(own, own.study("made_up", "paper")) == ""
     (planned,) = search.root.glob("studies/*/*/plan.json")
-    assert report_kept.made_of(search, planned.parent) == ""
+    assert report_source(search, planned.parent) == ""

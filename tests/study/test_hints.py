@@ -1,7 +1,7 @@
 from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import Digits
 from recstudy.models import ViTRM
-from recstudy.study.advice import hints, optimiser_steps
+from recstudy.study.dry_run import hints, optimiser_steps
 
 RUN = RunConfig(data=Digits(), model=ViTRM(patch=2), train=TrainConfig(epochs=2, batch_size=64, ema_decay=0.999))
 

@@ -5,7 +5,7 @@ from recstudy.data import Cifar10, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ResNet, ViTRM
 from recstudy.study.plan import command, effective, plan_record
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.study import make_plan, select
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))

@@ -16,8 +16,7 @@ from recstudy.records import Result, Results
 from recstudy.records.schema import Selected
 from recstudy.study.budget import Meter
 from recstudy.study.plan import record_plan
-from recstudy.study.search import SearchPlan
-from recstudy.study.search_making import make_search
+from recstudy.study.search import SearchPlan, make_search
 from recstudy.study.study import Run
 from recstudy.study.trials import TrialLog
 

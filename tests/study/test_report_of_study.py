@@ -26,7 +26,7 @@ from recstudy.report import (
     Tuned,
 )
 from recstudy.study.plan import plan_record
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 
 BASE = RunConfig(data=Digits(), model=ViTRM(width=32, heads=2))

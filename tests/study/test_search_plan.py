@@ -10,8 +10,7 @@ from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models import CNN, HRM, TRM, ImageHRM, ViTRM
 from recstudy.study.budget import Budget, Meter
-from recstudy.study.search import label, readable
-from recstudy.study.search_making import make_search
+from recstudy.study.search import label, make_search, readable
 
 VITRM = RunConfig(data=Digits(), model=ViTRM(width=16, heads=2, patch=2))
 TRM_BASE = RunConfig(data=Digits(), model=TRM(width=16, heads=2, tokens="patch", positions="learned"))

@@ -5,7 +5,7 @@ import pytest
 from test_search_plan import search
 
 from recstudy.errors import ConfigError, StorageError
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import SAMPLERS
 from recstudy.study.trials import Tried

@@ -12,7 +12,7 @@ from recstudy.analysis import Curve, Table
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 
 BASE = RunConfig(data=Digits(), model=ViTRM(patch=2, width=16, heads=2))
 STATED = {"name": "s", "presets": {"quick": BASE, "paper": BASE}, "variants": [Variant("a", {})]}

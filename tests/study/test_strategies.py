@@ -16,7 +16,7 @@ from recstudy.records import Results, append_line
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import PlanRecord
 from recstudy.study.plan import record_plan, search_record
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.space import Optimizer
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.trials import TrialLog

@@ -11,7 +11,7 @@ from PIL import Image
 from shipped import load
 
 from recstudy import Search, Study
-from recstudy.study.search_making import make_search
+from recstudy.study.search import make_search
 from recstudy.study.study import make_plan
 
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))

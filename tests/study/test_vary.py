@@ -7,8 +7,8 @@ import tiny
 
 from recstudy import Claim, Variant, grid, leave_one_out, one_at_a_time
 from recstudy.errors import ConfigError
-from recstudy.study.study import make_plan
-from recstudy.study.vary import axes, varied
+from recstudy.options import axes
+from recstudy.study.study import make_plan, varied
 
 
 def with_variants(variants: list[Variant], **changes: object):

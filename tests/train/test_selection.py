@@ -12,8 +12,7 @@ from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, NotAvailable, metric
 from recstudy.models import VQ, Aligner, FuseLIP, ImageLSTM, ViTRM
-from recstudy.study.search import Search
-from recstudy.study.search_making import make_search
+from recstudy.study.search import Search, make_search
 from recstudy.train.loop import Training
 from recstudy.train.state import load_checkpoint, save_checkpoint
 
