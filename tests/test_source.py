@@ -140,7 +140,7 @@ def test_a_family_is_its_config_and_its_network_and_a_user_s_follows_ours(folder
 
     mine = code_of("mine:Net")
 
-    assert {"recstudy/models/vitrm.py", "recstudy/models/networks/vitrm.py", "recstudy/models/networks/layers.py"} <= set(
+    assert {"recstudy/models/classifiers.py", "recstudy/models/networks/vitrm.py", "recstudy/models/networks/layers.py"} <= set(
         vitrm.files
     )
     assert not any(name.startswith(("recstudy/config", "recstudy/data")) for name in vitrm.files)

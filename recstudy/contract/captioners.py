@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from recstudy.config import PAD, RunConfig
 from recstudy.contract.checks import Untouched, hold, same, unreached
-from recstudy.models.backbone import CaptionModel
+from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner, reorder
 from recstudy.models.networks.contract import Output, build
 

@@ -12,7 +12,7 @@ from recstudy.config import FAMILIES, Config, OneOf, RunConfig, configure
 from recstudy.data.cache import DataSet, load
 from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
-from recstudy.models.backbone import CaptionModel
+from recstudy.models.captioners import CaptionModel
 from recstudy.train.loop import Training
 
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ from recstudy.contract import captioners, golden, judges, tasks
 from recstudy.contract.checks import JUDGE, Broken, example, example_of_task, switches
 from recstudy.errors import ConfigError, RecstudyError, raised_at
 from recstudy.metrics import TASKS
-from recstudy.models.backbone import CaptionModel
+from recstudy.models.captioners import CaptionModel
 from recstudy.plugins import Registry, file_bundle, use
 
 Check = Callable[[RunConfig], object]

@@ -1,16 +1,19 @@
 """Model families by name: what can be set. Importing this loads no torch; `config.build(...)` does."""
 
-from recstudy.models.backbone import FuseLIPBackboneConfig
-from recstudy.models.captioners import CaptionTransformer, ImageLSTM, R2Gen, ShowAttendTell, ShowTell
-from recstudy.models.classifiers import CNN, DenseNet, ResNet, ViT
+from recstudy.models.captioners import (
+    CaptionTransformer,
+    FuseLIPBackboneConfig,
+    ImageHRM,
+    ImageLSTM,
+    ImageTRM,
+    R2Gen,
+    ShowAttendTell,
+    ShowTell,
+)
+from recstudy.models.classifiers import CNN, DenseNet, HRMImage, ResNet, ViT, ViTRM
 from recstudy.models.fuselip import VQ, Aligner, FuseLIP
-from recstudy.models.hrm import HRM, parameter_growth
-from recstudy.models.hrm_image import HRMImage
-from recstudy.models.image_hrm import ImageHRM, ImageTRM
 from recstudy.models.micar import MicarVLMoE
-from recstudy.models.sequence import Transformer
-from recstudy.models.trm import TRM
-from recstudy.models.vitrm import ViTRM
+from recstudy.models.sequence import HRM, TRM, Transformer, parameter_growth
 
 __all__ = [
     "CNN",

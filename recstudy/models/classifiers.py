@@ -1,10 +1,15 @@
-"""Classifiers without a recursion, the baselines: what can be set. The networks stand in `networks/classifiers.py`."""
+"""Classifiers of images, with and without a recursion: what can be set.
 
-from typing import ClassVar, Literal
+The networks of the baselines stand in `networks/classifiers.py`, the equations of ViTRM in `networks/vitrm.py` and those of HRM
+for small images (HRM-Small-Images) in `networks/hrm.py`.
+"""
+
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.config.fields import Tunable
 
 # size: width, layers, heads, hidden width. `small` is not timm's ViT-S; these sizes give ViTRM's counts to the digit.
 SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
@@ -116,3 +121,82 @@ def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
         raise ValueError(f"model.width must be a multiple of model.heads, but got {width} and {heads}")
     if shape[1] % patch or shape[2] % patch:
         raise ValueError(f"model.patch must divide the image's {shape[1]}x{shape[2]} pixels, but got {patch}")
+
+
+@FAMILIES.add("vitrm")
+class ViTRM(ModelConfig):
+    """Vision tiny recursion model. Defaults: the authors' code (3,624,971 parameters on CIFAR-10).
+
+    Where the paper's text says something else, the field names both (contradictions ViTRM-1 to ViTRM-6).
+    """
+
+    recursive: ClassVar[bool] = True
+    halts: ClassVar[bool] = True
+    network: ClassVar[str] = "recstudy.models.networks.vitrm:ViTRMNetwork"
+
+    family: Literal["vitrm"] = "vitrm"
+    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
+    width: Annotated[int, Tunable([64, 128, 192, 256, 384, 512])] = Field(384, ge=1, description="d: dimensions of a token")
+    heads: int = Field(6, ge=1, description="attention heads")
+    layers: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=48, description="k: transformer layers of a block")
+    latent_tokens: Annotated[int, Tunable([16, 32, 64, 128])] = Field(
+        64, ge=1, le=4096, description="K (M in the text): tokens of the latent state z"
+    )
+    latent_steps: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=64, description="n: z-updates a cycle")
+    cycles: Annotated[int, Tunable(1, 3)] = Field(
+        1, ge=1, le=64, description="T in training; the code runs one cycle a supervision step whatever T is"
+    )
+    test_cycles: int = Field(1, ge=1, le=64, description="T at test: chained cycles before the logits are read")
+    blocks: Literal[1, 2] = Field(1, description="one block f for z and y (section 3.3, code), or one for each (section 3)")
+    ffn: Literal["swiglu", "gelu"] = Field("swiglu", description="feed-forward network: SwiGLU (code) or GELU (text)")
+    ffn_width: int | None = Field(
+        None, ge=1, description="m: its hidden width; by default 4d/3 (swiglu) or 2d (gelu): equal counts"
+    )
+    norm: Literal["pre", "post"] = Field("pre", description="layer norm before each branch (code) or after each sum")
+    dropout: Annotated[float, Tunable([0.0, 0.1, 0.2, 0.3])] = Field(
+        0.1, ge=0, lt=1, description="on attention weights and on both residual branches"
+    )
+    latent_init: Literal["learned", "fixed"] = Field("learned", description="z at the start: trained, or one fixed random draw")
+    image_in_answer: bool = Field(False, description="let the y-update attend to the image tokens x too")
+    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
+        "full_bptt", description="through every update; the last cycle (TRM); the last z- and the last y-update (HRM)"
+    )
+
+    @property
+    def hidden_width(self) -> int:
+        if self.ffn_width is not None:
+            return self.ffn_width
+        return round(4 * self.width / 3) if self.ffn == "swiglu" else 2 * self.width
+
+    def check(self, data: DataConfig) -> None:
+        patches_and_heads(data.shape, self.patch, self.width, self.heads)
+
+
+@FAMILIES.add("hrm_image")
+class HRMImage(ModelConfig):
+    """Hierarchical reasoning model for small images. Defaults: the author's CIFAR net (3,552,576 parameters on CIFAR-10)."""
+
+    recursive: ClassVar[bool] = True
+    network: ClassVar[str] = "recstudy.models.networks.hrm:HRMImageNetwork"
+
+    family: Literal["hrm_image"] = "hrm_image"
+    patch: int = Field(4, ge=1, description="side of a square patch, in pixels")
+    width: Annotated[int, Tunable([64, 128, 192, 256, 384])] = Field(192, ge=2, description="D: dimensions of a token")
+    heads: int = Field(6, ge=1, description="attention heads")
+    low_layers: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=48, description="layers of f_L")
+    high_layers: Annotated[int, Tunable(1, 6)] = Field(3, ge=1, le=48, description="layers of f_H")
+    high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
+    low_cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: L-updates before each H-update")
+    expansion: int = Field(4, ge=1, description="hidden width of the GEGLU, in widths")
+    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
+        "one_step", description="through the last L- and the last H-update (the paper); the last high cycle; every update"
+    )
+
+    @property
+    def title(self) -> str:
+        return "HRM"
+
+    def check(self, data: DataConfig) -> None:
+        patches_and_heads(data.shape, self.patch, self.width, self.heads)
+        if self.width // self.heads % 2:
+            raise ValueError(f"model.width / model.heads must be even for rotary positions, but got {self.width // self.heads}")

@@ -2,7 +2,7 @@
 
 FuseLIP's tokens are one vocabulary: the text tokenizer's ids, then [MASK], then the codes of an image tokenizer. `standin-vq` has
 TiTok's shape and none of its training: it is small, trained here on the images of one data set, and named as a stand-in wherever
-a number depends on it. The networks stand in `networks/fuselip.py`, `networks/vq.py` and `networks/aligner.py`, the
+a number depends on it. The networks stand in `networks/fuselip.py` and `networks/vq.py`, the
 tokenizer's training in `tasks/captioning/tokenizer.py`.
 """
 
@@ -144,7 +144,7 @@ class Aligner(ModelConfig):
 
     task: ClassVar[str] = "alignment"
     outputs: ClassVar[tuple[str, ...]] = ("pair",)
-    network: ClassVar[str] = "recstudy.models.networks.aligner:AlignerNetwork"
+    network: ClassVar[str] = "recstudy.models.networks.fuselip:AlignerNetwork"
     revision: ClassVar[int] = 2  # the scale of SigLIP is bounded
 
     family: Literal["fuselip"] = "fuselip"

@@ -1,7 +1,7 @@
 """MicarVLMoE, which writes reports by a mixture of experts: what can be set.
 
-The equations stand in `networks/micar.py` (the image, and the whole), `micar_attention.py` (attention, and how the image enters)
-and `experts.py` (the mixture). Defaults are the published code's, apart from `combine`, which is the paper's.
+The equations stand in `networks/micar.py` and `networks/experts.py` (the mixture). Defaults are the published code's, apart from
+`combine`, which is the paper's.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig
 from recstudy.config.fields import Tunable
-from recstudy.models.backbone import ReportModel
+from recstudy.models.captioners import ReportModel
 
 EPS = 1e-6  # of every RMS norm
 GRID = 7  # places a side that the decoder attends to: s_i = 49

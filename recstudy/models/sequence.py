@@ -1,13 +1,15 @@
-"""Models that read an image or a grid as a sequence of tokens (HRM, TRM): what they share, and the plain transformer.
+"""Models that read an image or a grid as a sequence of tokens: HRM, TRM and the plain transformer: what can be set.
 
-What goes in and out, and the transformer's layers, stand in `networks/sequence.py`.
+What goes in and out, and the transformer's layers, stand in `networks/sequence.py`, the recursions in `networks/hrm.py` (HRM, and
+its chest X-ray form HRM-ChestXRay) and `networks/trm.py`.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Shape
+from recstudy.config.fields import Tunable
 from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
 from recstudy.plugins import named
@@ -162,6 +164,108 @@ class Transformer(SequenceModel):
     layers: int = Field(8, ge=1, le=48, description="layers, each with its own weights")
 
 
+@FAMILIES.add("hrm")
+class HRM(SequenceModel):
+    """HRM v1. Defaults: the published net (27,262,976 parameters of the core) on 8-bit pixels (27,526,146)."""
+
+    network: ClassVar[str] = "recstudy.models.networks.hrm:HRMCore"
+
+    family: Literal["hrm"] = "hrm"
+    high_layers: Annotated[int, Tunable(1, 6)] = Field(4, ge=1, le=48, description="layers of f_H")
+    low_layers: Annotated[int, Tunable(1, 6)] = Field(4, ge=1, le=48, description="layers of f_L")
+    high_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="N: H-updates a segment")
+    low_cycles: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=64, description="T: L-updates before each H-update")
+    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
+        "one_step", description="through the last L- and the last H-update (the paper); the last high cycle; every update"
+    )
+
+    @property
+    def bootstraps(self) -> bool:
+        return True
+
+    def counts(self, shape: Shape, classes: int) -> dict[str, int]:
+        """Return parameters by part, as the arithmetic of HRM-ChestXRay asks for them; `core` is both modules."""
+        length = self.length(shape)
+        mixing = 3 * length * hidden_width(length, self.expansion, self.multiple) if self.mixing == "mlp" else 4 * self.width**2
+        layer = mixing + 3 * self.width * self.hidden_width
+        inputs = {"pixel": self.vocabulary, "patch": shape[0] * self.patch**2, "cell": classes}[self.tokens]
+        outputs = self.vocabulary if self.head == "single_token" else 1 if self.puzzle_emb == "pathology_query" else classes
+        outputs = classes if self.tokens == "cell" else outputs
+        return {
+            "core": (self.high_layers + self.low_layers) * layer,
+            "embedding": inputs * self.width,
+            "head": outputs * self.width,
+            "q_head": 2 * self.width + 2,
+            "puzzle": self.puzzles(classes) * self.width,
+            "positions": length * self.width if self.positions == "learned" else 0,
+        }
+
+
+@FAMILIES.add("trm")
+class TRM(SequenceModel):
+    """TRM. Defaults: the published net for Sudoku (6,815,744 parameters of the core with attention), on 8-bit pixels."""
+
+    network: ClassVar[str] = "recstudy.models.networks.trm:TRMCore"
+
+    family: Literal["trm"] = "trm"
+    prefix: int = Field(16, ge=1, le=64, description="positions in front of the image, of which the puzzle embedding fills one")
+    layers: Annotated[int, Tunable(1, 4)] = Field(2, ge=1, le=48, description="layers of the one net")
+    cycles: Annotated[int, Tunable(1, 4)] = Field(3, ge=1, le=64, description="T: cycles a segment")
+    latent_steps: Annotated[int, Tunable(1, 8)] = Field(
+        6, ge=1, le=64, description="n: z-updates a cycle; 6 for Sudoku, 4 for ARC and mazes"
+    )
+    gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
+        "last_cycle", description="through the last cycle (the code); every update; the last z- and the last y-update"
+    )
+
+    networks: Literal[1, 2] = Field(1, description="one net for z and y, or one each, as HRM has (TRM, Table 1)")
+    states: Literal["answer and latent", "single", "multi-scale"] = Field(
+        "answer and latent",
+        description="y and z; one state that is both; or y and a z of its own for each of the n updates (Table 2)",
+    )
+    act: Literal["halt only", "continue"] = Field(
+        "halt only",
+        description="what the halting head learns: whether the answer is right; also HRM's value of going on (Table 1)",
+    )
+
+    @property
+    def bootstraps(self) -> bool:
+        return self.act == "continue"
+
+    @property
+    def revised(self) -> int:
+        """One more for `mlp`, whose norm after mixing ran over the width."""
+        return self.revision + (self.mixing == "mlp")
+
+
 def hidden_width(width: int, expansion: int, multiple: int = 256) -> int:
     """Return two thirds of `expansion` widths, rounded up to a multiple of 256 (HRM, TRM) or less: 512 gives 1,536."""
     return -(-round(expansion * width * 2 / 3) // multiple) * multiple
+
+
+def parameter_growth(old: HRM, new: HRM, old_shape: Shape, new_shape: Shape) -> dict[str, float]:
+    """Count the quantities of `001_parameter_arithmetic` (HRM-ChestXRay, section 3): parameters, tokens, growth in percent.
+
+    The growth is over the old size in whole millions, as the paper has it (27 M). The puzzle table is left out of every
+    count, as there (HRM-ChestXRay-5).
+    """
+    before, after = old.counts(old_shape, old.vocabulary), new.counts(new_shape, new.vocabulary)
+    size = sum(before.values()) - before["puzzle"]
+    more = after["embedding"] + after["head"] - before["embedding"] - before["head"]
+    length = new.length(new_shape) - new.prefix
+    return {
+        "hidden_size": new.width,
+        "vocab_old": old.vocabulary,
+        "vocab_new": new.vocabulary,
+        "seq_len_old": old.length(old_shape) - old.prefix,
+        "seq_len_new": length,
+        "seq_len_patch": length // 2,
+        "embed_old": before["embedding"],
+        "embed_new": after["embedding"],
+        "lm_head_old": before["head"],
+        "lm_head_new": after["head"],
+        "total_increase": more,
+        "total_increase_exact": more,
+        "growth_percent": 100 * more / (round(size / 1e6) * 1e6),
+        "params_model": size,
+    }

@@ -7,7 +7,7 @@ from recstudy.config import FAMILIES, RunConfig
 from recstudy.contract import captioners, switches
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
-from recstudy.models.backbone import CaptionModel
+from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.testing import TINY_MODELS, tiny_model
 

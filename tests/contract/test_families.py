@@ -8,7 +8,7 @@ from recstudy.contract.checks import trained
 from recstudy.data import Digits, PhantomXray, Sudoku
 from recstudy.errors import ConfigError
 from recstudy.models import Aligner
-from recstudy.models.backbone import CaptionModel
+from recstudy.models.captioners import CaptionModel
 from recstudy.testing import TINY_MODELS, tiny_model
 
 XRAYS = PhantomXray(size=32, limit=24)

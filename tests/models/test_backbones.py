@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from recstudy.models import ImageLSTM, ImageTRM
-from recstudy.models.backbone import BACKBONES
-from recstudy.models.networks.backbones import BackboneNetwork, frozen
+from recstudy.models.captioners import BACKBONES
+from recstudy.models.networks.caption import BackboneNetwork, frozen
 
 
 @pytest.mark.parametrize("name", sorted(BACKBONES.keys() - {"fuselip"}))  # which is none of a fixed size
@@ -101,7 +101,7 @@ def test_names_say_what_is_not_the_papers():
 
 def test_without_a_network_pretrained_weights_are_refused(tmp_path):
     """Never random ones in silence. In a process of its own, because the hub's client reads its settings once."""
-    code = "from recstudy.models import ImageTRM; from recstudy.models.networks.backbones import frozen; frozen(ImageTRM())"
+    code = "from recstudy.models import ImageTRM; from recstudy.models.networks.caption import frozen; frozen(ImageTRM())"
     setting = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
 
     ended = subprocess.run([sys.executable, "-c", code], env=setting, capture_output=True, text=True, check=False)

@@ -7,8 +7,22 @@ from scipy.stats import binom
 from recstudy.errors import ConfigError
 from recstudy.models import VQ, Aligner
 from recstudy.models.fuselip import FuseLIP
-from recstudy.models.networks.aligner import SHOWN, AlignerNetwork, Hidden, fuselip_loss, hide, masked_loss, room, siglip_loss
-from recstudy.models.networks.fuselip import FuseLIPNetwork, Injection, Mode, image_ids, image_only, prefix_causal
+from recstudy.models.networks.fuselip import (
+    SHOWN,
+    AlignerNetwork,
+    FuseLIPNetwork,
+    Hidden,
+    Injection,
+    Mode,
+    fuselip_loss,
+    hide,
+    image_ids,
+    image_only,
+    masked_loss,
+    prefix_causal,
+    room,
+    siglip_loss,
+)
 from recstudy.models.networks.layers import Past
 
 # Text ids 0 to 9 with padding 0, BOS 1 and EOS 2, [MASK] 10, codes 0 to 5 as ids 11 to 16; two codes an image.

@@ -9,7 +9,7 @@ from recstudy.data import Cifar10, Cifar100, Mnist
 from recstudy.models import CNN, HRMImage
 from recstudy.models.costs import cost
 from recstudy.models.networks.classifiers import CNNNetwork
-from recstudy.models.networks.hrm_image import HRMImageNetwork
+from recstudy.models.networks.hrm import HRMImageNetwork
 from recstudy.models.networks.layers import GEGLU, Rotary, truncated_normal
 from recstudy.models.networks.recursion import hierarchy
 

@@ -3,7 +3,7 @@ import torch
 
 from recstudy.config import Shape
 from recstudy.models import ImageHRM
-from recstudy.models.networks.caption import RecursiveCaptioner
+from recstudy.models.networks.image_hrm import RecursiveCaptioner
 from recstudy.models.networks.recursion import hierarchy, nested, schedule
 
 PIXELS: Shape = (3, 224, 224)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from recstudy.models import ImageTRM
-from recstudy.models.networks.caption import RecursiveCaptioner
+from recstudy.models.networks.image_hrm import RecursiveCaptioner
 
 TOKENS = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 2]])
 FEATURES = 256

@@ -6,7 +6,7 @@ from torch import nn
 
 from recstudy.models.micar import MicarVLMoE
 from recstudy.models.networks.layers import Rotary
-from recstudy.models.networks.micar_attention import MDLA, Bottleneck, Fusion, Gate
+from recstudy.models.networks.micar import MDLA, Bottleneck, Fusion, Gate
 
 
 def config(**fields) -> MicarVLMoE:

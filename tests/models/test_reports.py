@@ -13,7 +13,7 @@ from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CaptionTransformer, R2Gen, ShowAttendTell, ShowTell
 from recstudy.models.costs import cost
-from recstudy.models.networks.backbones import frozen
+from recstudy.models.networks.caption import frozen
 from recstudy.tasks.captioning.decode import decode
 from recstudy.train.loop import Training
 

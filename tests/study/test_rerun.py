@@ -149,14 +149,14 @@ def test_other_code_is_named_by_its_files_and_the_commit_of_the_run(results, tmp
     made["model"]["files"] |= {
         "recstudy/models/networks/vitrm.py": "1",
         "recstudy/models/gone.py": "2",
-        "recstudy/models/vitrm.py": "3",
+        "recstudy/models/classifiers.py": "3",
     }
     del made["data"], made["train"]
 
     finish(results, made, "")
 
     assert told(results, tmp_path) == [
-        "1 run is of other code: recstudy/models/networks/vitrm.py, recstudy/models/vitrm.py and 1 more changed since 3f2a91c"
+        "1 run is of other code: recstudy/models/classifiers.py, recstudy/models/networks/vitrm.py and 1 more changed since 3f2a91c"
     ]
 
 

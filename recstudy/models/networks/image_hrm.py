@@ -21,20 +21,143 @@ ImageTRM: one small net, applied again and again to the caption's answer y and i
 That is ImageHRM's loop of two levels with the same f in both. 000 trains it through every update; TRM's code runs the
 first T-1 cycles without gradient (contradiction 000-9).
 
-Shapes: B captions, T tokens, D width.
+What goes in and out of either recursion; E_v is (4) of `caption.py`, with `image_norm` of unit size:
+
+    x_t = sqrt(D) E[token t] + E_v            at every token; E of deviation D^-1/2                           (C1)
+    logits_t = W_o z_t                        z: the highest state; what comes after tokens 0 to t            (C2)
+    halt, proceed = W_q r + b_q               in float32, W_q = 0 and b_q = -5 at the start                   (C3)
+    r = mean of z_t over tokens that are not PAD, or z at the last of them (`halt_read`)                      (C4)
+    x_t = W_f f_t                             in place of (C1): FuseLIP's feature of the image and the caption so far  (C5)
+    layer: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM, but every attention is causal         (C6)
+
+By (C6) nothing at a token depends on a later one, in any update of any supervision step, and each state starts as one
+vector that is the same at every place. So a longer sequence leaves all that was computed as it is, and the next token
+needs the keys and values of the earlier ones and nothing else, in FuseLIP's encoder too: decoding with a cache is exact.
+Only f_t of the mode `leaky` depends on what follows; there every token is computed anew for each one that is written.
+
+Shapes: B captions, T tokens, D width, F features, V vocabulary.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from recstudy.models.backbone import LONGEST
-from recstudy.models.image_hrm import ImageHRM, ImageTRM
-from recstudy.models.networks.caption import RecursiveCaptioner, make_stack
-from recstudy.models.networks.layers import Past, Rotary, lecun_normal, truncated_normal
+from recstudy.config import PAD
+from recstudy.models.captioners import LONGEST, CaptionModel, ImageHRM, ImageTRM, RecursiveCaptionModel
+from recstudy.models.networks.caption import Cache, Captioner, VisionProjection
+from recstudy.models.networks.contract import Carry, Output
+from recstudy.models.networks.fuselip import FuseLIPNetwork, Injection
+from recstudy.models.networks.layers import Attention, Past, PostNorm, Rotary, Stack, SwiGLU, lecun_normal, truncated_normal
 from recstudy.models.networks.recursion import hierarchy, nested, schedule
+from recstudy.models.sequence import hidden_width
+
+
+class CaptionCore(Protocol):
+    """A causal recursion over states of the caption, of which the last is read: one segment."""
+
+    def start(self, x_BTD: Tensor) -> Sequence[Tensor]: ...
+
+    def __call__(self, x_BTD: Tensor, states: Sequence[Tensor], past: Past | None = None) -> Sequence[Tensor]: ...
+
+
+class FusedProjection(nn.Module):
+    """Equation (C5): codes (B, K) and tokens -> (B, T, D). The encoder is frozen; its weights come from its own training."""
+
+    def __init__(self, config: CaptionModel, width: int) -> None:
+        super().__init__()
+        assert config.fuselip is not None
+        self.injection = Injection(FuseLIPNetwork(config.fuselip.aligner.encoder), config.fuselip.mode).requires_grad_(False)
+        self.project = nn.Linear(config.features, width, bias=False)
+        lecun_normal(self.project)
+        self.scale = math.sqrt(config.features) if config.fuselip.mode == "image_only" else 1.0  # from length 1 to unit size
+
+    @property
+    def kept(self) -> int:
+        """Tensors that the past of `fused` holds."""
+        return self.injection.kept
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return what is looked at with the tokens."""
+        with torch.no_grad():
+            return self.injection.see(images.long())
+
+    def fused(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
+        """Return (B, T - first, D): of the tokens from `first` on, which with a past must be the last."""
+        with torch.no_grad():
+            f_BTW = self.injection(seen, tokens, past)[:, first - tokens.shape[1] :]
+        return self.project(self.scale * f_BTW)
+
+
+class RecursiveCaptioner(Captioner):
+    """Equations (C1)-(C4) and (4) of `caption.py` around a core."""
+
+    core: CaptionCore
+
+    def __init__(self, config: RecursiveCaptionModel, classes: int, core: nn.Module) -> None:
+        super().__init__()
+        self.config = config
+        width, norm = config.width, config.image_norm
+        self.eyes = FusedProjection(config, width) if config.fuselip else VisionProjection(config, width, bias=False, norm=norm)
+        fused = config.fuselip is not None and config.fuselip.mode != "image_only"
+        self.embed = None if fused else nn.Embedding(classes, config.width)
+        self.core = core  # type: ignore[assignment]
+        self.answer = nn.Linear(config.width, classes, bias=False)
+        self.q_head = nn.Linear(config.width, 2)
+        truncated_normal(self.answer.weight, 1 / math.sqrt(config.width))
+        if self.embed is not None:
+            truncated_normal(self.embed.weight, 1 / math.sqrt(config.width))
+        nn.init.zeros_(self.q_head.weight)
+        nn.init.constant_(self.q_head.bias, -5.0)
+
+    def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
+        (tokens,) = super().start(images, tokens)
+        return tokens, *self.core.start(self.answer.weight.new_empty(*tokens.shape, self.config.width))
+
+    def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
+        tokens, *states = carry
+        states = list(self.core(self.inputs(self.eyes(images), tokens), states))
+        return self.read(states[-1], tokens), (tokens, *states)
+
+    def next(self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+        seen, *kept = cache if cache is not None else (self.eyes(images),)
+        told, past = Past(tuple(kept[: self.eyes.kept])), Past(tuple(kept[self.eyes.kept :]))
+        x_BTD = self.inputs(seen, tokens, past.length, told)
+        states = self.core.start(x_BTD)
+        for _ in range(steps):
+            states = self.core(x_BTD, states, past)
+        return self.answer(states[-1][:, -1]), (seen,) if self.config.leaks else (seen, *told.now, *past.now)
+
+    def inputs(self, seen: Tensor, tokens: Tensor, first: int = 0, past: Past | None = None) -> Tensor:
+        """Equation (C1), or (C5), of the tokens from `first` on; `past` is that of the encoder in (C5)."""
+        words = 0 if self.embed is None else math.sqrt(self.config.width) * self.embed(tokens[:, first:])
+        if isinstance(self.eyes, FusedProjection):
+            return words + self.eyes.fused(seen, tokens, first, past)
+        return words + seen[:, None]
+
+    def read(self, z_BTD: Tensor, tokens: Tensor) -> Output:
+        """Give what equations (C2)-(C4) say."""
+        valid_BT = tokens != PAD
+        if self.config.halt_read == "mean":
+            r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / valid_BT.sum(1, keepdim=True).clamp(min=1)
+        else:
+            r_BD = z_BTD[torch.arange(len(tokens), device=tokens.device), valid_BT.sum(1).clamp(min=1) - 1].float()
+        q_B2 = (r_BD[:, None] * self.q_head.weight).sum(-1) + self.q_head.bias  # float32 under autocast too
+        halt, proceed = q_B2.unbind(-1)
+        return Output(self.answer(z_BTD), halt, proceed if self.config.bootstraps else None)
+
+
+def make_stack(config: RecursiveCaptionModel, layers: int, rotary: Rotary) -> Stack:
+    """Make layers of equation (C6)."""
+    made = []
+    for _ in range(layers):
+        attention = Attention(config.width, config.heads, qkv_bias=False, out_bias=False, rotary=rotary, causal=True)
+        ffn = SwiGLU(config.width, hidden_width(config.width, config.expansion), bias=False)
+        made.append(PostNorm(attention, ffn, config.width, eps=1e-5, scale=False))
+    return Stack(made)
 
 
 class ImageHRMCore(nn.Module):

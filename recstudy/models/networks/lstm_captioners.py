@@ -36,8 +36,7 @@ from torch.nn import functional as F
 
 from recstudy.config import PAD
 from recstudy.models.captioners import ImageLSTM, ShowAttendTell, ShowTell
-from recstudy.models.networks.backbones import BackboneNetwork
-from recstudy.models.networks.caption import Cache, PlainCaptioner, VisionProjection
+from recstudy.models.networks.caption import BackboneNetwork, Cache, PlainCaptioner, VisionProjection
 from recstudy.models.networks.contract import Carry, Output
 
 

@@ -41,8 +41,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from recstudy.models.backbone import LONGEST
-from recstudy.models.captioners import CaptionTransformer, EncoderDecoderModel, R2Gen
+from recstudy.models.captioners import LONGEST, CaptionTransformer, EncoderDecoderModel, R2Gen
 from recstudy.models.networks.caption import Cache, PlainCaptioner, VisionProjection
 from recstudy.models.networks.contract import VisionEncoder
 from recstudy.models.networks.layers import Attention, Past, TransformerLayer, by_head

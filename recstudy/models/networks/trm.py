@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from recstudy.models.networks.layers import lecun_normal, truncated_normal
 from recstudy.models.networks.recursion import updating
 from recstudy.models.networks.sequence import make_layers
-from recstudy.models.trm import TRM
+from recstudy.models.sequence import TRM
 
 
 class TRMCore(nn.Module):

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.config import Shape
+from recstudy.models.classifiers import ViTRM
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.models.networks.layers import Attention, Block, GeluMLP, PatchEmbedding, SwiGLU, TransformerLayer, learned
 from recstudy.models.networks.recursion import updating
-from recstudy.models.vitrm import ViTRM
 
 
 class ViTRMNetwork(Network):

@@ -14,9 +14,9 @@ from torch import Tensor
 from recstudy.config import ModelConfig, RunConfig, TrainConfig
 from recstudy.data.cache import DataSet, Split
 from recstudy.data.features import features
-from recstudy.models.backbone import CaptionModel
+from recstudy.models.captioners import CaptionModel
 from recstudy.models.fuselip import Aligner
-from recstudy.models.networks.backbones import BackboneNetwork, frozen
+from recstudy.models.networks.caption import BackboneNetwork, frozen
 from recstudy.models.networks.contract import Network
 from recstudy.models.networks.fuselip_weights import load_public, public_hash
 from recstudy.models.networks.vq import ImageTokenizer

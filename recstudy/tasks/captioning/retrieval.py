@@ -16,8 +16,8 @@ from recstudy.config import RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.cache import DataSet
 from recstudy.metrics import Answers, NotAvailable
-from recstudy.models.networks.aligner import AlignerNetwork, siglip_loss
 from recstudy.models.networks.contract import Network, build
+from recstudy.models.networks.fuselip import AlignerNetwork, siglip_loss
 from recstudy.tasks.captioning.encoders import begin
 from recstudy.tasks.captioning.writing import EXAMPLES
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some

@@ -21,7 +21,7 @@ from recstudy.data.text import Tokenizer
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
-from recstudy.models.backbone import CaptionModel
+from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
 from recstudy.tasks.captioning.decode import decode
