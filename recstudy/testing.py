@@ -9,8 +9,7 @@ recstudy's own tests use them, and so may yours:
         assert "90.5" in str(recstudy.load(results.root)["mine"])
 
     def test_my_model_trains():
-        training = Training(config := tiny_run(MyModel(width=8)), load(config.data, Path()), torch.device("cpu"))
-        assert len(list(training.epochs())) == 3
+        assert trained(tiny_run(MyModel(width=8))).finish()["metrics"]["top1_accuracy"] > 10
 
 Whether a family, or a task, keeps all of its promises is asked by `recstudy contract FILE`; this module only makes what a test
 of one behaviour needs. Everything here trains, draws or writes in less than a second on one core.
@@ -19,7 +18,7 @@ of one behaviour needs. Everything here trains, draws or writes in less than a s
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +31,9 @@ from recstudy.study.design import Variant, grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Plan, Run, Study, make_plan
 from recstudy.train.work import Trial
+
+if TYPE_CHECKING:
+    from recstudy.train.loop import Training
 
 Json = dict[str, Any]
 
@@ -58,6 +60,11 @@ TINY_MODELS: Mapping[str, Json] = {
     "micar": _CAPTIONER
     | {"heads": 2, "latent": 24, "rope_dims": 4, "ffn_width": 24, "experts": 4, "pyramid_width": 8, "msve": "off"}
     | {"dropout": 0.0, "attention_dropout": 0.0},
+    "fuselip": {
+        "encoder": _HEADS | {"layers": 1, "text_vocabulary": 64, "bos": 1, "eos": 2, "codes": 4, "codebook": 16, "context": 40},
+        "tokenizer": _HEADS | {"layers": 1, "size": 32, "patch": 16, "codes": 4, "codebook": 16},
+        "tokenizer_epochs": 1,
+    },
 }  # family -> fields of its smallest sensible model, with every part of the full one
 
 
@@ -147,6 +154,25 @@ def write_study(root: Path | str, study: Study | None = None, score: Score | flo
     record_plan(made, results)
     finish_runs(results, made, score)
     return results
+
+
+def make_training(config: RunConfig, root: Path | str = "data") -> "Training":
+    """Return the training of a run on the CPU, before its first epoch; its data lie in `root`, or are drawn."""
+    import torch  # which a test of tables and figures does not need
+
+    from recstudy.data.cache import load
+    from recstudy.train.loop import Training
+
+    data = load(config.data, Path(root), hold_out=config.train.selection == "validation")
+    return Training(config, data, torch.device("cpu"))
+
+
+def trained(config: RunConfig, root: Path | str = "data") -> "Training":
+    """Return the training of a run after its last epoch; its `finish()` gives the result."""
+    training = make_training(config, root)
+    for _ in training.epochs():
+        pass
+    return training
 
 
 def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:

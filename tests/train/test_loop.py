@@ -1,29 +1,24 @@
 import shutil
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from recstudy.config import Augment, RunConfig, TrainConfig
+from recstudy.config import Augment
 from recstudy.data import Digits
-from recstudy.data.cache import load
-from recstudy.models import ResNet, ViTRM
+from recstudy.models import ResNet
 from recstudy.models.networks.contract import Output
+from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.evaluate import Diverged, predict
 from recstudy.train.loop import Training
+from recstudy.train.losses import step_loss
 
-CPU = torch.device("cpu")
-RUN = RunConfig(
-    data=Digits(limit=64),
-    model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, latent_steps=1),
-    train=TrainConfig(epochs=3, batch_size=16, ema_decay=0.9, augment=Augment(mixup=0.4)),
-)
+RUN = tiny_run(tiny_model(layers=1, latent_steps=1), Digits(limit=64), augment=Augment(mixup=0.4))
+FIXED = {"train__supervision_steps": 3, "train__halt_threshold": 1, "train__epochs": 1}  # three steps whatever it is sure of
 
 
 def training(**changes) -> Training:
-    config = RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()})
-    hold_out = config.train.selection == "validation"
-    return Training(config, load(config.data, Path(), hold_out=hold_out), CPU)
+    return make_training(RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()}))
 
 
 def weights(run: Training) -> list[torch.Tensor]:
@@ -47,24 +42,18 @@ def test_the_same_seed_gives_the_same_bits_whatever_ran_before():
 
 
 def test_one_optimiser_step_a_supervision_step():
-    run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1)
+    """58 training images in batches of 16, three steps each; of the first alone the initial states have a gradient."""
+    run = training(**FIXED)
     list(run.epochs())
 
-    (state,) = {int(state["step"]) for name, state in run.state.optimizers[0].state.items() if name is not run.state.network.y_start
-                and name is not run.state.network.z_start}  # fmt: skip
-    assert state == run.state.updates == 12  # 58 training images in batches of 16, three steps each
+    steps = {name: int(run.state.optimizers[0].state[weight]["step"]) for name, weight in run.state.network.named_parameters()}
+    assert (steps.pop("y_start"), steps.pop("z_start")) == (4, 4)
+    assert {*steps.values(), run.state.updates} == {12}
     assert run.state.spent["image_steps"] == 3 * 58
 
 
-def test_a_detached_carry_trains_the_initial_states_in_the_first_step_alone():
-    run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1)
-    list(run.epochs())
-
-    assert int(run.state.optimizers[0].state[run.state.network.z_start]["step"]) == 4
-
-
 def test_an_attached_carry_makes_one_step_a_batch_through_all_supervision_steps():
-    run = training(train__supervision_steps=3, train__halt_threshold=1, train__epochs=1, train__detach_carry=False)
+    run = training(**FIXED, train__detach_carry=False)
     list(run.epochs())
 
     assert {int(state["step"]) for state in run.state.optimizers[0].state.values()} == {4}
@@ -72,16 +61,12 @@ def test_an_attached_carry_makes_one_step_a_batch_through_all_supervision_steps(
 
 
 def test_attached_gradient_is_plain_autograd_through_the_chain():
-    run = training(
-        train__supervision_steps=2, train__halt_threshold=1, train__detach_carry=False, train__epochs=1, model__dropout=0
-    )
+    run = training(**FIXED | {"train__supervision_steps": 2}, train__detach_carry=False, model__dropout=0)
     network = run.state.network
     batch = next(run._train.epoch(0))
     taken = []
     run._step = lambda loss, again: taken.append(torch.autograd.grad(loss, network.z_start)[0])  # type: ignore[method-assign]
     run.train_batch(batch)
-
-    from recstudy.train.losses import step_loss
 
     first, carry = network(batch.images, network.start(batch.images))
     second, _ = network(batch.images, carry)
@@ -103,8 +88,6 @@ def test_a_batch_halts_when_the_mean_probability_exceeds_tau(bias, steps):
 
 def test_tau_is_compared_with_the_mean_not_with_each_image():
     run = training(train__supervision_steps=2)
-    from recstudy.models.networks.contract import Output
-
     batch = next(run._train.epoch(0))
     half = torch.full((len(batch.labels),), -20.0)
     half[: len(half) // 2] = 20.0  # mean 0.5 does not exceed 0.5
@@ -121,17 +104,19 @@ def test_a_loss_that_is_not_finite_ends_the_run():
         next(run.epochs())
 
 
+def at_each_step(run: Training, seen: Callable[[], float]) -> list[float]:
+    """Return what there was to see before each step of the optimiser."""
+    found, step = [], run.state.optimizers[0].step
+    run.state.optimizers[0].step = lambda: (found.append(seen()), step())[1]  # type: ignore[method-assign]
+    list(run.epochs())
+    return found
+
+
 def test_the_gradient_is_clipped_to_its_global_norm():
     run = training(train__gradient_clip=0.5, train__epochs=1, train__augment=Augment().model_dump())
-    norms = []
-    step = run.state.optimizers[0].step
+    weights = list(run.state.network.parameters())
 
-    def watch():
-        norms.append(torch.nn.utils.get_total_norm([w.grad for w in run.state.network.parameters() if w.grad is not None]).item())
-        return step()
-
-    run.state.optimizers[0].step = watch  # type: ignore[method-assign]
-    list(run.epochs())
+    norms = at_each_step(run, lambda: torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None]).item())
 
     assert max(norms) <= 0.5 + 1e-4
 
@@ -169,15 +154,17 @@ def test_what_a_network_adds_is_shared_by_the_workers():
     assert added.item() == 0.5
 
 
-def test_the_best_validation_epoch_is_what_the_test_sees():
-    run = training(train__epochs=6)
+@pytest.mark.parametrize("model", [RUN.model, ResNet()], ids=["layer norm", "batch norm"])
+def test_the_best_validation_epoch_is_what_the_test_sees(model):
+    run = training(model=model.model_dump(), train__epochs=6)
     scores = [line["selection_top1_accuracy"] for line in run.epochs()]
 
     outcome = run.finish()
 
-    assert outcome["selected"]["epoch"] == scores.index(max(scores))
+    assert outcome["selected"]["epoch"] == scores.index(max(scores)) == run.state.best.epoch
     assert outcome["selected"]["top1_accuracy"] == max(scores)
     assert all(map(torch.equal, run.state.evaluated.state_dict().values(), run.state.best.weights.values()))
+    assert model == RUN.model or run.state.best.epoch < 5  # else the last epoch's statistics would be the selected ones anyway
 
 
 def test_selection_on_test_trains_on_all_images_and_reports_the_best_test_epoch():
@@ -226,24 +213,16 @@ def test_a_compiled_network_trains_alike():
     if not shutil.which("c++"):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
     config = RUN.with_changes({"train.epochs": 1, "train.augment.mixup": 0, "model.dropout": 0, "train.supervision_steps": 2})
-    data = load(config.data, Path())
-    (plain,) = Training(config, data, CPU).epochs()
-    (compiled,) = Training(config, data, CPU, compile=True).epochs()
+    (plain,) = (run := make_training(config)).epochs()
+    (compiled,) = Training(config, run.data, torch.device("cpu"), compile=True).epochs()
 
     assert compiled["train_loss"] == pytest.approx(plain["train_loss"], rel=1e-5)
 
 
 def test_a_schedule_by_update_changes_within_an_epoch():
     run = training(train__schedule="update", train__warmup=0.5, train__supervision_steps=2, train__halt_threshold=1)
-    rates = []
-    step = run.state.optimizers[0].step
 
-    def watch():
-        rates.append(run.state.optimizers[0].param_groups[0]["lr"])
-        return step()
-
-    run.state.optimizers[0].step = watch  # type: ignore[method-assign]
-    list(run.epochs())
+    rates = at_each_step(run, lambda: run.state.optimizers[0].param_groups[0]["lr"])
 
     assert len(rates) == 3 * 4 * 2
     assert rates[:3] == pytest.approx([3e-4 / 12, 3e-4 * 2 / 12, 3e-4 * 3 / 12])
@@ -281,16 +260,6 @@ def test_train_accuracy_is_that_of_the_images_without_augmentation():
     assert accuracy == pytest.approx(100 * right.mean())
 
 
-def test_what_is_tested_is_the_selected_epoch_batch_norm_included():
-    run = training(model=ResNet().model_dump(), train__epochs=6)
-    list(run.epochs())
-
-    run.finish()
-
-    assert run.state.best.epoch < 5  # else the last epoch's statistics would be the selected ones anyway
-    assert all(map(torch.equal, run.state.evaluated.state_dict().values(), run.state.best.weights.values()))
-
-
 def test_weights_that_break_in_the_last_step_are_a_diverged_run():
     breaks = {"train__learning_rate": 1e30, "train__epochs": 1, "train__batch_size": 64}
     with pytest.raises(Diverged, match="the selection loss is nan in epoch 1, after update 1"):
@@ -302,13 +271,12 @@ def test_weights_that_break_in_the_last_step_are_a_diverged_run():
         unselected.finish()
 
 
-def test_the_trace_counts_optimiser_updates():
+@pytest.mark.parametrize(("detach", "updates"), [(True, 12), (False, 4)])
+def test_the_trace_counts_optimiser_updates(detach, updates):
     """Three steps a batch: three updates with a detached carry, one without; the second epoch goes on from the first."""
-    for detach, updates in ((True, 12), (False, 4)):
-        run = training(train__detach_carry=detach, train__supervision_steps=3, train__epochs=2)
-        found = []
-        for _ in run.epochs():
-            found.append((run.trace["first"], len(run.trace["losses"]), run.trace["every"]))
+    run = training(train__detach_carry=detach, train__supervision_steps=3, train__epochs=2)
 
-        assert found == [(1, updates, 1), (updates + 1, updates, 1)]
-        assert run.state.updates == 2 * updates
+    found = [(run.trace["first"], len(run.trace["losses"]), run.trace["every"]) for _ in run.epochs()]
+
+    assert found == [(1, updates, 1), (updates + 1, updates, 1)]
+    assert run.state.updates == 2 * updates

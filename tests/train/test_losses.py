@@ -23,50 +23,32 @@ def step_loss(output, batch, train, proceed_target=None, kind=Classification):
     return loss_of_step(output, batch, kind(RunConfig(data=Digits(), model=CNN(), train=train)), proceed_target)
 
 
-def answer_loss(logits, labels):
-    """Of images with several labels."""
-    return step_loss(Output(logits), Batch(logits, labels, None, len(labels)), TrainConfig(), kind=Findings)
-
-
 def output(halt):
     """Softmax over logits (ln 3, 0) is (3/4, 1/4); the answer is class 0."""
     return Output(torch.tensor([[LOG3, 0.0]]), None if halt is None else torch.tensor([halt]))
 
 
+RIGHT, WRONG = math.log(4 / 3), math.log(4)  # of class 0 and of class 1; of a halting probability of 3/4 against 1 and 0
+
+
 @pytest.mark.parametrize(
-    ("label", "expected"),
+    ("said", "given", "train", "expected"),
     [
-        (0, math.log(4 / 3) + math.log(4 / 3)),  # right: -log 3/4, and halting probability 3/4 against 1
-        (1, math.log(4) + math.log(4)),  # wrong: -log 1/4, and 3/4 against 0
+        (output(LOG3), batch(0), {}, RIGHT + RIGHT),  # equation (5)
+        (output(LOG3), batch(1), {}, WRONG + WRONG),
+        (output(LOG3), batch(0), {"halt_weight": 0}, RIGHT),
+        (output(LOG3), batch(0), {"halt_weight": 2}, RIGHT + 2 * RIGHT),
+        (output(None), batch(0), {}, RIGHT),  # a model without a halting head
+        # label 0 mixed with 70 % of class 1: right by the original label, wrong by the mixture's largest part
+        (output(LOG3), batch(0, [0.3, 0.7]), {"halting_target": "original"}, 0.3 * RIGHT + 0.7 * WRONG + RIGHT),
+        (output(LOG3), batch(0, [0.3, 0.7]), {"halting_target": "mixed"}, 0.3 * RIGHT + 0.7 * WRONG + WRONG),
+        (output(None), batch(0), {"label_smoothing": 0.2}, 0.9 * RIGHT + 0.1 * WRONG),
+        # targets over 2 classes, logits over 3 tokens: the third token has share 0
+        (Output(torch.tensor([[0.0, LOG3, 0.0]])), batch(0, [0.25, 0.75]), {}, 0.25 * math.log(5) + 0.75 * math.log(5 / 3)),
     ],
 )
-def test_classification_and_halting_by_hand(label, expected):
-    """Equation (5) at halting logit ln 3."""
-    assert step_loss(output(LOG3), batch(label), TrainConfig()).item() == pytest.approx(expected, rel=1e-6)
-
-
-def test_halting_weight_and_a_model_without_a_halting_head():
-    assert step_loss(output(LOG3), batch(0), TrainConfig(halt_weight=0)).item() == pytest.approx(math.log(4 / 3))
-    assert step_loss(output(LOG3), batch(0), TrainConfig(halt_weight=2)).item() == pytest.approx(3 * math.log(4 / 3))
-    assert step_loss(output(None), batch(0), TrainConfig()).item() == pytest.approx(math.log(4 / 3))
-
-
-@pytest.mark.parametrize(("target", "correct"), [("original", True), ("mixed", False)])
-def test_halting_target_of_a_mixed_image(target, correct):
-    """Label 0 mixed with 70 % of class 1: class 0 is right by the original label, wrong by the mixture's largest part."""
-    classification = 0.3 * math.log(4 / 3) + 0.7 * math.log(4)
-    halting = math.log(4 / 3) if correct else math.log(4)
-
-    loss = step_loss(output(LOG3), batch(0, [0.3, 0.7]), TrainConfig(halting_target=target))
-
-    assert loss.item() == pytest.approx(classification + halting, rel=1e-6)
-
-
-def test_label_smoothing_by_hand():
-    """With 0.2 over 2 classes the target is (0.9, 0.1)."""
-    expected = 0.9 * math.log(4 / 3) + 0.1 * math.log(4)
-
-    assert step_loss(output(None), batch(0), TrainConfig(label_smoothing=0.2)).item() == pytest.approx(expected, rel=1e-6)
+def test_classification_and_halting_by_hand(said, given, train, expected):
+    assert step_loss(said, given, TrainConfig(**train)).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_halting_target_sends_no_gradient_to_the_answer():
@@ -81,18 +63,13 @@ def test_the_halting_target_sends_no_gradient_to_the_answer():
 
 def test_stablemax_by_hand():
     """s(1) = 2, s(0) = 1, s(-1) = 1/2: shares 4/7, 2/7, 1/7."""
-    loss = stablemax(torch.tensor([[1.0, 0.0, -1.0]] * 3), torch.tensor([0, 1, 2]))
-
-    assert loss.tolist() == pytest.approx([math.log(7 / 4), math.log(7 / 2), math.log(7)])
-
-
-def test_stablemax_with_shared_and_smoothed_labels():
     logits = torch.tensor([[1.0, 0.0, -1.0]])
-    mixed = stablemax(logits, torch.tensor([[0.5, 0.5, 0.0]]))
-    smooth = stablemax(logits, torch.tensor([0]), smoothing=0.3)
+    first, second, third = math.log(7 / 4), math.log(7 / 2), math.log(7)
 
-    assert mixed.item() == pytest.approx((math.log(7 / 4) + math.log(7 / 2)) / 2)
-    assert smooth.item() == pytest.approx(0.8 * math.log(7 / 4) + 0.1 * math.log(7 / 2) + 0.1 * math.log(7))
+    assert stablemax(logits.expand(3, 3), torch.tensor([0, 1, 2])).tolist() == pytest.approx([first, second, third])
+    assert stablemax(logits, torch.tensor([[0.5, 0.5, 0.0]])).item() == pytest.approx((first + second) / 2)
+    smooth = stablemax(logits, torch.tensor([0]), smoothing=0.3)
+    assert smooth.item() == pytest.approx(0.8 * first + 0.1 * second + 0.1 * third)
 
 
 def test_stablemax_has_a_finite_gradient_everywhere():
@@ -104,26 +81,13 @@ def test_stablemax_has_a_finite_gradient_everywhere():
 
 def test_several_labels_count_where_they_are_known():
     """Logits ln 3, 0, 7 against 1, 0, unknown: (-log 3/4 - log 1/2) / 2; an image of unknown labels alone costs nothing."""
-    logits = torch.tensor([[LOG3, 0.0, 7.0]] * 2)
-    loss = answer_loss(logits, torch.tensor([[1, 0, -1], [-1, -1, -1]]))
+    logits, labels = torch.tensor([[LOG3, 0.0, 7.0]] * 2), torch.tensor([[1, 0, -1], [-1, -1, -1]])
 
-    assert loss.tolist() == pytest.approx([(math.log(4 / 3) + math.log(2)) / 2, 0.0])
+    loss = step_loss(Output(logits), Batch(logits, labels, None, 2), TrainConfig(), kind=Findings)
 
-
-def test_several_labels_are_right_when_every_known_one_is():
-    logits = torch.tensor([[1.0, -1.0, 5.0], [1.0, 1.0, 5.0]])
-
-    labels = torch.tensor([[1, 0, -1], [1, 0, -1]])
-
+    assert loss.tolist() == pytest.approx([(RIGHT + math.log(2)) / 2, 0.0])
+    logits, labels = torch.tensor([[1.0, -1.0, 5.0], [1.0, 1.0, 5.0]]), torch.tensor([[1, 0, -1]] * 2)
     assert Findings.right(None, Output(logits), Batch(logits, labels, None, 2)).tolist() == [True, False]
-
-
-def test_a_vocabulary_larger_than_the_classes_takes_mixed_labels():
-    """Targets over 2 classes, logits over 3 tokens: the third token has share 0."""
-    mixed = Batch(torch.zeros(1, 1, 1, 1), torch.tensor([0]), torch.tensor([[0.25, 0.75]]), 1)
-    loss = step_loss(Output(torch.tensor([[0.0, LOG3, 0.0]])), mixed, TrainConfig())
-
-    assert loss.item() == pytest.approx(0.25 * math.log(5) + 0.75 * math.log(5 / 3))
 
 
 def test_the_value_of_going_on_is_half_of_the_halting_loss():

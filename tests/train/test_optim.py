@@ -13,45 +13,41 @@ from recstudy.train.optim import AdamAtan2, MovingAverage, SignSGD, learning_rat
 STUDIES = Path(__file__).parents[2] / "studies"
 
 
-def test_warm_up_starts_at_zero_and_the_cosine_ends_above_the_floor():
-    """E = 1000, W = 30: 0, lr/30, ..., lr at 30; half way down at 515; the last epoch is one step before the floor."""
-    config = TrainConfig(epochs=1000, warmup=0.03)
-    rates = [learning_rate(config, epoch, 1000) for epoch in range(1000)]
+@pytest.mark.parametrize(
+    ("settings", "length", "rates"),
+    [
+        # 0, lr/30, ..., lr at 30; half way down at 515; the last epoch is one step before the floor
+        (
+            {"warmup": 0.03},
+            1000,
+            {0: 0, 1: 1e-5, 30: 3e-4, 515: 3.01e-4 / 2, 999: 1e-6 + 2.99e-4 * (1 - math.cos(math.pi / 970)) / 2},
+        ),
+        ({"warmup": 1 / 30}, 300, {9: 2.7e-4, 10: 3e-4}),  # the baselines: ten of three hundred epochs
+        ({"warmup": 0.03}, 1, {0: 3e-4}),  # one epoch trains at the full rate
+        # HRM and TRM count from one: the first of 100 updates has a tenth of the rate, the tenth all of it
+        (
+            {"schedule": "update", "warmup": 0.1, "learning_rate": 1e-3, "final_learning_rate": 1e-4},
+            100,
+            {0: 1e-4, 8: 9e-4, 9: 1e-3, 54: 1.1e-3 / 2, 99: 1e-4},
+        ),
+        # 004: the cosine's 100 steps begin at 10, so that update 60 is half way, and 100 ends above the floor
+        (
+            {"schedule": "batch", "warmup": 0.1, "learning_rate": 1e-3, "final_learning_rate": 2e-4},
+            100,
+            {0: 0, 10: 1e-3, 60: 6e-4, 100: 2e-4 + 8e-4 * (1 + math.cos(0.9 * math.pi)) / 2, 110: 2e-4, 150: 2e-4},
+        ),
+        # 004's author counts updates against a length in batches: past it the rate stays at its end
+        ({"warmup": 0.04, "final_learning_rate": 6e-5}, 100, {100: 6e-5, 150: 6e-5}),
+        # torch's StepLR with a step of epochs // 2, as in 003: an odd number of epochs ends with a second step
+        ({"schedule": "step", "learning_rate": 1e-4}, 4, {0: 1e-4, 1: 1e-4, 2: 1e-5, 3: 1e-5}),
+        ({"schedule": "step", "learning_rate": 1e-4}, 5, {0: 1e-4, 1: 1e-4, 2: 1e-5, 3: 1e-5, 4: 1e-6}),
+        ({"schedule": "step", "learning_rate": 1e-4}, 1, {0: 1e-4}),
+    ],
+)
+def test_rates_by_hand(settings, length, rates):
+    config = TrainConfig(epochs=length, **settings)
 
-    assert rates[:2] == [0, 3e-4 / 30]
-    assert rates[30] == 3e-4
-    assert rates[515] == pytest.approx((3e-4 + 1e-6) / 2)
-    assert rates[999] == pytest.approx(1e-6 + (3e-4 - 1e-6) * (1 - math.cos(math.pi / 970)) / 2)
-    assert rates[30:] == sorted(rates[30:], reverse=True)
-
-
-def test_warm_up_of_the_baselines_is_ten_of_three_hundred_epochs():
-    config = TrainConfig(epochs=300, warmup=1 / 30)
-
-    assert learning_rate(config, 9, 300) == pytest.approx(3e-4 * 0.9)
-    assert learning_rate(config, 10, 300) == 3e-4
-
-
-def test_updates_are_counted_from_one():
-    """HRM and TRM: W = 10 of 100 updates; the first has a tenth of the rate, the tenth all of it, the last is at the floor."""
-    config = TrainConfig(schedule="update", warmup=0.1, learning_rate=1e-3, final_learning_rate=1e-4)
-
-    rates = [learning_rate(config, update, 100) for update in range(100)]
-
-    assert rates[0] == pytest.approx(1e-4)
-    assert rates[8:10] == pytest.approx([9e-4, 1e-3])
-    assert rates[54] == pytest.approx((1e-3 + 1e-4) / 2)
-    assert rates[99] == pytest.approx(1e-4)
-
-
-def test_counted_in_batches_the_cosine_is_as_long_as_the_training():
-    """004: W = 10 of 100; the cosine's 100 steps begin at 10, so that update 60 is half way, and 100 ends above the floor."""
-    config = TrainConfig(schedule="batch", warmup=0.1, learning_rate=1e-3, final_learning_rate=2e-4)
-
-    found = [learning_rate(config, update, 100) for update in (0, 10, 60, 100, 110, 150)]
-
-    end = 2e-4 + 8e-4 * (1 + math.cos(0.9 * math.pi)) / 2
-    assert found == pytest.approx([0, 1e-3, 6e-4, end, 2e-4, 2e-4])
+    assert {at: learning_rate(config, at, length) for at in rates} == pytest.approx(rates)
 
 
 @pytest.mark.parametrize(("decayed", "gain"), [("all", 0.9), ("matrices", 1.0)])
@@ -71,77 +67,41 @@ def test_what_is_decayed(decayed, gain):
     assert all(group["peak"] == 0.1 for group in optimizer.param_groups)
 
 
+EQUAL = (1.0, 1.0)
+
+
 @pytest.mark.parametrize(
-    ("settings", "second", "third"),
+    ("settings", "gradients", "weights"),
     [
         # v = 1, then 0.5 + 1: p = 1 - 0.1, then - 0.15
-        ({"optimizer": "sgd", "optimizer_options": {"momentum": 0.5}}, 0.9, 0.75),
+        ({"optimizer": "sgd", "optimizer_options": {"momentum": 0.5}}, EQUAL, [0.9, 0.75]),
         # looking ahead, g + 0.5 v: 1.5, then 1.75
-        ({"optimizer": "sgd", "optimizer_options": {"momentum": 0.5, "nesterov": True}}, 0.85, 0.675),
+        ({"optimizer": "sgd", "optimizer_options": {"momentum": 0.5, "nesterov": True}}, EQUAL, [0.85, 0.675]),
         # decay is a part of the gradient: g = 1 + 1, so p = 0.8; g = 1.8, v = 0.9 x 2 + 1.8
-        ({"optimizer": "sgd", "weight_decay": 1.0}, 0.8, 0.44),
+        ({"optimizer": "sgd", "weight_decay": 1.0}, EQUAL, [0.8, 0.44]),
         # the corrected moments of equal gradients are 1 and 1
-        ({"optimizer": "adam"}, 0.9, 0.8),
+        ({"optimizer": "adam"}, EQUAL, [0.9, 0.8]),
         # the sign is 1 whatever the gradient's size; decay shrinks first: 0.9 x 1 - 0.1, 0.9 x 0.8 - 0.1
-        ({"optimizer": "lion", "weight_decay": 1.0}, 0.8, 0.62),
+        ({"optimizer": "lion", "weight_decay": 1.0}, EQUAL, [0.8, 0.62]),
+        # m = 0.1, 0.05; the steps' signs are of 0.5, of 0.5 x 0.1 - 0.5 x 0.4 < 0, and of 0.5 x 0.05 - 0.5 x 0.04 > 0
+        ({"optimizer": "lion", "beta1": 0.5, "beta2": 0.9}, (1.0, -0.4, -0.04), [0.9, 1.0, 0.9]),
+        # betas 0: a step is lr g / |g|, with amsgrad lr g / max |g|
+        ({"beta1": 0, "beta2": 0}, (10.0, 0.1), [0.9, 0.8]),
+        ({"beta1": 0, "beta2": 0, "amsgrad": True}, (10.0, 0.1), [0.9, 0.899]),
     ],
 )
-def test_two_steps_by_hand(settings, second, third):
-    """A weight of 1 with gradients of 1 and a rate of 0.1."""
-    weight = nn.Linear(1, 1, bias=False)
-    nn.init.ones_(weight.weight)
-    (optimizer,) = make_optimizers(weight, TrainConfig(**{"learning_rate": 0.1, "weight_decay": 0.0, **settings}))
+def test_steps_by_hand(settings, gradients, weights):
+    """A weight of 1 with a rate of 0.1."""
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(layer.weight)
+    (optimizer,) = make_optimizers(layer, TrainConfig(**{"learning_rate": 0.1, "weight_decay": 0.0, **settings}))
     seen = []
-    for _ in range(2):
-        weight.weight.grad = torch.ones(1, 1)
+    for gradient in gradients:
+        layer.weight.grad = torch.full((1, 1), gradient)
         optimizer.step()
-        seen.append(weight.weight.item())
+        seen.append(layer.weight.item())
 
-    assert seen == pytest.approx([second, third], abs=1e-6)
-
-
-def test_lions_step_looks_at_the_newest_gradient_more_than_its_memory_does():
-    """b1 = 0.5, b2 = 0.9: gradients 1, then -0.4; the step's sign is of 0.5 x 0.1 - 0.5 x 0.4 < 0, the memory stays above 0."""
-    weight = nn.Linear(1, 1, bias=False)
-    nn.init.ones_(weight.weight)
-    config = TrainConfig(optimizer="lion", learning_rate=0.1, weight_decay=0.0, beta1=0.5, beta2=0.9)
-    (optimizer,) = make_optimizers(weight, config)
-    for gradient in (1.0, -0.4):
-        weight.weight.grad = torch.tensor([[gradient]])
-        optimizer.step()
-
-    assert weight.weight.item() == pytest.approx(1.0)
-    assert optimizer.state[weight.weight]["m"].item() == pytest.approx(0.9 * 0.1 - 0.1 * 0.4)
-
-
-def test_one_epoch_trains_at_the_full_rate():
-    assert learning_rate(TrainConfig(epochs=1, warmup=0.03), 0, 1) == 3e-4
-
-
-@pytest.mark.parametrize(("epochs", "tenths"), [(4, [0, 0, 1, 1]), (5, [0, 0, 1, 1, 2]), (1, [0])])
-def test_a_step_schedule_divides_by_ten_every_half(epochs, tenths):
-    """As torch's StepLR with a step of epochs // 2, which 003 has: an odd number of epochs ends with a second step."""
-    config = TrainConfig(epochs=epochs, schedule="step", learning_rate=1e-4)
-
-    rates = [learning_rate(config, epoch, epochs) for epoch in range(epochs)]
-
-    assert rates == pytest.approx([1e-4 / 10**tenth for tenth in tenths])
-
-
-def test_amsgrad_remembers_the_largest_gradient():
-    """Betas 0: a step is lr g / |g|, with amsgrad lr g / max |g|; gradients 10 and then 0.1, lr 0.01, from 1."""
-    found = {}
-    for amsgrad in (False, True):
-        layer = nn.Linear(1, 1, bias=False)
-        nn.init.ones_(layer.weight)
-        config = TrainConfig(learning_rate=0.01, weight_decay=0, beta1=0, beta2=0, amsgrad=amsgrad)
-        (optimizer,) = make_optimizers(layer, config)
-        for gradient in (10.0, 0.1):
-            layer.weight.grad = torch.full((1, 1), gradient)
-            optimizer.step()
-        found[amsgrad] = layer.weight.item()
-
-    assert found == {False: pytest.approx(1 - 0.01 - 0.01), True: pytest.approx(1 - 0.01 - 0.0001)}
+    assert seen == pytest.approx(weights, abs=1e-6)
 
 
 def test_a_tuned_backbone_has_a_rate_of_its_own():
@@ -177,19 +137,6 @@ def test_moving_average_by_hand():
     assert not average.network.weight.requires_grad
 
 
-def test_weight_decay_is_on_every_parameter():
-    layer = nn.Linear(2, 2)
-    (optimizer,) = make_optimizers(layer, TrainConfig(learning_rate=0.1, weight_decay=0.5))
-    before = [weight.clone() for weight in layer.parameters()]
-    for weight in layer.parameters():
-        weight.grad = torch.zeros_like(weight)
-
-    optimizer.step()
-
-    for weight, old in zip(layer.parameters(), before, strict=True):
-        torch.testing.assert_close(weight.data, old * 0.95)
-
-
 def test_fuselips_gains_do_not_decay():
     """Of the paper preset's 18,740 updates (20 epochs of 59,958 images in batches of 64) the rates add up to 1e-3 (0.05 + 0.45)
     of them: decay alone would leave exp(-0.5 x 9.37) = 0.0092 of a gain."""
@@ -203,13 +150,6 @@ def test_fuselips_gains_do_not_decay():
         left[decayed] = math.prod(1 - rate * group["weight_decay"] for rate in rates)
 
     assert left == {"all": pytest.approx(0.0092, abs=1e-4), "matrices": 1}
-
-
-def test_a_schedule_past_its_length_stays_at_its_end():
-    """004's author counts updates against a length in batches: two updates a batch reach the floor half way through."""
-    config = TrainConfig(epochs=25, learning_rate=3e-4, final_learning_rate=6e-5, warmup=0.04, supervision_steps=2)
-
-    assert learning_rate(config, 100, 100) == learning_rate(config, 150, 100) == pytest.approx(6e-5)
 
 
 def test_adam_atan2_by_hand():
