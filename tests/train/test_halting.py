@@ -1,7 +1,6 @@
 """Slots, exploration and the halting targets of HRM and TRM, worked by hand."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,14 +9,14 @@ from torch import Tensor
 from recstudy.config import DataConfig, RunConfig, TrainConfig
 from recstudy.data import Digits, PhantomXray
 from recstudy.data.batches import Batch
-from recstudy.data.cache import load
 from recstudy.errors import ConfigError
-from recstudy.models import HRM, TRM
+from recstudy.models import HRM, TRM, HRMImage
 from recstudy.models.networks.contract import Carry, Output
+from recstudy.testing import make_training, tiny_run
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.loop import Training
+from recstudy.train.state import load_checkpoint, save_checkpoint
 
-CPU = torch.device("cpu")
 SMALL = {"width": 16, "heads": 2, "vocabulary": 17}
 HRM_SMALL = HRM(**SMALL, low_layers=1, high_layers=1)
 
@@ -62,38 +61,31 @@ def test_all_slots_are_filled_at_the_start():
 
 
 def test_a_sample_halts_when_it_is_surer_to_be_right_than_to_gain():
-    """HRM: halt > proceed, or the last step. TRM: halt > 0, or the last step. Without exploration."""
+    """HRM: halt > proceed, or the last step. TRM: halt > 0, or the last step. Without exploration; and not before all is seen."""
     config = TrainConfig(supervision_steps=4, halting="sample", exploration=0.0)
     steps = torch.tensor([1, 1, 4])
 
     assert halted(output([1.0, 1.0, -9.0], [0.5, 1.5, 9.0]), steps, config).tolist() == [True, False, True]
     assert halted(output([0.1, -0.1, -9.0]), steps, config).tolist() == [True, False, True]
-
-
-def test_exploration_delays_a_halt_by_a_least_number_of_steps_from_two_on():
-    """Every sample is sure after one step. With exploration 1 each has M_min in {2, 3, 4}, a third of them each."""
-    config = TrainConfig(supervision_steps=4, halting="sample", exploration=1.0)
-    torch.manual_seed(0)
-    count = 30_000
-
-    shares = [halted(output([5.0] * count), torch.full((count,), step), config).double().mean().item() for step in (1, 2, 3, 4)]
-
-    assert shares == [0.0, pytest.approx(1 / 3, abs=0.01), pytest.approx(2 / 3, abs=0.01), 1.0]
-
-
-def test_exploration_touches_its_share_of_the_samples():
-    config = TrainConfig(supervision_steps=16, halting="sample", exploration=0.1)
-    torch.manual_seed(0)
-
-    stopped = halted(output([5.0] * 30_000), torch.ones(30_000, dtype=torch.int64), config)
-
-    assert stopped.double().mean().item() == pytest.approx(0.9, abs=0.01)
-
-
-def test_nothing_halts_before_the_image_is_seen_whole():
-    config = TrainConfig(supervision_steps=4, halting="sample", exploration=0.0)
-
     assert halted(output([5.0, 5.0]), torch.tensor([1, 2]), config, unseen=1).tolist() == [False, True]
+
+
+def test_exploration_delays_a_halt_of_its_share_by_a_least_number_of_steps_from_two_on():
+    """Every sample is sure after one step. With exploration 1 each has M_min in {2, 3, 4}, a third of them each."""
+    torch.manual_seed(0)
+    sure = output([5.0] * 30_000)
+
+    def share(step: int, exploration: float, most: int) -> float:
+        config = TrainConfig(supervision_steps=most, halting="sample", exploration=exploration)
+        return halted(sure, torch.full((30_000,), step), config).double().mean().item()
+
+    assert [share(step, 1.0, 4) for step in (1, 2, 3, 4)] == [
+        0,
+        pytest.approx(1 / 3, abs=0.01),
+        pytest.approx(2 / 3, abs=0.01),
+        1,
+    ]
+    assert share(1, 0.1, 16) == pytest.approx(0.9, abs=0.01)
 
 
 def test_the_value_of_going_on_is_learned_from_the_next_step():
@@ -103,7 +95,7 @@ def test_the_value_of_going_on_is_learned_from_the_next_step():
     assert target.tolist() == pytest.approx([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1))])
 
 
-def training(model, folder: Path, data: DataConfig | None = None, **train) -> Training:
+def training(model, data: DataConfig | None = None, **train) -> Training:
     settings = {
         "epochs": 2,
         "batch_size": 8,
@@ -112,13 +104,12 @@ def training(model, folder: Path, data: DataConfig | None = None, **train) -> Tr
         "halting": "sample",
         "ema_decay": 0.0,
     }
-    config = RunConfig(data=data or Digits(limit=48), model=model, train=TrainConfig(**settings | train))
-    return Training(config, load(config.data, folder), CPU)
+    return make_training(tiny_run(model, data or Digits(limit=48), **settings | train))
 
 
-def test_slots_live_on_from_batch_to_batch(tmp_path):
+def test_slots_live_on_from_batch_to_batch():
     """Nobody is sure (bias -5 on both outputs, so halt = proceed): all samples run to step 4, then all are replaced."""
-    run = training(HRM_SMALL, tmp_path, exploration=0.0, learning_rate=1e-12, weight_decay=0.0)
+    run = training(HRM_SMALL, exploration=0.0, learning_rate=1e-12, weight_decay=0.0)
     run.state.network.train()
     seen = []
     for item in run._train.epoch(0):
@@ -133,8 +124,8 @@ def test_slots_live_on_from_batch_to_batch(tmp_path):
 
 
 @pytest.mark.parametrize("model", [HRM_SMALL, TRM(**SMALL, layers=1, prefix=1, cycles=2, latent_steps=2)], ids=["hrm", "trm"])
-def test_halting_by_sample_trains_and_counts_what_it_used(model, tmp_path):
-    run = training(model, tmp_path, exploration=0.5)
+def test_halting_by_sample_trains_and_counts_what_it_used(model):
+    run = training(model, exploration=0.5)
     lines = list(run.epochs())
 
     assert all(line["train_loss"] > 0 for line in lines)
@@ -145,17 +136,17 @@ def test_halting_by_sample_trains_and_counts_what_it_used(model, tmp_path):
     assert run.state.updates == 10
 
 
-def test_an_epoch_in_which_no_sample_begins_or_halts_counts_the_steps_of_those_in_work(tmp_path):
+def test_an_epoch_in_which_no_sample_begins_or_halts_counts_the_steps_of_those_in_work():
     """One batch an epoch, and nobody is sure: all samples begin in the first epoch and halt in the fourth."""
-    run = training(HRM_SMALL, tmp_path, batch_size=43, epochs=4, exploration=0.0, learning_rate=1e-12, weight_decay=0.0)
+    run = training(HRM_SMALL, batch_size=43, epochs=4, exploration=0.0, learning_rate=1e-12, weight_decay=0.0)
 
     assert [line["supervision_steps_used"] for line in run.epochs()] == [1, 1, 1, 4]
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_a_single_step_trains_no_proceed(steps, tmp_path):
+def test_a_single_step_trains_no_proceed(steps):
     """With one step there is nothing to proceed to: HRM's code has that loss only where there may be two."""
-    run = training(HRM_SMALL, tmp_path, supervision_steps=steps, evaluation_steps=1, epochs=1, weight_decay=0.0)
+    run = training(HRM_SMALL, supervision_steps=steps, evaluation_steps=1, epochs=1, weight_decay=0.0)
     head = run.state.network.get_submodule("q_head")
     halt, proceed = head.bias.detach().clone()
 
@@ -166,14 +157,12 @@ def test_a_single_step_trains_no_proceed(steps, tmp_path):
 
 
 def test_a_resumed_run_has_its_samples_in_work(tmp_path):
-    from recstudy.train.state import load_checkpoint, save_checkpoint
-
-    straight = training(HRM_SMALL, tmp_path)
+    straight = training(HRM_SMALL)
     list(straight.epochs())
-    stopped = training(HRM_SMALL, tmp_path)
+    stopped = training(HRM_SMALL)
     next(stopped.epochs())
     save_checkpoint(stopped, tmp_path)
-    resumed = training(HRM_SMALL, tmp_path)
+    resumed = training(HRM_SMALL)
     assert load_checkpoint(resumed, tmp_path)
 
     assert torch.equal(resumed.state.slots.batch.images, stopped.state.slots.batch.images)
@@ -201,9 +190,9 @@ PATCHES = HRM_SMALL.model_copy(update={"tokens": "patch", "patch": 8, "head": "m
         ),
     ],
 )
-def test_compiling_leaves_the_slots_as_they_are(model, data, tmp_path):
+def test_compiling_leaves_the_slots_as_they_are(model, data):
     """The same steps with the network compiled: same samples in work, same losses."""
-    plain, compiled = (training(model, tmp_path, data=data) for _ in range(2))
+    plain, compiled = (training(model, data=data) for _ in range(2))
     compiled._forward = torch.compile(compiled.state.network, dynamic=False)  # type: ignore[assignment]
     for run in (plain, compiled):
         next(run.epochs())
@@ -214,9 +203,9 @@ def test_compiling_leaves_the_slots_as_they_are(model, data, tmp_path):
     torch.testing.assert_close(compiled.state.slots.carry[0], plain.state.slots.carry[0], rtol=1e-3, atol=1e-4)
 
 
-def test_the_halting_head_learns_when_it_is_right(tmp_path):
+def test_the_halting_head_learns_when_it_is_right():
     """With all labels equal the answer is learned at once; then samples halt after fewer than four steps."""
-    run = training(TRM(**SMALL, layers=1, prefix=1, cycles=1, latent_steps=1), tmp_path, epochs=30, exploration=0.0,
+    run = training(TRM(**SMALL, layers=1, prefix=1, cycles=1, latent_steps=1), epochs=30, exploration=0.0,
                    learning_rate=1e-2)  # fmt: skip
     run._train.labels = torch.zeros_like(run._train.labels)
     lines = list(run.epochs())
@@ -226,8 +215,6 @@ def test_the_halting_head_learns_when_it_is_right(tmp_path):
 
 
 def test_fields_that_do_not_go_together_are_refused():
-    from recstudy.models import HRMImage
-
     with pytest.raises(ConfigError, match=r"train\.halting must be 'batch' for HRM, which has no halting head"):
         RunConfig(data=Digits(), model=HRMImage(patch=2), train=TrainConfig(halting="sample"))
     with pytest.raises(ConfigError, match="detach_carry must be true with halting 'sample'"):
@@ -252,8 +239,8 @@ def test_updates_on_a_batch(changes, updates):
     assert config.updates_a_batch == updates
 
 
-def test_a_batch_takes_the_updates_that_are_counted(tmp_path):
-    run = training(HRM_SMALL.model_copy(update={"halves": "carry"}), tmp_path, halting="batch", halt_threshold=1)
+def test_a_batch_takes_the_updates_that_are_counted():
+    run = training(HRM_SMALL.model_copy(update={"halves": "carry"}), halting="batch", halt_threshold=1)
     batch = next(iter(run._train.epoch(0)))
     run.state.network.train()
 

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import re
@@ -6,24 +7,32 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
+from recstudy.errors import FAILURES, DataError, StorageError
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import unpacked
 from recstudy.records import LossLine, RunFolder, read_lines, read_log
+from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import locked
 from recstudy.source import Code
-from recstudy.testing import make_trial, tiny_run
+from recstudy.testing import make_trial, restored, tiny_run
 from recstudy.train.code import codes
-from recstudy.train.trial import Trial, run_trial
+from recstudy.train.trial import Trial, failure_class, run_trial
 
 RUN = tiny_run()
 
 
 def trial(tmp_path, **changes) -> Trial:
     return make_trial(tmp_path, RUN.with_changes({name.replace("__", "."): value for name, value in changes.items()}))
+
+
+def result_of(work: Trial) -> dict[str, Any]:
+    return json.loads(RunFolder(Path(work.folder)).result.read_text())
 
 
 def test_a_run_leaves_config_epochs_result_and_weights(tmp_path):
@@ -33,8 +42,7 @@ def test_a_run_leaves_config_epochs_result_and_weights(tmp_path):
 
         outcome = run_trial(work, reported.append)
 
-        folder = RunFolder(tmp_path / "runs" / work.run_id)
-        result = json.loads(folder.result.read_text())
+        folder, result = RunFolder(Path(work.folder)), result_of(work)
         assert outcome["score"] == result["metrics"]["top1_accuracy"]
         assert [line["epoch"] for line in reported] == [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
         assert json.loads(folder.config.read_text())["train"]["selection"] == selection
@@ -47,7 +55,7 @@ def test_a_run_keeps_what_it_answered(tmp_path):
     run_trial(work, lambda line: None)
 
     folder = RunFolder(Path(work.folder))
-    result, kept = json.loads(folder.result.read_text()), unpacked(folder.answers)
+    result, kept = result_of(work), unpacked(folder.answers)
 
     assert result["answers"] == {"kept": 32, "of": 32}
     assert not kept.cut
@@ -57,16 +65,12 @@ def test_a_run_keeps_what_it_answered(tmp_path):
 
 
 def test_a_metric_of_ones_own_is_in_the_result(tmp_path):
-    METRICS.add("sure")(metric("Share of sure answers")(lambda answers: float((answers.probabilities.max(1) > 0.5).mean())))
-    METRICS.add("broken")(metric("Broken")(lambda answers: answers.nothing))
-    try:
-        work = trial(tmp_path)
-        run_trial(work, lambda line: None)
-    finally:
-        del METRICS["sure"], METRICS["broken"]
+    with restored(METRICS):
+        METRICS.add("sure")(metric("Share of sure answers")(lambda answers: float((answers.probabilities.max(1) > 0.5).mean())))
+        METRICS.add("broken")(metric("Broken")(lambda answers: answers.nothing))
+        run_trial(work := trial(tmp_path), lambda line: None)
 
-    result = json.loads(RunFolder(Path(work.folder)).result.read_text())
-
+    result = result_of(work)
     assert 0 <= result["metrics"]["sure"] <= 1
     assert result["unavailable"]["broken"].startswith(
         "AttributeError: 'Answers' object has no attribute 'nothing' (test_trial.py, "
@@ -77,10 +81,10 @@ def test_a_metric_of_ones_own_is_in_the_result(tmp_path):
 def test_a_finished_run_is_not_run_again(tmp_path):
     work = trial(tmp_path)
     run_trial(work, lambda line: None)
-    before = (tmp_path / "runs" / work.run_id / "result.json").read_text()
+    before = result_of(work)
 
     assert run_trial(work, lambda line: 1 / 0) == {"status": "done"}
-    assert (tmp_path / "runs" / work.run_id / "result.json").read_text() == before
+    assert result_of(work) == before
 
 
 def test_a_loss_that_is_not_finite_is_a_result_not_a_failure(tmp_path):
@@ -91,7 +95,7 @@ def test_a_loss_that_is_not_finite_is_a_result_not_a_failure(tmp_path):
 
     folder = RunFolder(tmp_path / "runs" / work.run_id)
     assert outcome["status"] == "diverged"
-    made = json.loads(folder.result.read_text())
+    made = result_of(work)
     assert made["metrics"] == {}
     assert re.search(r"in epoch 1, since update \d+; the last losses before it: \d", made["error"])
     (line,) = read_log(folder.losses, LossLine)
@@ -104,8 +108,7 @@ def test_what_it_cost_counts_the_steps_that_were_made(tmp_path):
     work = trial(tmp_path, train__supervision_steps=2, train__halt_threshold=1)
     run_trial(work, lambda line: None)
 
-    cost = json.loads((tmp_path / "runs" / work.run_id / "result.json").read_text())["cost"]
-
+    cost = result_of(work)["cost"]
     assert cost["supervision_steps_used"] == 2
     assert cost["train_pflop"] == 29 * 3 * cost["train_gflops"] / 1e6
     assert cost["evaluation_seconds"] > 0  # of the test set, which `seconds` leaves out
@@ -187,7 +190,7 @@ def test_a_run_that_is_asked_to_leave_goes_on_elsewhere_as_if_it_never_had(tmp_p
     assert [path.name for path in folder.path.glob("checkpoint-*")] == ["checkpoint-000002.pt"]
     assert not folder.finished
     assert run_trial(asked, lambda line: None)["status"] == "done"
-    result, expected = (json.loads(RunFolder(Path(work.folder)).result.read_text()) for work in (asked, undisturbed))
+    result, expected = result_of(asked), result_of(undisturbed)
     assert result["metrics"] == expected["metrics"]
     assert result["attempts"] == 1  # a node that is wanted back is no failure
     assert len(read_lines(folder.attempts)) == 3
@@ -200,7 +203,7 @@ def test_the_result_names_the_commits_of_all_attempts(tmp_path):
     run_trial(work, lambda line: None)
 
     folder = RunFolder(Path(work.folder))
-    made = json.loads(folder.result.read_text())["provenance"]
+    made = result_of(work)["provenance"]
     assert (made["commit"], made["commits"], made["recstudy"]) == ("abc", ["older", "abc"], "def")
     assert [line["dirty"] for line in read_lines(folder.attempts) if "commit" in line] == [True, False]
 
@@ -216,60 +219,63 @@ def test_a_run_that_goes_on_without_its_early_epochs_says_so(tmp_path, caplog):
 
     assert "epochs.jsonl is damaged: 2 of 2 epochs are lost; the run goes on without these lines" in caplog.text
     assert [line["epoch"] for line in read_lines(folder.epochs)] == [2]
-    assert json.loads(folder.result.read_text())["provenance"]["lost_epochs"] == 2
+    assert result_of(work)["provenance"]["lost_epochs"] == 2
 
 
-def test_a_full_disk_fails_the_run_clean_and_it_works_again_afterwards(small_disk, monkeypatch):
+@pytest.fixture
+def disk(small_disk, monkeypatch):
+    """A small disk, in which writers lose their patience within a tenth of a second."""
     monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
-    work = trial(small_disk.path)
+    return small_disk
+
+
+def test_a_full_disk_fails_the_run_clean_and_it_works_again_afterwards(disk):
+    work = trial(disk.path)
     folder = RunFolder(Path(work.folder))
 
-    outcome = run_trial(work, lambda line: small_disk.fill())
+    outcome = run_trial(work, lambda line: disk.fill())
 
     assert (outcome["status"], outcome["class"]) == ("failed", "storage")
     assert "No space left on device" in outcome["error"]
     assert [line["epoch"] for line in read_lines(folder.epochs)][:1] == [0]
-    small_disk.free()
+    disk.free()
     assert run_trial(work, lambda line: None)["status"] == "done"
     assert [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
     assert not folder.failure.exists()
 
 
-def test_a_checkpoint_without_room_costs_the_run_nothing(small_disk, monkeypatch, caplog):
+def test_a_checkpoint_without_room_costs_the_run_nothing(disk, caplog):
     """A model of which one checkpoint fits on the disk, and no second beside it."""
-    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
-    work = trial(small_disk.path, place__checkpoint_seconds=0, model__width=64)
+    work = trial(disk.path, place__checkpoint_seconds=0, model__width=64)
 
     assert run_trial(work, lambda line: None)["status"] == "done"
 
     assert [f"without a checkpoint of epoch {epoch}" in caplog.text for epoch in (1, 2, 3)] == [False, True, True]
 
 
-def test_a_disk_that_turns_read_only_fails_the_run_clean(small_disk, monkeypatch):
-    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
-    work = trial(small_disk.path)
+def test_a_disk_that_turns_read_only_fails_the_run_clean(disk):
+    work = trial(disk.path)
 
-    outcome = run_trial(work, lambda line: small_disk.bar())
+    outcome = run_trial(work, lambda line: disk.bar())
 
     assert (outcome["status"], outcome["class"]) == ("failed", "storage")
     assert "Read-only file system. Make it writable again" in outcome["error"]
-    small_disk.unbar()
+    disk.unbar()
     assert run_trial(work, lambda line: None)["status"] == "done"
 
 
-def test_nothing_is_written_where_a_disk_was_that_went_away(small_disk, monkeypatch):
-    monkeypatch.setattr("recstudy.records.files.PAUSES", (0.05, 0.05))
+def test_nothing_is_written_where_a_disk_was_that_went_away(disk):
     for epochs, before in ((3, False), (1, False), (1, True)):  # gone in the middle, before the result, before it begins
-        small_disk.mount()
-        work = trial(small_disk.path, train__epochs=epochs)
+        disk.mount()
+        work = trial(disk.path, train__epochs=epochs)
         if before:
-            small_disk.unmount()
+            disk.unmount()
 
-        outcome = run_trial(work, lambda line: small_disk.unmount())
+        outcome = run_trial(work, lambda line: disk.unmount())
 
         assert (outcome["status"], outcome["class"]) == ("failed", "storage")
         assert "Bring its file system back" in outcome["error"]
-        assert list(small_disk.path.iterdir()) == []
+        assert list(disk.path.iterdir()) == []
 
 
 def test_a_result_knows_the_code_that_computed_it(tmp_path):
@@ -277,7 +283,7 @@ def test_a_result_knows_the_code_that_computed_it(tmp_path):
     run_trial(work, lambda line: None)
 
     folder = RunFolder(tmp_path / "runs" / work.run_id)
-    known = json.loads(folder.result.read_text())["provenance"]["code"]
+    known = result_of(work)["provenance"]["code"]
     files = json.loads(folder.code.read_text())
     assert known == {part: made["digest"] for part, made in files.items()}
     assert known == {part: code.digest for part, code in codes(RUN).items()}
@@ -298,5 +304,40 @@ def test_a_run_that_goes_on_with_other_code_names_both_and_one_that_begins_anew_
     code["model"] = Code({"net.py": "2"})
     run_trial(work, lambda line: None)
 
-    known = json.loads(folder.result.read_text())["provenance"]["code"]
+    known = result_of(work)["provenance"]["code"]
     assert known == {"model": f"{before['model']} {code['model'].digest}", "data": before["data"]}
+
+
+TOO_MUCH = 2**60  # bytes
+
+
+def of_torch() -> Exception:
+    with pytest.raises(RuntimeError, match="alloc") as raised:
+        torch.empty(TOO_MUCH, dtype=torch.uint8)
+    return raised.value
+
+
+def of_python() -> Exception:
+    with pytest.raises(MemoryError, match=r"^$") as raised:
+        bytearray(TOO_MUCH)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (of_torch, "out of memory"),
+        (of_python, "out of memory"),
+        (lambda: torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), "out of memory"),
+        (lambda: RuntimeError("CUDA error: out of memory"), "out of memory"),
+        (lambda: DataError("x.png is damaged"), "data"),
+        (lambda: StorageError("cannot write"), "storage"),
+        (lambda: LeaseLost("another process has taken over"), "lost node"),
+        (lambda: OSError(errno.ENOSPC, "No space left on device"), "storage"),
+        (lambda: FileNotFoundError(errno.ENOENT, "No such file"), "code"),
+        (lambda: RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "code"),
+    ],
+)
+def test_what_was_raised_tells_the_class(error, kind):
+    assert failure_class(error()) == kind
+    assert kind in FAILURES
