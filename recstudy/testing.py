@@ -15,7 +15,7 @@ Whether a family, or a task, keeps all of its promises is asked by `recstudy con
 of one behaviour needs. Everything here trains, draws or writes in less than a second on one core.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ Json = dict[str, Any]
 _HEADS: Json = {"width": 16, "heads": 2}
 _CAPTIONER: Json = {"width": 16, "backbone": "small", "weights": "random", "tuned": False}
 
-TINY_MODELS: Mapping[str, Json] = {
+TINY_MODELS: dict[str, Json] = {
     "vitrm": _HEADS | {"layers": 2, "patch": 2, "latent_tokens": 4, "latent_steps": 2},
     "hrm_image": _HEADS | {"low_layers": 1, "high_layers": 1, "patch": 4, "expansion": 2},
     "hrm": _HEADS | {"low_layers": 1, "high_layers": 1, "vocabulary": 17},
@@ -69,12 +69,17 @@ TINY_MODELS: Mapping[str, Json] = {
 
 
 def tiny_model(family: str = "vitrm", **fields: Any) -> ModelConfig:
-    """Return the smallest sensible config of a family, with these fields changed.
+    """Return the smallest sensible config of a family, with these fields changed; an object adds to what a part has.
 
     Raises:
         ConfigError: no such family or field. One that `TINY_MODELS` does not know has its own defaults.
     """
-    return FAMILIES[family](**{**TINY_MODELS.get(family, {}), **fields})
+    return FAMILIES[family](**_merged(TINY_MODELS.get(family, {}), fields))
+
+
+def _merged(known: Json, given: Json) -> Json:
+    both = [name for name in given if isinstance(known.get(name), dict) and isinstance(given[name], dict)]
+    return {**known, **given, **{name: {**known[name], **given[name]} for name in both}}
 
 
 def tiny_run(model: ModelConfig | None = None, data: DataConfig | None = None, **train: Any) -> RunConfig:
@@ -111,9 +116,7 @@ def make_result(score: float | None = None, metric: str = "top1_accuracy", **cha
     """
     scores = {} if score is None else {metric: score}
     values: Json = {"status": "done", "metrics": scores, "selected": {"split": "validation", "epoch": 1, **scores}}
-    for part, given in changes.items():
-        values[part] = {**values[part], **given} if isinstance(values.get(part), dict) and isinstance(given, dict) else given
-    return record_of(Result, values)
+    return record_of(Result, _merged(values, changes))
 
 
 def make_failure(error: str = "ValueError: heads must divide width", error_class: str = "code") -> Failure:

@@ -8,7 +8,10 @@ import torch
 
 from recstudy.data import DATASETS, Decoded, Reader
 from recstudy.data.puzzles import Puzzles
+from recstudy.models import TRM
 
+SMALL = {"tokens": "cell", "width": 16, "heads": 2}
+TINY = TRM(**SMALL, layers=1, cycles=1, latent_steps=1, prefix=2, mixing="mlp")
 SIZES = (120, 40)  # training and test puzzles
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from mirrored import SIZES, Mirrored
+from mirrored import SIZES, SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
 from recstudy.config import AtTest, RunConfig, TrainConfig, doubled
@@ -15,18 +15,15 @@ from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
 from recstudy.tasks.at_test import at_test, elected, shaken, spread
+from recstudy.testing import make_training, trained
 from recstudy.train.halting import halted
-from recstudy.train.loop import Training
 
-CPU = torch.device("cpu")
-SMALL = {"tokens": "cell", "width": 16, "heads": 2}
-TINY = TRM(**SMALL, layers=1, cycles=1, latent_steps=1, prefix=2, mixing="mlp")
 RUN = RunConfig(data=Mirrored(), model=TINY, train=TrainConfig(batch_size=8))
 
 
 def found(network: Network, **fields) -> dict[str, float]:
     config = RUN.model_copy(update={"train": RUN.train.model_copy(update={"at_test": AtTest(**fields)})})
-    training = Training(config, load(config.data, Path()), CPU)
+    training = make_training(config)
     return at_test(network, training._batches(training.data.test, shared=False), config)
 
 
@@ -151,12 +148,7 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
     plain = RUN.with_changes(train)
     more = plain.with_changes({"train.at_test": AtTest(trajectories=3, copies=2, segments=2)})
 
-    results = []
-    for config in (plain, more):
-        training = Training(config, load(config.data, Path()), CPU)
-        for _ in training.epochs():
-            pass
-        results.append(training.finish())
+    results = [trained(config).finish() for config in (plain, more)]
 
     added = results[1]["metrics"].keys() - results[0]["metrics"].keys()
     assert {name.partition(".")[0] for name in added} == {"noisy_exact_accuracy", "any_exact_accuracy", "voted_exact_accuracy"}
@@ -167,7 +159,7 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
 
 
 def test_a_part_of_the_puzzles_is_spread_over_all():
-    training = Training(RUN, load(RUN.data, Path()), CPU)
+    training = make_training(RUN)
     test = training._batches(training.data.test, shared=False)
 
     assert spread(test, None).rows.tolist() == spread(test, 99).rows.tolist() == test.rows.tolist()

@@ -1,56 +1,42 @@
 """Captions through the one loop: their loss and halting target by hand, decoding at the end, what is kept to look at."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
+from largest import Largest
 
-from recstudy import RunConfig, TrainConfig
+from recstudy.config import ModelConfig, RunConfig
 from recstudy.data import PhantomCaptions
-from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS
-from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageHRM, ImageLSTM, ImageTRM
-from recstudy.tasks.captioning.retrieval import recalls
+from recstudy.models import FuseLIPBackboneConfig
+from recstudy.tasks.captioning.retrieval import recalls, selection_scores
 from recstudy.tasks.captioning.writing import captions, written_at_once
-from recstudy.train.loop import Training
+from recstudy.testing import make_training, tiny_model, tiny_run, trained
 from recstudy.train.losses import token_hits, token_loss, token_share
 
-CPU = torch.device("cpu")
-EYES = {"backbone": "small", "weights": "random", "tuned": True}
-TINY = {"width": 16, "heads": 2}
-STANDIN = VQ(codes=4, codebook=16, width=16, layers=1, heads=2, patch=16)
-ENCODER = FuseLIP(
-    width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=16, context=40
-)  # fmt: skip
-ALIGNER = Aligner(encoder=ENCODER, tokenizer=STANDIN, tokenizer_epochs=1)
+ALIGNER = tiny_model("fuselip")
 
 
-def fused(mode: str) -> dict:
-    return {"backbone": "fuselip", "fuselip": FuseLIPBackboneConfig(aligner=ALIGNER, epochs=1, mode=mode)}
+def fused(mode: str) -> ModelConfig:
+    eyes = FuseLIPBackboneConfig(aligner=ALIGNER, epochs=1, mode=mode)
+    return tiny_model("image_trm", backbone="fuselip", fuselip=eyes, cycles=1, latent_steps=1)
 
 
 MODELS = {
-    "lstm": ImageLSTM(**EYES, width=16),
-    "hrm": ImageHRM(**EYES, **TINY, high_layers=1, middle_layers=1, low_layers=1),
-    "trm": ImageTRM(**EYES, **TINY, layers=1, cycles=1, latent_steps=1),
-    "frozen": ImageTRM(backbone="resnet18", weights="random", **TINY, layers=1, cycles=1, latent_steps=1),
-    "fused": ImageTRM(**fused("prefix_causal"), **TINY, layers=1, cycles=1, latent_steps=1),
-    "image only": ImageTRM(**fused("image_only"), **TINY, layers=1, cycles=1, latent_steps=1),
+    "lstm": tiny_model("image_lstm", tuned=True),
+    "hrm": tiny_model("image_hrm", tuned=True),
+    "trm": tiny_model("image_trm", tuned=True, cycles=1, latent_steps=1),
+    "frozen": tiny_model("image_trm", backbone="resnet18", cycles=1, latent_steps=1),
+    "fused": fused("prefix_causal"),
+    "image only": fused("image_only"),
     "aligner": ALIGNER,
 }
 
 
-def config(model, **train) -> RunConfig:
-    return RunConfig(data=PhantomCaptions(limit=24), model=model, train=TrainConfig(**{"epochs": 1, "batch_size": 8} | train))
-
-
-def trained(model, **train) -> Training:
-    run = config(model, **train)
-    training = Training(run, load(run.data, Path()), CPU)
-    list(training.epochs())
-    return training
+def config(name: str, **train) -> RunConfig:
+    return tiny_run(MODELS[name], PhantomCaptions(size=32, limit=24), **{"epochs": 1, "batch_size": 8} | train)
 
 
 def test_the_loss_of_a_caption_is_the_mean_over_its_own_tokens():
@@ -80,7 +66,7 @@ def test_a_caption_is_as_right_as_its_tokens():
 @pytest.mark.whole
 @pytest.mark.parametrize("name", MODELS)
 def test_every_captioner_takes_the_whole_way(name):
-    training = trained(MODELS[name])
+    training = trained(config(name))
 
     found = training.finish()
 
@@ -101,16 +87,16 @@ def test_every_captioner_takes_the_whole_way(name):
 
 
 def test_halting_by_sample_works_on_captions():
-    training = trained(MODELS["hrm"], halting="sample", supervision_steps=2, epochs=2)
+    training = trained(config("hrm", halting="sample", supervision_steps=2, epochs=2))
 
     assert training.state.slots is not None
     assert training.state.slots.batch.told.shape == (8, 31)
 
 
 def test_the_frozen_encoder_is_not_trained():
-    training = trained(MODELS["fused"])
+    training = trained(config("fused"))
     encoder = training.state.network.eyes.injection.encoder.state_dict()
-    again = trained(MODELS["fused"], learning_rate=1e-2).state.network.eyes.injection.encoder.state_dict()
+    again = trained(config("fused", learning_rate=1e-2)).state.network.eyes.injection.encoder.state_dict()
 
     assert all(torch.equal(encoder[name], again[name]) for name in encoder)
 
@@ -129,8 +115,8 @@ def test_recall_by_hand():
 
 
 def test_the_score_is_the_models_own_or_its_tasks():
-    assert config(MODELS["lstm"]).score == "token_accuracy"
-    assert config(ALIGNER).score == "recall_1"
+    assert config("lstm").score == "token_accuracy"
+    assert config("aligner").score == "recall_1"
 
 
 @pytest.mark.parametrize(
@@ -146,23 +132,22 @@ def test_the_score_is_the_models_own_or_its_tasks():
 )
 def test_what_does_not_fit_is_refused(change, words):
     with pytest.raises(ConfigError, match=words):
-        config(MODELS["fused"]).with_changes(change)
+        config("fused").with_changes(change)
 
 
 def test_a_caption_is_never_cut_where_nobody_counts():
     """An encoder cuts what is beyond its context; the data set counts what it cuts."""
-    assert config(MODELS["image only"]).with_changes({"data.length": 40}).data.length == 40
+    assert config("image only").with_changes({"data.length": 40}).data.length == 40
     for name in ("image only", "aligner"):
         with pytest.raises(
             ConfigError, match=r"context must hold the 41 tokens of data.length, but got 40. A shorter data.length cuts"
         ):
-            config(MODELS[name]).with_changes({"data.length": 41})
+            config(name).with_changes({"data.length": 41})
 
 
 def test_the_aligners_scale_stays_between_1_and_100():
     """After each update; one more would take log t by about the learning rate, from either end."""
-    run = config(MODELS["aligner"], learning_rate=1e-2, schedule="update")
-    training = Training(run, load(run.data, Path()), CPU)
+    training = make_training(config("aligner", learning_rate=1e-2, schedule="update"))
     log_scale = training.state.network.encoder.log_scale
 
     for outside, kept in ((5.0, math.log(100)), (-1.0, 0.0)):
@@ -171,27 +156,45 @@ def test_the_aligners_scale_stays_between_1_and_100():
         assert log_scale.item() == pytest.approx(kept)
 
 
+def written(model: ModelConfig, **train) -> tuple[RunConfig, list[list[int]], list[int]]:
+    """A run, what its drawn weights write of the test images, and how many images they looked at, batch by batch."""
+    training, seen = make_training(tiny_run(model, PhantomCaptions(size=32, limit=24), batch_size=8, **train)), []
+    network = training.state.network
+    network.eyes.register_forward_hook(lambda eyes, images, features: seen.append(len(features)))
+    ids = captions(network, training._batches(training.data.test), training.config, training.data.tokenizer)
+    return training.config, ids, seen
+
+
 def test_the_search_of_003_writes_as_many_tokens_behind_bos_as_a_caption_has():
-    run = config(MODELS["trm"].model_copy(update={"decode": "official_quirk"}))
-    training = Training(run, load(run.data, Path()), CPU)
+    run, ids, _ = written(MODELS["trm"].model_copy(update={"decode": "official_quirk"}))
 
-    written = captions(training.state.network, training._batches(training.data.test), run, training.data.tokenizer)
-
-    assert {len(ids) for ids in written} == {run.data.length + 1}
+    assert {len(caption) for caption in ids} == {run.data.length + 1}
 
 
 @pytest.mark.parametrize(("method", "together"), [("beam", 2), ("greedy", 4)])
 def test_writing_fits_where_training_does(method, together):
     """Of 8 images a batch, 16 fit without a backward pass; 4 supervision steps and 2 beams of each are kept."""
-    run = RunConfig(
-        data=PhantomCaptions(limit=24),
-        model=MODELS["trm"].model_copy(update={"decode": method, "beam": 2}),
-        train=TrainConfig(batch_size=8, evaluation_steps=4),
-    )
-    training = Training(run, load(run.data, Path()), CPU)
-    seen = []
-    training.state.network.eyes.register_forward_hook(lambda eyes, images, features: seen.append(len(features)))
+    run, ids, seen = written(MODELS["trm"].model_copy(update={"decode": method, "beam": 2}), evaluation_steps=4)
 
-    written = captions(training.state.network, training._batches(training.data.test), run, training.data.tokenizer)
+    assert (written_at_once(run), max(seen), sum(seen), len(ids)) == (together, together, 24, 24)
 
-    assert (written_at_once(run), max(seen), sum(seen), len(written)) == (together, together, 24, 24)
+
+def test_equal_captions_are_found_in_the_memory_of_the_cosines():
+    """60 pairs of 512 tokens: 14,400 bytes of cosines, where tokens x pairs x pairs would be 1.8 MB; real sets have 10,000 pairs."""
+    tokens = torch.arange(60)[:, None] // 2 + torch.zeros(512, dtype=torch.int64)  # each caption twice
+    features = torch.nn.functional.one_hot(torch.arange(60) // 2).float()
+
+    with Largest() as largest:
+        found = recalls(features, features, tokens)
+
+    assert found == {1: 100, 5: 100, 10: 100}
+    assert largest.bytes <= max(60 * 60 * 8, tokens.nbytes)
+
+
+def test_judging_pairs_keeps_nothing_for_a_gradient():
+    training, kept = make_training(config("aligner")), []
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.shape), lambda tensor: tensor):
+        selection_scores(training.state.network, training._selection, training.config)
+
+    assert not kept

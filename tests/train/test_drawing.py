@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recstudy.config import DataConfig, RunConfig, TrainConfig
+from recstudy.config import DataConfig, RunConfig
 from recstudy.data import Digits, Dominoes, Maze, Mnist, PhantomCaptions, PhantomXray, Sudoku
 from recstudy.data.cache import load
 from recstudy.models import ResNet
 from recstudy.records import Result, Results, RunFolder, read_record
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
-from recstudy.study.study import Study, make_plan
-from recstudy.testing import make_trial
+from recstudy.study.study import make_plan
+from recstudy.testing import make_trial, tiny_run, tiny_study
 from recstudy.train.reevaluate import answers_again
 from recstudy.train.trial import Trial, run_trial
 
@@ -27,7 +27,7 @@ DRAWN = [
     PhantomXray(size=16, findings="single"),
     Sudoku(puzzles=20, test_puzzles=16),
 ]
-RUN = RunConfig(data=Digits(limit=64), model=ResNet(), train=TrainConfig(epochs=2, batch_size=32, ema_decay=0.0))
+RUN = tiny_run(ResNet(), Digits(limit=64), epochs=2, batch_size=32, ema_decay=0.0)
 
 
 def per_seed(config: DataConfig) -> DataConfig:
@@ -35,8 +35,7 @@ def per_seed(config: DataConfig) -> DataConfig:
 
 
 def trial(root: Path, seed: int, drawing: str) -> Trial:
-    config = RUN.with_changes({"place.gpus_per_run": 0, "data.drawing": drawing, "seed": seed})
-    return make_trial(root, config)
+    return make_trial(root, RUN.with_changes({"data.drawing": drawing, "seed": seed}))
 
 
 def result_of(work: Trial) -> Result:
@@ -106,12 +105,12 @@ def test_its_weights_answer_the_test_set_that_it_drew(tmp_path):
 
 def test_a_plan_asks_no_one_checksum_of_them(tmp_path):
     """Else every finished run would be one of other data than now."""
-    study = Study(name="s", presets={"quick": RUN}, variants=grid({"data.drawing": ["fixed", "per seed"]}), seeds=1)
-    plan, results = make_plan(study), Results(tmp_path / "r").create()
+    plan = make_plan(tiny_study(grid({"data.drawing": ["fixed", "per seed"]}), RUN))
+    results = Results(tmp_path / "r").create()
     load(RUN.data, tmp_path)
     load(plan.configs[1].data, tmp_path)
     record_plan(plan, results, tmp_path)
 
-    kept = json.loads((results.study("s", "quick") / "plan.json").read_text())["variants"]
+    kept = json.loads((results.study("tiny", "quick") / "plan.json").read_text())["variants"]
 
     assert [bool(variant.get("data_checksum")) for variant in kept] == [True, False]

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from mirrored import SIZES, Mirrored
+from mirrored import SIZES, SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
 from recstudy.config import Augment, RunConfig, TrainConfig
 from recstudy.contract import judges
+from recstudy.data import Digits
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import load
 from recstudy.data.puzzles import Groups, numbers, symmetries
@@ -21,24 +22,14 @@ from recstudy.models import HRM, TRM, Transformer, ViTRM
 from recstudy.models.networks.contract import Output
 from recstudy.tasks import Grid
 from recstudy.tasks.solving import Solved, by_depth, halting, solve
-from recstudy.train.loop import Training
+from recstudy.testing import trained
 from recstudy.train.losses import step_loss
 
-CPU = torch.device("cpu")
-SMALL = {"tokens": "cell", "width": 16, "heads": 2}
-TINY = TRM(**SMALL, layers=1, cycles=1, latent_steps=1, prefix=2, mixing="mlp")
 SLOTS = TrainConfig(
     epochs=2, batch_size=32, halting="sample", supervision_steps=4, evaluation_steps=4, evaluation_depths=6, ema_decay=0.9,
     loss="stablemax", halt_weight=0.5,
 )  # fmt: skip
 RUN = RunConfig(data=Mirrored(), model=TINY, train=SLOTS)
-
-
-def trained(config: RunConfig) -> Training:
-    training = Training(config, load(config.data, Path()), CPU)
-    for _ in training.epochs():
-        pass
-    return training
 
 
 # ------------------------------------------------------------------------------------------------- loss and scores
@@ -156,7 +147,9 @@ def test_a_puzzle_has_itself_and_so_many_symmetries_for_every_seed(count):
 
 def batches(config: Mirrored, rank: int = 0, world: int = 1, size: int = 16) -> Batches:
     split = load(config, Path(), hold_out=False).train
-    return Batches(split, (0.0,), (1 / 255,), 5, size, Augment(), 0, CPU, rank=rank, world=world, data=config, told=Grid.told)
+    return Batches(
+        split, (0.0,), (1 / 255,), 5, size, Augment(), 0, torch.device("cpu"), rank=rank, world=world, data=config, told=Grid.told
+    )
 
 
 def mirrored(batch: Batch) -> bool:
@@ -258,17 +251,11 @@ def test_a_transformer_answers_in_one_pass_and_never_halts():
         ({"model": TINY.model_copy(update={"halves": "carry"})}, "model.halves must be 'whole'"),
         ({"model": TINY.model_copy(update={"puzzle_emb": "patient", "identifiers": 3})}, "must be 'none' or 'puzzle'"),
         ({"train.augment.flip": True}, "train.augment must be off for puzzles"),
+        ({"data": Digits()}, r"model\.tokens must be .pixel. or .patch. for Digits"),
         ({"train.loss": "stablemax", "train.score": "nll"}, "train.score 'nll' is for multiclass and multilabel data"),
     ],
-    ids=["tokens", "family", "halves", "patients", "augment", "score"],
+    ids=["tokens", "family", "halves", "patients", "augment", "no puzzles", "score"],
 )
 def test_what_does_not_fit_puzzles_is_refused(changes, words):
     with pytest.raises(ConfigError, match=words):
         RUN.with_changes(changes)
-
-
-def test_cells_are_for_puzzles_alone():
-    from recstudy.data import Digits
-
-    with pytest.raises(ConfigError, match=r"model\.tokens must be .pixel. or .patch. for Digits"):
-        RUN.with_changes({"data": Digits()})

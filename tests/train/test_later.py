@@ -16,18 +16,18 @@ from recstudy.analysis.report import show_report
 from recstudy.analysis.summary import failed_metrics, lacking, summary
 from recstudy.cli import exit_code, reasons
 from recstudy.command import main
-from recstudy.config import RunConfig, TrainConfig
+from recstudy.config import RunConfig
 from recstudy.data import PhantomCaptions, PhantomXray
 from recstudy.errors import EXIT_CODES, ConfigError
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import packed, unpacked
-from recstudy.models import CNN, ImageTRM
+from recstudy.models import CNN
 from recstudy.records import Measured, Results, read_record
 from recstudy.report import Curve, Table
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Study, make_plan
-from recstudy.testing import make_trial, tiny_run
+from recstudy.testing import make_trial, restored, tiny_model, tiny_run
 from recstudy.train.reevaluate import evaluate
 from recstudy.train.trial import run_trial
 
@@ -43,11 +43,7 @@ def brier(answers):
     return float(((answers.probabilities - right) ** 2).sum(1).mean())
 """
 RUN = tiny_run(epochs=1)
-CAPTIONER = RunConfig(
-    data=PhantomCaptions(limit=24),
-    model=ImageTRM(backbone="small", weights="random", tuned=True, width=16, heads=2, layers=1, cycles=1, latent_steps=1),
-    train=TrainConfig(epochs=1, batch_size=8),
-)
+CAPTIONER = tiny_run(tiny_model("image_trm", tuned=True), PhantomCaptions(limit=24), epochs=1)
 
 
 def trained(root: Path, base: RunConfig, seeds: int = 1) -> Results:
@@ -77,9 +73,9 @@ def results(finished, tmp_path) -> Results:
 
 @pytest.fixture
 def brier():
-    exec(BRIER, {"__name__": "users"})
-    yield
-    del METRICS["brier"]
+    with restored(METRICS):
+        exec(BRIER, {"__name__": "users"})
+        yield
 
 
 def folders(results: Results):
@@ -165,15 +161,12 @@ def test_a_run_that_cannot_be_evaluated_is_one_line(results, brier):
 
 
 def test_a_result_keeps_its_own_value(results):
-    (first, _), own = folders(results), METRICS["nll"]
-    METRICS["nll"] = metric("NLL", tasks=("multiclass",))(lambda answers: 7.0)
-    try:
+    with restored(METRICS):
+        METRICS["nll"] = metric("NLL", tasks=("multiclass",))(lambda answers: 7.0)
         done, said = computed(results, "nll")
-    finally:
-        METRICS["nll"] = own
 
     assert (done, all(line.endswith("nothing to compute") for line in said)) == (True, True)
-    assert not first.measured.exists()
+    assert not folders(results)[0].measured.exists()
 
 
 def test_a_metric_whose_code_changed_is_computed_again(results, brier):
@@ -216,12 +209,9 @@ def test_captions_and_findings_are_answered_again_as_they_were(tmp_path, base):
     (folder,) = folders(results)
     before = unpacked(folder.answers).answers
     folder.answers.unlink()
-    tasks = (base.data.task,)
-    METRICS["count"] = metric("Images", tasks=tasks)(lambda answers: float(len(answers)))
-    try:
+    with restored(METRICS):
+        METRICS["count"] = metric("Images", tasks=(base.data.task,))(lambda answers: float(len(answers)))
         done, said = computed(results)
-    finally:
-        del METRICS["count"]
 
     assert done, said
     again = unpacked(folder.answers).answers
@@ -289,8 +279,8 @@ def test_runs_on_an_object_store_are_evaluated_there(results, brier, tmp_path, m
 
 
 def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_and_computed(tmp_path, capsys):
-    METRICS.add("brier")(metric("Brier score")(lambda answers: 1 / 0))
-    try:
+    with restored(METRICS):
+        METRICS.add("brier")(metric("Brier score")(lambda answers: 1 / 0))
         results = trained(tmp_path / "results", RUN)
         plan = make_plan(Study("later", {"quick": RUN}, grid({"train.epochs": [1]})), changes={"place.gpus_per_run": 0})
         failed = "the metric Brier score failed in 1 run: ZeroDivisionError: division by zero (test_later.py, line "
@@ -308,13 +298,9 @@ def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_an
         done, said = computed(results)
         assert (done, "ZeroDivisionError" in said[0]) == (False, True)
         assert exit_code(reasons(plan.runs, results)) == EXIT_CODES["code"]
-    finally:
-        del METRICS["brier"]
 
-    exec(BRIER, {"__name__": "users"})
-    try:
+    with restored(METRICS):
+        exec(BRIER, {"__name__": "users"})
         assert computed(results)[0]
         assert failed_metrics(load_study(results, "later", "quick")) == ()
         assert exit_code(reasons(plan.runs, results)) == 0
-    finally:
-        del METRICS["brier"]

@@ -6,20 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
 from recstudy.data.cache import load
 from recstudy.errors import DataError
-from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageLSTM, ImageTRM
+from recstudy.models import FuseLIPBackboneConfig
 from recstudy.tasks.captioning.tokenizer import encoder_weights
+from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
 
-ALIGNER = Aligner(
-    encoder=FuseLIP(width=8, heads=1, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=8, context=40),
-    tokenizer=VQ(size=32, patch=16, codes=4, codebook=8, width=8, layers=1, heads=1),
-    tokenizer_epochs=1,
-)
+ALIGNER = tiny_model("fuselip")
 EYES = FuseLIPBackboneConfig(aligner=ALIGNER, epochs=1, batch_size=8)
+DATA = PhantomCaptions(limit=32, size=32)
 
 
 @pytest.fixture
@@ -29,13 +26,8 @@ def cache(tmp_path, monkeypatch):
 
 
 def captioner(selection: str = "validation") -> Training:
-    config = RunConfig(
-        data=PhantomCaptions(limit=32, size=32),
-        model=ImageTRM(backbone="fuselip", fuselip=EYES, width=16, heads=2, layers=1, cycles=1, latent_steps=1),
-        train=TrainConfig(epochs=1, batch_size=8, ema_decay=0.0, selection=selection),
-    )
-    data = load(config.data, Path(), hold_out=selection == "validation")
-    return Training(config, data, torch.device("cpu"))
+    model = tiny_model("image_trm", backbone="fuselip", fuselip=EYES, cycles=1, latent_steps=1)
+    return make_training(tiny_run(model, DATA, epochs=1, batch_size=8, ema_decay=0.0, selection=selection))
 
 
 def encoder(training: Training) -> dict[str, Tensor]:
@@ -55,12 +47,7 @@ def test_an_encoder_has_seen_the_training_images_of_its_own_run_alone(tmp_path, 
 
 def test_features_of_all_splits_are_there_before_training_is_watched(cache):
     """Those of the test images too, which are looked at after it: their hours would pass for a hang."""
-    config = RunConfig(
-        data=PhantomCaptions(limit=32, size=32),
-        model=ImageLSTM(backbone="small", weights="random", width=8),
-        train=TrainConfig(epochs=1, batch_size=8),
-    )
-    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+    training = make_training(tiny_run(tiny_model("image_lstm"), DATA, epochs=1, batch_size=8))
     there = sorted(cache.glob("features-*.npy"))
     list(training.epochs())
     training.finish()
@@ -93,8 +80,8 @@ def test_what_is_damaged_is_made_again(cache, kind, damage):
 
 def test_a_cache_that_is_full_is_named_and_not_the_results(small_disk, monkeypatch):
     """What was trained for it has nowhere to go."""
-    config = RunConfig(data=PhantomCaptions(limit=32, size=32), model=ALIGNER, train=TrainConfig(epochs=1))
-    data = load(config.data, Path())
+    config = tiny_run(ALIGNER, DATA)
+    data = load(DATA, Path())
     monkeypatch.setattr("recstudy.records.files.PAUSES", (0.1,))
     monkeypatch.setenv("RECSTUDY_CACHE", str(small_disk.path))
 

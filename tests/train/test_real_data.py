@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from recstudy.config import RunConfig, TrainConfig
+from recstudy.config import DataConfig, ModelConfig, RunConfig, TrainConfig
 from recstudy.data import ChestXray14, Mnist
-from recstudy.data.cache import load
 from recstudy.models import HRM, TRM, HRMImage
-from recstudy.train.loop import Training
+from recstudy.testing import trained
 
 pytestmark = pytest.mark.whole
 
@@ -33,10 +32,8 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def metrics(config: RunConfig) -> dict[str, float]:
-    training = Training(config, load(config.data, DATA), torch.device("cpu"))
-    list(training.epochs())
-    return training.finish()["metrics"]
+def metrics(model: ModelConfig, data: DataConfig, **train: object) -> dict[str, float]:
+    return trained(RunConfig(data=data, model=model, train=TRAIN.model_copy(update=train)), DATA).finish()["metrics"]
 
 
 @has_mnist
@@ -44,16 +41,17 @@ def test_hrm_for_small_images_reads_mnist():
     """82.7 % seen, after 4 epochs of 1,800 images."""
     model = HRMImage(**SMALL, low_layers=1, high_layers=1, patch=7)
 
-    assert metrics(RunConfig(data=Mnist(limit=2000), model=model, train=TRAIN))["top1_accuracy"] > 70
+    assert metrics(model, Mnist(limit=2000))["top1_accuracy"] > 70
 
 
 @has_mnist
 def test_trm_reads_mnist_with_samples_that_halt_by_themselves():
     """44 % seen: a third as many samples as steps."""
     model = TRM(**SMALL, tokens="patch", patch=7, vocabulary=16, prefix=1, cycles=2, latent_steps=2)
-    train = TRAIN.model_copy(update={"halting": "sample", "supervision_steps": 3, "evaluation_steps": 3})
 
-    assert metrics(RunConfig(data=Mnist(limit=2000), model=model, train=train))["top1_accuracy"] > 30
+    found = metrics(model, Mnist(limit=2000), halting="sample", supervision_steps=3, evaluation_steps=3)
+
+    assert found["top1_accuracy"] > 30
 
 
 @has_xrays
@@ -61,9 +59,8 @@ def test_trm_reads_mnist_with_samples_that_halt_by_themselves():
 def test_hrm_reads_real_chest_x_rays(halves):
     """Seen: a mean AUROC of 63 % whole and 61 % in halves, effusion 76 % and 75 %; 200 test images of other patients."""
     model = HRM(**SMALL, high_layers=1, low_layers=1, tokens="patch", patch=8, head="multilabel", halves=halves)
-    config = RunConfig(data=ChestXray14(size=32), model=model, train=TRAIN.model_copy(update={"epochs": 16}))
 
-    found = metrics(config)
+    found = metrics(model, ChestXray14(size=32), epochs=16)
 
     assert found["auroc"] > 52  # a mean over 14, some of one positive image: other sums in another order gave 55
     assert found["auroc.Effusion"] > 65

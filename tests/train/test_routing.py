@@ -2,31 +2,29 @@
 
 import io
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from recstudy import RunConfig, TrainConfig
 from recstudy.analysis.figures.attention import read_trace
-from recstudy.config import PAD
+from recstudy.config import PAD, ModelConfig
 from recstudy.data import PhantomCaptions
-from recstudy.data.cache import load
 from recstudy.data.text import WordTokenizer
-from recstudy.models import ImageLSTM, MicarVLMoE, ShowAttendTell
 from recstudy.tasks.captioning.routing import CAPTIONS, ended, expert_use, kept, summed, word
+from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
 from recstudy.train.trial import _archive
 
-EYES = {"backbone": "small", "weights": "random", "tuned": True}
-SMALL = EYES | {"msve": "off", "width": 16, "heads": 2, "latent": 24, "rope_dims": 4, "ffn_width": 24, "encoder_layers": 1}
 WORDS = WordTokenizer(["a", "mass"])  # ids 4 and 5
 
 
 def begun(model) -> Training:
-    config = RunConfig(data=PhantomCaptions(limit=24), model=model, train=TrainConfig(epochs=1, batch_size=8))
-    return Training(config, load(config.data, Path()), torch.device("cpu"))
+    return make_training(tiny_run(model, PhantomCaptions(limit=24), epochs=1, batch_size=8))
+
+
+def micar_of(experts: int, **fields) -> ModelConfig:
+    return tiny_model("micar", tuned=True, experts=experts, encoder_layers=1, **fields)
 
 
 def inside(model):
@@ -41,7 +39,7 @@ def inside(model):
 @pytest.fixture(scope="module")
 def micar():
     """A whole run of one epoch on 24 captions: what its result states, what it kept, and the run."""
-    training = begun(MicarVLMoE(**SMALL, experts=4))
+    training = begun(micar_of(4))
     list(training.epochs())
     return training.finish(), training.kept, training
 
@@ -136,7 +134,7 @@ def test_the_reading_half_takes_the_file_as_it_is(micar, trace, tmp_path):
 
 
 def test_one_expert_keeps_maps_and_no_routing():
-    shared, files = inside(MicarVLMoE(**SMALL, experts=1, top_k=1))
+    shared, files = inside(micar_of(1, top_k=1))
 
     assert shared == ({}, {})
     assert {"cross_attention", "self_attention"} < set(files["trace.npz"])
@@ -144,7 +142,7 @@ def test_one_expert_keeps_maps_and_no_routing():
 
 
 def test_show_attend_and_tell_keeps_where_it_looked():
-    shared, files = inside(ShowAttendTell(**EYES, width=16, attention=8))
+    shared, files = inside(tiny_model("show_attend_tell", tuned=True))
 
     assert shared == ({}, {})
     longest = files["trace.npz"]["lengths"].max()
@@ -153,15 +151,15 @@ def test_show_attend_and_tell_keeps_where_it_looked():
 
 
 def test_a_captioner_without_maps_keeps_none():
-    assert inside(ImageLSTM(**EYES, width=16)) == (({}, {}), {})
+    assert inside(tiny_model("image_lstm", tuned=True)) == (({}, {}), {})
 
 
 def test_a_long_caption_is_cut(monkeypatch):
     """A token sees those before it alone, so that what is kept of it is the same."""
-    whole = inside(MicarVLMoE(**SMALL, experts=4))[1]["trace.npz"]
+    whole = inside(micar_of(4))[1]["trace.npz"]
     monkeypatch.setattr("recstudy.tasks.captioning.routing.LONGEST", 5)
 
-    cut = inside(MicarVLMoE(**SMALL, experts=4))[1]["trace.npz"]
+    cut = inside(micar_of(4))[1]["trace.npz"]
 
     assert cut["words"].tolist() == whole["words"][:, :6].tolist()
     np.testing.assert_allclose(cut["cross_attention"], whole["cross_attention"][..., :5, :], atol=2**-11)

@@ -1,46 +1,29 @@
 """Epochs that another metric selects than the task's own."""
 
 import math
-from pathlib import Path
 
 import pytest
-import torch
 
-from recstudy.config import RunConfig, TrainConfig
+from recstudy.config import RunConfig
 from recstudy.data import Digits, PhantomCaptions
-from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, NotAvailable, metric
-from recstudy.models import VQ, Aligner, FuseLIP, ImageLSTM, ViTRM
 from recstudy.study.search import Search, make_search
+from recstudy.testing import make_training, restored, tiny_model, tiny_run
 from recstudy.train.loop import Training
 from recstudy.train.state import load_checkpoint, save_checkpoint
 
-CLASSES = RunConfig(
-    data=Digits(limit=300),
-    model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
-    train=TrainConfig(epochs=5, batch_size=16, learning_rate=3e-2, ema_decay=0.0, score="nll"),
-)
-CAPTIONS = RunConfig(
-    data=PhantomCaptions(limit=24),
-    model=ImageLSTM(backbone="small", weights="random", tuned=True, width=16),
-    train=TrainConfig(epochs=2, batch_size=8, score="bleu_1"),
-)
-ALIGNER = Aligner(
-    encoder=FuseLIP(
-        width=16, heads=2, layers=1, text_vocabulary=64, bos=1, eos=2, codes=4, codebook=16, context=40
-    ),
-    tokenizer=VQ(codes=4, codebook=16, width=16, layers=1, heads=2, patch=16),
-)  # fmt: skip
+CLASSES = tiny_run(tiny_model(layers=1, dropout=0.0), Digits(limit=300), epochs=5, learning_rate=3e-2, ema_decay=0.0, score="nll")
+CAPTIONS = tiny_run(tiny_model("image_lstm", tuned=True), PhantomCaptions(limit=24), epochs=2, batch_size=8, score="bleu_1")
 
 
-def trained(config: RunConfig) -> tuple[Training, list[dict[str, float]]]:
-    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+def with_lines(config: RunConfig) -> tuple[Training, list[dict[str, float]]]:
+    training = make_training(config)
     return training, list(training.epochs())
 
 
 def test_a_score_that_is_better_when_lower_selects_the_lowest():
-    training, lines = trained(CLASSES)
+    training, lines = with_lines(CLASSES)
 
     likelihoods = [line["selection_nll"] for line in lines]
     found = training.finish()
@@ -54,12 +37,11 @@ def test_a_score_that_is_better_when_lower_selects_the_lowest():
 
 
 def test_it_goes_on_after_a_stop_as_if_there_was_none(tmp_path):
-    whole, lines = trained(CLASSES)
-    training = Training(CLASSES, whole.data, torch.device("cpu"))
+    whole, lines = with_lines(CLASSES)
+    training, again = make_training(CLASSES), make_training(CLASSES)
     epochs = training.epochs()
     first = [next(epochs), next(epochs)]
     save_checkpoint(training, tmp_path, True)
-    again = Training(CLASSES, whole.data, torch.device("cpu"))
     load_checkpoint(again, tmp_path)
 
     rest = list(again.epochs())
@@ -69,7 +51,7 @@ def test_it_goes_on_after_a_stop_as_if_there_was_none(tmp_path):
 
 
 def test_patience_waits_for_the_score():
-    training, lines = trained(CLASSES.with_changes({"train.epochs": 40, "train.patience": 2, "train.learning_rate": 0.3}))
+    training, lines = with_lines(CLASSES.with_changes({"train.epochs": 40, "train.patience": 2, "train.learning_rate": 0.3}))
 
     likelihoods = [line["selection_nll"] for line in lines]
 
@@ -87,18 +69,16 @@ def test_a_score_of_ones_own_may_be_missing_in_an_epoch():
             raise NotAvailable("too few images")
         return value
 
-    METRICS["mine"] = metric("Mine", better="lower")(of)
-    try:
-        training, lines = trained(CLASSES.with_changes({"train.score": "mine", "train.epochs": 3}))
-    finally:
-        del METRICS["mine"]
+    with restored(METRICS):
+        METRICS["mine"] = metric("Mine", better="lower")(of)
+        training, lines = with_lines(CLASSES.with_changes({"train.score": "mine", "train.epochs": 3}))
 
     assert [line.get("selection_mine") for line in lines] == [None, 1.0, 2.0]
     assert (training.state.best.epoch, training.state.best.score) == (1, 1.0)
 
 
 def test_captions_that_the_model_writes_can_select():
-    training, lines = trained(CAPTIONS)
+    training, lines = with_lines(CAPTIONS)
 
     found = training.finish()
 
@@ -114,7 +94,11 @@ def test_captions_that_the_model_writes_can_select():
         (CLASSES, {"train.score": "params"}, "train.score 'params' is for no data"),
         (CLASSES, {"train.selection": "last"}, "score 'nll' selects epochs, but selection 'last' takes the last one"),
         (CAPTIONS, {"train.score": "recall_1"}, "train.score 'recall_1' is for alignment data, but those of .* are caption"),
-        (CAPTIONS, {"model": ALIGNER}, "train.score must be left out for .*, which is judged by Recall@1 alone"),
+        (
+            CAPTIONS,
+            {"model": tiny_model("fuselip", tokenizer={"size": 64})},
+            "train.score must be left out for .*, which is judged by Recall@1 alone",
+        ),
     ],
 )
 def test_a_score_that_cannot_select_is_refused(base, changes, words):

@@ -1,6 +1,7 @@
 import hashlib
 import io
 import logging
+import pickle
 from pathlib import Path
 
 import pytest
@@ -10,25 +11,18 @@ from hypothesis import strategies as st
 from PIL import Image
 from safetensors.torch import load_file
 
-from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import CaptionFolder
-from recstudy.data.cache import load
 from recstudy.errors import DataError
-from recstudy.models import VQ, Aligner, FuseLIP, ImageLSTM
 from recstudy.models.networks.vq import load_tokenizer, save_tokenizer
-from recstudy.testing import tiny_run
+from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
 from recstudy.train.state import DIGEST, checkpoints, load_checkpoint, save_checkpoint, save_weights
 
 RUN = tiny_run(epochs=4)
 
 
-def fresh(config: RunConfig = RUN) -> Training:
-    return Training(config, load(config.data, Path()), torch.device("cpu"))
-
-
 def trained(epochs: int, folder: Path) -> Training:
-    run = fresh()
+    run = make_training(RUN)
     for line in run.epochs():
         save_checkpoint(run, folder)
         if line["epoch"] == epochs - 1:
@@ -52,7 +46,7 @@ def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path_factory, pl
     where = place % len(content)
     content[where] ^= 1
     newest.write_bytes(content if damage == "flip" else content[:where])
-    run = fresh()
+    run = make_training(RUN)
 
     assert load_checkpoint(run, folder)
     assert run.state.epoch == 2
@@ -64,13 +58,13 @@ def test_a_damaged_checkpoint_is_named_in_a_warning(tmp_path, caplog):
     newest.write_bytes(newest.read_bytes()[:-1])
 
     with caplog.at_level(logging.WARNING):
-        load_checkpoint(fresh(), tmp_path)
+        load_checkpoint(make_training(RUN), tmp_path)
 
     assert "checkpoint-000002.pt is damaged; trying the checkpoint before it" in caplog.text
 
 
 def test_without_a_good_checkpoint_a_run_begins_anew(tmp_path):
-    run = fresh()
+    run = make_training(RUN)
     (tmp_path / "checkpoint-000001.pt").write_bytes(b"")
 
     assert not load_checkpoint(run, tmp_path)
@@ -78,13 +72,11 @@ def test_without_a_good_checkpoint_a_run_begins_anew(tmp_path):
 
 
 def test_a_checkpoint_that_would_execute_something_is_not_read(tmp_path):
-    import pickle
-
     archive = pickle.dumps(Path())
     (tmp_path / "checkpoint-000001.pt").write_bytes(archive + hashlib.sha256(archive).digest())
 
     with pytest.raises(Exception, match=r"weights_only|Weights only|Unsupported"):
-        load_checkpoint(fresh(), tmp_path)
+        load_checkpoint(make_training(RUN), tmp_path)
 
 
 @settings(deadline=None, max_examples=6)
@@ -92,13 +84,13 @@ def test_a_checkpoint_that_would_execute_something_is_not_read(tmp_path):
 def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, attached):
     config = RUN.with_changes({"train.detach_carry": not attached, "train.supervision_steps": 2, "train.augment.mixup": 0.3})
     folder = tmp_path_factory.mktemp("run")
-    straight, stopped = fresh(config), fresh(config)
+    straight, stopped = make_training(config), make_training(config)
     list(straight.epochs())
     for line in stopped.epochs():
         if line["epoch"] == epoch - 1:
             break
     save_checkpoint(stopped, folder)
-    resumed = fresh(config)
+    resumed = make_training(config)
 
     load_checkpoint(resumed, folder)
     list(resumed.epochs())
@@ -113,11 +105,11 @@ def test_resume_at_any_epoch_equals_no_interruption(tmp_path_factory, epoch, att
 
 
 def test_weights_are_safetensors_that_load_into_the_network(tmp_path):
-    run = fresh()
+    run = make_training(RUN)
     list(run.epochs())
     save_weights(run.state.best.weights, tmp_path / "weights.safetensors")
 
-    fresh().state.network.load_state_dict(load_file(tmp_path / "weights.safetensors"))
+    make_training(RUN).state.network.load_state_dict(load_file(tmp_path / "weights.safetensors"))
 
 
 CAPTIONS = ("a large bright disc", "a small faint ring")
@@ -143,9 +135,7 @@ def write_captions(place: Path, word: str = "left") -> None:
 
 def captioner(place: Path, tokenizer: str = "word") -> Training:
     data = CaptionFolder(path=place.name, size=16, length=32, tokenizer=tokenizer, vocabulary=300)
-    model = ImageLSTM(backbone="small", weights="random", tuned=True, width=8)
-    config = RunConfig(data=data, model=model, train=TrainConfig(epochs=2, batch_size=4))
-    return Training(config, load(data, place.parent), torch.device("cpu"))
+    return make_training(tiny_run(tiny_model("image_lstm", tuned=True), data, epochs=2, batch_size=4), place.parent)
 
 
 @pytest.mark.parametrize("tokenizer", ["word", "bpe"])
@@ -181,11 +171,8 @@ def aligner(place: Path, cache: str, monkeypatch) -> Training:
     """Each cache is a machine's."""
     monkeypatch.setenv("RECSTUDY_CACHE", str(place.parent / cache))
     data = CaptionFolder(path=place.name, size=16, length=32, tokenizer="byte")
-    encoder = FuseLIP(width=8, heads=1, layers=1, text_vocabulary=260, bos=1, eos=2, codes=4, codebook=8, context=40)
-    tokenizer = VQ(size=16, patch=8, codes=4, codebook=8, width=8, layers=1, heads=1)
-    model = Aligner(encoder=encoder, tokenizer=tokenizer, tokenizer_epochs=1)
-    config = RunConfig(data=data, model=model, train=TrainConfig(epochs=2, batch_size=4))
-    return Training(config, load(data, place.parent), torch.device("cpu"))
+    model = tiny_model("fuselip", encoder={"text_vocabulary": 260}, tokenizer={"size": 16, "patch": 8})
+    return make_training(tiny_run(model, data, epochs=2, batch_size=4), place.parent)
 
 
 def test_a_checkpoint_refuses_codes_of_another_image_tokenizer(films, tmp_path, monkeypatch):
