@@ -1,3 +1,5 @@
+"""Published numbers, what names them, what replicated them, and deviations that several studies share."""
+
 import ast
 import csv
 import json
@@ -8,14 +10,17 @@ from typing import get_args
 
 import pytest
 
-from recstudy import RunConfig, Study, Variant, main
+from recstudy import Deviation, RunConfig, Study, Variant, deviations, main
 from recstudy.config import DATASETS, FAMILIES, Place, TrainConfig
 from recstudy.config.fields import described
 from recstudy.data import Cifar10, Cifar100, Digits
 from recstudy.errors import ConfigError
 from recstudy.models import FuseLIPBackboneConfig, ResNet, ViT, ViTRM
+from recstudy.models.costs import cost
 from recstudy.papers import by_name, named, papers, published
+from recstudy.papers.replications import CELLS, replications
 
+PAPERS = files("recstudy").joinpath("papers")
 STUDIES = Path(__file__).parents[1] / "studies"
 NUMBERED = r"(?<![\w.,])00[0-4]\b(?!,\d)"  # a paper's number
 MODELS = {
@@ -33,7 +38,7 @@ def test_targets_carry_source_and_setting():
     target = published("002_table1_cifar10")[2]
 
     assert (target.value, target.unit, target.source) == (93.1, "percent", "002 Table 1 (002_table1_cifar10#3)")
-    assert target.where == {
+    assert json.loads(json.dumps(target.where)) == {
         "data.name": "cifar10",
         "model": "ViTRM",
         "train.batch_size": 128,
@@ -95,10 +100,8 @@ def test_other_numbers_stay(text):
 def test_a_published_item_is_called_by_its_paper():
     assert (named("002 Figure 2"), named("ptrm abstract")) == ("ViTRM, Figure 2", "PTRM, abstract")
     assert published("002_table1_cifar10")[2].cited == "ViTRM Table 1 (002_table1_cifar10#3)"
-    assert {file.name.partition("_")[0] for file in files("recstudy").joinpath("papers").iterdir() if ".csv" in file.name} - {
-        "solved",  # here
-        "replications.csv",  # of several papers
-    } == set(papers())
+    own = {file.name.partition("_")[0] for file in PAPERS.iterdir() if ".csv" in file.name}
+    assert own - {"solved", "replications.csv"} == set(papers())  # found here, and of several papers
 
 
 def test_fields_are_explained_by_the_papers_names():
@@ -126,16 +129,12 @@ def test_help_has_the_papers_names(capsys):
     assert "The paper (ViTRM-8), and 0.002?" in capsys.readouterr().out
 
 
-def test_a_cell_that_the_paper_leaves_empty_is_no_target():
+def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blank():
     values = {(target.where["model"], target.where.get("train.batch_size")) for target in published("002_table1_cifar10")}
+    (target,) = [target for target in published("002_ablation_fig2_fig3") if target.value == 92.6]
 
     assert ("ViT-Large", 512) in values
     assert ("ViT-Large", 1024) not in values  # out of memory on their card
-
-
-def test_a_blank_setting_stays_blank():
-    (target,) = [target for target in published("002_ablation_fig2_fig3") if target.value == 92.6]
-
     assert target.where["train.supervision_steps"] is None
 
 
@@ -144,30 +143,26 @@ def test_an_unknown_table_names_the_nearest():
         published("002_tabel1_cifar10")
 
 
-def test_the_index_lists_every_table_with_its_rows():
-    folder = files("recstudy").joinpath("papers")
-    index = folder.joinpath("index.yaml").read_text()
-    for file in folder.iterdir():
-        if file.name.endswith(".csv"):
-            rows = len(list(csv.DictReader(file.read_text().splitlines())))
-            assert f"file: {file.name}, rows: {rows}," in index
+def test_the_index_lists_every_table_with_its_rows_and_each_can_be_read():
+    index = PAPERS.joinpath("index.yaml").read_text()
+    tables = {
+        file.name: len(list(csv.DictReader(file.read_text().splitlines()))) for file in PAPERS.iterdir() if ".csv" in file.name
+    }
+
+    assert [name for name, rows in tables.items() if f"file: {name}, rows: {rows}," not in index] == []
+    assert len(tables) > 11
+    for name in tables.keys() - {"replications.csv"}:  # a row a source: `recstudy.papers.replications` reads it
+        assert isinstance(published(name.removesuffix(".csv")), tuple)
 
 
 @pytest.mark.parametrize("data", [Cifar10(), Cifar100()], ids=lambda data: data.name)
 @pytest.mark.parametrize("title", MODELS)
 def test_parameter_counts_equal_the_published_ones_to_the_digit(title, data):
-    from recstudy.config import RunConfig
-    from recstudy.models.costs import cost
-
-    rows = csv.DictReader(files("recstudy").joinpath("papers/solved_parameter_counts.csv").read_text().splitlines())
+    rows = csv.DictReader(PAPERS.joinpath("solved_parameter_counts.csv").read_text().splitlines())
     (exact,) = [int(row["value"]) for row in rows if row["model"] == title and row["dataset"] == data.name]
 
     assert MODELS[title].title == title
     assert cost(RunConfig(data=data, model=MODELS[title])).params == exact
-
-
-def test_protocols_are_json():
-    assert json.dumps([target.where for target in published("002_table2_cifar100")])
 
 
 def test_only_some_metrics_of_a_table():
@@ -240,19 +235,8 @@ def test_a_value_that_is_no_number_is_a_setting_and_no_target():
         published("003_setup", only=("act",))
 
 
-def test_every_published_table_can_be_read():
-    folder = files("recstudy").joinpath("papers")
-    tables = [file.name.removesuffix(".csv") for file in folder.iterdir() if file.name.endswith(".csv")]
-    tables.remove("replications")  # a row a source: `recstudy.papers.replications` reads it
-
-    assert len(tables) > 10
-    assert all(isinstance(published(table), tuple) for table in tables)
-
-
 def test_fields_of_captioners_are_there():
     """A field renamed in the models would leave the numbers of 000 without a place, in silence."""
-    from recstudy.config import DATASETS, FAMILIES
-
     for table in ("000_table1_imagehrm", "000_table2_imagetrm"):
         for target in published(table):
             model, data = FAMILIES[target.where["model.family"]], DATASETS[target.where["data.name"]]
@@ -266,8 +250,6 @@ def test_fields_of_captioners_are_there():
 
 def test_rows_of_the_trm_paper_are_told_by_their_fields():
     """Where a letter was not understood, a number would be left without a place, in silence."""
-    from recstudy.config import FAMILIES
-
     ablation = {target.model: target for target in published("trm_table1_sudoku_ablation", only=("exact_accuracy",))}
     recursions = published("trm_table3_recursions", only=("exact_accuracy",))
 
@@ -280,3 +262,45 @@ def test_rows_of_the_trm_paper_are_told_by_their_fields():
         assert fields <= {f"model.{name}" for name in model.model_fields}
         given = {path.removeprefix("model."): target.where[path] for path in fields}
         assert model(**given).model_dump().items() >= given.items()
+
+
+def test_every_cell_is_that_of_a_published_row():
+    tables = {cell.row.partition("#")[0] for cell in CELLS.values()}
+    known = {target.row for table in tables for target in published(table)}
+
+    assert {cell.row for cell in CELLS.values()} <= known
+    assert {one.cell for one in replications()} <= {"", *CELLS}
+    assert len(replications()) == 174
+
+
+def test_only_independent_retrainings_enter_a_mean_one_row_a_run():
+    counting = {one.id: one.value for one in replications("trm_mlp_sudoku_extreme") if one.counts}
+
+    assert counting == {"r001": 84.8, "r005": 79.37, "r006": 75.57, "r025": 86.03, "r030": 86.65, "r035": 87.0, "r096": 84.0}
+    why = {one.id: one.why_not for one in replications("trm_mlp_sudoku_extreme")}
+    assert why["r002"] == "weights re-evaluated"
+    assert why["r028"] == "trained without halting"
+
+
+def test_the_error_of_a_row_is_of_its_items_and_its_digits():
+    by_id = {one.id: one for one in replications()}
+
+    assert by_id["r119"].error == pytest.approx((100 * 78.7 * 21.3 / 100 / 1000 + 0.01**2 / 12) ** 0.5, rel=1e-3)  # 1,000 mazes
+    assert by_id["r149"].error == pytest.approx((55 * 45 / 422_786 + 1 / 12) ** 0.5)  # "about 55"
+
+
+def test_a_list_is_of_deviations_in_the_order_of_the_file():
+    *_, first, second = deviations("trm_code")
+
+    assert first == Deviation(
+        field="train.epochs", paper=12, ours=10, why="60,000 epochs in the text of TRM, 50,000 in the commands of its code"
+    )
+    assert (second.field, second.paper, second.ours) == ("train.optimizer", "adamw", "adam_atan2")
+
+
+def test_a_list_that_is_not_there():
+    with pytest.raises(
+        ConfigError,
+        match=r"no list of deviations '003_cod': there are 003_code, trm_code, direct_prediction\. Did you mean '003_code'",
+    ):
+        deviations("003_cod")
