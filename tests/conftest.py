@@ -66,3 +66,11 @@ def object_store() -> Iterator[ObjectStore]:
     """A bucket of its own on this machine."""
     with serving() as store:
         yield store
+
+
+@pytest.fixture(params=["s3", "folder", "fsspec"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path, object_store: ObjectStore) -> str:
+    """A store by Amazon's protocol, a folder as pyarrow serves it, and one as fsspec does."""
+    if request.param == "fsspec":
+        return f"dir::file://{tmp_path}/store"
+    return object_store.uri(tmp_path.name) if request.param == "s3" else f"local://{tmp_path}/store"

@@ -13,9 +13,7 @@ import pytest
 from recstudy.command import main
 from recstudy.errors import StorageError
 from recstudy.records import (
-    Failure,
     PlanRecord,
-    Result,
     Results,
     RunFolder,
     append_record,
@@ -26,6 +24,7 @@ from recstudy.records import (
 )
 from recstudy.records.clean import reclaimable
 from recstudy.records.study_schema import PlannedRun, TrialLine, VariantRecord
+from recstudy.testing import make_failure, make_result
 
 
 @pytest.fixture
@@ -43,10 +42,10 @@ def results(tmp_path) -> Results:
         folder.config.write_text("{}")
         (folder.path / "checkpoint-000001.pt").write_bytes(b"x" * 1000)
         (folder.path / ".epochs.jsonl.7.tmp").write_bytes(b"x" * 10)
-    results.run("done").finish(Result(status="done", metrics={}))
+    results.run("done").finish(make_result())
     for kept in (results.run("done").weights, results.run("done").answers, results.run("done").measured):
         kept.write_bytes(b"kept")
-    results.run("failed").fail(Failure(error_class="code"))
+    results.run("failed").fail(make_failure())
     results.run("failed").hang_log(0).write_text("stack")
     write_json(results.run("stopped").stopped, {"epoch": 1})
     (results.root / "recstudy-4u1b").mkdir()
@@ -74,6 +73,17 @@ def found(results: Results, orphans: bool = False) -> dict[str, tuple[int, str]]
     return {str(path.relative_to(results.root)): (size, why) for path, size, why in reclaimable(results, orphans)[0]}
 
 
+def cleaned(results: Results, capsys, *arguments: str, code: str = "0") -> str:
+    with pytest.raises(SystemExit, match=code):
+        main(["clean", str(results.root), *arguments])
+    told = capsys.readouterr()
+    return told.out + told.err
+
+
+def remove_orphans(results: Results, capsys, code: str = "0") -> str:
+    return cleaned(results, capsys, "--orphans", "--yes", code=code)
+
+
 TEMPORARY = (10, "left half-written by a killed process")
 CAN_GO = {
     "recstudy-4u1b": (100, "Ray's scratch of a killed driver"),
@@ -92,12 +102,9 @@ CAN_GO = {
 
 
 def test_what_can_go_is_what_no_report_and_no_run_under_way_needs(results):
+    """A run that no study names goes only when that is asked for."""
     with locked(results.run("busy").lock, "a worker"):
         assert dict(sorted(found(results).items())) == CAN_GO
-
-
-def test_runs_that_no_study_names_go_only_when_asked(results):
-    assert "runs/orphan" not in found(results)
     assert found(results, orphans=True)["runs/orphan"] == (1012, "no study names this run")
 
 
@@ -110,29 +117,19 @@ def test_what_a_living_writer_has_half_written_is_not_listed(results):
 
     grown_old(report)
     with locked(results.study("depths", "quick") / "lock", "a driver"):
-        assert not any(name.startswith("studies/") for name in found(results))
+        assert not any(name.startswith(("studies/", "recstudy-")) for name in found(results))  # nor its scratch
     assert found(results)["studies/depths/quick/report/.report.html.7.tmp"] == (4, "left half-written by a killed process")
 
 
-def test_scratch_of_a_driver_that_lives_stays(results):
-    with locked(results.study("depths", "quick") / "lock", "a driver"):
-        assert "recstudy-4u1b" not in found(results)
-
-
 def test_the_command_shows_first_and_removes_with_yes(results, capsys):
-    def clean(*arguments: str) -> str:
-        with pytest.raises(SystemExit, match="0"):
-            main(["clean", str(results.root), *arguments])
-        return capsys.readouterr().out
-
     before = sorted(results.root.rglob("*"))
     with locked(results.run("busy").lock, "a worker"):
-        shown = clean("--orphans")
+        shown = cleaned(results, capsys, "--orphans")
         assert "no study names this run" in shown
         assert "0.0 MB in all. Nothing was removed; --yes removes it." in shown
         assert sorted(path for path in results.root.rglob("*") if path.name != "lock") == before
 
-        assert "Removed 12 files and folders" in clean("--orphans", "--yes")
+        assert "Removed 12 files and folders" in remove_orphans(results, capsys)
 
     assert found(results) == {"runs/busy/.epochs.jsonl.7.tmp": TEMPORARY}  # no longer busy
     assert results.states() == {"done": "done", "failed": "failed", "stopped": "stopped"}
@@ -173,13 +170,6 @@ def worker():
         process.communicate()
 
 
-def remove_orphans(results: Results, capsys, code: str = "0") -> str:
-    with pytest.raises(SystemExit, match=code):
-        main(["clean", str(results.root), "--orphans", "--yes"])
-    told = capsys.readouterr()
-    return told.out + told.err
-
-
 def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, monkeypatch):
     """After the plans were read and before all is listed, or the other way round."""
     named = clean._named
@@ -192,7 +182,7 @@ def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, m
 
     def plan(name: str) -> None:
         results.run(name).path.mkdir()
-        results.run(name).finish(Result(status="done", metrics={}))
+        results.run(name).finish(make_result())
         planned(results.study(name, "quick"), name)
 
     monkeypatch.setattr(clean, "_named", late)
@@ -291,30 +281,25 @@ def test_what_a_killed_cleaning_left_goes_with_the_next(results, capsys):
     assert not list(results.root.glob("runs/.*"))
 
 
-def test_the_runs_of_a_damaged_plan_are_not_taken_for_orphans(results, capsys):
-    (results.study("depths", "quick") / "plan.json").write_text('{"runs": [[0')
+def test_what_damaged_records_name_is_not_taken_for_an_orphan(results, capsys):
+    """Neither the runs of a plan nor a trial behind a damaged line."""
+    log, plan = (results.study("depths", "quick") / name for name in ("trials-abc.jsonl", "plan.json"))
+    log.write_bytes(b'{"number": 0, "id\n' + (whole := log.read_bytes()))
 
+    assert "line 1 of" in remove_orphans(results, capsys, "2")
+    assert results.run("trial").path.exists()
+
+    log.write_bytes(whole)
+    plan.write_text('{"runs": [[0')
     told = remove_orphans(results, capsys, "2")
-
     assert "plan.json is damaged" in told
     assert "Until then no run counts as an orphan." in told
     assert results.run("orphan").path.exists()
     assert not (results.root / "runs/done/checkpoint-000001.pt").exists()
 
 
-def test_trials_after_a_damaged_line_are_not_taken_for_orphans(results, capsys):
-    log = results.study("depths", "quick") / "trials-abc.jsonl"
-    log.write_bytes(b'{"number": 0, "id\n' + log.read_bytes())
-
-    assert "line 1 of" in remove_orphans(results, capsys, "2")
-    assert results.run("trial").path.exists()
-
-
 def test_a_folder_that_is_no_results_folder_is_left_alone(tmp_path, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["clean", str(tmp_path), "--yes"])
-
-    assert "is no results folder: recstudy.json is missing" in capsys.readouterr().err
+    assert "is no results folder: recstudy.json is missing" in remove_orphans(Results(tmp_path), capsys, "2")
 
 
 def test_cleaning_loads_neither_torch_nor_ray(results):

@@ -1,11 +1,8 @@
 import json
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
-from objects import proxied
 
 from recstudy.records import leases
 from recstudy.records.leases import LeaseLost, leased
@@ -20,14 +17,6 @@ LATE_S = 3.0  # for which a request hangs on its way
 def quick(monkeypatch):
     for name, seconds in QUICK.items():
         monkeypatch.setattr(leases, name, seconds)
-
-
-@pytest.fixture(params=["s3", "folder", "fsspec"])
-def uri(request, object_store, tmp_path) -> str:
-    """Amazon's protocol, a folder as pyarrow serves it, and one as fsspec does."""
-    if request.param == "fsspec":
-        return f"dir::file://{tmp_path}/store"
-    return object_store.uri(tmp_path.name) if request.param == "s3" else f"local://{tmp_path}/store"
 
 
 @pytest.fixture
@@ -59,12 +48,6 @@ class LateBeats(Late):
     first = 3
 
 
-def late(request: str) -> None:
-    """What writes a claim is held back on its way; all else, also what comes later, passes it."""
-    if request.startswith("PUT ") and "/lease" in request:
-        time.sleep(LATE_S)
-
-
 def standing(mirror: Mirror) -> list[str]:
     """Whose claims stand in the store."""
     found = [whole(mirror, info.path) for info in mirror.listed(mirror.base) if info.base_name.startswith("lease")]
@@ -78,67 +61,30 @@ def whole(mirror: Mirror, key: str) -> bytes | None:
     return content
 
 
-HOLD = """
-import pathlib, sys, time
-from recstudy.records import leases
-from recstudy.records.mirror import Mirror
-leases.BEAT_S, leases.POLL_S = 0.1, 0.05
-mirror = Mirror(sys.argv[1], pathlib.Path(sys.argv[2]))
-print("asks", flush=True)
-sys.stdin.readline()
-with leases.leased(mirror, mirror.root, sys.argv[3]):
-    log = open(sys.argv[4], "a")
-    log.write(f"{time.time()} began\\n"), log.flush()
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
-        mirror.guard()
-        time.sleep(0.1)
-    log.write(f"{time.time()} ended\\n"), log.flush()
-"""
+def at_once(mirrors: list[Mirror], seconds: float, apart: float = 0.0, **given: object) -> list[int]:
+    """How many hold it while each does, for so long; they ask for it so far apart."""
+    holding, counts = [], []
 
+    def work(mirror: Mirror) -> None:
+        with leased(mirror, mirror.root, mirror.root.name, **given):
+            holding.append(mirror)
+            counts.append(len(holding))
+            time.sleep(seconds)
+            mirror.guard()
+            holding.remove(mirror)
 
-def test_one_of_two_processes_holds_it_though_a_write_comes_late(object_store, tmp_path):
-    """Both see that it is free. The one's write hangs for three seconds, in which the other has written, looked and begun."""
-    log = tmp_path / "log"
-    with proxied(object_store, late) as slow:
-        processes = []
-        for name, store in (("late", slow), ("quick", object_store)):
-            (tmp_path / name).mkdir()
-            command = [sys.executable, "-c", HOLD, store.uri(tmp_path.name), str(tmp_path / name), name, str(log)]
-            processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        for process in processes:
-            assert process.stdout.readline() == "asks\n"
-        for process in processes:
-            process.stdin.write("\n")
-            process.stdin.flush()
-            time.sleep(0.5)  # the first one's claim is on its way
-        for process in processes:
-            process.communicate(timeout=60)
-
-    assert [process.returncode for process in processes] == [0, 0]
-    assert [line.split()[1] for line in sorted(log.read_text().splitlines())] == ["began", "ended", "began", "ended"]
+    workers = [threading.Thread(target=work, args=(mirror,)) for mirror in mirrors]
+    for worker in workers:
+        worker.start()
+        time.sleep(apart)
+    for worker in workers:
+        worker.join()
+    return counts
 
 
 def test_one_of_two_holds_it_though_a_write_comes_late(machine):
-    """The same, on every kind of store."""
-    at_once, most = [], []
-
-    def work(mirror: Mirror) -> None:
-        with leased(mirror, mirror.root, mirror.root.name):
-            at_once.append(mirror)
-            most.append(len(at_once))
-            time.sleep(LATE_S + 1)
-            mirror.guard()
-            at_once.remove(mirror)
-
-    late, quick = (threading.Thread(target=work, args=(mirror,)) for mirror in (machine("late", Late), machine("quick")))
-    late.start()
-    time.sleep(0.5)
-    quick.start()
-    for thread in (late, quick):
-        thread.join()
-
-    assert most == [1, 1]
+    """Both see that it is free. The write of the one hangs for three seconds, in which the other has written, looked and begun."""
+    assert at_once([machine("late", Late), machine("quick")], LATE_S + 1, apart=0.5) == [1, 1]
 
 
 def test_a_renewal_that_comes_late_takes_nothing_back(machine):
@@ -168,23 +114,9 @@ def test_who_does_not_wait_is_told_who_holds_it(machine):
 
 
 def test_one_holds_it_and_the_others_wait_in_turn(machine):
-    at_once, most, told = [], [], []
+    told = []
 
-    def work(name: str) -> None:
-        mirror = machine(name)
-        with leased(mirror, mirror.root, name, told.append):
-            at_once.append(name)
-            most.append(len(at_once))
-            time.sleep(0.5)  # longer than a beat
-            at_once.remove(name)
-
-    workers = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-
-    assert most == [1, 1, 1]
+    assert at_once([machine(name) for name in "abc"], 0.5, on_wait=told.append) == [1, 1, 1]  # longer than a beat
     assert set(told) <= {"a", "b", "c"}
     assert told
     assert standing(machine("a")) == []

@@ -9,24 +9,23 @@ import pytest
 from objects import proxied
 
 from recstudy.errors import ConfigError, StorageError
-from recstudy.records import Result, Results, mirror, stores
+from recstudy.records import Results, mirror, stores
 from recstudy.records.files import append_line, write_json
 from recstudy.records.mirror import Mirror, scratch
 from recstudy.records.stores import without_secrets
-
-
-@pytest.fixture(params=["s3", "folder", "fsspec"])
-def uri(request, tmp_path, object_store) -> str:
-    """Amazon's protocol, a folder as pyarrow serves it, and one as fsspec does."""
-    if request.param == "fsspec":
-        return f"dir::file://{tmp_path}/store"
-    return object_store.uri(tmp_path.name) if request.param == "s3" else f"local://{tmp_path}/store"
+from recstudy.testing import make_result
 
 
 @pytest.fixture
 def two(uri, tmp_path) -> tuple[Mirror, Mirror]:
     """Two machines that share the store."""
     return Mirror(uri, tmp_path / "a"), Mirror(uri, tmp_path / "b")
+
+
+@pytest.fixture
+def s3(object_store, tmp_path) -> tuple[Mirror, Mirror]:
+    """The same, of a store by Amazon's protocol."""
+    return Mirror(object_store.uri(tmp_path.name), tmp_path / "a"), Mirror(object_store.uri(tmp_path.name), tmp_path / "b")
 
 
 def files(root: Path) -> dict[str, str]:
@@ -81,8 +80,8 @@ def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
     assert files(there.root / "runs/x") == records
 
 
-def test_what_did_not_change_is_neither_fetched_nor_sent_again(object_store, tmp_path):
-    here = Mirror(object_store.uri(tmp_path.name), tmp_path / "a")
+def test_what_did_not_change_is_neither_fetched_nor_sent_again(s3):
+    here, _ = s3
     fill(here.root, config_json="c", epochs_jsonl="1\n")
     here.push(here.root)
     moved = []
@@ -99,8 +98,8 @@ def test_what_did_not_change_is_neither_fetched_nor_sent_again(object_store, tmp
     assert moved == ["epochs.jsonl"]
 
 
-def test_another_process_here_fetches_only_what_is_not_the_same(object_store, tmp_path):
-    before = Mirror(object_store.uri(tmp_path.name), tmp_path / "a")
+def test_another_process_here_fetches_only_what_is_not_the_same(s3):
+    before, _ = s3
     fill(before.root, config_json="c", result_json="{}")
     before.push(before.root)
     kept, torn = (before.root / "runs/x" / name for name in ("config.json", "result.json"))
@@ -123,9 +122,9 @@ def twice_within_a_second(store: Mirror, key: str, between: Callable[[], None]) 
     return bool(before == store.fs.get_file_info(key).mtime_ns)
 
 
-def test_what_changes_within_the_second_in_which_it_was_fetched_is_fetched_again(object_store, tmp_path):
+def test_what_changes_within_the_second_in_which_it_was_fetched_is_fetched_again(s3):
     """A store's times are whole seconds, and both have the same size."""
-    here, there = (Mirror(object_store.uri(tmp_path.name), tmp_path / name) for name in "ab")
+    here, there = s3
     key = here.key(here.root / "runs/x/config.json")
 
     assert any(twice_within_a_second(here, key, there.pull) for _ in range(20))
@@ -134,10 +133,10 @@ def test_what_changes_within_the_second_in_which_it_was_fetched_is_fetched_again
     assert (there.root / "runs/x/config.json").read_text() == "new"
 
 
-def test_what_is_sent_again_has_another_time(object_store, tmp_path, monkeypatch):
+def test_what_is_sent_again_has_another_time(s3, monkeypatch):
     """So that a reader sees it whose clock is ahead of the store's, and who takes for settled what is not."""
     monkeypatch.setattr(mirror, "YOUNG_S", -60.0)
-    here, there = (Mirror(object_store.uri(tmp_path.name), tmp_path / name) for name in "ab")
+    here, there = s3
     fill(here.root, config_json="old")
     here.push(here.root)
     there.pull()
@@ -148,9 +147,9 @@ def test_what_is_sent_again_has_another_time(object_store, tmp_path, monkeypatch
     assert (there.root / "runs/x/config.json").read_text() == "new"
 
 
-def test_what_was_fetched_long_after_its_time_is_not_fetched_again(object_store, tmp_path, monkeypatch):
+def test_what_was_fetched_long_after_its_time_is_not_fetched_again(s3, monkeypatch):
     monkeypatch.setattr(mirror, "YOUNG_S", 0.5)
-    here, there = (Mirror(object_store.uri(tmp_path.name), tmp_path / name) for name in "ab")
+    here, there = s3
     fill(here.root, config_json="c")
     here.push(here.root)
     time.sleep(2)
@@ -199,8 +198,8 @@ def test_what_is_removed_here_is_forgotten_there(two):
     assert set(files(there.root)) == {"runs/x/b.pt"}
 
 
-def test_an_object_that_a_kill_left_half_sent_is_not_there(object_store, tmp_path):
-    here = Mirror(object_store.uri(tmp_path.name), tmp_path / "a")
+def test_an_object_that_a_kill_left_half_sent_is_not_there(s3):
+    here, _ = s3
     key = here.key(here.root / "result.json")
     stream = here.fs.open_output_stream(key)
     stream.write(b"{")
@@ -300,7 +299,7 @@ def test_results_on_a_store_are_the_same_wherever_they_travel(object_store, tmp_
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "here"))
     results = Results(uri).create()
     with results.changing(results.run("x").result):
-        results.run("x").finish(Result(status="done", metrics={}))
+        results.run("x").finish(make_result())
     packed = pickle.dumps(results)
 
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "there"))

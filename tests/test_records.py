@@ -1,4 +1,3 @@
-import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,59 +11,38 @@ from recstudy.records import (
     Attempt,
     EpochLine,
     Failure,
-    Result,
     Results,
     RunFolder,
-    append_line,
     read_json,
-    read_lines,
     read_log,
     write_json,
     write_whole,
 )
-
-
-def test_epochs_from_a_resumed_one_on_are_dropped(tmp_path):
-    folder = RunFolder(tmp_path)
-    for epoch in range(5):
-        append_line(folder.epochs, {"epoch": epoch})
-
-    folder.keep_epochs(below=3)
-
-    assert [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
-
-
-def test_a_result_ends_a_failure(tmp_path):
-    folder = RunFolder(tmp_path)
-    write_json(folder.failure, {"class": "code"})
-
-    folder.finish(Result(status="done", metrics={}))
-
-    assert folder.finished
-    assert not folder.failure.exists()
+from recstudy.testing import make_failure, make_result
 
 
 def test_states_tell_finished_from_failed_and_stopped(tmp_path):
     results = Results(tmp_path / "results").create()
-    results.run("a").finish(Result(status="done", metrics={}))
-    results.run("b").fail(Failure(error_class="code"))
+    results.run("a").finish(make_result())
+    results.run("b").fail(make_failure())
     (results.root / "runs/c").mkdir()
     write_json(results.run("d").stopped, {"epoch": 3})
 
     assert results.states() == {"a": "done", "b": "failed", "d": "stopped"}
+    assert read_json(results.run("a").result)["format"] == 1
 
 
-def test_what_was_stopped_is_no_longer_so_once_it_is_begun_again_or_ends(tmp_path):
-    for ends in (
-        lambda folder: folder.begin(Attempt(started="now")),
-        lambda folder: folder.finish(Result(status="done", metrics={})),
-    ):
-        folder = RunFolder(tmp_path)
-        write_json(folder.stopped, {"epoch": 3})
+@pytest.mark.parametrize("ended", ["failure", "stopped"])
+def test_what_ended_a_run_is_gone_once_it_has_a_result_and_a_stop_once_it_begins_again(tmp_path, ended):
+    folder = RunFolder(tmp_path)
+    file: Path = getattr(folder, ended)
+    write_json(file, {"class": "code", "epoch": 3})
+    folder.begin(Attempt(started="now"))
 
-        ends(folder)
-
-        assert not folder.stopped.exists()
+    assert file.exists() == (ended == "failure")
+    write_json(file, {"class": "code", "epoch": 3})
+    folder.finish(make_result())
+    assert (folder.finished, file.exists()) == (True, False)
 
 
 def test_an_attempt_that_left_a_drained_node_and_its_successor_are_one(tmp_path):
@@ -134,7 +112,7 @@ def test_what_a_killed_worker_left_is_swept(tmp_path):
     folder.sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000002.pt"]
 
-    folder.finish(Result(status="done", metrics={}))
+    folder.finish(make_result())
     folder.sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
@@ -152,7 +130,7 @@ def test_stray_files_are_no_records_and_of_no_other_program(tmp_path):
     """A file manager leaves one in every folder that somebody looks at."""
     (tmp_path / ".DS_Store").touch()
     results = Results(tmp_path).create()
-    results.run("a").finish(Result(status="done", metrics={}))
+    results.run("a").finish(make_result())
     for folder in ("runs", "runs/a"):
         (tmp_path / folder / ".DS_Store").touch()
     (tmp_path / "runs/notes.txt").touch()
@@ -175,13 +153,6 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
 
     with pytest.raises(StorageError, match=r"cannot write results to .*file/results: Not a directory"):
         Results(tmp_path / "file/results").create()
-
-
-def test_records_are_json_that_other_programs_read(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.finish(Result(status="done", metrics={"top1_accuracy": 93.1}))
-
-    assert json.loads(folder.result.read_text())["format"] == 1
 
 
 def filled(folder: RunFolder) -> dict[str, str]:

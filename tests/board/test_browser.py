@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -69,6 +70,17 @@ class Tab:
     def has(self, words: str) -> None:
         self.until(f"document.body.innerText.includes({json.dumps(words)})")
 
+    def rows(self, count: int) -> None:
+        """Wait until the list has so many runs."""
+        self.until(f"document.querySelectorAll('.runs tbody tr').length === {count}")
+
+    def ticked(self, count: int) -> None:
+        self.until(f"document.querySelectorAll('.tick:checked').length === {count}")
+
+    def draw_what_runs(self) -> None:
+        self.page.locator("#underway").scroll_into_view_if_needed()
+        self.page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
+
     def until(self, condition: str, seconds: float = 60.0) -> None:
         """Wait until an expression is true; by asking, because the page's own policy forbids `wait_for_function`."""
         end = time.monotonic() + seconds
@@ -77,22 +89,25 @@ class Tab:
             self.page.wait_for_timeout(50)
 
 
+@contextmanager
+def opened(browser: Any, url: str, size: dict[str, int] = WIDE) -> Iterator[Tab]:
+    """A tab in which nothing may go wrong."""
+    tab = Tab(browser, url, size)
+    yield tab
+    tab.page.close()
+    assert tab.complaints == []
+
+
 @pytest.fixture
 def tab(browser: Any, results: Results) -> Iterator[Tab]:
-    with serving(results.root) as url:
-        opened = Tab(browser, url, WIDE)
-        yield opened
-        opened.page.close()
-        assert opened.complaints == []
+    with serving(results.root) as url, opened(browser, url) as tab:
+        yield tab
 
 
 @pytest.fixture
 def narrow(browser: Any, results: Results) -> Iterator[Tab]:
-    with serving(results.root) as url:
-        opened = Tab(browser, url, NARROW)
-        yield opened
-        opened.page.close()
-        assert opened.complaints == []
+    with serving(results.root) as url, opened(browser, url, NARROW) as tab:
+        yield tab
 
 
 def test_the_way_from_the_studies_to_a_run(tab, results):
@@ -128,8 +143,7 @@ def test_the_curve_of_a_run_under_way_grows(tab, results):
     page = tab.open("/study/made_up/paper")
     tab.has("3 of 1000")
     ends = "Math.max(...document.querySelector('#underway ~ .figure').data.flatMap(line => line.x))"
-    page.locator("#underway").scroll_into_view_if_needed()
-    page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
+    tab.draw_what_runs()
     assert page.evaluate(ends) == 3
     (results.run(run_id(3, 2)).epochs).unlink()
     write_epochs(results, run_id(3, 2), 70.0, epochs=8)
@@ -142,17 +156,13 @@ def test_a_new_result_on_an_object_store_appears_too(browser, object_store, tmp_
     uri = object_store.uri(f"board-{time.time_ns()}")
     writer = uploaded(uri, tmp_path, monkeypatch)
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "reader"))
-    with serving(uri) as url:
-        tab = Tab(browser, url, WIDE)
+    with serving(uri) as url, opened(browser, url) as tab:
         tab.open("/")
         tab.has(uri)
         tab.open("/study/made_up/paper")
         with writer.changing(writer.run(run_id(3, 0)).result):
             writer.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
         tab.has("97.8 [95.3, 99.3]")
-        tab.page.close()
-
-    assert tab.complaints == []
 
 
 def test_an_update_leaves_a_reader_where_they_were(tab, results):
@@ -175,9 +185,7 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
 
 def test_a_figure_keeps_its_zoom_when_its_curve_grows(tab, results):
     page = tab.open("/study/made_up/paper")
-    page.locator("#underway").scroll_into_view_if_needed()
-    page.locator("#underway").scroll_into_view_if_needed()
-    page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
+    tab.draw_what_runs()
     reach = "document.querySelector('#underway ~ .figure').layout.xaxis.range.map(value => value.toFixed(3)).join()"
     whole = page.evaluate(reach)
     box = page.locator("#underway ~ .figure .nsewdrag").first.bounding_box()
@@ -197,8 +205,7 @@ def test_a_figure_keeps_its_zoom_when_its_curve_grows(tab, results):
 def test_a_figure_is_drawn_when_a_reader_comes_near(tab):
     page = tab.open("/study/made_up/paper")
     last = page.locator(".figure").last
-    page.locator("#underway").scroll_into_view_if_needed()
-    page.wait_for_selector("#underway ~ .figure .main-svg", timeout=60_000)
+    tab.draw_what_runs()
     drawn = last.locator(".main-svg").count()
     last.scroll_into_view_if_needed()
 
@@ -224,17 +231,13 @@ def test_who_goes_back_is_where_they_were(tab):
 def test_hostile_words_are_shown_as_text(browser, tmp_path):
     variants = [variant | {"label": f"{HOSTILE} {at}"} for at, variant in enumerate(plan()["variants"])]
     results = write_study(tmp_path / "results", variants=variants, question=HOSTILE)
-    with serving(results.root) as url:
-        tab = Tab(browser, url, WIDE)
+    with serving(results.root) as url, opened(browser, url) as tab:
         for path in ("/", "/study/made_up/paper", f"/run/{run_id(0, 0)}", f"/compare?a={quote(HOSTILE)}&b=x"):
             page = tab.open(path)
             page.wait_for_timeout(500)
             assert page.locator("img[src=x], main b:has-text('bold')").count() == 0
             assert "<b>bold</b>" in page.inner_text("main")
             assert page.title() != "taken"
-        tab.page.close()
-
-    assert tab.complaints == []
 
 
 def test_the_keyboard_reaches_everything(tab):
@@ -261,7 +264,7 @@ def test_forms_work_by_the_keyboard(tab):
     page.fill("input[name=find]", "vit-small")
     page.keyboard.press("Enter")
     page.wait_for_url("**/runs/made_up/paper?find=vit-small")
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 6")
+    tab.rows(6)
 
 
 def test_runs_are_sorted_filtered_and_compared_by_the_keyboard_and_the_address_says_how(tab):
@@ -277,7 +280,7 @@ def test_runs_are_sorted_filtered_and_compared_by_the_keyboard_and_the_address_s
     page.keyboard.type("64")
     page.keyboard.press("Tab")
     page.locator("button", has_text="Show").first.press("Enter")
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 6")
+    tab.rows(6)
     for row in (0, 1):
         page.locator(".tick").nth(row).press("Space")
     tab.until("document.querySelector('.ticked').innerText.includes('2 ticked')")
@@ -289,9 +292,9 @@ def test_runs_are_sorted_filtered_and_compared_by_the_keyboard_and_the_address_s
     assert shared.endswith(f"?sort=-top1_accuracy&batch_size=64&ticked={run_id(2, 0)},{run_id(0, 2)}")
     assert page.url.endswith(f"/compare?runs={run_id(2, 0)},{run_id(0, 2)}")
     page.go_back()
-    tab.until("document.querySelectorAll('.tick:checked').length === 2")
+    tab.ticked(2)
     page.goto(shared)
-    tab.until("document.querySelectorAll('.tick:checked').length === 2")
+    tab.ticked(2)
     assert page.locator(".runs tbody tr").count() == 6
 
 
@@ -302,7 +305,7 @@ def test_a_tick_goes_with_its_run_and_not_with_its_row(tab):
     page.locator(".runs thead a", has_text="Top-1 accuracy").click()
     tab.until("document.querySelector('.runs tbody th').innerText.trim() === 'ViT-Small, batch_size=64'")
 
-    tab.until("document.querySelectorAll('.tick:checked').length === 1")
+    tab.ticked(1)
     assert page.locator(".tick:checked").get_attribute("value") == ticked == run_id(0, 0)
 
 
@@ -316,21 +319,21 @@ def test_a_tick_that_the_board_has_not_heard_of_yet_goes_with_a_click(tab):
     page.locator(".runs thead a", has_text="Top-1 accuracy").click()
     page.unroute(UPDATES)  # which lets them go on
     tab.until("document.querySelector('.runs tbody th').innerText.trim() === 'ViT-Small, batch_size=64'")
-    tab.until("document.querySelectorAll('.tick:checked').length === 1")
+    tab.ticked(1)
     page.locator("a", has_text="untick all").click()
 
-    tab.until("document.querySelectorAll('.tick:checked').length === 0")
+    tab.ticked(0)
     assert page.url.endswith("?sort=-top1_accuracy")
 
 
 def test_a_number_of_a_table_leads_to_its_runs(tab):
     page = tab.open("/study/made_up/paper")
     page.locator("#part1 ~ .scroll a", has_text="93.1 [91.6").first.press("Enter")
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 3")
+    tab.rows(3)
 
     assert page.url.endswith("/runs/made_up/paper?variant=0")
     page.locator(".chip").press("Enter")
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 12")
+    tab.rows(12)
 
 
 def test_the_log_of_a_run_under_way_grows_and_its_curves_are_drawn_as_asked(tab, results):
@@ -365,7 +368,7 @@ def test_a_brush_on_an_axis_filters_the_list(tab):
         page.mouse.up()
 
     drag(top + 5, top + 0.77 * 300)  # from 94.1 down to 93.2
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 3")
+    tab.rows(3)
     few = brushed(page)
 
     assert page.url.endswith("?top1_accuracy=93.2..94.1")
@@ -373,10 +376,10 @@ def test_a_brush_on_an_axis_filters_the_list(tab):
     order = page.locator(".brush .line").evaluate_all("lines => lines.map(line => line.classList.contains('out'))")
     assert order == sorted(order, reverse=True)  # those that were chosen lie above the others
     drag(top - 10, top + 0.6 * 300)  # by its upper mark: down to 93.3
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 2")
+    tab.rows(2)
     assert page.url.endswith("?top1_accuracy=93.2..93.3")
     page.mouse.click(middle, axis["y"] + 40)
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 12")
+    tab.rows(12)
     assert brushed(page) == [6, 12]
     assert page.url.endswith("/runs/made_up/paper")
 
@@ -385,16 +388,16 @@ def test_axes_are_brushed_by_the_keyboard_and_follow_the_filters_of_the_list(tab
     page = tab.open("/runs/made_up/paper")
     mark = page.locator(".brush .mark[aria-label='batch size, lowest']")
     mark.press("ArrowUp")
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 6")
+    tab.rows(6)
     above = [page.url.rpartition("?")[2], mark.get_attribute("aria-valuetext"), *brushed(page)]
     kept = page.evaluate("document.activeElement.getAttribute('aria-label')")
     page.keyboard.press("Delete")
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 12")
+    tab.rows(12)
     page.locator(".brush .mark[aria-label='model, highest']").press("ArrowDown")
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 6")
+    tab.rows(6)
     words = page.url.rpartition("?")[2]
     page.goto(page.url.replace(words, "batch_size=64%7C5&model=vitrm"))
-    tab.until("document.querySelectorAll('.runs tbody tr').length === 3")
+    tab.rows(3)
 
     assert above == ["batch_size=128", "128", 2, 6]
     assert kept == "batch size, lowest"
@@ -417,7 +420,7 @@ def test_code_is_copied_and_a_heading_links_to_itself(tab):
     assert page.locator("link[rel=icon]").get_attribute("href").startswith("data:image/svg+xml,")
 
 
-def test_words_and_marks_stand_out_from_the_paper(browser, results):
+def test_words_and_marks_stand_out_from_the_paper(tab):
     """By WCAG's contrast: 4.5 for words, 3 for the borders of what can be filled in."""
     ratio = """([one, other]) => {
       const style = getComputedStyle(document.documentElement);
@@ -438,14 +441,12 @@ def test_words_and_marks_stand_out_from_the_paper(browser, results):
         ("edge", "panel", 3),
         ("ink", "tint", 4.5),
     ]
-    with serving(results.root) as url:
-        tab = Tab(browser, url, WIDE)
-        for scheme in ("light", "dark"):
-            tab.page.emulate_media(color_scheme=scheme)
-            page = tab.open("/")
-            low = [(pair, scheme) for *pair, least in pairs if page.evaluate(ratio, pair) < least]
-            assert low == []
-        page.close()
+    for scheme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=scheme)
+        page = tab.open("/")
+        assert [(pair, scheme) for *pair, least in pairs if page.evaluate(ratio, pair) < least] == []
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(map(int, re.findall(r"\d+", background))) < 60  # a dark screen gets a dark page
 
 
 def test_columns_are_chosen_by_a_click(tab):
@@ -544,7 +545,7 @@ def test_puzzles_play_from_the_beginning(tab, results):
     assert page.locator(".thinking output").inner_text() == "segment 3 of 3"
 
 
-def test_puzzles_fit_a_phone_and_paper(browser, results):
+def test_puzzles_fit_a_phone_and_paper(narrow, results):
     """At 390 pixels two grids side by side; on paper the first and the last segment of each, and nothing to press."""
     write_thinking(results, run_id(0, 0))
     large = {name: np.zeros((2, 900), np.uint8) + 2 for name in ("given", "answers")}
@@ -552,55 +553,38 @@ def test_puzzles_fit_a_phone_and_paper(browser, results):
         results, run_id(1, 0), **large, cells=np.zeros((2, 3, 900), np.uint8) + 2, shape=np.array([30, 30]),
         boxes=np.array([0, 0]), colours=np.array(["#000000", "#111111", "#222222", "#333333"]),
     )  # fmt: skip
-    with serving(results.root) as url:
-        tab = Tab(browser, url, {"width": 390, "height": 900})
-        for variant, across in ((0, 2), (1, 1)):
-            page = tab.open(f"/run/{run_id(variant, 0)}")
-            grids = page.locator(".thinking .now svg")
-            grids.nth(1).wait_for()
-            places = grids.evaluate_all("all => all.slice(0, 2).map(one => one.getBoundingClientRect())")  # at one moment
-            assert len({place["y"] for place in places}) == 3 - across
-            assert all(place["x"] + place["width"] <= 390 for place in places)
-            tab.until("document.documentElement.scrollWidth <= 390")
-        page = tab.open(f"/run/{run_id(0, 0)}")
-        page.locator(".thinking .now svg").nth(1).wait_for()  # the box is filled after the page is there
-        page.emulate_media(media="print")
-        shown = page.locator(".thinking :is(button, svg) >> visible=true").evaluate_all(
-            "all => all.map(one => one.getAttribute('aria-label').split(', ')[1])"
-        )
-        page.close()
+    for variant, across in ((0, 2), (1, 1)):
+        page = narrow.open(f"/run/{run_id(variant, 0)}")
+        grids = page.locator(".thinking .now svg")
+        grids.nth(1).wait_for()
+        places = grids.evaluate_all("all => all.slice(0, 2).map(one => one.getBoundingClientRect())")  # at one moment
+        assert len({place["y"] for place in places}) == 3 - across
+        assert all(place["x"] + place["width"] <= 390 for place in places)
+        narrow.until("document.documentElement.scrollWidth <= 390")
+    page = narrow.open(f"/run/{run_id(0, 0)}")
+    page.locator(".thinking .now svg").nth(1).wait_for()  # the box is filled after the page is there
+    page.emulate_media(media="print")
+    shown = page.locator(".thinking :is(button, svg) >> visible=true").evaluate_all(
+        "all => all.map(one => one.getAttribute('aria-label').split(', ')[1])"
+    )
 
     assert shown == ["after segment 1", "after segment 3"] * 2
-    assert tab.complaints == []
 
 
 def test_a_report_page_steps_through_puzzles_alone(browser, tmp_path):
     """It asks for nothing but itself."""
     results = write_study(tmp_path / "results", report=dump_report([Thinking()]))
     write_thinking(results, run_id(0, 0))
-    tab = Tab(browser, write_report(results, "made_up", "paper").as_uri(), WIDE)
     asked: list[str] = []
-    tab.page.on("request", lambda request: asked.append(request.url))
-    page = tab.open("")
-    page.locator(".thinking input").focus()
-    page.keyboard.press("Home")
-    given = page.locator(".thinking .now").first.inner_text()
-    page.close()
+    with opened(browser, write_report(results, "made_up", "paper").as_uri()) as tab:
+        tab.page.on("request", lambda request: asked.append(request.url))
+        page = tab.open("")
+        page.locator(".thinking input").focus()
+        page.keyboard.press("Home")
+        given = page.locator(".thinking .now").first.inner_text()
 
     assert given.split("\n")[-2:] == ["test puzzle 0", "as given"]
     assert [url for url in asked if not url.startswith("data:")] == [tab.url]
-    assert tab.complaints == []
-
-
-def test_a_dark_screen_gets_a_dark_page(browser, results):
-    with serving(results.root) as url:
-        tab = Tab(browser, url, WIDE)
-        tab.page.emulate_media(color_scheme="dark")
-        page = tab.open("/")
-        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        page.close()
-
-    assert max(map(int, re.findall(r"\d+", background))) < 60
 
 
 def test_what_is_yet_to_be_drawn_is_not_printed(tab):

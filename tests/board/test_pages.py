@@ -53,7 +53,12 @@ def words(markup: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", markup).split())
 
 
-RUNS = "/runs/made_up/paper"
+def drawn(sources, path: str, part: str, search: str = "") -> dict[str, Any]:
+    """The data of a part's figure."""
+    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', parts(sources, path, search)[part])[1])
+
+
+STUDY, RUNS = "/study/made_up/paper", "/runs/made_up/paper"
 
 
 def listed(sources, query: str) -> list[str]:
@@ -86,8 +91,8 @@ def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
     first = "No significant difference: between variants by top-1 accuracy (n=1 to 3)."
 
     assert f"made_up (paper) {first}" in words(parts(sources, "/")["findings"])
-    assert words(parts(sources, "/study/made_up/paper")["findings"]).startswith(first.replace("difference:", "difference :"))
-    (table,) = [one for one in page_at(sources, address_of("/study/made_up/paper")).recipes if one.title == "Accuracy and cost"]
+    assert words(parts(sources, STUDY)["findings"]).startswith(first.replace("difference:", "difference :"))
+    (table,) = [one for one in page_at(sources, address_of(STUDY)).recipes if one.title == "Accuracy and cost"]
     assert table.part().finding == "no significant difference by top-1 accuracy"
 
 
@@ -101,9 +106,7 @@ def test_the_overview_tells_what_runs_now(sources):
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path):
-    (tmp_path / "recstudy.json").write_text("{}")
-
-    assert "python studies/" in parts(looked(tmp_path), "/")["studies"]
+    assert "python studies/" in parts(looked(Results(tmp_path).create().root), "/")["studies"]
 
 
 def test_links_point_to_the_other_programs_and_open_beside_the_board(sources):
@@ -246,7 +249,7 @@ def write_captioners(root):
 @pytest.mark.parametrize("write", [write_study, write_search, write_captioners])
 def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
     results = write(tmp_path / "results")
-    records, found = load_study(results, "made_up", "paper"), parts(looked(results.root), "/study/made_up/paper")
+    records, found = load_study(results, "made_up", "paper"), parts(looked(results.root), STUDY)
 
     assert len(records.parts) > 2
     for at, spec in enumerate(records.parts, 1):
@@ -260,7 +263,7 @@ def test_each_number_of_a_table_leads_to_its_runs(tmp_path):
     """Also where none has given a number, and of a difference to the runs of both."""
     report = [Table("scores"), Differences(base="ViTRM, batch_size=64")]
     sources = looked(write_study(tmp_path / "results", report=dump_report(report)).root)
-    found = parts(sources, "/study/made_up/paper")
+    found = parts(sources, STUDY)
 
     def leads(part: str, words: str) -> list[str]:
         (query,) = set(re.findall(rf'<a href="/runs/made_up/paper\?([^"]*)">(?:<strong>)?{words}', found[part]))
@@ -279,8 +282,8 @@ def test_a_part_that_cannot_be_drawn_says_so_in_its_place(tmp_path, caplog):
     gone = {"module": "gone", "file": str(tmp_path / "gone.py"), "digest": ""}
     theirs = {"module": "outside_kinds", "file": str(Path(made_up.__file__).with_name("outside_kinds.py")), "digest": ""}
 
-    without = parts(looked(write_study(tmp_path / "a", report=report, plugins=[gone]).root), "/study/made_up/paper")
-    found = parts(looked(write_study(tmp_path / "b", report=report, plugins=[theirs]).root), "/study/made_up/paper")
+    without = parts(looked(write_study(tmp_path / "a", report=report, plugins=[gone]).root), STUDY)
+    found = parts(looked(write_study(tmp_path / "b", report=report, plugins=[theirs]).root), STUDY)
 
     assert "'r' cannot be drawn: no report part 'reliability_diagram'" in html.unescape(without["part1"])
     assert "gone.py is not there" in without["part1"]
@@ -292,7 +295,7 @@ def test_a_part_that_cannot_be_drawn_says_so_in_its_place(tmp_path, caplog):
 
 
 def test_failures_show_the_last_lines_of_their_log(sources):
-    said = parts(sources, "/study/made_up/paper")["failures"]
+    said = parts(sources, STUDY)["failures"]
 
     assert "ValueError: heads must divide width" in said
     assert "File &quot;model.py&quot;, line 3, in forward" in said
@@ -303,7 +306,7 @@ def test_a_table_of_many_rows_comes_in_pages(tmp_path):
     results = write_study(tmp_path / "results", variants=chosen)
     results.run(run_id(119, 0)).finish(as_result(result(99.0)))  # the best, on the last page
     sources = looked(results.root)
-    first, last = (parts(sources, "/study/made_up/paper", f"?part1={at}")["part1"] for at in (1, 3))
+    first, last = (parts(sources, STUDY, f"?part1={at}")["part1"] for at in (1, 3))
 
     assert [len(re.findall(r'<th scope="row">', one)) for one in (first, last)] == [50, 20]
     assert "rows 101 to 120 of 120" in words(last)
@@ -365,12 +368,8 @@ def test_a_filter_can_be_taken_away_and_its_place_in_the_form_shows_it(sources):
     assert 'aria-sort="descending"' in said
 
 
-def brush(sources) -> dict[str, Any]:
-    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', parts(sources, RUNS)["brush"])[1])
-
-
 def test_parallel_coordinates_have_each_scored_run_as_a_line_through_its_settings(sources):
-    data = brush(sources)
+    data = drawn(sources, RUNS, "brush")
     model, batch, score = data["axes"]
 
     assert [axis["name"] for axis in data["axes"]] == ["model", "batch_size", "top1_accuracy"]
@@ -385,7 +384,7 @@ def test_axes_have_the_values_of_all_runs_and_not_only_of_those_that_are_drawn(t
     """One whose runs have no score yet, or whose score is not among the best, can be asked for, too."""
     monkeypatch.setattr("recstudy.board.runlist.LINES", 2)
     changed = [*plan()["variants"][:3], {**plan()["variants"][3], "levels": {"model": "ViT-Small", "batch_size": 512}}]
-    data = brush(looked(write_study(tmp_path / "r", variants=changed).root))
+    data = drawn(looked(write_study(tmp_path / "r", variants=changed).root), RUNS, "brush")
 
     assert [axis["values"] for axis in data["axes"][1:]] == [
         ["64", "128", "512"],
@@ -417,9 +416,7 @@ def test_runs_are_listed_and_compared_by_their_own_metric_where_no_table_has_it(
     found = parts(sources, RUNS)
 
     assert re.findall(r'data-head="([^"]*)"', found["runs"])[1] == "CIDEr"
-    assert (
-        json.loads(re.search(r'<script type="application/json">(.*?)</script>', found["brush"])[1])["axes"][-1]["name"] == "cider"
-    )
+    assert drawn(sources, RUNS, "brush")["axes"][-1]["name"] == "cider"
     assert "CIDEr" in parts(sources, "/compare", f"?runs={scored[0]},{two}")["differences"]
     assert "a: CIDEr" in words(parts(sources, "/compare", "?a=made_up/paper&b=made_up/paper")["studies"])
 
@@ -446,7 +443,7 @@ def test_every_part_of_every_page_can_be_shown(tmp_path, write):
     write_mistakes(results, run_id(0, 0), np.zeros((3, 1, 8, 8)))
     write_captions(results, run_id(0, 0), [(["a heart"], "a lung " * 60)])
     sources = looked(results.root)
-    paths = ["/", "/study/made_up/paper", RUNS, "/compare", *(f"/run/{run}" for run in sources.poller.runs)]
+    paths = ["/", STUDY, RUNS, "/compare", *(f"/run/{run}" for run in sources.poller.runs)]
 
     assert all(all(parts(sources, path).values()) for path in paths)
 
@@ -497,19 +494,16 @@ def test_a_run_shows_its_log_and_what_it_used_of_its_machine(results, sources):
 
 
 def test_curves_are_smoothed_and_losses_stand_on_a_log_axis(sources):
-    def figure(path: str, query: str = ""):
-        return json.loads(re.search(r'<script type="application/json">(.*?)</script>', parts(sources, path, query)["curves"])[1])
-
-    run, many = f"/run/{run_id(0, 0)}", "/compare"
-    plain, smooth = figure(run), figure(run, "?smooth=5&axis=log")
-    both = figure(many, f"?runs={run_id(0, 0)},{run_id(1, 0)}&smooth=5&axis=log")
+    run = f"/run/{run_id(0, 0)}"
+    plain, smooth = drawn(sources, run, "curves"), drawn(sources, run, "curves", "?smooth=5&axis=log")
+    both = drawn(sources, "/compare", "curves", f"?runs={run_id(0, 0)},{run_id(1, 0)}&smooth=5&axis=log")
     assert [plain["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == [None, None]
     assert [smooth["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == ["log", None]  # an accuracy has bounds
     assert [both["layout"][axis].get("type") for axis in ("yaxis", "yaxis2")] == ["log", None]
     light, dark = (trace["y"] for trace in smooth["data"][:2])
     assert light == plain["data"][0]["y"]
     assert dark[2] == pytest.approx(sum(light) / 5)
-    assert figure(run, "?smooth=x&axis=cubic") == plain
+    assert drawn(sources, run, "curves", "?smooth=x&axis=cubic") == plain
 
 
 def test_a_run_that_kept_its_attention_shows_it(tmp_path):
@@ -569,13 +563,9 @@ def test_more_than_two_runs_beside_each_other(sources):
     assert re.search(beside, words(found["differences"]))
 
 
-def test_runs_of_one_variant_have_no_differences_but_curves(sources):
+def test_runs_of_one_variant_have_no_differences_and_too_many_are_refused(sources):
     assert "differences" not in parts(sources, "/compare", f"?runs={run_id(0, 0)},{run_id(0, 1)}")
-
-
-def test_more_runs_than_can_be_told_apart_are_refused(sources):
     found = parts(sources, "/compare", "?runs=" + ",".join(run_id(0, 0) for _ in range(13)))
-
     assert "13 runs are too many to tell apart: compare 2 to 12" in found["problem"]
 
 
@@ -627,7 +617,7 @@ def test_hostile_words_are_text_on_every_page(tmp_path):
     results.run(run_id(1, 2)).fail(as_failure(failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE}))
     write_json(results.study("<b>x", "<i>y") / "plan.json", chosen | {"preset": HOSTILE, "study": HOSTILE})
     sources = looked(results.root)
-    paths = ["/", "/study/made_up/paper", "/study/%3Cb%3Ex/%3Ci%3Ey", f"/run/{run_id(1, 2)}", f"/run/{run_id(0, 0)}"]
+    paths = ["/", STUDY, "/study/%3Cb%3Ex/%3Ci%3Ey", f"/run/{run_id(1, 2)}", f"/run/{run_id(0, 0)}"]
     said = [parts(sources, path, f"?find={HOSTILE}&a={HOSTILE}") for path in [*paths, "/compare"]]
 
     for body in (body for found in said for body in found.values()):
@@ -647,17 +637,16 @@ def test_a_diverged_run_says_what_happened_and_what_was_set(tmp_path):
     assert said in words(found["failure"])
     assert "losses" in found
     assert "train.learning_rate 1e+30" in words(found["settings"])
-    assert "train.learning_rate = 1e+30" in words(parts(sources, "/study/made_up/paper")["facts"])
+    assert "train.learning_rate = 1e+30" in words(parts(sources, STUDY)["facts"])
 
 
 def test_epochs_count_from_one_and_the_selected_one_is_drawn(tmp_path):
     """The file counts from 0: of its epochs 0 to 4, the last is selected."""
     sources = looked(write_study(tmp_path / "r").root)
 
-    found = parts(sources, f"/run/{run_id(0, 0)}")
-    figure = json.loads(re.search(r'<script type="application/json">(.*?)</script>', found["curves"])[1])
+    figure = drawn(sources, f"/run/{run_id(0, 0)}", "curves")
 
-    assert "Selected epoch 5 by the test split" in words(found["head"])
+    assert "Selected epoch 5 by the test split" in words(parts(sources, f"/run/{run_id(0, 0)}")["head"])
     circles = [trace for trace in figure["data"] if trace["mode"] == "markers"]
     assert [(trace["x"], trace["y"]) for trace in circles] == [([5], [89.0])]
     assert next(trace["x"] for trace in figure["data"] if trace["mode"] == "lines") == [1, 2, 3, 4, 5]

@@ -1,9 +1,9 @@
 """Every fault of ../shared/users.md, done to real studies: on the nodes, the tiny study and the shell of tests/study."""
 
-import json
 import shutil
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "study"))
 
 from shell import Shell, kill_all, until
-from twice import EPOCHS, curve
+from twice import EPOCHS, curve_alone
 
 
 @pytest.fixture
@@ -41,19 +41,5 @@ def again(shell: Shell, interrupted: Path) -> Shell:
 @pytest.fixture(scope="session")
 def undisturbed(interrupted: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[tuple]]:
     """The curve of one of those two runs without any fault, trained once each, without Ray."""
-    from recstudy.train.trial import Trial, run_trial
-
-    root, curves = tmp_path_factory.mktemp("undisturbed"), {}
-
-    def of(run_id: str) -> list[tuple]:
-        if run_id not in curves:
-            config = json.loads((interrupted / "runs" / run_id / "config.json").read_text())
-            run_trial(
-                Trial("tiny", "alone", config, run_id, str(root / "runs" / run_id), "data", False, ".", None, False),
-                lambda line: None,
-            )
-            curves[run_id] = curve(root / "runs" / run_id)
-        return curves[run_id]
-
-    (root / "runs").mkdir()
-    return of
+    root = tmp_path_factory.mktemp("undisturbed")
+    return cache(lambda run: curve_alone(Shell(interrupted.parent), run, root))

@@ -3,20 +3,21 @@
 A search for the faults: its first setting is the best, so that most others are stopped early.
 """
 
-from recstudy import Place, RunConfig, Search, TrainConfig, Tunable, main
+from recstudy import Search, Tunable, main
 from recstudy.analysis import History
 from recstudy.data import Digits
-from recstudy.models import ViTRM
+from recstudy.testing import tiny_model, tiny_run
 
 study = Search(
     name="early",
     presets={
         "quick": [
-            RunConfig(
-                data=Digits(limit=200),
-                model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.0),
-                train=TrainConfig(epochs=40, batch_size=32, learning_rate=5e-3, ema_decay=0.9),
-                place=Place(gpus_per_run=0),
+            tiny_run(
+                tiny_model(layers=1, latent_steps=3, dropout=0.0),
+                Digits(limit=200),
+                epochs=40,
+                batch_size=32,
+                learning_rate=5e-3,
             )
         ],
     },

@@ -154,9 +154,9 @@ def test_16_a_lock_is_waited_for_and_free_at_once_when_its_holder_dies(shell):
     """The study's lock, and that of one of its runs."""
     chosen = ("--only", "latent_steps=1, *")
     run = next(iter(shell.plan(*chosen).values()))
+    Results(shell.results).create()
     study = shell.results / "studies/tiny/quick/lock"
     study.parent.mkdir(parents=True)
-    (shell.results / "recstudy.json").write_text('{"format": 1}')
     with holding(study) as first, holding(shell.results / "runs" / run / "lock") as second, shell.start(*chosen) as driver:
         line = driver.stdout.readline()
         first.kill()
@@ -171,8 +171,7 @@ def test_16_a_lock_is_waited_for_and_free_at_once_when_its_holder_dies(shell):
 
 
 def test_16_the_wait_for_a_holder_that_shows_no_sign_of_life_ends(shell):
-    shell.results.mkdir()
-    (shell.results / "recstudy.json").write_text('{"format": 1}')
+    Results(shell.results).create()
     with holding(shell.results / "studies/tiny/quick/lock") as holder:
         holder.send_signal(signal.SIGSTOP)
 

@@ -16,7 +16,8 @@ import recstudy
 from recstudy.analysis.report import write_report
 from recstudy.records import Results
 from recstudy.study.study import make_plan
-from recstudy.train.trial import Trial, run_trial
+from recstudy.testing import make_trial
+from recstudy.train.trial import run_trial
 
 HERE = Path(__file__).parent
 SAMPLES = sorted(path.parent for path in HERE.parent.glob("records/*/recstudy.json"))
@@ -70,8 +71,7 @@ def test_13_a_sweep_whose_first_runs_all_fail_alike_stops(shell):
     """Six runs whose folders cannot take a log: three are tried (and those that ran beside the third), and it is said once."""
     ids = shell.plan().values()
     for run_id in ids:
-        (shell.results / "runs" / run_id / "losses.jsonl").mkdir(parents=True)
-    (shell.results / "recstudy.json").write_text('{"format": 1}')
+        (Results(shell.results).create().run(run_id).path / "losses.jsonl").mkdir(parents=True)
 
     output = shell.run("--set", "place.cpus_per_run=2", code=8)  # one run at a time, on two cores
 
@@ -207,13 +207,10 @@ def test_21_the_records_say_which_code_made_which_attempt(shell):
 @pytest.mark.parametrize("dirty", [(True, False), (False, True), (False, False)])
 def test_21_a_run_of_which_any_attempt_was_of_changed_code_says_so(tmp_path, dirty):
     run = make_plan(tiny.study, changes={"train.epochs": 2}).runs[0]
-    folder, config = tmp_path / "runs" / run.id, {**run.config.values, "place": run.config.place.model_dump()}
     for changed, leave in zip(dirty, (True, False), strict=True):  # the first is left in its middle
-        trial = Trial("tiny", "a", config, run.id, str(folder), "data", False, ".", "a" * 40, changed)
-        folder.mkdir(parents=True, exist_ok=True)
-        run_trial(trial, lambda line: None, lambda leave=leave: leave)
+        run_trial(make_trial(tmp_path, run.config, dirty=changed), lambda line: None, lambda leave=leave: leave)
 
-    assert json.loads((folder / "result.json").read_text())["provenance"]["dirty"] is any(dirty)
+    assert json.loads((tmp_path / "runs" / run.id / "result.json").read_text())["provenance"]["dirty"] is any(dirty)
 
 
 def test_21_the_page_names_the_code_of_every_attempt(tmp_path):

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 from shell import Shell, titled, until
-from twice import curve
-
-from recstudy.train.trial import run_trial
-from recstudy.train.work import Trial
+from twice import curve, curve_alone
 
 pytestmark = pytest.mark.fault
 
@@ -48,20 +45,11 @@ def test_a_group_serves_families_in_turn_and_is_replaced_where_it_found_no_memor
     for run, result in warm.records().items():
         if result["status"] == "diverged":  # in its first epoch
             continue
-        assert curve(warm.results / "runs" / run) == alone(warm, run, tmp_path / "alone"), result
+        assert curve(warm.results / "runs" / run) == curve_alone(warm, run, tmp_path / "alone"), result
     ended = {path.parent.name: path.stat().st_mtime for path in warm.results.glob("runs/*/result.json")}
     started = {run: (warm.results / "runs" / run / "config.json").stat().st_mtime for run in ended}
     order = [run for label, run in warm.plan(*ALONE).items() if label.partition(",")[0] in list(processes)[:4]]
     assert max(started[after] - ended[before] for before, after in pairwise(order)) < 5
-
-
-def alone(shell: Shell, run: str, folder: Path) -> list[tuple]:
-    """The curve of this run in another process, without Ray."""
-    config = shell.records("config.json")[run]
-    path = folder / "runs" / run
-    path.mkdir(parents=True)
-    run_trial(Trial("warm", "alone", config, run, str(path), "data", False, ".", None, False), lambda line: None)
-    return curve(path)
 
 
 def test_a_worker_that_dies_in_a_warm_group_takes_its_run_s_epoch_alone(shell):
@@ -83,21 +71,6 @@ def test_a_worker_that_dies_in_a_warm_group_takes_its_run_s_epoch_alone(shell):
     assert len(tries[second]) == 2
     assert tries[third] == tries[second][1:]
     assert [epoch for epoch, *_ in curve(shell.results / "runs" / second)] == list(range(40))
-
-
-def test_a_worker_that_freezes_is_replaced_and_the_next_run_begins(shell):
-    """The reader of a fifo that nobody writes hangs."""
-    chosen = ("--only", "latent_steps=1*", "--set", "place.silent_minutes=0.1", "--trainer", "train", *ALONE)
-    _, hung = shell.plan(*chosen).values()
-    (shell.results / "runs" / hung).mkdir(parents=True)
-    (shell.results / "recstudy.json").write_text('{"format": 1}')
-    os.mkfifo(shell.results / "runs" / hung / "checkpoint-000001.pt")
-
-    output = shell.run(*chosen, code=5)
-
-    assert "no sign of life for 0.1 minutes (place.silent_minutes); it was stopped" in output
-    assert shell.records("failure.json")[hung]["class"] == "hung"
-    assert len(shell.records()) == 1
 
 
 def test_a_worker_that_is_stopped_ends_its_group_and_the_next_run_begins(shell):

@@ -3,20 +3,18 @@
 A study for the faults: one of its runs diverges, and the weights of another would take 4 PB.
 """
 
-from recstudy import Place, RunConfig, Study, TrainConfig, Variant, main
+from recstudy import Study, Variant, main
 from recstudy.analysis import Table
 from recstudy.data import Digits
-from recstudy.models import ResNet, ViTRM
+from recstudy.models import ResNet
+from recstudy.testing import tiny_model, tiny_run
 
 study = Study(
     name="warm",
     presets={
-        "quick": RunConfig(
-            data=Digits(limit=100),
-            model=ViTRM(width=16, heads=2, layers=1, patch=2, latent_tokens=4, dropout=0.1),
-            train=TrainConfig(epochs=2, batch_size=32, ema_decay=0.9),
-            place=Place(gpus_per_run=0, trainer="train", checkpoint_seconds=0),
-        )
+        "quick": tiny_run(
+            tiny_model(layers=1, latent_steps=3, dropout=0.1), Digits(limit=100), epochs=2, batch_size=32
+        ).with_changes({"place.trainer": "train", "place.checkpoint_seconds": 0})
     },
     variants=[
         Variant("recursive", {}),
