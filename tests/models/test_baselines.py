@@ -4,9 +4,9 @@ from torchvision import models as torchvision_models
 
 from recstudy.config import RunConfig
 from recstudy.data import Cifar10, Digits
-from recstudy.models import ResNet, ViT, ViTRM
+from recstudy.models import CNN, HRMImage, ResNet, ViT, ViTRM
 from recstudy.models.costs import cost
-from recstudy.models.networks.classifiers import ResNetNetwork, ViTNetwork
+from recstudy.models.networks.classifiers import CNNNetwork, ResNetNetwork, ViTNetwork
 
 
 def gflops(model):
@@ -65,11 +65,6 @@ def test_a_last_cycle_gradient_costs_less():
     assert last == pytest.approx(5 * one_cycle, rel=2e-3)
 
 
-def test_cifar_stem_prints_the_same_millions():
-    assert cost(RunConfig(data=Cifar10(), model=ResNet(stem="cifar"))).params == 11_173_962
-    assert cost(RunConfig(data=Cifar10(), model=ResNet(depth=50, stem="cifar"))).params == 23_520_842
-
-
 def test_vit_reads_the_class_token():
     """Equation (4): the other tokens reach the logits through attention alone."""
     network = ViTNetwork(ViT(width=8, layers=1, heads=2, ffn_width=8, patch=2, dropout=0.0), (1, 4, 4), 3).eval()
@@ -83,3 +78,26 @@ def test_vit_reads_the_class_token():
 def test_a_resized_vit_says_so():
     assert ViT(width=64, heads=4).title == "ViT-Small (resized)"
     assert RunConfig(data=Digits(), model=ViT(patch=2)).model.title == "ViT-Small"
+
+
+def test_the_cnn_starts_lecun_normal():
+    """Flax's default: deviation fan_in^-1/2, which is 128^-1/2 = 0.0884 of the head, and (9 x 64)^-1/2 of a convolution."""
+    torch.manual_seed(0)
+    network = CNNNetwork(CNN(), (3, 32, 32), 100)
+
+    assert network.classify.weight.std().item() == pytest.approx(128**-0.5, rel=0.03)
+    assert network.stages[0][3].weight.std().item() == pytest.approx((9 * 64) ** -0.5, rel=0.03)
+
+
+def test_flops_of_hrm_and_of_its_baseline_equal_the_published_arithmetic():
+    """004: 1.918 GFLOP a segment, 2.877 to train it (one-step gradient); CNN 0.192 and 0.577."""
+    hrm, cnn = (cost(RunConfig(data=Cifar10(), model=model)) for model in (HRMImage(), CNN()))
+
+    assert (hrm.gflops, hrm.train_gflops) == (pytest.approx(1.918, rel=1e-3), pytest.approx(2.877, rel=2e-3))
+    assert (cnn.gflops, cnn.train_gflops) == (pytest.approx(0.192, rel=5e-3), pytest.approx(0.577, rel=2e-2))
+
+
+def test_evaluation_segments_are_paid_for():
+    base = RunConfig(data=Cifar10(), model=HRMImage())
+
+    assert cost(base.with_changes({"train.evaluation_steps": 3})).gflops == pytest.approx(3 * cost(base).gflops)

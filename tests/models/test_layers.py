@@ -1,8 +1,21 @@
+import math
+
 import pytest
 import torch
 from torch import nn
 
-from recstudy.models.networks.layers import Attention, GeluMLP, Past, PostNorm, Rotary, Stack, SwiGLU, TransformerLayer
+from recstudy.models.networks.layers import (
+    GEGLU,
+    Attention,
+    GeluMLP,
+    Past,
+    PostNorm,
+    Rotary,
+    Stack,
+    SwiGLU,
+    TransformerLayer,
+    truncated_normal,
+)
 
 
 def test_attention_equals_torchs_own():
@@ -82,3 +95,50 @@ def test_kept_keys_and_values_give_the_next_token():
 
     torch.testing.assert_close(torch.cat(parts, dim=1), stack(x))
     assert len(past.now) == 4  # keys and values of two calls
+
+
+def test_layer_is_post_norm_without_parameters_of_its_own():
+    """rms(s + mix(s)) with mix = ffn = 0 is s / sqrt(mean s^2 + 1e-5): (3, 4) has mean square 12.5."""
+
+    class Zero(torch.nn.Module):
+        def forward(self, s):
+            return torch.zeros_like(s)
+
+    layer = PostNorm(Zero(), Zero(), 2, eps=1e-5, scale=False)
+    once = torch.tensor([3.0, 4.0]) / (12.5 + 1e-5) ** 0.5
+
+    assert list(layer.parameters()) == []
+    torch.testing.assert_close(layer(torch.tensor([[[3.0, 4.0]]])), once[None, None] / (1 + 1e-5) ** 0.5)
+
+
+def test_rotary_turns_pairs_by_position():
+    """Head width 2: position p turns (1, 0) by p radians."""
+    turned = Rotary(4, 2)(torch.tensor([1.0, 0.0]).expand(1, 1, 4, 2))
+
+    for position in range(4):
+        torch.testing.assert_close(turned[0, 0, position], torch.tensor([math.cos(position), math.sin(position)]))
+
+
+def test_rotary_scores_depend_on_the_distance_alone():
+    torch.manual_seed(0)
+    rotary, q, k = Rotary(8, 6), torch.randn(6), torch.randn(6)
+    turned_q, turned_k = (rotary(vector.expand(1, 1, 8, 6))[0, 0] for vector in (q, k))
+    scores = turned_q @ turned_k.T
+
+    torch.testing.assert_close(scores[0, 3], scores[4, 7])
+
+
+def test_geglu_by_hand():
+    """u = 2x, g = x, down = 3 at x = 1: 3 * 2 * gelu_tanh(1) = 6 * 0.841192."""
+    ffn = GEGLU(1, 1, bias=False)
+    ffn.up.weight.data, ffn.down.weight.data = torch.tensor([[2.0], [1.0]]), torch.tensor([[3.0]])
+
+    assert ffn(torch.ones(1, 1, 1)).item() == pytest.approx(6 * 0.841192, rel=1e-5)
+
+
+def test_truncated_normal_keeps_its_deviation():
+    torch.manual_seed(0)
+    drawn = truncated_normal(torch.empty(200_000), 0.5)
+
+    assert drawn.std().item() == pytest.approx(0.5, rel=0.01)
+    assert drawn.abs().max().item() <= 2 * 0.5 / 0.8796

@@ -4,18 +4,30 @@ import math
 
 import pytest
 import torch
-from test_hrm import tiny
 
 from recstudy.config import RunConfig
 from recstudy.data import Digits, PhantomXray
 from recstudy.errors import ConfigError
-from recstudy.models import HRM, TRM
+from recstudy.models import HRM, TRM, HRMImage
 from recstudy.models.costs import cost
+from recstudy.models.networks.hrm import HRMCore, HRMImageNetwork
+from recstudy.models.networks.layers import SwiGLU
+from recstudy.models.networks.sequence import SequenceNetwork
+from recstudy.models.sequence import hidden_width
 from recstudy.train.loop import detached
 
+SHAPE = (1, 2, 2)
 XRAY = PhantomXray(size=224)
 WIDE = (1, 2, 4)  # halves of 2x2
 SMALL = {"width": 8, "heads": 2, "low_layers": 1, "high_layers": 1}
+
+
+def tiny(shape=SHAPE, classes=10, **fields) -> SequenceNetwork:
+    torch.manual_seed(0)
+    config = HRM(**{"width": 8, "heads": 2, "low_layers": 1, "high_layers": 1, "vocabulary": 16} | fields)
+    network = config.build(shape, classes)
+    assert isinstance(network, SequenceNetwork)
+    return network
 
 
 def image(*rows) -> torch.Tensor:
@@ -197,3 +209,38 @@ def test_halting_by_sample_is_priced_by_the_step():
 def test_patients_beyond_the_table_are_refused():
     with pytest.raises(ConfigError, match=r"model.identifiers must be at least 12, the patients of Phantom.*but got 4"):
         HRM(head="multilabel", puzzle_emb="patient", identifiers=4).check_groups(12, "Phantom chest X-rays")
+
+
+def test_swiglu_width_is_rounded_up_to_256s():
+    """ceil_256(round(4 x 512 x 2/3)) = ceil_256(1365) = 1536; 64 gives 171, so 256."""
+    assert (hidden_width(512, 4), hidden_width(64, 4)) == (1536, 256)
+    assert sum(weight.numel() for weight in SwiGLU(512, 1536, bias=False).parameters()) == 3 * 512 * 1536
+
+
+def test_states_start_as_one_fixed_vector_at_every_position():
+    network = tiny()
+    images = torch.zeros(2, *SHAPE)
+    z_high, z_low, steps, _ = network.start(images)
+
+    assert z_high.shape == z_low.shape == (2, 1, 5, 8)
+    assert torch.equal(z_high, network.core.z_high.expand(2, 1, 5, 8))
+    assert steps.tolist() == [0, 0]
+    assert not isinstance(network.core.z_high, torch.nn.Parameter)
+    assert "core.z_high" in network.state_dict()
+
+
+def test_initial_states_have_deviation_one_after_the_cut():
+    torch.manual_seed(0)
+    core = HRMCore(HRM(width=1024, heads=8, low_layers=1, high_layers=1), 2)
+
+    assert core.z_high.std().item() == pytest.approx(1.0, abs=0.05)
+    assert core.z_high.abs().max().item() <= 2 / 0.8796
+
+
+def test_states_of_hrm_for_small_images_start_fixed_and_are_not_trained():
+    torch.manual_seed(0)
+    network = HRMImageNetwork(HRMImage(width=8, heads=2, patch=2), (1, 4, 4), 5)
+
+    assert {"z_low", "z_high"} <= set(network.state_dict())
+    assert {"z_low", "z_high"}.isdisjoint(dict(network.named_parameters()))
+    assert network.z_low.abs().max() <= 2

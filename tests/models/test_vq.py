@@ -131,10 +131,6 @@ def test_patches_are_drawn_where_they_were_read():
     assert image[::4, ::4].tolist() == [[0.0, 1.0], [2.0, 3.0]]
 
 
-def test_parameters_of_the_default():
-    assert sum(weight.numel() for weight in VQNetwork(VQ()).parameters()) == 3_695_244
-
-
 def test_patches_that_do_not_tile_are_refused():
     with pytest.raises(ConfigError, match="patch must divide the image's 64x64 pixels, but got 7"):
         VQ(patch=7)

@@ -1,0 +1,176 @@
+"""Parameters of every family at its published sizes, to the digit."""
+
+import pytest
+import torch
+
+from recstudy.config import DataConfig, RunConfig, Shape
+from recstudy.data import Cifar10, Cifar100, Mnist
+from recstudy.models import (
+    CNN,
+    HRM,
+    TRM,
+    CaptionTransformer,
+    HRMImage,
+    ImageHRM,
+    ImageLSTM,
+    ImageTRM,
+    MicarVLMoE,
+    R2Gen,
+    ResNet,
+    ShowAttendTell,
+    ShowTell,
+)
+from recstudy.models.costs import cost
+from recstudy.models.fuselip import VQ, FuseLIP
+from recstudy.models.networks.fuselip import FuseLIPNetwork
+from recstudy.models.networks.hrm import HRMCore
+from recstudy.models.networks.vq import VQNetwork
+
+RESNET18, RESNET101 = 11_176_512, 42_500_160
+
+
+class Grid(DataConfig):
+    """A square of grey levels, as large as the published layouts want it."""
+
+    name: str = "grid"
+    side: int = 30
+
+    @property
+    def shape(self) -> Shape:
+        return (1, self.side, self.side)
+
+    @property
+    def classes(self) -> int:
+        return 10
+
+
+def size(module) -> int:
+    return sum(weight.numel() for weight in module.parameters())
+
+
+def unfilled(model, words):
+    """A captioner's network, without memory for its weights."""
+    with torch.device("meta"):
+        return model.build((3, 224, 224), words)
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "params"),
+    [
+        (Grid(), HRM(vocabulary=12), 27_276_290),  # ARC
+        (Grid(side=9), HRM(vocabulary=11), 27_275_266),  # Sudoku
+        (Grid(), HRM(), 27_526_146),  # 8-bit pixels
+        (Grid(), TRM(vocabulary=12, latent_steps=4), 6_829_058),
+        (Grid(side=9), TRM(vocabulary=11, mixing="mlp"), 5_028_866),
+        (Grid(), TRM(vocabulary=11, mixing="mlp"), 18_800_642),
+        (Grid(side=9), TRM(vocabulary=11, mixing="mlp", networks=2), 2 * 5_028_866 - 2 * 11 * 512 - 1026),
+        (Cifar10(), HRMImage(), 3_552_576),
+        (Cifar100(), HRMImage(), 3_569_856),
+        (Mnist(), HRMImage(width=128, heads=4, low_layers=2, high_layers=2), 1_053_056),
+        (Cifar10(), CNN(), 261_824),
+        (Cifar100(), CNN(), 273_344),
+        (Cifar10(), ResNet(stem="cifar"), 11_173_962),
+        (Cifar10(), ResNet(depth=50, stem="cifar"), 23_520_842),
+    ],
+    ids=lambda value: getattr(value, "title", value),
+)
+def test_networks_that_judge_images(data, model, params):
+    assert cost(RunConfig(data=data, model=model)).params == params
+    if isinstance(model, HRM):
+        assert (sum(model.counts(data.shape, 10).values()), model.counts(data.shape, 10)["core"]) == (params, 27_262_976)
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "params"),
+    [
+        # 7.21 and 7.35 M with W_v of ResNet-18's 512 features and the halting head
+        (ImageTRM(), 128, 7_209_986),
+        (ImageTRM(), 260, 7_345_154),
+        (ImageTRM(tuned=True), 260, 7_345_154 + RESNET18),
+        (ImageHRM(), 6144, 27_001_858),  # untied embeddings give the triple model 27.0 M (000 says 27 M of HRM)
+        (ImageHRM(middle_cycles=0), 6144, 20_186_114),
+        # E 133,120, the LSTM 2,101,248, W_o 133,380; W_v with its bias 262,656 once (merge) or for h and c (inject)
+        (ImageLSTM(), 260, 2_630_404),
+        (ImageLSTM(image="inject"), 260, 2_893_060),
+        # of 003: E 512,000 and W_o 513,000 of each; W_v 1,049,088 of all but SAT; without ResNet-101's own
+        (ShowTell(tuned=False), 1000, 4_175_336),  # the LSTM 2,101,248
+        (ShowTell(), 1000, 4_175_336 + RESNET101),
+        # the LSTM 6,295,552, W_1 and W_2 2,098,176, attention 1,312,256, the gate 1,050,624
+        (ShowAttendTell(tuned=False), 1000, 11_781_608),
+        # 3 x 3,152,384 and 3 x 4,204,032, the layers of torch's own transformer
+        (CaptionTransformer(tuned=False), 1000, 24_143_336),
+        # encoder 3 x 1,577,984, decoder 3 x 2,626,560, two layer norms 2,048, norms 9 x 2,100,224, memory 2,626,560
+        (R2Gen(tuned=False), 1000, 36_218_344),
+        (R2Gen(), 1000, 36_218_344 + RESNET101),
+        # models.md 8.10: the published code's layout
+        (MicarVLMoE(), 1000, 156_793_024),
+        (MicarVLMoE(encoder_layers=3, decoder_layers=3), 1000, 190_079_744),
+    ],
+    ids=lambda value: getattr(value, "title", value),
+)
+def test_captioners(model, words, params):
+    assert size(unfilled(model, words)) == params
+    assert model.frozen_params == (0 if model.tuned else RESNET18 if model.backbone == "resnet18" else RESNET101)
+
+
+@pytest.mark.parametrize(
+    ("model", "core"), [(ImageHRM(), 20_447_232), (ImageHRM(middle_cycles=0), 13_631_488), (ImageTRM(), 6_815_744)]
+)
+def test_cores_of_000(model, core):
+    assert size(unfilled(model, 260).core) == core
+
+
+def test_parts_of_micar():
+    network = unfilled(MicarVLMoE(), 1000)
+
+    assert size(network.eyes.backbone) == RESNET101
+    assert size(network.eyes) - size(network.eyes.backbone) == PYRAMID
+    assert size(network.project) == 1_051_136
+    assert (size(network.encoder), size(network.decoder)) == (2 * 4_080_832, 2 * 29_205_888)
+    assert size(network.embed) + size(network.answer) + size(network.norm) == 1_024_000 + 512
+
+
+PYRAMID = 7_888_896 + 37_754_880  # of the four stages, and the convolution over them
+
+
+@pytest.mark.parametrize(
+    ("fields", "more"),
+    [
+        # 25,169,920 parameters of experts fewer, 3,145,728 of the encoder's network more; the router is gone
+        ({"experts": 1, "top_k": 1}, -2 * (25_169_920 - 3_145_728)),
+        ({"fusion": "attention"}, -2 * (9 * 512**2 + 6 * 512)),
+        ({"encoder_layers": 0}, -2 * 4_080_832),
+        ({"msve": "one_scale"}, -(256 + 512 + 1024 + 3 * 3) * 2048),
+        ({"msve": "off"}, -PYRAMID),
+        ({"msve": "off", "tuned": False}, -PYRAMID - RESNET101),
+    ],
+    ids=str,
+)
+def test_rows_of_table_3_have_so_many_weights_more_than_the_full_model(fields, more):
+    assert size(unfilled(MicarVLMoE(**fields), 1000)) - 156_793_024 == more
+
+
+@pytest.mark.parametrize(
+    ("name", "tower", "mask_head", "vocabulary"),
+    [("small", 41_909_376, 202_113, 53_505), ("base", 67_413_504, 321_281, 57_601)],
+)
+def test_fuselip(name, tower, mask_head, vocabulary):
+    config = FuseLIP(size=name)
+    with torch.device("meta"):
+        network = FuseLIPNetwork(config)
+    head = size(network.mask_head)
+
+    assert (size(network) - head - 2, head, config.vocabulary) == (tower, mask_head, vocabulary)
+
+
+def test_the_stand_in_tokenizer():
+    assert size(VQNetwork(VQ())) == 3_695_244
+
+
+def test_hrm_counts_where_an_mlp_mixes_the_tokens():
+    """Of 37 positions and 64 dimensions: SwiGLUs 37 -> 64 -> 37 (hidden 49, rounded up by 32) and 64 -> 96 -> 64 (hidden 85)."""
+    model = HRM(tokens="cell", mixing="mlp", width=64, heads=4, expansion=2, multiple=32, high_layers=1, low_layers=1)
+
+    core = model.counts((1, 6, 6), 7)["core"]
+
+    assert core == 2 * (3 * 37 * 64 + 3 * 64 * 96) == size(HRMCore(model, 37))
