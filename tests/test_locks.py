@@ -115,41 +115,28 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
         pass
 
 
-TURN = """
-import os, pathlib, shutil, sys, time
-from recstudy.records.locks import locked
-lock = pathlib.Path(sys.argv[1])
-print("asks", flush=True)
-with locked(lock, "process", wait=True):
-    (lock.parent / "mine").write_text(str(os.getpid()))
-    print("held", flush=True)
-    sys.stdin.readline()
-    print(sorted(os.listdir(lock.parent)), flush=True)
-"""
-
-
-def turn(lock: Path) -> subprocess.Popen[str]:
-    """Another process that asks for the lock, holds it until it is told to end, and then says what lies beside it."""
-    command = [sys.executable, "-c", TURN, str(lock)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "asks\n"
-    return process
-
-
 def test_a_lock_on_a_file_that_was_removed_is_nobodys(tmp_path):
     """The holder removes the folder, as cleaning does; who waited makes it anew, and whoever comes next waits for it."""
-    lock = tmp_path / "run/lock"
+    lock, has, ends = tmp_path / "run/lock", threading.Event(), threading.Event()
+
+    def second() -> None:
+        with locked(lock, "second", wait=True):
+            (lock.parent / "mine").touch()
+            has.set()
+            ends.wait()
+
+    waiting = threading.Thread(target=second)
     with locked(lock, "who removes it"):
-        second = turn(lock)
+        waiting.start()
         time.sleep(1)  # it has the file open by now, and waits
         discard(lock.parent)
-    with second:
-        assert second.stdout.readline() == "held\n"
-        assert held(lock)
-        with pytest.raises(StorageError, match="in use by process"), locked(lock, "me"):
-            pass
-        assert second.communicate("\n")[0] == "['lock', 'mine']\n"
+    has.wait()
+    assert held(lock)
+    with pytest.raises(StorageError, match="in use by second"), locked(lock, "me"):
+        pass
+    assert sorted(os.listdir(lock.parent)) == ["lock", "mine"]
+    ends.set()
+    waiting.join()
     assert os.listdir(tmp_path) == ["run"]
 
 

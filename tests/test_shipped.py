@@ -70,7 +70,26 @@ def test_every_field_of_every_part_is_described(capsys):
     assert "Did you mean 'vitrm'?" in said(capsys, 2, "fields", "vitrmm")
 
 
-TYPED = pytest.mark.parametrize(
+IN_BASH = """{completion}
+compopt() {{ :; }}; COMP_WORDS=({words}); COMP_CWORD={last}  # outside of a terminal there is no compopt
+$(complete -p recstudy | sed 's/.*-F //; s/ .*//')
+echo ${{COMPREPLY[@]}}
+"""
+IN_ZSH = """compdef() {{ asked=$1 }}; compadd() {{ print -l -- ${{@[${{@[(i)--]}} + 1, -1]}} }}; _describe() {{ print -l -- ${{(P)2%%:*}} }}
+{completion}
+words=({words}); CURRENT=$(({last} + 1)); $asked
+"""
+has_zsh = pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh; CI installs one")
+
+
+@pytest.mark.parametrize(
+    ("shell", "script"),
+    [
+        pytest.param(["bash", "--norc"], IN_BASH, id="bash"),
+        pytest.param(["zsh", "-f"], IN_ZSH, id="zsh", marks=has_zsh),
+    ],
+)
+@pytest.mark.parametrize(
     ("typed", "offered"),
     [
         (("stu",), {"studies"}),
@@ -84,30 +103,12 @@ TYPED = pytest.mark.parametrize(
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
 )
-
-
-@TYPED
-def test_bash_completes_studies_and_their_fields(typed, offered, capsys, tmp_path):
-    """As it calls what `recstudy completion bash` printed, on words that it has split, at '=' too."""
+def test_shells_complete_studies_and_their_fields(shell, script, typed, offered, capsys, tmp_path):
+    """As each calls what `recstudy completion` printed: bash splits words at '=' too; zsh itself chooses among what is offered."""
     words = " ".join(f"'{word}'" for word in ("recstudy", *typed))
-    asked = f"compopt() {{ :; }}; COMP_WORDS=({words}); COMP_CWORD={len(typed)}"  # outside of a terminal there is no compopt
-    called = "$(complete -p recstudy | sed 's/.*-F //; s/ .*//')"
-    (tmp_path / "asked").write_text(f"{said(capsys, 0, 'completion', 'bash')}\n{asked}\n{called}\necho ${{COMPREPLY[@]}}\n")
+    completion = said(capsys, 0, "completion", shell[0])
+    (tmp_path / "asked").write_text(script.format(completion=completion, words=words, last=len(typed)))
 
-    done = subprocess.run(["bash", "--norc", tmp_path / "asked"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*shell, tmp_path / "asked"], capture_output=True, text=True, check=True)
 
-    assert set(done.stdout.split()) == offered, done.stderr
-
-
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh; CI installs one")
-@TYPED
-def test_zsh_completes_the_same(typed, offered, capsys, tmp_path):
-    """As it calls what `recstudy completion zsh` printed. Zsh itself chooses among what is offered by what has been typed."""
-    words = " ".join(f"'{word}'" for word in ("recstudy", *typed))
-    stubs = "compdef() { asked=$1 }; compadd() { print -l -- ${@[${@[(i)--]} + 1, -1]} }; _describe() { print -l -- ${(P)2%%:*} }"
-    called = f"words=({words}); CURRENT={len(typed) + 1}; $asked"
-    (tmp_path / "asked").write_text(f"{stubs}\n{said(capsys, 0, 'completion', 'zsh')}\n{called}\n")
-
-    done = subprocess.run(["zsh", "-f", tmp_path / "asked"], capture_output=True, text=True, check=True)
-
-    assert {word for word in done.stdout.split() if word.startswith(typed[-1])} == offered, done.stderr
+    assert {word for word in done.stdout.split() if shell[0] == "bash" or word.startswith(typed[-1])} == offered, done.stderr

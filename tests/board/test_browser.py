@@ -127,31 +127,6 @@ def test_the_way_from_the_studies_to_a_run(tab, results):
     tab.has("Does the batch size matter?")
 
 
-def test_a_new_result_appears_without_a_reload(tab, results):
-    page = tab.open("/study/made_up/paper")
-    page.evaluate("window.loaded = 'once'")
-    page.locator("summary", has_text="Base settings").click()
-    results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
-
-    tab.has("97.8 [95.3, 99.3]")
-
-    assert page.evaluate("window.loaded") == "once"
-    assert page.locator("details[open] >> text=train.batch_size").count() == 1  # what a reader opened stays open
-
-
-def test_the_curve_of_a_run_under_way_grows(tab, results):
-    page = tab.open("/study/made_up/paper")
-    tab.has("3 of 1000")
-    ends = "Math.max(...document.querySelector('#underway ~ .figure').data.flatMap(line => line.x))"
-    tab.draw_what_runs()
-    assert page.evaluate(ends) == 3
-    (results.run(run_id(3, 2)).epochs).unlink()
-    write_epochs(results, run_id(3, 2), 70.0, epochs=8)
-
-    tab.has("8 of 1000")
-    tab.until(f"{ends} === 8")
-
-
 def test_a_new_result_on_an_object_store_appears_too(browser, object_store, tmp_path, monkeypatch):
     uri = object_store.uri(f"board-{time.time_ns()}")
     writer = uploaded(uri, tmp_path, monkeypatch)
@@ -168,6 +143,7 @@ def test_a_new_result_on_an_object_store_appears_too(browser, object_store, tmp_
 def test_an_update_leaves_a_reader_where_they_were(tab, results):
     """What has the focus, what is typed and unfolded, and what is in sight; also where a part of the page comes or goes."""
     page = tab.open("/study/made_up/paper")
+    page.evaluate("window.loaded = 'once'")
     page.locator("summary", has_text="Base settings").click()
     page.evaluate("document.querySelector('#settings').scrollIntoView()")
     above = page.evaluate("document.querySelector('#settings').getBoundingClientRect().top")
@@ -178,6 +154,7 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
     tab.until("!document.querySelector('#underway')")  # nothing runs now
     tab.has("97.8 [95.3, 99.3]")
     assert page.evaluate("document.querySelector('#settings').getBoundingClientRect().top") == pytest.approx(above, abs=2)
+    assert page.evaluate("window.loaded") == "once"
     assert page.evaluate("document.activeElement.name") == "find"
     assert page.input_value("input[name=find]") == "half a wo"
     assert page.locator("details[open] >> text=train.batch_size").count() == 1
@@ -185,7 +162,10 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
 
 def test_a_figure_keeps_its_zoom_when_its_curve_grows(tab, results):
     page = tab.open("/study/made_up/paper")
+    ends = "Math.max(...document.querySelector('#underway ~ .figure').data.flatMap(line => line.x))"
+    tab.has("3 of 1000")
     tab.draw_what_runs()
+    assert page.evaluate(ends) == 3
     reach = "document.querySelector('#underway ~ .figure').layout.xaxis.range.map(value => value.toFixed(3)).join()"
     whole = page.evaluate(reach)
     box = page.locator("#underway ~ .figure .nsewdrag").first.bounding_box()
@@ -198,7 +178,8 @@ def test_a_figure_keeps_its_zoom_when_its_curve_grows(tab, results):
     results.run(run_id(3, 2)).epochs.unlink()
     write_epochs(results, run_id(3, 2), 70.0, epochs=8)
 
-    tab.until("Math.max(...document.querySelector('#underway ~ .figure').data.flatMap(line => line.x)) === 8")
+    tab.has("8 of 1000")
+    tab.until(f"{ends} === 8")
     assert page.evaluate(reach) == zoomed
 
 
@@ -298,17 +279,6 @@ def test_runs_are_sorted_filtered_and_compared_by_the_keyboard_and_the_address_s
     assert page.locator(".runs tbody tr").count() == 6
 
 
-def test_a_tick_goes_with_its_run_and_not_with_its_row(tab):
-    page = tab.open("/runs/made_up/paper")
-    page.locator(".tick").first.check()
-    ticked = page.locator(".tick:checked").get_attribute("value")
-    page.locator(".runs thead a", has_text="Top-1 accuracy").click()
-    tab.until("document.querySelector('.runs tbody th').innerText.trim() === 'ViT-Small, batch_size=64'")
-
-    tab.ticked(1)
-    assert page.locator(".tick:checked").get_attribute("value") == ticked == run_id(0, 0)
-
-
 def test_a_tick_that_the_board_has_not_heard_of_yet_goes_with_a_click(tab):
     """The link that sorts was made before the tick, and the board has not answered it when the link is clicked."""
     page, held = tab.open("/runs/made_up/paper"), []
@@ -320,20 +290,11 @@ def test_a_tick_that_the_board_has_not_heard_of_yet_goes_with_a_click(tab):
     page.unroute(UPDATES)  # which lets them go on
     tab.until("document.querySelector('.runs tbody th').innerText.trim() === 'ViT-Small, batch_size=64'")
     tab.ticked(1)
+    assert page.locator(".tick:checked").get_attribute("value") == run_id(0, 0)  # it goes with its run, not with its row
     page.locator("a", has_text="untick all").click()
 
     tab.ticked(0)
     assert page.url.endswith("?sort=-top1_accuracy")
-
-
-def test_a_number_of_a_table_leads_to_its_runs(tab):
-    page = tab.open("/study/made_up/paper")
-    page.locator("#part1 ~ .scroll a", has_text="93.1 [91.6").first.press("Enter")
-    tab.rows(3)
-
-    assert page.url.endswith("/runs/made_up/paper?variant=0")
-    page.locator(".chip").press("Enter")
-    tab.rows(12)
 
 
 def test_the_log_of_a_run_under_way_grows_and_its_curves_are_drawn_as_asked(tab, results):

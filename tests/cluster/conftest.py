@@ -1,9 +1,12 @@
 """What knows Ray, on the nodes, the tiny study and the shell of tests/study."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import ray
+from ray.cluster_utils import Cluster
 
 sys.path.append(str(Path(__file__).parents[1] / "study"))
 
@@ -13,3 +16,14 @@ from shell import Shell
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A head node with one core, which this process has joined."""
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    ray.init(cluster.address, log_to_driver=False, runtime_env={"env_vars": {"PYTHONWARNINGS": "ignore"}})
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()

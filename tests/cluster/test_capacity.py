@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import ray
-from ray.cluster_utils import Cluster
 from ray_nodes import free_port, namespace, started
 from shell import until
 
@@ -12,16 +10,6 @@ from recstudy.cluster import nodes
 from recstudy.cluster.nodes import Asked, may_work, ours
 from recstudy.config import Place
 from recstudy.records import Results
-
-
-@pytest.fixture
-def cluster(monkeypatch):
-    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    ray.init(cluster.address, log_to_driver=False, runtime_env={"env_vars": {"PYTHONWARNINGS": "ignore"}})
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
 
 
 @pytest.mark.whole

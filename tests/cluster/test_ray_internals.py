@@ -1,6 +1,6 @@
 """What recstudy uses of Ray that Ray does not promise to keep: each test fails where a new Ray has changed it.
 
-`pyproject.toml` names the newest Ray with which they pass. Draining has a test of its own in tests/train/test_worker.py.
+`pyproject.toml` names the newest Ray with which they pass. Draining has a test of its own in test_worker.py.
 """
 
 import inspect

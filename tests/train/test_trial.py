@@ -229,16 +229,23 @@ def disk(small_disk, monkeypatch):
     return small_disk
 
 
-def test_a_full_disk_fails_the_run_clean_and_it_works_again_afterwards(disk):
+@pytest.mark.parametrize(
+    ("breaks", "mends", "words"),
+    [
+        ("fill", "free", "No space left on device"),
+        ("bar", "unbar", "Read-only file system. Make it writable again"),
+    ],
+)
+def test_a_disk_that_takes_no_more_fails_the_run_clean_and_it_works_again_afterwards(disk, breaks, mends, words):
     work = trial(disk.path)
     folder = RunFolder(Path(work.folder))
 
-    outcome = run_trial(work, lambda line: disk.fill())
+    outcome = run_trial(work, lambda line: getattr(disk, breaks)())
 
     assert (outcome["status"], outcome["class"]) == ("failed", "storage")
-    assert "No space left on device" in outcome["error"]
+    assert words in outcome["error"]
     assert [line["epoch"] for line in read_lines(folder.epochs)][:1] == [0]
-    disk.free()
+    getattr(disk, mends)()
     assert run_trial(work, lambda line: None)["status"] == "done"
     assert [line["epoch"] for line in read_lines(folder.epochs)] == [0, 1, 2]
     assert not folder.failure.exists()
@@ -251,17 +258,6 @@ def test_a_checkpoint_without_room_costs_the_run_nothing(disk, caplog):
     assert run_trial(work, lambda line: None)["status"] == "done"
 
     assert [f"without a checkpoint of epoch {epoch}" in caplog.text for epoch in (1, 2, 3)] == [False, True, True]
-
-
-def test_a_disk_that_turns_read_only_fails_the_run_clean(disk):
-    work = trial(disk.path)
-
-    outcome = run_trial(work, lambda line: disk.bar())
-
-    assert (outcome["status"], outcome["class"]) == ("failed", "storage")
-    assert "Read-only file system. Make it writable again" in outcome["error"]
-    disk.unbar()
-    assert run_trial(work, lambda line: None)["status"] == "done"
 
 
 def test_nothing_is_written_where_a_disk_was_that_went_away(disk):

@@ -87,12 +87,6 @@ def test_a_group_of_processes_that_was_stopped_as_a_whole_goes_on(tmp_path):
     assert not (tmp_path / "hang-0.log").exists()
 
 
-def test_who_waits_for_others_is_not_silent(tmp_path):
-    ended = watched_process(tmp_path / "hang-0.log", "with waiting(): time.sleep(4)")
-
-    assert ended.stdout == "over\n", ended.stderr
-
-
 def test_a_log_that_cannot_be_written_keeps_no_process_alive(tmp_path, monkeypatch):
     """A fifo that nobody reads is as a file on a server that is gone."""
     os.mkfifo(tmp_path / "hang-0.log")
@@ -133,9 +127,12 @@ def test_the_hang_monitor_ends_with_its_process(tmp_path):
         time.sleep(0.1)
 
 
-def test_a_process_that_shows_signs_goes_on(tmp_path):
+@pytest.mark.parametrize(
+    ("body", "silence"), [("[(alive(), time.sleep(0.1)) for _ in range(40)]", 3), ("with waiting(): time.sleep(4)", 0.5)]
+)
+def test_a_process_that_shows_signs_or_waits_for_others_goes_on(tmp_path, body, silence):
     """Longer in all than the silence that ends it; no machine is so busy that a tenth of a second becomes two."""
-    ended = watched_process(tmp_path / "hang-0.log", "[(alive(), time.sleep(0.1)) for _ in range(40)]", silence=3)
+    ended = watched_process(tmp_path / "hang-0.log", body, silence)
 
     assert ended.stdout == "over\n", ended.stderr
     assert not (tmp_path / "hang-0.log").exists()

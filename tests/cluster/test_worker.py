@@ -4,7 +4,6 @@ import time
 
 import pytest
 import ray
-from ray.cluster_utils import Cluster
 
 from recstudy.cluster.worker import Draining, Leave, throttled
 
@@ -49,19 +48,9 @@ class Worker:
         return self.leave()
 
 
-@pytest.fixture
-def cluster(monkeypatch):
-    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    cluster.add_node(num_cpus=1)
-    ray.init(cluster.address, log_to_driver=False, runtime_env={"env_vars": {"PYTHONWARNINGS": "ignore"}})
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_a_worker_sees_that_its_node_is_drained_and_the_others_do_not(cluster):
+    cluster.add_node(num_cpus=1)
     workers = [Worker.remote() for _ in range(2)]
     nodes = ray.get([worker.where.remote() for worker in workers])
     assert len(set(nodes)) == 2
@@ -83,6 +72,7 @@ def test_a_worker_sees_that_its_node_is_drained_and_the_others_do_not(cluster):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_the_workers_of_a_driver_that_is_asked_to_end_hear_of_it_on_each_node(cluster):
+    cluster.add_node(num_cpus=1)
     workers, leaving = [Worker.remote() for _ in range(2)], Draining()
     assert len(set(ray.get([worker.where.remote() for worker in workers]))) == 2
     told = []
