@@ -10,6 +10,8 @@ from disks import Disk
 from hypothesis import settings
 from objects import ObjectStore, serving
 
+from recstudy.records import Results
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
 os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 lets runs starve while other tests compute: 25 s became 240
 settings.register_profile("recstudy", max_examples=50, deadline=None)  # a busy machine fails no test
@@ -74,3 +76,9 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path, object_store: ObjectStor
     if request.param == "fsspec":
         return f"dir::file://{tmp_path}/store"
     return object_store.uri(tmp_path.name) if request.param == "s3" else f"local://{tmp_path}/store"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    """An empty results folder."""
+    return Results(tmp_path / "results").create()

@@ -12,13 +12,13 @@ from recstudy.cluster.sources import Paid
 from recstudy.cluster.view import View
 from recstudy.data import Digits
 from recstudy.models import ViTRM
-from recstudy.records import Result, Results
-from recstudy.records.schema import Selected
+from recstudy.records import Results
 from recstudy.study.budget import Meter
 from recstudy.study.plan import record_plan
 from recstudy.study.search import SearchPlan, make_search
 from recstudy.study.study import Run
 from recstudy.study.trials import TrialLog
+from recstudy.testing import make_result
 
 BASE = RunConfig(data=Digits(), model=ViTRM(width=16, heads=16, patch=2))
 RATE = {"train.learning_rate": Tunable(1e-4, 1e-2, log=True)}
@@ -40,8 +40,7 @@ class Searched:
         self.proposals.meter = Meter(self.log.path, gpus=0, **({"clock": clock} if clock else {}))
 
     def end(self, run: Run, score: float) -> None:
-        selected = Selected(split="validation", epoch=1, scores={"top1_accuracy": score})
-        self.results.run(run.id).finish(Result(status="done", metrics={}, selected=selected))
+        self.results.run(run.id).finish(make_result(score))
         self.proposals.ended(run, {"status": "done"})
 
     def to_the_end(self) -> "Searched":

@@ -33,6 +33,7 @@ from recstudy.records.study_schema import Deviation, PlanRecord
 from recstudy.report import Claim, Claims, Table
 from recstudy.study.plan import command, earlier, plan_record, record_plan, recorded, register
 from recstudy.study.study import Plan, Study, make_plan
+from recstudy.testing import make_result
 
 BEFORE, AFTER = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
 STEPS = Claim("more steps help", less={"latent_steps": 1}, than={"latent_steps": 3}, by=2.0)
@@ -41,17 +42,10 @@ HURTS = Claim("supervision hurts", less={"supervision_steps": 2}, than={"supervi
 STUDY = replace(tiny.study, seeds=3, claims=[STEPS])
 
 
-@pytest.fixture
-def results(tmp_path) -> Results:
-    return Results(tmp_path / "results").create()
-
-
 def finish(results: Results, plan: Plan, finished: str, label: str = "") -> None:
     for run in (run for run in plan.runs if label in run.label):
         score = 80.0 + 5 * run.config.model.latent_steps + 0.1 * run.seed
-        values = {"status": "done", "metrics": {"top1_accuracy": score}, "provenance": {"finished": finished}}
-        results.run(run.id).path.mkdir(exist_ok=True)
-        results.run(run.id).finish(record_of(Result, values))
+        results.run(run.id).finish(make_result(score, provenance={"finished": finished}))
 
 
 def stated(results: Results, study: Study = STUDY, **changes) -> StudyRecords:

@@ -1,13 +1,12 @@
 """What a search's log of trials and its records say together, without Ray."""
 
-import pytest
 import tiny_search
 
-from recstudy.records import Result, Results
-from recstudy.records.schema import Selected
+from recstudy.records import Results
 from recstudy.study.plan import record_plan
 from recstudy.study.search import SearchPlan, make_search
 from recstudy.study.trials import TrialLog
+from recstudy.testing import make_result
 
 FOUR = [
     {"model.latent_steps": steps, "train.batch_size": size, "train.learning_rate": 5e-3} for steps in (1, 2) for size in (16, 32)
@@ -15,14 +14,8 @@ FOUR = [
 SIX = [*FOUR, *({**params, "model.latent_steps": 3} for params in FOUR[:2])]
 
 
-@pytest.fixture
-def results(tmp_path) -> Results:
-    return Results(tmp_path / "results").create()
-
-
 def finish(results: Results, run, score: float) -> None:
-    selected = Selected(split="validation", epoch=1, scores={"top1_accuracy": score})
-    results.run(run.id).finish(Result(status="done", metrics={}, selected=selected))
+    results.run(run.id).finish(make_result(score))
 
 
 def searched(plan: SearchPlan, results: Results, settings: list[dict], scores: list[float]) -> TrialLog:

@@ -11,10 +11,11 @@ import pytest
 import tiny
 
 from recstudy.errors import StorageError
-from recstudy.records import Attempt, Result, Results, write_json
+from recstudy.records import Attempt, Results, write_json
 from recstudy.records.mirror import Mirror
 from recstudy.study.plan import record_plan, recorded
 from recstudy.study.study import make_plan
+from recstudy.testing import finish_runs
 
 DRIVER = f"""
 import sys
@@ -51,9 +52,7 @@ def python(code: str, *arguments: str) -> subprocess.Popen[str]:
 def results(tmp_path) -> Results:
     """Seed 0 of every variant is finished."""
     results = Results(tmp_path / "results").create()
-    for run in make_plan(tiny.study, seeds=1).runs:
-        results.run(run.id).path.mkdir()
-        results.run(run.id).finish(Result(status="done", metrics={"top1_accuracy": 90.0}))
+    finish_runs(results, make_plan(tiny.study, seeds=1))
     return results
 
 

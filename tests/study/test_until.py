@@ -69,11 +69,6 @@ def test_a_plan_whose_variants_have_different_seeds_goes_in_blocks_too():
     assert plan.definition == make_plan(tiny.study).definition
 
 
-@pytest.fixture
-def results(tmp_path) -> Results:
-    return Results(tmp_path / "results").create()
-
-
 def begin(results: Results, plan, variant: int, seed: int) -> None:
     (run,) = (run for run in plan.runs if (run.variant, run.seed) == (variant, seed))
     results.run(run.id).path.mkdir(parents=True)
