@@ -20,8 +20,8 @@ from pydantic import Field, model_validator
 
 from recstudy.config import DATASETS, PAD, DataConfig, Shape
 from recstudy.data.images import decode, images_are, images_missing, in_threads
-from recstudy.data.reader import Decoded, Labels, Mask, Pixels, Reader, np
-from recstudy.data.splits import SPLITS, Rows, Texts, check_filled, check_whole, draw, numbered
+from recstudy.data.reader import Decoded, Labels, Pixels, Reader, np
+from recstudy.data.splits import SPLITS, Rows, check_filled, check_whole, draw, numbered
 from recstudy.data.text import BYTES, CLEANERS, CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY, SPECIALS, clip_files, with_tokens
 from recstudy.errors import DataError
 
@@ -123,18 +123,23 @@ class CaptionReader(Reader):
 
     def decode(self, folder: Path) -> Decoded:
         """Clean captions, pixels, tokens. Memory: the uint8 images, and what the threads have open."""
-        config, chosen = self.config, self._choose(folder)
-        named, place = chosen.splits, folder / config.path
-        chosen = _cleaned(config, chosen)
-        images, bad = _decode_all(config, place, chosen)
-        notes = chosen.notes
-        if bad.any():
-            chosen, images = without(chosen, bad), images[~bad]
-            notes = (*notes, f"{images_are(int(bad.sum()))} not readable: left out")
-        check_filled(named, chosen.splits, place, NONE)
-        train = int(np.count_nonzero(chosen.splits != "test"))
-        held = chosen.splits[:train] == "val"
-        return with_tokens(config, folder, images, chosen.captions, train, chosen.groups, held if held.any() else None, notes)
+        config, (chosen, notes, _) = self.config, self._choose(folder)
+        place, clean, noted = folder / config.path, CLEANERS[config.clean], list(notes)
+        cleaned = [image._replace(captions=[clean(caption) for caption in image.captions]) for image in chosen]
+        check_captions(config, cleaned, f"nothing is left of the caption with data.clean {config.clean!r}")
+        written = [image for image in cleaned if all_written(image.captions)]
+        if bare := len(cleaned) - len(written):
+            noted.append(f"{images_are(bare)} without a caption once it is cleaned: left out")
+        pixels, images = _decode_all(config, place, written)
+        if bad := len(written) - len(images):
+            noted.append(f"{images_are(bad)} not readable: left out")
+        check_filled([image.split for image in chosen], [image.split for image in images], place, NONE)
+        train = sum(image.split != "test" for image in images)
+        held = np.array([image.split == "val" for image in images[:train]])
+        rows = [image.row for image in images]
+        groups = None if all(row.group is None for row in rows) else _numbers(rows)
+        captions = [image.captions for image in images]
+        return with_tokens(config, folder, pixels, captions, train, groups, held if held.any() else None, tuple(noted))
 
 
 @DATASETS.add("captions")
@@ -171,14 +176,19 @@ class CaptionFolderReader(CaptionReader):
             yield CaptionRow(rows.file, f"line {line}", (f"images/{image}", image), caption, split, patient or None)
 
 
-class ChosenImages(NamedTuple):
-    """The images that are read, training images first, each split in the tables' order."""
+class CaptionedImage(NamedTuple):
+    """An image that is read."""
 
-    rows: list[CaptionRow]  # the first of each image
-    files: list[str]  # below PATH
-    captions: list[list[str]]  # of each image; as the table has them, or cleaned
-    splits: Texts  # (N,) train, val or test
-    groups: Labels | None  # (N,) numbered in this order; None where no group is known
+    row: CaptionRow  # the first that names it
+    file: str  # below PATH; blank where it is missing
+    captions: list[str]  # as the tables have them, or cleaned
+    split: str  # train, val or test
+
+
+class ChosenImages(NamedTuple):
+    """What is read."""
+
+    images: list[CaptionedImage]  # training images first, each split in the tables' order
     notes: tuple[str, ...]
     sources: list[str]  # below the data folder: CLIP's files, the tables and the images
 
@@ -195,17 +205,20 @@ def choose(reader: CaptionReader, folder: Path) -> ChosenImages:
     clip = clip_files(config, folder) if config.tokenizer == "clip" else ()
     named = _by_image(layout, place)
     firsts = [rows[0] for rows in named]
-    splits = _drawn(layout, firsts) if firsts[0].split is None else np.array([row.split for row in firsts])
+    given = [row.split for row in firsts if row.split is not None]
+    splits = given if len(given) == len(firsts) else _drawn(layout, firsts)
     check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
-    captions = [[row.caption for row in rows] for rows in named]
-    check_captions(config, firsts, captions, "no caption")
+    images = [CaptionedImage(own[0], "", [row.caption for row in own], split) for own, split in zip(named, splits, strict=True)]
+    check_captions(config, images, "no caption")
     files = _find(config, place, firsts)
-    kept = np.array([bool(file) and all_written(texts) for file, texts in zip(files, captions, strict=True)])
-    check_filled(splits, splits[kept], place, NONE)
-    notes = _notes(named, files, captions, drawn=firsts[0].split is None)
+    images = [image._replace(file=file) for image, file in zip(images, files, strict=True)]
+    kept = [image for image in images if image.file and all_written(image.captions)]
+    check_filled(splits, [image.split for image in kept], place, NONE)
     below = [str(file.relative_to(folder)) for file in clip if file.is_relative_to(folder)]
     below += [f"{config.path}/{name}" for name in (*layout.tables, *filter(None, files))]
-    return without(ChosenImages(firsts, files, captions, splits, None, tuple(notes), below), ~kept)
+    return ChosenImages(
+        sorted(kept, key=lambda image: image.split == "test"), tuple(_notes(images, drawn=splits is not given)), below
+    )
 
 
 def _layout(reader: CaptionReader, folder: Path) -> CaptionReader:
@@ -240,12 +253,12 @@ def _again(row: CaptionRow, first: CaptionRow) -> DataError:
     return DataError(f"{row.file}, {row.where}: names {row.images[-1]!r} again, which {where} has. Keep one of the two.")
 
 
-def _drawn(layout: CaptionReader, rows: list[CaptionRow]) -> Texts:
+def _drawn(layout: CaptionReader, rows: list[CaptionRow]) -> list[str]:
     """Draw a split by group."""
     groups = _numbers(rows)
     if len(np.unique(groups)) < len(SPLITS):
         raise DataError(f"{rows[0].file} has fewer than 3 groups, too few to draw a split from. Add others, or give the split.")
-    return draw(groups, *layout.shares)
+    return draw(groups, *layout.shares).tolist()
 
 
 def _numbers(rows: list[CaptionRow]) -> Labels:
@@ -253,12 +266,13 @@ def _numbers(rows: list[CaptionRow]) -> Labels:
     return numbered(f"image {row.images[0]}" if row.group is None else f"group {row.group}" for row in rows)
 
 
-def check_captions(config: CaptionFiles, rows: list[CaptionRow], captions: list[list[str]], what: str) -> None:
+def check_captions(config: CaptionFiles, images: list[CaptionedImage], what: str) -> None:
     """Refuse (DataError) the first image that lacks a caption, unless it may be left out; `what` says why it lacks one."""
-    for row, texts in zip(rows, captions, strict=True):
-        if not all_written(texts) and not config.allow_missing:
+    for image in images:
+        if not all_written(image.captions) and not config.allow_missing:
             raise DataError(
-                f"{row.file}, {row.where}: {what}. Write one, remove the row, or go on without such images with --allow-missing."
+                f"{image.row.file}, {image.row.where}: {what}. Write one, remove the row, or go on without such images with "
+                "--allow-missing."
             )
 
 
@@ -301,58 +315,32 @@ def _files(place: Path) -> dict[str, str]:
     return found
 
 
-def without(chosen: ChosenImages, out: Mask) -> ChosenImages:
-    """Return the others, with those of the test split last."""
-    last = chosen.splits == "test"
-    order = [*np.flatnonzero(~out & ~last).tolist(), *np.flatnonzero(~out & last).tolist()]
-    rows = [chosen.rows[at] for at in order]
-    return ChosenImages(
-        rows=rows,
-        files=[chosen.files[at] for at in order],
-        captions=[chosen.captions[at] for at in order],
-        splits=chosen.splits[order],
-        groups=None if all(row.group is None for row in rows) else _numbers(rows),
-        notes=chosen.notes,
-        sources=chosen.sources,
-    )
-
-
-def _notes(named: list[list[CaptionRow]], files: list[str], captions: list[list[str]], drawn: bool) -> Iterator[str]:
-    if missing := sum(not file for file in files):
+def _notes(images: list[CaptionedImage], drawn: bool) -> Iterator[str]:
+    if missing := sum(not image.file for image in images):
         yield f"{images_are(missing)} named in a table and missing: left out"
-    if empty := sum(not all_written(texts) for texts in captions):
+    if empty := sum(not all_written(image.captions) for image in images):
         yield f"{images_are(empty)} without a caption: left out"
-    if several := sum(len(rows) > 1 for rows in named):
-        yield f"{several:,} of {len(named):,} images have several captions: the first is trained on, all are references"
+    if several := sum(len(image.captions) > 1 for image in images):
+        yield f"{several:,} of {len(images):,} images have several captions: the first is trained on, all are references"
     if drawn:
         yield "no splits are given: drawn by group"
 
 
-def _cleaned(config: CaptionFiles, chosen: ChosenImages) -> ChosenImages:
-    """Clean captions as `data.clean` says, without the images of whose captions nothing is left, if that is allowed."""
-    clean = CLEANERS[config.clean]
-    captions = [[clean(caption) for caption in texts] for texts in chosen.captions]
-    check_captions(config, chosen.rows, captions, f"nothing is left of the caption with data.clean {config.clean!r}")
-    bare = np.array([not all_written(texts) for texts in captions])
-    note = f"{images_are(int(bare.sum()))} without a caption once it is cleaned: left out"
-    return without(chosen._replace(captions=captions, notes=(*chosen.notes, *[note] * bool(bare.any()))), bare)
+def _decode_all(config: CaptionFiles, place: Path, images: list[CaptionedImage]) -> tuple[Pixels, list[CaptionedImage]]:
+    """Decode (N, 3, S, S), and say of which images; the others could not be, if that is allowed."""
 
-
-def _decode_all(config: CaptionFiles, place: Path, chosen: ChosenImages) -> tuple[Pixels, Mask]:
-    """Decode (N, 3, S, S), and say which could not be (N,), if that is allowed."""
-
-    def one(at: int) -> Pixels | None:
+    def one(image: CaptionedImage) -> Pixels | None:
         try:
-            return decode(place / chosen.files[at], config.size, "RGB")
+            return decode(place / image.file, config.size, "RGB")
         except DataError as error:
             if config.allow_missing:
                 return None
-            row = chosen.rows[at]
-            where = f"{row.file.name}, {row.where}"
+            where = f"{image.row.file.name}, {image.row.where}"
             raise DataError(f"{error} {where} names it; --allow-missing leaves it out.") from None
 
-    images, bad = np.empty((len(chosen.files), *config.shape), np.uint8), np.zeros(len(chosen.files), bool)
-    for at, pixels in enumerate(in_threads(one, range(len(images)))):
-        bad[at] = pixels is None
-        images[at] = 0 if pixels is None else pixels
-    return images, bad
+    pixels, read = np.empty((len(images), *config.shape), np.uint8), list[CaptionedImage]()
+    for image, decoded in zip(images, in_threads(one, images), strict=True):
+        if decoded is not None:
+            pixels[len(read)] = decoded
+            read.append(image)
+    return pixels[: len(read)], read

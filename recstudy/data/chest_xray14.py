@@ -23,7 +23,7 @@ from pydantic import Field
 from recstudy.config import DATASETS, UNKNOWN, DataConfig, Shape
 from recstudy.data.images import decode_grey, images_are, images_missing, in_threads
 from recstudy.data.reader import Decoded, Labels, Mask, Reader, np
-from recstudy.data.splits import Rows, Texts, check_filled, check_whole, numbered, whole_groups
+from recstudy.data.splits import Rows, check_filled, check_whole, numbered, whole_groups
 from recstudy.errors import DataError, choices, nearest
 
 # torchxrayvision's default_pathologies, in its order. NIH labels the first 14; the other four are unknown there.
@@ -118,8 +118,8 @@ class ChestReader(Reader):
             notes.append(f"{images_are(kinds['colour'])} in colour: converted to grey")
         if kinds["16-bit"]:
             notes.append(f"{images_are(kinds['16-bit'])} of 16 bits: scaled to 8 by value / 257")
-        train = int(np.count_nonzero(chosen.splits != "test"))
-        held = chosen.splits[:train] == "val"
+        train = len(chosen.splits) - chosen.splits.count("test")
+        held = np.array([split == "val" for split in chosen.splits[:train]])
         return Decoded(
             train_images=images[:train],
             train_labels=chosen.labels[:train],
@@ -138,7 +138,7 @@ class ChosenXrays(NamedTuple):
     files: list[str]  # below PATH
     labels: Labels  # (N, 18), or (N,) for single findings
     groups: Labels  # (N,) patients, numbered as they come
-    splits: Texts  # (N,) train, val or test
+    splits: list[str]  # train, val or test
     notes: tuple[str, ...]
     sources: list[str]  # below the data folder: the table, the lists of splits and the images
 
@@ -153,20 +153,20 @@ def choose(config: ChestXray14, folder: Path) -> ChosenXrays:
     table = read_table(_table_file(config, folder))
     found = _images(place)
     _check_missing(config, table, found)
-    splits = np.array(table.splits or _drawn(table))
+    splits = table.splits or _drawn(table)
     check_whole("patient", table.patients, splits, f"{place}: by {table.split_files}, ")
     there = np.array([name in found for name in table.images])
     single = config.findings == "single"
     kept = there & ((table.labels == 1).sum(1) == 1) if single else there
-    check_filled(splits, splits[kept], place, f"none is named in {table.split_files}")
-    rows = np.concatenate([np.flatnonzero(kept & (splits != "test")), np.flatnonzero(kept & (splits == "test"))])
+    rows = sorted(np.flatnonzero(kept).tolist(), key=lambda row: splits[row] == "test")
+    check_filled(splits, [splits[row] for row in rows], place, f"none is named in {table.split_files}")
     files = [found[table.images[row]] for row in rows]
     lists = [name for name in LISTS if (place / name).exists()]
     return ChosenXrays(
         files=files,
         labels=table.labels[rows].argmax(1) if single else table.labels[rows],
         groups=numbered([table.patients[row] for row in rows]),
-        splits=splits[rows],
+        splits=[splits[row] for row in rows],
         notes=tuple(_notes(table, there, kept)),
         sources=[f"{config.path}/{name}" for name in (table.file.name, *lists, *files)],
     )

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from recstudy.errors import DataError
 
@@ -107,7 +107,7 @@ class Reader(ABC):
     reads takes a `CaptionReader` alone. What `decode` gives is checked before it is kept.
     """
 
-    official: ClassVar[Mapping[str, str]] = {}  # published md5s by path below the data folder: checked before decoding
+    official: Mapping[str, str] = {}
     ignores: frozenset[str] = frozenset()  # fields of the config that decide nothing of what is decoded
 
     def __init__(self, config: Any) -> None:

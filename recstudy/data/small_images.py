@@ -38,6 +38,29 @@ CIFAR100_NAMES = (
     "wolf woman worm"
 )  # both in the order of their labels, which is that of `batches.meta` and `meta`
 CIFAR10_MOMENTS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # as published, and in the code of ViTRM
+# By torchvision's classes: the md5s of the unpacked files, which are those of its tables but for MNIST's archives.
+OFFICIAL = {
+    "MNIST": {
+        "MNIST/raw/train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+        "MNIST/raw/train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+        "MNIST/raw/t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+        "MNIST/raw/t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+    },
+    "CIFAR10": {
+        "cifar-10-batches-py/data_batch_1": "c99cafc152244af753f735de768cd75f",
+        "cifar-10-batches-py/data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+        "cifar-10-batches-py/data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+        "cifar-10-batches-py/data_batch_4": "634d18415352ddfa80567beed471001a",
+        "cifar-10-batches-py/data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+        "cifar-10-batches-py/test_batch": "40351d587109b95175f43aff81a1287e",
+        "cifar-10-batches-py/batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
+    },
+    "CIFAR100": {
+        "cifar-100-python/train": "16019d7e3df5f24257cddd939b257f8d",
+        "cifar-100-python/test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+        "cifar-100-python/meta": "7973b15100ade9c7d40fb424638fde48",
+    },
+}
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
 ENDS = len(COLOURS)
 DOMINO = 6  # pixels a side
@@ -73,9 +96,13 @@ def digits(seed: int) -> Decoded:
 
 
 class TorchvisionReader(Reader):
-    """A set names its class in `torchvision.datasets` and the md5s of its unpacked files."""
+    """Reads a set by its class in `torchvision.datasets`, whose unpacked files have the md5s of `OFFICIAL`."""
 
-    kind: ClassVar[str]
+    ignores = frozenset({"statistics"})
+
+    def __init__(self, config: Any, kind: str) -> None:
+        super().__init__(config)
+        self.kind, self.official = kind, OFFICIAL[kind]
 
     def sources(self, folder: Path) -> Sequence[str]:
         return list(self.official)
@@ -116,20 +143,8 @@ class Mnist(DataConfig):
 
     name: Literal["mnist"] = "mnist"
 
-    def reader(self) -> MnistReader:
-        return MnistReader(self)
-
-
-class MnistReader(TorchvisionReader):
-    """torchvision lists the md5s of the archives only; these are those of what is in them."""
-
-    kind = "MNIST"
-    official = {  # noqa: RUF012
-        "MNIST/raw/train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-        "MNIST/raw/train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-        "MNIST/raw/t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-        "MNIST/raw/t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-    }
+    def reader(self) -> TorchvisionReader:
+        return TorchvisionReader(self, "MNIST")
 
 
 class _Cifar(DataConfig):
@@ -154,13 +169,13 @@ class Cifar10(_Cifar):
 
     name: Literal["cifar10"] = "cifar10"
 
-    def reader(self) -> Cifar10Reader:
-        return Cifar10Reader(self)
+    def reader(self) -> TorchvisionReader:
+        return TorchvisionReader(self, "CIFAR10")
 
 
 @DATASETS.add("cifar100")
 class Cifar100(_Cifar):
-    """50,000 + 10,000 colour photographs of 32x32 pixels in 100 classes (`cifar-100-python`)."""
+    """50,000 + 10,000 colour photographs of 32x32 pixels in 100 classes, the fine labels (`cifar-100-python`)."""
 
     title: ClassVar[str] = "CIFAR-100"
     classes: ClassVar[int] = 100
@@ -168,36 +183,8 @@ class Cifar100(_Cifar):
 
     name: Literal["cifar100"] = "cifar100"
 
-    def reader(self) -> Cifar100Reader:
-        return Cifar100Reader(self)
-
-
-class Cifar10Reader(TorchvisionReader):
-    """The md5s are those of torchvision's tables."""
-
-    kind = "CIFAR10"
-    ignores = frozenset({"statistics"})
-    official = {  # noqa: RUF012
-        "cifar-10-batches-py/data_batch_1": "c99cafc152244af753f735de768cd75f",
-        "cifar-10-batches-py/data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-        "cifar-10-batches-py/data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-        "cifar-10-batches-py/data_batch_4": "634d18415352ddfa80567beed471001a",
-        "cifar-10-batches-py/data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-        "cifar-10-batches-py/test_batch": "40351d587109b95175f43aff81a1287e",
-        "cifar-10-batches-py/batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
-    }
-
-
-class Cifar100Reader(TorchvisionReader):
-    """The labels are the fine ones; the md5s are those of torchvision's tables."""
-
-    kind = "CIFAR100"
-    ignores = frozenset({"statistics"})
-    official = {  # noqa: RUF012
-        "cifar-100-python/train": "16019d7e3df5f24257cddd939b257f8d",
-        "cifar-100-python/test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
-        "cifar-100-python/meta": "7973b15100ade9c7d40fb424638fde48",
-    }
+    def reader(self) -> TorchvisionReader:
+        return TorchvisionReader(self, "CIFAR100")
 
 
 @DATASETS.add("dominoes")

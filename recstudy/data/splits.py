@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from io import StringIO
 from pathlib import Path
@@ -207,10 +207,10 @@ def whole_groups(groups: Labels, most: int, seed: int) -> Mask:
     return np.asarray(taken[member])
 
 
-def check_whole(kind: str, names: Iterable[str | None], splits: Texts, where: str) -> None:
+def check_whole(kind: str, names: Iterable[str | None], splits: Iterable[str], where: str) -> None:
     """Refuse (DataError) a patient or group, which `kind` says, whose images (N,) are in more than one split."""
     seen: dict[str, set[str]] = {}
-    for name, split in zip(names, splits.tolist(), strict=True):
+    for name, split in zip(names, splits, strict=True):
         if name is not None:
             seen.setdefault(name, set()).add(split)
     divided = [name for name, parts in seen.items() if len(parts) > 1]
@@ -223,11 +223,11 @@ def check_whole(kind: str, names: Iterable[str | None], splits: Texts, where: st
         )
 
 
-def check_filled(named: Texts, kept: Texts, place: Path, none: str) -> None:
+def check_filled(named: Sequence[str], kept: Sequence[str], place: Path, none: str) -> None:
     """Refuse (DataError) a split without images: of those that are named, and always of train and test."""
-    for split in dict.fromkeys(["train", "test", *named.tolist()]):
+    for split in dict.fromkeys(["train", "test", *named]):
         if split not in kept:
-            count = np.count_nonzero(named == split)
+            count = named.count(split)
             why = f"none of its {count:,} images can be used" if count else none
             raise DataError(f"{place} has no images for the split {split!r}: {why}. Give it some.")
 

@@ -15,7 +15,7 @@ from recstudy.data import Cifar10, Cifar100, Digits, ImageFolder
 from recstudy.data import cache as module
 from recstudy.data.cache import alone, load
 from recstudy.data.reader import Decoded, Reader
-from recstudy.data.small_images import CIFAR10_MOMENTS, Cifar10Reader, Cifar100Reader
+from recstudy.data.small_images import CIFAR10_MOMENTS, OFFICIAL, TorchvisionReader
 from recstudy.errors import DataError
 
 
@@ -121,9 +121,9 @@ def test_statistics_equal_numpy_and_ignore_the_limit(tmp_path):
 def test_cifar_can_take_the_published_statistics_of_cifar10(tmp_path, monkeypatch):
     images, labels = np.arange(20 * 3072).astype(np.uint8).reshape(20, 3, 32, 32), np.arange(20) % 10
     (tmp_path / "source").touch()
-    monkeypatch.setattr(Cifar100Reader, "sources", lambda *args: ["source"])
-    monkeypatch.setattr(Cifar100Reader, "official", {})
-    monkeypatch.setattr(Cifar100Reader, "decode", lambda *args: Decoded(images, labels, images, labels))
+    monkeypatch.setattr(TorchvisionReader, "sources", lambda *args: ["source"])
+    monkeypatch.setitem(OFFICIAL, "CIFAR100", {})
+    monkeypatch.setattr(TorchvisionReader, "decode", lambda *args: Decoded(images, labels, images, labels))
 
     borrowed, own = (load(Cifar100(statistics=kind), tmp_path) for kind in ("cifar10", "own"))
 
@@ -315,7 +315,7 @@ def test_missing_set_is_fetched_when_asked(tmp_path, monkeypatch):
         fetched.append(reader.config.name)
         raise DataError("no network here")
 
-    monkeypatch.setattr(Cifar10Reader, "fetch", fetch)
+    monkeypatch.setattr(TorchvisionReader, "fetch", fetch)
     with pytest.raises(DataError, match="no network here"):
         load(Cifar10(), tmp_path, download=True)
     assert fetched == ["cifar10"]

@@ -281,112 +281,150 @@ def test_missing_set_is_named(tmp_path):
     fails(place, f"NIH ChestX-ray14 not found under {tmp_path} (nih/labels.csv or Data_Entry_2017*.csv is missing). {fix}")
 
 
-def test_missing_images_are_counted_and_the_first_is_named(nih):
-    for name in ("I2", "I5", "I6"):
+@pytest.mark.parametrize(
+    ("names", "are", "put", "kept", "note"),
+    [
+        (["I2", "I5", "I6"], "3 of 8 images named in labels.csv are missing, the first is", "them", 4, "3 images are"),
+        (["I2"], "1 of 8 images named in labels.csv is missing:", "it", 4, "1 image is"),
+    ],
+)
+def test_missing_images_are_counted_and_left_out_on_request(nih, names, are, put, kept, note):
+    images = {name: (nih / f"images/{name}.png").read_bytes() for name in names}
+    for name in names:
         (nih / f"images/{name}.png").unlink()
-    fails(
-        nih,
-        "PLACE: 3 of 8 images named in labels.csv are missing, the first is images/I2.png. "
-        "Put them there, or go on without them with --allow-missing.",
-    )
+    fails(nih, f"PLACE: {are} images/I2.png. Put {put} there, or go on without {put} with --allow-missing.")
     decoded = config(allow_missing=True).reader().read(nih.parent)
     assert decoded.train_images[:, 0, 0, 0].tolist() == [0, 10, 30, 40]
-    assert (decoded.train_groups.tolist(), decoded.test_groups.tolist()) == ([0, 0, 1, 1], [2])
-    assert decoded.notes[0] == "3 images are named in labels.csv and missing: left out"
+    assert decoded.train_groups.tolist() == [0, 0, 1, 1]
+    assert decoded.notes[0] == f"{note} named in labels.csv and missing: left out"
 
-
-def test_one_missing_image(nih):
-    (nih / "images/I2.png").unlink()
-    fails(
-        nih,
-        "PLACE: 1 of 8 images named in labels.csv is missing: images/I2.png. "
-        "Put it there, or go on without it with --allow-missing.",
-    )
-    assert config(allow_missing=True).reader().read(nih.parent).notes[0] == "1 image is named in labels.csv and missing: left out"
-
-
-def test_image_that_comes_later_is_read(nih):
-    image = (nih / "images/I2.png").read_bytes()
-    (nih / "images/I2.png").unlink()
     before = load(config(allow_missing=True), nih.parent)
-    (nih / "images/I2.png").write_bytes(image)
-    after = load(config(allow_missing=True), nih.parent)
-    assert (len(before.train), len(after.train)) == (2, 3)
+    for name, content in images.items():
+        (nih / f"images/{name}.png").write_bytes(content)
+    assert len(load(config(allow_missing=True), nih.parent).train) == len(before.train) + 1
 
 
-def test_no_image_left_in_a_split(nih):
-    for name in ("I5", "I6", "I7"):
-        (nih / f"images/{name}.png").unlink()
-    text = "PLACE has no images for the split 'test': none of its 3 images can be used. Give it some."
-    fails(nih, text, allow_missing=True)
-
-
-def test_val_split_without_a_single_finding(nih):
+def without_findings(place):
     rows = rows_of_eight()
     for row in rows[3:5]:
         row |= dict.fromkeys(NIH, "0")
-    write_table(nih, rows)
-    text = "PLACE has no images for the split 'val': none of its 2 images can be used. Give it some."
-    fails(nih, text, findings="single")
+    write_table(place, rows)
 
 
-def test_split_that_nobody_is_in(nih):
-    write_table(nih, rows_of_eight()[:5])
-    fails(nih, "PLACE has no images for the split 'test': none is named in labels.csv. Give it some.")
+def remove_test_images(place):
+    for name in ("I5", "I6", "I7"):
+        (place / f"images/{name}.png").unlink()
 
 
-@pytest.mark.parametrize("value", ["2", "-1", "yes", "0.5", "nan"])
-def test_label_that_is_none_is_named(nih, value):
-    edit(nih, 3, Edema=value)
-    fails(nih, f"PLACE/labels.csv, line 5, column 'Edema' must be 0, 1 or blank (unknown), but got '{value}'.")
-
-
-def test_unknown_finding_is_named(tmp_path):
-    place = official_layout(tmp_path, ["Mass", "Effusion|Pneumotorax", "Mass", "Mass"])
-    fails(
-        place,
-        f"PLACE/Data_Entry_2017.csv, line 3, column 'Finding Labels' must be 'No Finding' alone or of {', '.join(NIH)}, "
-        "but got 'Pneumotorax'. Did you mean 'Pneumothorax'?",
+def rename_patients(place):
+    write_table(
+        place, [{("patient" if key == "patient_id" else key): cell for key, cell in row.items()} for row in rows_of_eight()]
     )
 
 
-def test_no_finding_beside_a_finding_is_refused(tmp_path):
-    place = official_layout(tmp_path, ["Mass", "No Finding|Mass", "Mass", "Mass"])
-    with pytest.raises(
-        DataError, match=r"line 3, column 'Finding Labels' must be 'No Finding' alone .*, but got 'No Finding'\.$"
-    ):
-        config().reader().check(place.parent)
+def paint_twice(place):
+    paint(place / "images_001/images/I3.png", np.zeros((16, 16)))
 
 
-def test_patient_in_two_splits_is_refused(nih):
-    edit(nih, 1, split="val")
-    fails(
-        nih,
-        "PLACE: by labels.csv, patient 10 is in train and val; 1 patient is in more than one split. "
-        "Give all images of a patient the same split, or give no splits to have them drawn.",
-    )
+DIVIDED = "Give all images of a patient the same split, or give no splits to have them drawn."
+KEEP = "Keep one of the two."
+LABELS = "PLACE/labels.csv"
 
 
-def test_patients_in_two_official_lists_are_refused(tmp_path):
-    place = official_layout(tmp_path, ["Mass"] * 8)
-    names = sorted(file.name for file in (place / "images").iterdir())
-    (place / "train_val_list.txt").write_text("\n".join(names[::2]))
-    (place / "test_list.txt").write_text("\n".join(names[1::2]))
-    fails(
-        place,
-        "PLACE: by train_val_list.txt and test_list.txt, patient 1 is in train and test; 4 patients are in more than one split. "
-        "Give all images of a patient the same split, or give no splits to have them drawn.",
-    )
+@pytest.mark.parametrize(
+    ("change", "text", "fields"),
+    [
+        *(
+            (lambda place, value=value: edit(place, 3, Edema=value),
+             f"{LABELS}, line 5, column 'Edema' must be 0, 1 or blank (unknown), but got '{value}'.", {})
+            for value in ("2", "-1", "yes", "0.5", "nan")
+        ),
+        *(
+            (lambda place, value=value: edit(place, 7, split=value),
+             f"{LABELS}, line 9, column 'split' must be train, val, test or blank in all rows, but got '{value}'.", {})
+            for value in ("tset", "")
+        ),
+        *(  # both spellings are one file, which could come to train and to test
+            (lambda place, value=value: edit(place, 4, id=value),
+             f"{LABELS}, line 6, column 'id' names 'I1.png' again, which line 3 has. {KEEP}", {})
+            for value in ("I1", "I1.png")
+        ),
+        *(
+            (lambda place, column=column: edit(place, 2, **{column: ""}),
+             f"{LABELS}, line 4, column '{column}' must not be blank.", {})
+            for column in ("id", "patient_id")
+        ),
+        *(
+            (lambda place, content=content: (place / "labels.csv").write_bytes(content), f"{LABELS} {text}", {})
+            for content, text in (
+                (b"", "has no rows."),
+                (b"id,split\n", "has no rows."),
+                (b'id,split\n"a,b', "cannot be read as CSV (unexpected end of data). Write it as comma-separated UTF-8 text."),
+                (b"id;split\nx;y\n", "has no column 'id': there are id;split."),
+            )
+        ),
+        (lambda place: (place / "labels.csv").write_bytes((place / "images/I0.png").read_bytes()),
+         f"{LABELS}, line 1: the byte 0x89 is not UTF-8. Save the file with that encoding.", {}),
+        (lambda place: (place / "labels.csv").write_text((place / "labels.csv").read_text() + "I8,train\n"),
+         f"{LABELS}, line 10: 2 cells, but the header names 17 columns.", {}),
+        (rename_patients,
+         f"{LABELS} has no column 'patient_id': there are id, split, {', '.join(NIH)}, patient. Did you mean 'patient'?", {}),
+        (lambda place: write_table(place, [{key: row[key] for key in ("id", "patient_id", "split")} for row in rows_of_eight()]),
+         f"{LABELS} has no column of a finding: of {', '.join(FINDINGS)}.", {}),
+        (lambda place: (place / "Data_Entry_2017_v2020.csv").write_text("Image Index\n"),
+         "PLACE has labels.csv and Data_Entry_2017_v2020.csv. Keep the one that counts.", {}),
+        (paint_twice, f"PLACE has I3.png twice: images/I3.png and images_001/images/I3.png. {KEEP}", {}),
+        (lambda place: edit(place, 1, split="val"),
+         f"PLACE: by labels.csv, patient 10 is in train and val; 1 patient is in more than one split. {DIVIDED}", {}),
+        (remove_test_images, "PLACE has no images for the split 'test': none of its 3 images can be used. Give it some.",
+         {"allow_missing": True}),
+        (without_findings, "PLACE has no images for the split 'val': none of its 2 images can be used. Give it some.",
+         {"findings": "single"}),
+        (lambda place: write_table(place, rows_of_eight()[:5]),
+         "PLACE has no images for the split 'test': none is named in labels.csv. Give it some.", {}),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_table_of_columns_is_named(nih, change, text, fields):
+    change(nih)
+
+    fails(nih, text, **fields)
 
 
-def test_image_in_both_official_lists_or_in_none(tmp_path):
-    place = official_layout(tmp_path, ["Mass"] * 4)
-    (place / "test_list.txt").write_text("00000001_000.png\n00000002_000.png\n00000002_001.png\n")
-    fails(place, "PLACE/test_list.txt names 00000001_000.png, which train_val_list.txt names too. Keep one of the two.")
-    (place / "test_list.txt").write_text("00000002_000.png\n")
-    fails(place, "PLACE: neither train_val_list.txt nor test_list.txt names 00000002_001.png. Add it to one of them.")
-    (place / "test_list.txt").unlink()
-    fails(place, "PLACE/test_list.txt is missing, but train_val_list.txt is there. Put both or none.")
+def listed(train, test):
+    def change(place):
+        names = sorted(file.name for file in (place / "images").iterdir())
+        for file, rows in (("train_val_list.txt", train), ("test_list.txt", test)):
+            (place / file).write_text("\n".join(names[row] for row in rows) + "\n")
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("findings", "change", "text"),
+    [
+        (["Mass", "Effusion|Pneumotorax", "Mass", "Mass"], None,
+         f"PLACE/Data_Entry_2017.csv, line 3, column 'Finding Labels' must be 'No Finding' alone or of {', '.join(NIH)}, "
+         "but got 'Pneumotorax'. Did you mean 'Pneumothorax'?"),
+        (["Mass", "No Finding|Mass", "Mass", "Mass"], None,
+         f"PLACE/Data_Entry_2017.csv, line 3, column 'Finding Labels' must be 'No Finding' alone or of {', '.join(NIH)}, "
+         "but got 'No Finding'."),
+        (["Mass"] * 8, listed(range(0, 8, 2), range(1, 8, 2)),
+         "PLACE: by train_val_list.txt and test_list.txt, patient 1 is in train and test; 4 patients are in more than one split. "
+         f"{DIVIDED}"),
+        (["Mass"] * 4, listed((0, 1), (0, 2, 3)),
+         f"PLACE/test_list.txt names 00000001_000.png, which train_val_list.txt names too. {KEEP}"),
+        (["Mass"] * 4, listed((0, 1), (2,)),
+         "PLACE: neither train_val_list.txt nor test_list.txt names 00000002_001.png. Add it to one of them."),
+        (["Mass"] * 4, lambda place: (place / "test_list.txt").unlink(),
+         "PLACE/test_list.txt is missing, but train_val_list.txt is there. Put both or none."),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_official_layout_is_named(tmp_path, findings, change, text):
+    place = official_layout(tmp_path, findings)
+    if change:
+        change(place)
+
+    fails(place, text)
 
 
 def test_one_patient_cannot_be_split(tmp_path):
@@ -395,80 +433,6 @@ def test_one_patient_cannot_be_split(tmp_path):
         place,
         "PLACE/Data_Entry_2017.csv has one patient only, who cannot be in both train and test. Add others, or a split.",
     )
-
-
-def test_unknown_split_is_named(nih):
-    edit(nih, 7, split="tset")
-    fails(nih, "PLACE/labels.csv, line 9, column 'split' must be train, val, test or blank in all rows, but got 'tset'.")
-    edit(nih, 7, split="")
-    fails(nih, "PLACE/labels.csv, line 9, column 'split' must be train, val, test or blank in all rows, but got ''.")
-
-
-@pytest.mark.parametrize("spelled", ["I1", "I1.png"])
-def test_image_named_twice(nih, spelled):
-    """Both spellings are one file, which could come to train and to test."""
-    edit(nih, 4, id=spelled)
-    fails(nih, "PLACE/labels.csv, line 6, column 'id' names 'I1.png' again, which line 3 has. Keep one of the two.")
-
-
-def test_image_in_two_folders(nih):
-    (nih / "images_001/images").mkdir(parents=True)
-    paint(nih / "images_001/images/I3.png", np.zeros((16, 16)))
-    fails(nih, "PLACE has I3.png twice: images/I3.png and images_001/images/I3.png. Keep one of the two.")
-
-
-@pytest.mark.parametrize("column", ["id", "patient_id"])
-def test_blank_key_is_named(nih, column):
-    edit(nih, 2, **{column: ""})
-    fails(nih, f"PLACE/labels.csv, line 4, column '{column}' must not be blank.")
-
-
-def test_missing_column_is_named(nih):
-    rows = [{("patient" if key == "patient_id" else key): value for key, value in row.items()} for row in rows_of_eight()]
-    write_table(nih, rows)
-    fails(
-        nih,
-        f"PLACE/labels.csv has no column 'patient_id': there are id, split, {', '.join(NIH)}, patient. Did you mean 'patient'?",
-    )
-
-
-def test_table_without_findings(nih):
-    write_table(nih, [{key: row[key] for key in ("id", "patient_id", "split")} for row in rows_of_eight()])
-    fails(nih, f"PLACE/labels.csv has no column of a finding: of {', '.join(FINDINGS)}.")
-
-
-def test_short_line_is_named(nih):
-    table = nih / "labels.csv"
-    table.write_text(table.read_text() + "I8,train\n")
-    fails(nih, "PLACE/labels.csv, line 10: 2 cells, but the header names 17 columns.")
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (b"", "PLACE/labels.csv has no rows."),
-        (b"id,split\n", "PLACE/labels.csv has no rows."),
-        (
-            b'id,split\n"a,b',
-            "PLACE/labels.csv cannot be read as CSV (unexpected end of data). Write it as comma-separated UTF-8 text.",
-        ),
-        (b"id;split\nx;y\n", "PLACE/labels.csv has no column 'id': there are id;split."),
-    ],
-)
-def test_table_that_is_none(nih, content, text):
-    (nih / "labels.csv").write_bytes(content)
-    fails(nih, text)
-
-
-def test_binary_table(nih):
-    (nih / "labels.csv").write_bytes((nih / "images/I0.png").read_bytes())
-    with pytest.raises(DataError, match=r"labels\.csv, line 1: the byte 0x89 is not UTF-8\. Save the file with that encoding\.$"):
-        config().reader().check(nih.parent)
-
-
-def test_two_tables(tmp_path, nih):
-    (nih / "Data_Entry_2017_v2020.csv").write_text("Image Index\n")
-    fails(nih, "PLACE has labels.csv and Data_Entry_2017_v2020.csv. Keep the one that counts.")
 
 
 def test_undecodable_image_is_named(nih):

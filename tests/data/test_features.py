@@ -3,10 +3,10 @@ import pytest
 import torch
 
 from recstudy.data.cache import Split
-from recstudy.data.features import features
 from recstudy.errors import DataError
 from recstudy.models import CaptionTransformer, ImageLSTM
 from recstudy.models.networks.caption import BackboneNetwork, frozen
+from recstudy.tasks.captioning.encoders import features
 
 CPU = torch.device("cpu")
 IMAGES = np.random.default_rng(0).integers(0, 256, (70, 3, 32, 32), np.uint8)  # one whole batch and a short one

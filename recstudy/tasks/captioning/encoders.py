@@ -1,19 +1,30 @@
 """What a network reads of a split: its images as they are, a frozen backbone's features of them, or an image tokenizer's codes.
 
-Features and codes are computed once a machine and kept beside the decoded data.
+Features and codes are computed once a machine and kept beside the decoded data. Features are memory-mapped arrays that all trials
+of a node share:
+
+    RECSTUDY_CACHE/features-NAME-DIGEST.npy      (N, F) or (N, P, F) float32, of all images of one official split
+
+NAME says the backbone and its grid; the digest covers the data set's checksum, the split, and every weight of the backbone.
+What one kind of device computed serves the others too, which would round otherwise in the last digits.
+
+Shapes: N images of an official split, B images of a batch, P places of a grid, F features.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from recstudy.config import ModelConfig, RunConfig, TrainConfig
-from recstudy.data.cache import DataSet, Split
-from recstudy.data.features import features
+from recstudy.config import ModelConfig, RunConfig, TrainConfig, digest
+from recstudy.data.cache import DataSet, Split, cached, making
+from recstudy.files import cache_folder
 from recstudy.models.captioners import CaptionModel
 from recstudy.models.fuselip import Aligner
 from recstudy.models.networks.caption import BackboneNetwork, frozen
@@ -23,6 +34,10 @@ from recstudy.models.networks.vq import ImageTokenizer
 from recstudy.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 from recstudy.train.watchdog import alive
 
+FORMAT = 1  # of a file of features; raise it when the same backbone gives other numbers
+BATCH = 64  # images; 224x224 pixels in float32 are 37 MiB
+
+Features = npt.NDArray[np.float32]
 Read = Callable[[Split], Split]
 
 
@@ -75,6 +90,49 @@ def _features(model: CaptionModel, backbone: BackboneNetwork, device: torch.devi
         return replace(split, images=images, source=f"{split.source}/{name}-{model.weights}")
 
     return read
+
+
+def features(
+    split: Split, backbone: nn.Module, name: str, device: torch.device, report: Callable[[], None] = lambda: None
+) -> Features:
+    """Return features (N, F) or (N, P, F) of `split.images`, from the cache or computed into it; `split.rows` says which count.
+
+    Args:
+        split: any part of an official split: all of its images are computed.
+        backbone: pixels of 0 to 255 (B, C, H, W) float32 -> (B, F) or (B, P, F), in evaluation mode and on `device`.
+        name: the backbone's with its grid, for the file.
+        device: where to compute.
+        report: called after each batch that is computed.
+
+    Raises:
+        DataError: a cache folder that cannot be written.
+    """
+
+    def save(path: Path) -> None:
+        """Write a batch after the other: a grid of all images may be larger than memory."""
+        with making(path) as temporary, open(temporary, "wb") as opened:
+            for start in range(0, len(split.images), BATCH):
+                with torch.inference_mode():
+                    found = backbone(torch.from_numpy(split.images[start : start + BATCH]).to(device).float())
+                part = found.float().cpu().contiguous().numpy()
+                if start == 0:
+                    header = {"descr": part.dtype.str, "fortran_order": False, "shape": (len(split.images), *part.shape[1:])}
+                    np.lib.format.write_array_header_1_0(opened, header)
+                opened.write(part.data)
+                report()
+
+    file = cache_folder() / f"features-{name}-{digest([FORMAT, split.source, checksum(backbone)], 16)}.npy"
+    return np.asarray(np.load(cached(file, save), mmap_mode="c"))
+
+
+def checksum(network: nn.Module) -> str:
+    """Return 20 hex digits over the names and bits of all weights and buffers."""
+    hashed = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        array = value.detach().cpu().contiguous().numpy()
+        hashed.update(f"{name} {array.dtype} {array.shape}".encode())
+        hashed.update(array.data)
+    return hashed.hexdigest()[:20]
 
 
 def _codes(aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, dict[str, Any]]:
