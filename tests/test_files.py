@@ -68,12 +68,6 @@ def test_a_write_killed_half_way_leaves_the_old_file(tmp_path):
     assert path.read_text() == "old"
 
 
-def test_a_log_is_read_up_to_its_first_damaged_line(tmp_path):
-    (tmp_path / "log").write_bytes(b'{"epoch": 0}\n\x00\x00\n{"epoch": 2}\n')
-
-    assert read_lines(tmp_path / "log") == [{"epoch": 0}]
-
-
 PAUSES = "recstudy.records.files.PAUSES"
 
 

@@ -21,8 +21,7 @@ from recstudy.records import (
 from recstudy.testing import make_failure, make_result
 
 
-def test_states_tell_finished_from_failed_and_stopped(tmp_path):
-    results = Results(tmp_path / "results").create()
+def test_states_tell_finished_from_failed_and_stopped(results):
     results.run("a").finish(make_result())
     results.run("b").fail(make_failure())
     (results.root / "runs/c").mkdir()
@@ -65,8 +64,7 @@ def test_a_failure_says_its_format_and_how_often_it_was_tried(tmp_path):
 
 
 @pytest.mark.parametrize("content", ['{"status": "do', "{}", "[]", ""])
-def test_a_damaged_result_is_no_result(tmp_path, content):
-    results = Results(tmp_path / "results").create()
+def test_a_damaged_result_is_no_result(results, content):
     folder = results.run("a")
     write_whole(folder.result, content)
 

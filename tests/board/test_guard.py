@@ -163,9 +163,6 @@ def test_a_link_must_be_an_address_of(results):
         BoardServer(results.root, "127.0.0.1", 0, links={"x": "javascript:1"})
 
 
-# ------------------------------------------------------------------------------------------------------------- command
-
-
 def start(*arguments: str) -> subprocess.Popen[str]:
     program = "from recstudy.command import main; main()"
     command = [sys.executable, "-c", program, "board", *arguments]

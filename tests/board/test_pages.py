@@ -70,14 +70,22 @@ def listed(sources, query: str) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------ overview
 
 
-def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left(sources):
-    said = words(parts(sources, "/")["studies"])
+def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left_and_what_runs_now(sources):
+    found = parts(sources, "/")
+    said, running = words(found["studies"]), words(found["running"])
 
     assert "made_up (paper)" in said
     assert "6 of 12" in said  # one more has diverged
     assert "about 7.5 min, 1 run at a time" in said  # five runs of 90 s, one of which has done 3 of 1000 epochs
     assert "1 , 1 diverged" in said
-    assert "6 of 12 done" in words(parts(sources, "/")["head"])
+    assert "6 of 12 done" in words(found["head"])
+    assert "Top-1 accuracy, selection (%)" in running
+    assert running.endswith(
+        "ViT-Small, batch_size=128, seed 2 made_up (paper) 3 of 1000, training 0.767 63.3 5.0 h"
+    )  # 997 epochs of 18 s
+    elsewhere = found["elsewhere"]  # other programs, which open beside the board
+    assert elsewhere.count('target="_blank" rel="noopener noreferrer"') == 3
+    assert re.findall(r'href="([^"]*)"', elsewhere) == [f"http://127.0.0.1:{port}" for port in (8265, 6006, 8080)]
 
 
 def test_the_overview_asks_by_the_papers_names(tmp_path):
@@ -96,35 +104,8 @@ def test_the_overview_and_the_page_of_a_study_tell_what_it_found(sources):
     assert table.part().finding == "no significant difference by top-1 accuracy"
 
 
-def test_the_overview_tells_what_runs_now(sources):
-    said = words(parts(sources, "/")["running"])
-
-    assert "Top-1 accuracy, selection (%)" in said
-    assert said.endswith(
-        "ViT-Small, batch_size=128, seed 2 made_up (paper) 3 of 1000, training 0.767 63.3 5.0 h"
-    )  # 997 epochs of 18 s
-
-
 def test_an_empty_folder_says_how_to_begin(tmp_path):
     assert "python studies/" in parts(looked(Results(tmp_path).create().root), "/")["studies"]
-
-
-def test_links_point_to_the_other_programs_and_open_beside_the_board(sources):
-    said = parts(sources, "/")["elsewhere"]
-
-    assert said.count('target="_blank" rel="noopener noreferrer"') == 3
-    assert re.findall(r'href="([^"]*)"', said) == ["http://127.0.0.1:8265", "http://127.0.0.1:6006", "http://127.0.0.1:8080"]
-
-
-def test_no_run_that_tells_its_time_leaves_the_time_open(tmp_path):
-    sources = looked(write_study(tmp_path / "results", study="made_up").root)
-    for run, seen in sources.poller.runs.items():
-        seen.outcome = Outcome(status="failed" if run != run_id(3, 2) else "unfinished")
-    sources.poller.running.clear()
-
-    assert progress(sources.poller, sources.poller.studies["made_up", "paper"]).words.startswith(
-        "12 runs to do; no estimate until a run finishes"
-    )
 
 
 def begun(root: Path, epochs: int, patience: int = 0, ended: dict[int, float] | None = None) -> Sources:
@@ -140,27 +121,25 @@ def begun(root: Path, epochs: int, patience: int = 0, ended: dict[int, float] | 
     return looked(root)
 
 
-def test_a_run_is_starting_training_or_evaluating(tmp_path):
-    def phase(name: str, *given: int) -> str:
-        (run,) = begun(tmp_path / name, *given).under_way()
-        return run.phase
-
-    assert phase("more", 6) == "training"
-    assert phase("all", 5) == "evaluating"
-    assert phase("patient", 100, 1) == "training"  # its last epoch is its best
-
-
-def test_a_run_out_of_patience_is_evaluating(tmp_path):
-    sources = begun(tmp_path / "r", 100, 3)
-    for epoch in range(5, 8):
-        append_line(
-            sources.poller.results.root / "runs" / run_id(0, 0) / "epochs.jsonl", {"epoch": epoch, "selection_top1_accuracy": 1.0}
-        )
+@pytest.mark.parametrize(
+    ("epochs", "patience", "more", "phase"),
+    [
+        (6, 0, 0, "training"),
+        (5, 0, 0, "evaluating"),
+        (100, 1, 0, "training"),  # its last epoch is its best
+        (100, 3, 3, "evaluating"),  # out of patience
+    ],
+)
+def test_a_run_is_training_or_evaluating(tmp_path, epochs, patience, more, phase):
+    sources = begun(tmp_path, epochs, patience)
+    for epoch in range(5, 5 + more):
+        append_line(sources.poller.results.run(run_id(0, 0)).epochs, {"epoch": epoch, "selection_top1_accuracy": 1.0})
     sources.poller.poll()
 
     (run,) = sources.under_way()
 
-    assert (run.phase, run.left) == ("evaluating", 0.0)
+    assert run.phase == phase
+    assert phase == "training" or run.left == 0.0
 
 
 def test_paid_and_left_have_the_evaluation(tmp_path):
@@ -175,12 +154,17 @@ def test_paid_and_left_have_the_evaluation(tmp_path):
     assert dict(summary(load_study(sources.poller.results, "made_up", "paper")))["Compute used"].startswith("11.5 min of runs")
 
 
-def test_before_a_run_has_told_how_long_its_evaluation_takes_the_time_left_says_so(tmp_path):
-    sources = begun(tmp_path / "r", 5)
+def test_before_a_run_has_told_how_long_it_takes_the_time_left_says_so(sources, tmp_path):
+    def left(given: Sources) -> str:
+        return progress(given.poller, given.poller.studies["made_up", "paper"]).words
 
-    said = progress(sources.poller, sources.poller.studies["made_up", "paper"]).words
+    half = left(begun(tmp_path / "r", 5))
+    for run, seen in sources.poller.runs.items():
+        seen.outcome = Outcome(status="failed" if run != run_id(3, 2) else "unfinished")
+    sources.poller.running.clear()
 
-    assert said == "about 16.5 min of training; no estimate of evaluation until a run finishes"  # eleven runs of 90 s
+    assert half == "about 16.5 min of training; no estimate of evaluation until a run finishes"  # eleven runs of 90 s
+    assert left(sources).startswith("12 runs to do; no estimate until a run finishes")
 
 
 def test_a_study_of_which_runs_diverged_is_not_all_done(tmp_path):

@@ -157,9 +157,6 @@ def test_a_new_study_and_a_new_trial_are_found(tmp_path):
     assert set(sources.poller.studies) == {STUDY, ("other", "quick")}
 
 
-# ------------------------------------------------------------------------------------------------ nothing outside the folder
-
-
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
     """A run's folder that is not in the results folder."""
@@ -224,9 +221,6 @@ def test_linked_runs_and_studies_folders_are_not_read(tmp_path):
 
     assert not sources.poller.studies
     assert not sources.poller.runs
-
-
-# -------------------------------------------------------------------------------------------------------------- damage
 
 
 def test_stray_files_are_neither_runs_nor_studies(results):

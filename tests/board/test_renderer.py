@@ -1,5 +1,8 @@
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from boards import looked
@@ -12,11 +15,19 @@ from recstudy.errors import StorageError
 STUDY = address_of("/study/made_up/paper")
 
 
+@contextmanager
+def rendering(*given: Any) -> Iterator[PageRenderer]:
+    renderer = PageRenderer(*given).start()
+    try:
+        yield renderer
+    finally:
+        renderer.stop()
+
+
 @pytest.fixture
 def renderer(sources):
-    renderer = PageRenderer(sources).start()
-    yield renderer
-    renderer.stop()
+    with rendering(sources) as renderer:
+        yield renderer
 
 
 def until(renderer: PageRenderer, words: str, seconds: float = 30.0) -> list[PagePart]:
@@ -73,16 +84,13 @@ def test_of_two_comparisons_each_has_its_own_differences(renderer):
 
 def test_of_two_studies_each_page_of_scores_is_shown(tmp_path):
     chosen = [{**plan()["variants"][0], "label": f"variant {at}"} for at in range(60)]
-    renderer = PageRenderer(looked(write_study(tmp_path / "results", variants=chosen).root)).start()
 
     def scores(query: str) -> str:
         parts = renderer.show(address_of("/compare", f"?a=made_up/paper&b=made_up/paper{query}"), wait=30)[1]
         return next(part.body for part in parts if part.key == "studies")
 
-    try:
+    with rendering(looked(write_study(tmp_path / "results", variants=chosen).root)) as renderer:
         first, second = scores(""), scores("&rows=2")
-    finally:
-        renderer.stop()
 
     assert "rows 1 to 50 of 60" in first
     assert "rows 51 to 60 of 60" in second
@@ -97,11 +105,8 @@ def test_a_part_that_fails_costs_itself(sources, caplog):
 
     recipes = [Recipe("a", "A", 1, broken), Recipe("b", "B", 1, missing)]
     recipes += [Recipe("c", "C", 1, sys.exit), Recipe("d", "D", 1, lambda: "fine")]
-    renderer = PageRenderer(sources, lambda sources, address: Page("x", recipes)).start()
-    try:
+    with rendering(sources, lambda sources, address: Page("x", recipes)) as renderer:
         said = [part.body for part in renderer.show(STUDY, wait=30)[1]]
-    finally:
-        renderer.stop()
 
     assert "This cannot be shown: KeyError" in said[0]
     assert "the disk is full" in said[1]
@@ -131,13 +136,10 @@ def test_a_new_page_comes_before_the_rest_of_one_that_takes_long(sources):
     slow = Page("slow", [Recipe(f"slow{at}", "", 1, lambda: time.sleep(1) or "slow") for at in range(15)])
     quick = Page("quick", [Recipe("quick", "", 1, lambda: "quick")])
     first, second = address_of("/"), address_of("/compare")
-    renderer = PageRenderer(sources, lambda sources, asked: {first: slow, second: quick}[asked]).start()
-    try:
+    with rendering(sources, lambda sources, asked: {first: slow, second: quick}[asked]) as renderer:
         renderer.show(first, wait=0.5)
         began = time.monotonic()
         assert renderer.show(second, wait=30)[1][0].body == "quick"
         seconds = time.monotonic() - began
-    finally:
-        renderer.stop()
 
     assert seconds < 8  # of the fifteen that the first page takes

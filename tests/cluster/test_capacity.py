@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from ray_nodes import free_port, namespace, started
+from ray_nodes import free_port, head_of, namespace, started
 from shell import until
 
 from recstudy.cluster import nodes
@@ -41,10 +41,9 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
 @pytest.mark.fault
 def test_a_study_uses_a_node_that_comes_while_it_runs(shell, tmp_path):
     port = free_port()
-    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
     inside = [*namespace("--uts"), "sh", "-c", 'hostname second && exec "$@"', "sh"]
     with (
-        started(tmp_path / "head", "--head", "--num-cpus=1", *ports, port=port),
+        started(tmp_path / "head", "--num-cpus=1", *head_of(port), port=port),
         shell.start("--address", f"127.0.0.1:{port}", "--set", "train.epochs=300") as driver,
     ):
         until(shell.begun, "a run under way")

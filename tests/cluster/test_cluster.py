@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import RAY, TOKEN, answers, free_port, lose, namespace, started
+from ray_nodes import RAY, TOKEN, answers, free_port, head_of, lose, namespace, started
 
 import recstudy
 from recstudy.cluster.connection import check_packing
@@ -28,9 +28,8 @@ def head(tmp_path_factory) -> Iterator[int]:
     (folder / "recstudy/__init__.py").write_text("raise ImportError('the node has an old recstudy')")
     port = free_port()
     subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=True)
-    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
     environment = {**TOKEN, "PYTHONPATH": str(folder)}
-    with started(folder / "log", "--head", "--num-cpus=2", *ports, port=port, environment=environment):
+    with started(folder / "log", "--num-cpus=2", *head_of(port), port=port, environment=environment):
         yield port
 
 
@@ -64,8 +63,7 @@ def test_a_machine_that_is_no_node_is_told_how_to_become_one(shell, tmp_path, re
     port, away = free_port(), Path(tempfile.mkdtemp(prefix="away"))  # a socket's path may have 107 letters
     request.addfinalizer(lambda: shutil.rmtree(away))
     inside = [*namespace("--mount"), "sh", "-c", f'mount -t tmpfs none {away} && exec "$@"', "sh"]
-    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}", f"--temp-dir={away}"
-    with started(tmp_path / "log", "--head", "--num-cpus=1", *ports, inside=inside):
+    with started(tmp_path / "log", "--num-cpus=1", *head_of(port), f"--temp-dir={away}", inside=inside):
         line = last_line(shell.run("--address", f"127.0.0.1:{port}", code=2))
 
     assert line == (
@@ -79,9 +77,8 @@ def test_a_machine_that_is_no_node_is_told_how_to_become_one(shell, tmp_path, re
 @pytest.mark.whole
 def test_a_token_is_not_shown_to_a_cluster_that_asks_for_none(shell, tmp_path, monkeypatch):
     port = free_port()
-    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-    with started(tmp_path / "log", "--head", "--num-cpus=2", *ports, port=port, environment={"RAY_AUTH_MODE": "disabled"}):
+    with started(tmp_path / "log", "--num-cpus=2", *head_of(port), port=port, environment={"RAY_AUTH_MODE": "disabled"}):
         output = shell.run("--address", f"127.0.0.1:{port}", "--only", "latent_steps=1*")
 
     assert len(shell.records()) == 2
@@ -158,10 +155,9 @@ def until_epoch(number: int, results: Path) -> None:
 def test_an_elastic_run_goes_on_with_the_workers_that_are_left(shell, tmp_path):
     """Two nodes with room for a worker each; one is lost in the middle. On Ray 2.60 it takes a minute to be believed."""
     port = free_port()
-    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
     chosen = ("--only", "latent_steps=1, supervision_steps=1", "--set", "train.epochs=300", "--workers-per-run", "1-2")
     with (
-        started(tmp_path / "head", "--head", "--num-cpus=1", *ports),
+        started(tmp_path / "head", "--num-cpus=1", *head_of(port)),
         started(tmp_path / "second", f"--address=127.0.0.1:{port}", "--num-cpus=1") as second,
         shell.start("--address", f"127.0.0.1:{port}", *chosen) as driver,
     ):

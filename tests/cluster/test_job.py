@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import RAY, TOKEN, free_port, started
+from ray_nodes import RAY, TOKEN, free_port, head_of, started
 from shell import TINY
 
 pytestmark = pytest.mark.whole
@@ -20,8 +20,7 @@ def dashboard(tmp_path_factory) -> Iterator[str]:
     """Where jobs are submitted to a cluster of one node with two cores, which asks for a token."""
     port, door = free_port(), free_port()
     subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=True)
-    ports = f"--port={port}", f"--dashboard-port={door}", f"--ray-client-server-port={free_port()}"
-    with started(tmp_path_factory.mktemp("head") / "log", "--head", "--num-cpus=2", *ports, port=port):
+    with started(tmp_path_factory.mktemp("head") / "log", "--num-cpus=2", *head_of(port, door), port=port):
         yield f"http://127.0.0.1:{door}"
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ray_nodes import TOKEN, free_port, lose, namespace, started
+from ray_nodes import TOKEN, free_port, head_of, lose, namespace, started
 from shell import Shell, processes, until
 from twice import curve
 
@@ -29,8 +29,7 @@ FOUR = ("--only", "latent_steps=1*", "--only", "latent_steps=2*", "--set", f"tra
 
 @contextmanager
 def head(log: Path, port: int, cpus: int) -> Iterator[subprocess.Popen[bytes]]:
-    ports = f"--port={port}", f"--dashboard-port={free_port()}", f"--ray-client-server-port={free_port()}"
-    with started(log, "--head", f"--num-cpus={cpus}", *ports, port=port, environment={**TOKEN, **IMPATIENT}) as node:
+    with started(log, f"--num-cpus={cpus}", *head_of(port, free_port()), port=port, environment={**TOKEN, **IMPATIENT}) as node:
         yield node
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from ray_nodes import TOKEN, free_port, started
+from ray_nodes import TOKEN, free_port, head_of, started
 from shell import Shell, kill_all, processes, titled, until
 from twice import TWO, curve, hang
 
@@ -123,8 +123,7 @@ sys.exit(f"held: {groups}, free: {free}")
 def test_19_early_stops_give_back_what_they_held(tmp_path, trainer):
     """One run at a time takes the one core: the next cannot start before the one that was stopped has given them back."""
     port, shell = free_port(), Shell(tmp_path, Path(__file__).with_name("early.py"))
-    ports = f"--port={port}", f"--dashboard-port={free_port()}", f"--ray-client-server-port={free_port()}"
-    with started(tmp_path / "head.log", "--head", "--num-cpus=1", *ports, port=port):
+    with started(tmp_path / "head.log", "--num-cpus=1", *head_of(port, free_port()), port=port):
         with shell.start("--address", f"127.0.0.1:{port}", "--trainer", trainer, "--budget", "30") as driver:
             output, errors = driver.communicate(timeout=900)
         rest = subprocess.run(

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from ray_nodes import free_port, namespace, started
+from ray_nodes import free_port, head_of, namespace, started
 from shell import Shell
 
 RUNS = 4
@@ -104,9 +104,8 @@ def nodes_without(folder: Path, home: Path, count: int) -> Iterator[int]:
     """The port of a cluster whose nodes, of one core each, see an empty folder in place of `home`."""
     hidden = [*namespace("--mount"), "sh", "-c", f'mount -t tmpfs none {home} && exec "$@"', "sh"]
     port = free_port()
-    ports = f"--port={port}", "--dashboard-port=0", f"--ray-client-server-port={free_port()}"
     with ExitStack() as kept:
-        kept.enter_context(started(folder / "head", "--head", "--num-cpus=1", *ports, port=port, inside=hidden))
+        kept.enter_context(started(folder / "head", "--num-cpus=1", *head_of(port), port=port, inside=hidden))
         for at in range(1, count):
             kept.enter_context(started(folder / f"node{at}", f"--address=127.0.0.1:{port}", "--num-cpus=1", inside=hidden))
         yield port

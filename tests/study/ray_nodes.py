@@ -23,6 +23,11 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
+def head_of(port: int, dashboard: int = 0) -> tuple[str, ...]:
+    """Options of `ray start` for a head node that is reached there; of a dashboard without a port nobody asks."""
+    return "--head", f"--port={port}", f"--dashboard-port={dashboard}", f"--ray-client-server-port={free_port()}"
+
+
 def answers(port: int, within: float = 600) -> bool:
     """Whether a head node answers whoever has the token."""
     deadline = time.monotonic() + within

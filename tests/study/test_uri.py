@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from objects import CREDENTIALS
 from pyarrow.fs import FileSelector
-from ray_nodes import TOKEN, free_port, started
+from ray_nodes import TOKEN, free_port, head_of, started
 from shell import TINY, Shell, kill_all, titled, until
 
 from recstudy.records.mirror import Mirror
@@ -208,9 +208,8 @@ def test_a_store_that_cannot_be_used_is_one_line(machine, object_store, tmp_path
 def test_a_node_without_credentials_is_refused_before_anything_starts(machine, stored, tmp_path):
     shell = machine("a")
     port = free_port()
-    ports = f"--port={port}", f"--dashboard-port={free_port()}", f"--ray-client-server-port={free_port()}"
     bare = {**TOKEN, **dict.fromkeys(CREDENTIALS, ""), "AWS_EC2_METADATA_DISABLED": "true"}
-    with started(tmp_path / "head.log", "--head", "--num-cpus=1", *ports, port=port, environment=bare):
+    with started(tmp_path / "head.log", "--num-cpus=1", *head_of(port, free_port()), port=port, environment=bare):
         (line,) = shell.run("--address", f"127.0.0.1:{port}", "--only", ONE, code=2).splitlines()[-1:]
 
     assert "cannot use the results store" in line

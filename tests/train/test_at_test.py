@@ -57,9 +57,6 @@ class Lopsided(Drifts):
         return images[:, 0, 0, 0] <= images[:, 0, 1, 0]
 
 
-# ------------------------------------------------------------------------------------------------------ trajectories
-
-
 def test_the_surest_of_more_noisy_trajectories_is_right_more_often():
     """After 4 segments z is N(0, 1), above 0.5 in 31 of 100; the largest of k in 1 - 0.69^k, where any is right at all."""
     drifts = found(Drifts(), trajectories=6, noise=0.5, segments=4)
@@ -99,9 +96,6 @@ def test_noise_is_on_the_latent_alone(model):
     assert all(torch.equal(new, old) for new, old in zip(rest, carry[2:], strict=True))
 
 
-# ------------------------------------------------------------------------------------------------------------ votes
-
-
 def test_most_votes_win_and_of_several_the_surest_copies():
     """Puzzle 0: 5 twice; 1: once each, 6 is surest; 2: 5 and 6 twice each, means 2 and 3."""
     answers = torch.tensor([[[5], [6], [5], [7]], [[5], [6], [7], [8]], [[5], [6], [6], [5]]])
@@ -138,9 +132,6 @@ def test_an_answer_that_is_right_stays_so_in_every_copy():
             return torch.ones(len(images), dtype=torch.bool)
 
     assert set(found(Right(), copies=4, segments=1).values()) == {100}
-
-
-# ------------------------------------------------------------------------------------------------------------- runs
 
 
 def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwise():

@@ -14,7 +14,7 @@ from recstudy.models import FuseLIPBackboneConfig
 from recstudy.tasks.captioning.retrieval import recalls, selection_scores
 from recstudy.tasks.captioning.writing import captions, written_at_once
 from recstudy.testing import make_training, tiny_model, tiny_run, trained
-from recstudy.train.losses import token_hits, token_loss, token_share
+from recstudy.train.losses import token_hits, token_share
 
 ALIGNER = tiny_model("fuselip")
 
@@ -37,19 +37,6 @@ MODELS = {
 
 def config(name: str, **train) -> RunConfig:
     return tiny_run(MODELS[name], PhantomCaptions(size=32, limit=24), **{"epochs": 1, "batch_size": 8} | train)
-
-
-def test_the_loss_of_a_caption_is_the_mean_over_its_own_tokens():
-    """Two captions of 3 and 1 tokens after BOS, all logits equal: log 5 each; PAD has no part in it."""
-    tokens = torch.tensor([[1, 3, 4, 2, 0], [1, 2, 0, 0, 0]])
-    logits = torch.zeros(2, 4, 5)
-
-    loss = token_loss(logits, tokens)
-
-    torch.testing.assert_close(loss, torch.full((2,), math.log(5)))
-    sure = logits.clone()
-    sure[0, 0, 3] = sure[1, 0, 2] = 50.0  # the first token of each is certain
-    torch.testing.assert_close(token_loss(sure, tokens), torch.tensor([2 / 3 * math.log(5), 0.0]))
 
 
 def test_a_caption_is_as_right_as_its_tokens():

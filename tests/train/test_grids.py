@@ -32,9 +32,6 @@ SLOTS = TrainConfig(
 RUN = RunConfig(data=Mirrored(), model=TINY, train=SLOTS)
 
 
-# ------------------------------------------------------------------------------------------------- loss and scores
-
-
 def task(**train):
     return Grid(RunConfig(data=Mirrored(), model=Transformer(**SMALL, layers=2), train=TrainConfig(**train)))
 
@@ -112,9 +109,6 @@ def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
         "cell_accuracy": pytest.approx({"1": 100 / 3, "2": 250 / 3, "3": 200 / 3}),
     }
     assert halting(found, config) == pytest.approx({"halted_exact_accuracy": 100 / 3, "halted_steps": 5 / 3})
-
-
-# ------------------------------------------------------------------------------------------------ symmetries, rounds
 
 
 def test_numbers_follow_from_seed_row_and_turn_alone():
@@ -197,9 +191,6 @@ def test_an_epoch_takes_all_examples_of_one_puzzle_of_each_group():
     drawn = [tuple(sorted(groups.one_of_each(np.random.default_rng(seed)))) for seed in range(40)]
 
     assert set(drawn) == {(0, 2, 3, 4), (1, 2, 4)}
-
-
-# ---------------------------------------------------------------------------------------------------------- runs
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from recstudy.models.networks.contract import Carry, Output
 from recstudy.testing import make_training, tiny_run
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
 from recstudy.train.loop import Training
-from recstudy.train.state import load_checkpoint, save_checkpoint
 
 SMALL = {"width": 16, "heads": 2, "vocabulary": 17}
 HRM_SMALL = HRM(**SMALL, low_layers=1, high_layers=1)
@@ -154,21 +153,6 @@ def test_a_single_step_trains_no_proceed(steps):
 
     assert head.bias[0] != halt
     assert (head.bias[1] == proceed) == (steps == 1)
-
-
-def test_a_resumed_run_has_its_samples_in_work(tmp_path):
-    straight = training(HRM_SMALL)
-    list(straight.epochs())
-    stopped = training(HRM_SMALL)
-    next(stopped.epochs())
-    save_checkpoint(stopped, tmp_path)
-    resumed = training(HRM_SMALL)
-    assert load_checkpoint(resumed, tmp_path)
-
-    assert torch.equal(resumed.state.slots.batch.images, stopped.state.slots.batch.images)
-    list(resumed.epochs())
-    for name, value in straight.state.network.state_dict().items():
-        assert torch.equal(resumed.state.network.state_dict()[name], value)
 
 
 XRAYS = PhantomXray(size=16, limit=48)
