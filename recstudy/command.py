@@ -7,7 +7,7 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, fields
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
@@ -15,7 +15,7 @@ from recstudy.config import DATASETS, FAMILIES, Config, TrainConfig
 from recstudy.config import Place as PlaceConfig
 from recstudy.config.fields import described
 from recstudy.errors import ConfigError, StorageError, choices, nearest
-from recstudy.generate import Data, TrainTokenizer, generate
+from recstudy.generate import Data, TrainTokenizer
 from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder
 from recstudy.plugins import file_bundle, use
 from recstudy.records import Results
@@ -36,6 +36,17 @@ class Report:
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
+    def run(self) -> int:
+        from recstudy.analysis.report import show_report
+        from recstudy.analysis.status import studies_at
+
+        def draw(results: Results, name: str, preset: str) -> None:
+            record_look(results, name, preset)
+            show_report(results, name, preset, self.report.formats, console(), self.report.paper)
+
+        _each(studies_at(_folder(self.path)), draw)
+        return 0
+
 
 @dataclass(frozen=True)
 class Status:
@@ -43,6 +54,12 @@ class Status:
 
     path: Place = "results"
     """A results folder, or the URI that --results was given."""
+
+    def run(self) -> int:
+        from recstudy.analysis.status import show_status, studies_at
+
+        show_status(studies_at(_folder(self.path))[0][0], console())
+        return 0
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,12 @@ class Clean:
     """Also the runs that no study names any more, finished ones too."""
     yes: bool = False
     """Remove it."""
+
+    def run(self) -> int:
+        from recstudy.records.clean import show_clean
+
+        show_clean(self.path, self.orphans, self.yes, console())
+        return 0
 
 
 @dataclass(frozen=True)
@@ -72,6 +95,17 @@ class Board:
     link: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=URL")] = ()
     """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
 
+    def run(self) -> int:
+        from recstudy.board.server import BoardServer  # it loads Dash
+
+        token = self.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
+        links = dict(link.partition("=")[::2] for link in self.link)
+        server = BoardServer(self.path, self.host, self.port, token, links)
+        asks = ", which asks once for ?token=TOKEN" if token else ""
+        print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
+        server.run()
+        return 0
+
 
 @dataclass(frozen=True)
 class Audit:
@@ -81,6 +115,13 @@ class Audit:
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
     json: bool = False
     """As a JSON list, one entry a study."""
+
+    def run(self) -> int:
+        from recstudy.analysis.audit import show_audits
+        from recstudy.analysis.status import studies_at
+
+        show_audits(studies_at(_folder(self.path)), self.json, console())
+        return 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +135,13 @@ class Explain:
     """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
     path: Place = "results"
     """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table, or its URI."""
+
+    def run(self) -> int:
+        from recstudy.analysis.explain import show_cell
+        from recstudy.analysis.status import studies_at
+
+        show_cell(studies_at(_folder(self.path)), self.cell, console())
+        return 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +158,18 @@ class Evaluate:
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
 
+    def run(self) -> int:
+        from recstudy.analysis.status import studies, studies_at
+        from recstudy.train.reevaluate import evaluate
+
+        folder = _folder(self.path)
+        results = Results(self.path) if is_uri(self.path) else None  # a folder is a place of its own, a copy is sent back
+        found = [(results, *study) for study in studies(results)] if results else studies_at(folder)
+        data, out = data_folder(self.data), console()
+        told = _each(found, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, out))
+        out.print(f"Draw them with: recstudy report {self.path}", markup=False, soft_wrap=True)
+        return 0 if all(told) else 1
+
 
 @dataclass(frozen=True)
 class Contract:
@@ -124,10 +184,20 @@ class Contract:
     write: bool = False
     """Keep each family's first losses as they are now, beside the file; without, they are held against those that were kept."""
 
+    def run(self) -> int:
+        from recstudy.contract.command import check_file  # it loads torch
+
+        return check_file(self.file, data_folder(self.data), self.write, console())
+
 
 @dataclass(frozen=True)
 class Studies:
     """The studies that come with recstudy, and what each of them asks."""
+
+    def run(self) -> int:
+        _say_table(("study", "asks"), ((name, question(file)) for name, file in shipped().items()))
+        say("Run one with: recstudy run NAME")
+        return 0
 
 
 @dataclass(frozen=True)
@@ -156,6 +226,10 @@ class New:
     name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]]
     """Of the file, in this folder, and of the study."""
 
+    def run(self) -> int:
+        say(f"{new(self.name, Path())}: run it with python {self.name}.py")
+        return 0
+
 
 @dataclass(frozen=True)
 class Fields:
@@ -166,6 +240,20 @@ class Fields:
     plugin: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """A study's file, or a module, that registers more of them."""
 
+    def run(self) -> int:
+        if self.plugin is not None:
+            use(file_bundle(self.plugin))
+        kinds = _kinds()
+        if not self.part:
+            for title, names in (("model families", FAMILIES), ("data sets", DATASETS), ("of every run", ("train", "place"))):
+                say(f"{title}: {choices(sorted(names), most=len(kinds))}")
+            say("Their fields: recstudy fields NAME")
+            return 0
+        if self.part not in kinds:
+            raise ConfigError(f"no part {self.part!r}: there are {choices(kinds, most=len(kinds))}.{nearest(self.part, kinds)}")
+        _say_table(("field", "type", "default", "a search tries", "what it is"), described(*kinds[self.part]))
+        return 0
+
 
 @dataclass(frozen=True)
 class Completion:
@@ -174,77 +262,49 @@ class Completion:
     shell: tyro.conf.Positional[Literal["bash", "zsh"]]
     """The shell."""
 
+    def run(self) -> int:
+        with redirect_stdout(StringIO()) as script, suppress(SystemExit):
+            main(["--tyro-print-completion", self.shell])
+        names = {option.name for kind in (StudyOptions, SearchOptions, ForPaper) for option in fields(kind)}
+        paths = {field.path for kind, prefix in _kinds().values() for field in described(kind, prefix)}
+        after_study = [f"{path}=" for path in sorted(paths)]
+        after_study += [f"--{name.replace('_', '-')}" for name in sorted(names - {"fields", "report"})]
+        print(completion(self.shell, script.getvalue(), after_study), end="")
+        return 0
 
-Shipped = Studies | RunShipped | Register | New | Fields | Completion
-Command = Shipped | Contract | Report | Status | Audit | Explain | Clean | Board | Evaluate | TrainTokenizer | Data
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "report": Report,
+    "status": Status,
+    "audit": Audit,
+    "explain": Explain,
+    "evaluate": Evaluate,
+    "clean": Clean,
+    "board": Board,
+    "tokenizer": TrainTokenizer,
+    "data": Data,
+    "contract": Contract,
+    "studies": Studies,
+    "run": RunShipped,
+    "register": Register,
+    "new": New,
+    "fields": Fields,
+    "completion": Completion,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The `recstudy` command."""
-    commands: dict[str, Callable[..., Command]] = {"report": Report, "status": Status, "audit": Audit, "explain": Explain}
-    commands |= {"evaluate": Evaluate, "clean": Clean, "board": Board, "tokenizer": TrainTokenizer, "data": Data}
-    commands |= {"contract": Contract}
-    commands |= {
-        "studies": Studies,
-        "run": RunShipped,
-        "register": Register,
-        "new": New,
-        "fields": Fields,
-        "completion": Completion,
-    }
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = words[:2] if words[:1] in (["run"], ["register"]) else words  # the rest is the study's
-    finish(lambda: _done(_parsed(commands, own), words[len(own) :]))
 
+    def work() -> int:
+        command: Any = parsed(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, args=own, prog="recstudy"))
+        if isinstance(command, RunShipped | Register):
+            run(command.name, [*words[2:], *["--register"] * isinstance(command, Register)])
+        return int(command.run())
 
-def _parsed(commands: dict[str, Callable[..., Command]], words: list[str]) -> Command:
-    return parsed(lambda: tyro.extras.subcommand_cli_from_dict(commands, args=words, prog="recstudy"))
-
-
-def _done(command: Command, rest: Sequence[str]) -> int:
-    if isinstance(command, RunShipped | Register):
-        run(command.name, [*rest, *["--register"] * isinstance(command, Register)])
-    if isinstance(command, Shipped):
-        return _tell(command)
-    if isinstance(command, Board):
-        return _board(command)
-    if isinstance(command, Contract):
-        from recstudy.contract.command import check_file  # it loads torch
-
-        return check_file(command.file, data_folder(command.data), command.write, console())
-    if isinstance(command, Evaluate):
-        return _evaluate(command)
-    return generate(command) if isinstance(command, Data | TrainTokenizer) else _read(command)
-
-
-def _tell(command: Studies | New | Fields | Completion) -> int:
-    if isinstance(command, Studies):
-        _say_table(("study", "asks"), ((name, question(file)) for name, file in shipped().items()))
-        say("Run one with: recstudy run NAME")
-    elif isinstance(command, New):
-        say(f"{new(command.name, Path())}: run it with python {command.name}.py")
-    elif isinstance(command, Completion):
-        with redirect_stdout(StringIO()) as script, suppress(SystemExit):
-            main(["--tyro-print-completion", command.shell])
-        print(completion(command.shell, script.getvalue(), _after_study()), end="")
-    else:
-        _fields(command)
-    return 0
-
-
-def _fields(command: Fields) -> None:
-    if command.plugin is not None:
-        use(file_bundle(command.plugin))
-    kinds = _kinds()
-    if not command.part:
-        for title, names in (("model families", FAMILIES), ("data sets", DATASETS), ("of every run", ("train", "place"))):
-            say(f"{title}: {choices(sorted(names), most=len(kinds))}")
-        say("Their fields: recstudy fields NAME")
-        return
-    if command.part not in kinds:
-        raise ConfigError(f"no part {command.part!r}: there are {choices(kinds, most=len(kinds))}.{nearest(command.part, kinds)}")
-    kind, prefix = kinds[command.part]
-    _say_table(("field", "type", "default", "a search tries", "what it is"), described(kind, prefix))
+    finish(work)
 
 
 def _kinds() -> dict[str, tuple[type[Config], str]]:
@@ -252,13 +312,6 @@ def _kinds() -> dict[str, tuple[type[Config], str]]:
     kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
     kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
     return kinds | {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
-
-
-def _after_study() -> list[str]:
-    """What may follow a study's name: the fields of any, and the flags."""
-    names = {option.name for kind in (StudyOptions, SearchOptions, ForPaper) for option in fields(kind)} - {"fields", "report"}
-    paths = {field.path for kind, prefix in _kinds().values() for field in described(kind, prefix)}
-    return [f"{path}=" for path in sorted(paths)] + [f"--{name.replace('_', '-')}" for name in sorted(names)]
 
 
 def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -270,66 +323,6 @@ def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*map(escape, row))
     console().print(table)
-
-
-def _evaluate(command: Evaluate) -> int:
-    from recstudy.analysis.status import studies, studies_at
-    from recstudy.train.reevaluate import evaluate
-
-    out, stored = console(), is_uri(command.path)
-    folder = _folder(command.path)
-    results = Results(command.path) if stored else None  # a folder is a place of its own, a copy is sent back
-    found = [(results, *study) for study in studies(results)] if results else studies_at(folder)
-    data = data_folder(command.data)
-    told = _each(found, lambda results, name, preset: evaluate(results, name, preset, command.metric, data, out))
-    out.print(f"Draw them with: recstudy report {command.path}", markup=False, soft_wrap=True)
-    return 0 if all(told) else 1
-
-
-def _board(command: Board) -> int:
-    from recstudy.board.server import BoardServer  # it loads Dash
-
-    token = command.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
-    links = dict(link.partition("=")[::2] for link in command.link)
-    server = BoardServer(command.path, command.host, command.port, token, links)
-    asks = ", which asks once for ?token=TOKEN" if token else ""
-    print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
-    server.run()
-    return 0
-
-
-def _read(command: Report | Status | Audit | Explain | Clean) -> int:
-    from recstudy.analysis.status import show_status, studies_at
-    from recstudy.records.clean import show_clean
-
-    out = console()
-    if isinstance(command, Clean):
-        show_clean(command.path, command.orphans, command.yes, out)
-        return 0
-    if isinstance(command, Status):
-        show_status(studies_at(_folder(command.path))[0][0], out)
-        return 0
-    found = studies_at(_folder(command.path))
-    if isinstance(command, Audit):
-        from recstudy.analysis.audit import show_audits
-
-        show_audits(found, command.json, out)
-        return 0
-    if isinstance(command, Explain):
-        from recstudy.analysis.explain import show_cell
-
-        show_cell(found, command.cell, out)
-        return 0
-    from recstudy.analysis.report import show_report
-
-    export, paper = command.report.formats, command.report.paper
-
-    def draw(results: Results, name: str, preset: str) -> None:
-        record_look(results, name, preset)
-        show_report(results, name, preset, export, out, paper)
-
-    _each(found, draw)
-    return 0
 
 
 def _each(found: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]) -> list[T]:

@@ -1,5 +1,9 @@
-"""What the checks share: a small example of a family, and the values of its switches."""
+"""What the checks share: a small example of a family, the values of its switches, and its first losses.
 
+The first twenty losses of a family on its example are what a refactoring leaves as they are.
+"""
+
+import json
 from collections.abc import Iterable
 from copy import deepcopy
 from pathlib import Path
@@ -13,9 +17,12 @@ from recstudy.data.cache import DataSet, load
 from recstudy.errors import ConfigError
 from recstudy.metrics import TASKS
 from recstudy.models.captioners import CaptionModel
+from recstudy.records import write_whole
 from recstudy.train.loop import Training
 
 CPU = torch.device("cpu")
+DIGITS = 6
+CLOSE = 1e-4  # relative, between processors
 TRAIN = {"epochs": 2, "batch_size": 8, "ema_decay": 0.9, "halt_threshold": 1}
 JUDGE: dict[str, Any] = {"data": {"name": "digits", "limit": 24}, "model": {}, "train": TRAIN}
 WRITER: dict[str, Any] = {
@@ -124,3 +131,46 @@ class Untouched:
         new = {name: set(module.__dict__) - self.attributes[name] for name, module in self.network.named_modules()}
         kept = [f"{name}.{attribute}".lstrip(".") for name, attributes in new.items() for attribute in sorted(attributes)]
         hold(not kept, f"evaluation keeps {', '.join(kept)} on the module")
+
+
+def first_losses(config: RunConfig, folder: Path = Path("data")) -> list[float]:
+    """Of 20 supervision steps in batches of 8, with Mixup where there is one; in float64, where the order of summation does
+    not show."""
+    config = config.with_changes({"data.limit": 200})
+    if TASKS[config.task].mixes and not config.model.reads_pixels:
+        config = config.with_changes({"train.augment.mixup": 0.4})
+    training = Training(config, data_of(config, folder), CPU)
+    training.state.network.double()
+    training.state.average = None
+    torch.manual_seed(0)
+    found: list[float] = []
+    for batch in training._train.epoch(0):
+        found += [float(loss) for loss in training.train_batch(batch._replace(images=batch.images.double()))]
+        if len(found) >= 20:
+            break
+    return found[:20]
+
+
+def compare(file: Path, family: str, found: list[float]) -> bool:
+    """Hold the losses against those that were kept; False where none were."""
+    kept = kept_losses(file).get(family)
+    if kept is None:
+        return False
+    close = len(kept) == len(found) and all(
+        abs(one - other) <= CLOSE * abs(other) for one, other in zip(found, kept, strict=True)
+    )
+    if not close:
+        at = next(
+            (at for at, pair in enumerate(zip(found, kept, strict=False)) if abs(pair[0] - pair[1]) > CLOSE * abs(pair[1])), 0
+        )
+        hold(False, f"the loss of step {at + 1} is {found[at]:.6f}, but was {kept[at]:.6f}: what is computed has changed")
+    return True
+
+
+def kept_losses(file: Path) -> dict[str, list[float]]:
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def keep(file: Path, family: str, found: list[float]) -> None:
+    losses = kept_losses(file) | {family: [round(loss, DIGITS) for loss in found]}
+    write_whole(file, json.dumps(losses, indent=1) + "\n")

@@ -1,6 +1,6 @@
 """`recstudy contract FILE`: every check of what a file registers, a line a check."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from recstudy.config import AUGMENTATIONS, FAMILIES, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, configure
-from recstudy.contract import captioners, golden, judges, tasks
-from recstudy.contract.checks import JUDGE, Broken, example, example_of_task, switches
+from recstudy.contract import promises
+from recstudy.contract.checks import JUDGE, Broken, compare, example, example_of_task, first_losses, keep, switches
 from recstudy.errors import ConfigError, RecstudyError, raised_at
 from recstudy.metrics import TASKS
 from recstudy.models.captioners import CaptionModel
 from recstudy.plugins import Registry, file_bundle, use
-
-Check = Callable[[RunConfig], object]
 
 
 @dataclass
@@ -33,20 +31,33 @@ class Checked:
         try:
             said = work(*values)
         except Broken as error:
-            self._broken(f"{words}: {error}")
+            self._told(f"{words}: {error}", failed=True)
         except RecstudyError as error:
-            self._broken(f"{words}: {type(error).__name__}: {error}")
+            self._told(f"{words}: {type(error).__name__}: {error}", failed=True)
         except Exception as error:  # of the family's own code
-            self._broken(f"{words}: {raised_at(error)}")
+            self._told(f"{words}: {raised_at(error)}", failed=True)
         else:
-            self.passed += 1
-            self._line("ok", f"{words}: {said}" if isinstance(said, str) else words)
+            self._told(f"{words}: {said}" if isinstance(said, str) else words)
 
-    def _broken(self, words: str) -> None:
-        self.broken += 1
-        self._line("FAILED", words, "bold red")
+    def keeps(self, checks: Iterable[Callable[..., object]], *values: Any) -> None:
+        """Hold each promise, by the first sentence of its docstring."""
+        for check in checks:
+            self.check(_words(check), check, *values)
 
-    def _line(self, mark: str, words: str, style: str = "") -> None:
+    def example(self, name: str, make: Callable[[str], RunConfig], what: str = "") -> RunConfig | None:
+        """The example that checks run on, with its headline; without one, that is what fails."""
+        try:
+            config = make(name)
+        except RecstudyError:
+            self.head(name)
+            self.check("it has an example", make, name)
+            return None
+        self.head(f"{name}: {what}{config.model.title}{' on' if what else ', on'} {config.data.title}")
+        return config
+
+    def _told(self, words: str, failed: bool = False) -> None:
+        self.broken, self.passed = self.broken + failed, self.passed + (not failed)
+        mark, style = ("FAILED", "bold red") if failed else ("ok", "")
         self.out.print(Text(f"  {mark:<8}{words}", style=style), soft_wrap=True)
 
     def head(self, words: str) -> None:
@@ -67,13 +78,20 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
     use(file_bundle(file))
     checked = Checked(out, data)
     for task in _outside(TASKS):
-        _task(checked, task)
+        if config := checked.example(task, example_of_task, "task, with "):
+            checked.keeps((*promises.OF_TASKS, *promises.OF_RUNS), config, data)
     for family in _outside(FAMILIES):
-        _family(checked, family, file.with_suffix(".golden.json"), write)
+        if config := checked.example(family, example):
+            check = _captioner if isinstance(config.model, CaptionModel) else _judge
+            check(checked, config, file.with_suffix(".golden.json"), write)
+    cnn = configure(RunConfig, {**JUDGE, "model": {"family": "cnn", "width": 8}})
     functions = (OPTIMIZERS, "optimizer"), (LOSSES, "loss"), (SCHEDULES, "schedule"), (AUGMENTATIONS, "augment.more")
     for registry, field in functions:
         for name in _outside(registry):
-            _function(checked, registry.kind, name, field)
+            checked.head(f"{name}: {registry.kind}, with a small CNN on digits")
+            change = {f"train.{field}": [name] if field == "augment.more" else name}
+            for one in (promises.trains_and_counts, promises.resumes_to_the_bit):
+                checked.check(_words(one), lambda one=one, change=change: one(cnn.with_changes(change), data))
     if not checked.passed + checked.broken:
         raise ConfigError(f"{file} registers no task, model family, optimizer, loss, schedule or augmentation to be checked")
     failed = f"{checked.broken} failed" if checked.broken else "all hold"
@@ -81,79 +99,50 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
     return 1 if checked.broken else 0
 
 
+def _words(check: Callable[..., object]) -> str:
+    words = " ".join((check.__doc__ or check.__name__).split())
+    return words[0].lower() + words[1:].rstrip(".")
+
+
 def _outside(registry: Registry[Any]) -> list[str]:
     return [name for name in registry if registry.modules[name].partition(".")[0] != "recstudy"]
 
 
-def _task(checked: Checked, task: str) -> None:
-    try:
-        config = example_of_task(task)
-    except RecstudyError as error:
-        checked.head(task)
-        checked.check("it has an example", _raise, error)
-        return
-    checked.head(f"{task}: task, with {config.model.title} on {config.data.title}")
-    for check in (*tasks.OF_TASKS, *judges.OF_RUNS):
-        checked.check(_words(check), check, config, checked.data)
+def _captioner(checked: Checked, config: RunConfig, kept: Path, write: bool) -> None:
+    checked.keeps((*promises.OF_CAPTIONERS, *promises.OF_CAPTION_SWITCHES), config)
+
+    def all_hold(config: RunConfig) -> None:
+        for check in promises.OF_CAPTION_SWITCHES:
+            check(config)
+
+    for name, value in switches(type(config.model), {"family", "backbone", "weights"}):
+        checked.check(f"all of that holds with {name}={value}", _switched, all_hold, config.model.family, {name: value})
 
 
-def _family(checked: Checked, family: str, kept: Path, write: bool) -> None:
-    try:
-        config = example(family)
-    except RecstudyError as error:
-        checked.head(family)
-        checked.check("it has an example", _raise, error)
-        return
-    checked.head(f"{family}: {config.model.title}, on {config.data.title}")
-    captions = isinstance(config.model, CaptionModel)
-    for check in captioners.OF_NETWORKS if captions else judges.OF_NETWORKS:
-        checked.check(_words(check), check, config)
-    for run in () if captions else judges.OF_RUNS:
-        checked.check(_words(run), run, config, checked.data)
-    promises = captioners.OF_SWITCHES if captions else ()
-    for check in promises:
-        checked.check(_words(check), check, config)
-    for name, value in switches(type(config.model), {"family", "backbone", "weights"} if captions else {"family"}):
-        words = f"all of that holds with {name}={value}" if captions else f"{name}={value} trains"
-        checked.check(words, _switched, checked, family, {name: value}, promises)
-    if not captions:
-        checked.check("the first twenty losses are as they were", _golden, checked, config, kept, write)
+def _judge(checked: Checked, config: RunConfig, kept: Path, write: bool) -> None:
+    checked.keeps(promises.OF_JUDGES, config)
+    checked.keeps(promises.OF_RUNS, config, checked.data)
+
+    def trains(config: RunConfig) -> None:
+        promises.trains_and_counts(config, checked.data)
+
+    for name, value in switches(type(config.model), {"family"}):
+        checked.check(f"{name}={value} trains", _switched, trains, config.model.family, {name: value})
+
+    def golden() -> str | None:
+        found = first_losses(config, checked.data)
+        if write:
+            keep(kept, config.model.family, found)
+            return f"kept in {kept.name}"
+        return None if compare(kept, config.model.family, found) else f"none are kept yet; --write keeps them in {kept.name}"
+
+    checked.check("the first twenty losses are as they were", golden)
 
 
-def _switched(checked: Checked, family: str, switch: dict[str, Any], promises: Sequence[Check]) -> str | None:
+def _switched(check: Callable[[RunConfig], None], family: str, switch: dict[str, Any]) -> str | None:
     try:
         config = example(family, **switch)
     except ConfigError as error:  # a family may refuse a value beside others
         return f"not with the example ({error})"
-    for check in promises:
-        check(config)
-    if not promises:
-        judges.trains_and_counts(config, checked.data)
+    check(config)
     return None
-
-
-def _golden(checked: Checked, config: RunConfig, kept: Path, write: bool) -> str | None:
-    found = golden.first_losses(config, checked.data)
-    if write:
-        golden.keep(kept, config.model.family, found)
-        return f"kept in {kept.name}"
-    return None if golden.compare(kept, config.model.family, found) else f"none are kept yet; --write keeps them in {kept.name}"
-
-
-def _function(checked: Checked, kind: str, name: str, field: str) -> None:
-    """An optimiser, loss, schedule or augmentation trains a small CNN, and resumes."""
-    checked.head(f"{name}: {kind}, with a small CNN on digits")
-    cnn = configure(RunConfig, {**JUDGE, "model": {"family": "cnn", "width": 8}})
-    change = {f"train.{field}": [name] if field == "augment.more" else name}
-    for check in (judges.trains_and_counts, judges.resumes_to_the_bit):
-        checked.check(_words(check), lambda check=check: check(cnn.with_changes(change), checked.data))
-
-
-def _raise(error: Exception) -> None:
-    raise error
-
-
-def _words(check: Callable[..., object]) -> str:
-    """What a check's docstring says, in its first sentence."""
-    words = " ".join((check.__doc__ or check.__name__).split())
-    return words[0].lower() + words[1:].rstrip(".")

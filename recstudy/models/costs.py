@@ -21,10 +21,9 @@ from importlib.metadata import version
 from typing import Any
 
 from recstudy.config import DataConfig, ModelConfig, RunConfig
-from recstudy.definitions import sha
 from recstudy.files import cache_folder, whole
 from recstudy.plugins import named
-from recstudy.source import code_of
+from recstudy.source import code_of, sha
 
 KEPT = 4  # copies of the weights: themselves, their gradients and the two moments of Adam
 PACKAGES = ("torch", "torchvision", "timm")

@@ -14,9 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from recstudy.definitions import PLACE, imported, sha
 from recstudy.errors import ConfigError
-from recstudy.source import INSTALLED, paths
+from recstudy.source import INSTALLED, PLACE, imported, paths, sha
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,11 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
     pflop = [total_pflop(run.config) for run in runs]
     for row, spend in zip(rows, pflop, strict=True):
         price = "?" if spend is None else f"{spend:.3g}"
-        flops = _gflops(row["gflops"]), _gflops(row["train_gflops"])
+        flops = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (row["gflops"], row["train_gflops"]))
+        changed = f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
+        state = f"finished{changed}" if row["cached"] else "to run again" if row["id"] in again else "to run"
         cells = row["label"], row["seed"], f"{row['params']:,}", *flops, price, f"{row['memory_gb']:.2g}"
-        table.add_row(*(Text(str(cell)) for cell in (*cells, _state(row, again))))
+        table.add_row(*(Text(str(cell)) for cell in (*cells, state)))
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
     out.print(table)
@@ -101,7 +103,8 @@ def _further(plan: Plan, results: Results, until: "Until") -> Iterator[str]:
 def _time(flop: float) -> str:
     cores, gpus = flop / CORE_FLOPS / 3600, flop / GPU_FLOPS / 3600
     at_core, at_gpu = f"{CORE_FLOPS / 1e9:.0f} GFLOP/s", f"{GPU_FLOPS / 1e12:.0f} TFLOP/s"
-    return f"{_few(cores)} core hours at {at_core}, or {_few(gpus)} GPU hours at {at_gpu}"
+    n_cores, n_gpus = (f"{hours:,.0f}" if hours >= 100 else f"{hours:.2g}" for hours in (cores, gpus))
+    return f"{n_cores} core hours at {at_core}, or {n_gpus} GPU hours at {at_gpu}"
 
 
 def _margins(plan: Plan, results: Results) -> Iterator[str]:
@@ -116,21 +119,6 @@ def _margins(plan: Plan, results: Results) -> Iterator[str]:
                 yield f"Claim: {row.label}. Seeds needed by the runs so far: {needed_words(row)}."
 
 
-def _state(row: dict[str, Any], again: Collection[str]) -> str:
-    if not row["cached"]:
-        return "to run again" if row["id"] in again else "to run"
-    return "finished" + f", of other {' and '.join(row['changed'])}" * bool(row["changed"])
-
-
-def _gflops(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def _few(value: float) -> str:
-    """Two digits, and whole numbers from 100 on."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
-
-
 def print_search(plan: SearchPlan, results: Results, told: Iterable[str], as_json: bool) -> None:
     """The ranges of each family, the settings that come first with their cost, what was tried before and is `told` of it."""
     log = TrialLog(plan, results)
@@ -141,33 +129,25 @@ def print_search(plan: SearchPlan, results: Results, told: Iterable[str], as_jso
     out.print(f"{plan.study.name}, preset {plan.folder}: by {plan.sampler}, stopping {plan.stopping}")
     out.print(f"Budget: {plan.split}.", soft_wrap=True)
     out.print(f"Objectives: {', '.join(f'{name} ({way})' for name, way in plan.objectives.items())}")
-    out.print(_ranges(plan))
-    out.print(_first(plan))
+    ranges = Table("family", "field", "tried", box=None)
+    for family, fields in plan.space.items():
+        for path, range in fields.items():
+            where = " and ".join(f"{one} is {choices(map(str, values))}" for one, values in plan.study.when.get(path, {}).items())
+            ranges.add_row(*(Text(str(cell)) for cell in (family, path, f"{range}, where {where}" if where else range)))
+    out.print(ranges)
+    first = Table("first", "parameters", "GFLOPs", "training GFLOPs", box=None)
+    for run in (plan.run(0, params) for params in plan.first):
+        counted = cost(run.config)
+        cells = run.label, f"{counted.params:,}", f"{counted.gflops:.4g}", f"{counted.train_gflops:.4g}"
+        first.add_row(*map(Text, cells))
+    out.print(first)
     out.print(f"Tried before: {len(log.params)} settings, and {len(log.fresh)} runs with fresh seeds.")
     for line in told:
         out.print(line, soft_wrap=True)
 
 
-def _ranges(plan: SearchPlan) -> Table:
-    table = Table("family", "field", "tried", box=None)
-    for family, fields in plan.space.items():
-        for path, range in fields.items():
-            where = " and ".join(f"{one} is {choices(map(str, values))}" for one, values in plan.study.when.get(path, {}).items())
-            table.add_row(*(Text(str(cell)) for cell in (family, path, f"{range}, where {where}" if where else range)))
-    return table
-
-
-def _first(plan: SearchPlan) -> Table:
-    table = Table("first", "parameters", "GFLOPs", "training GFLOPs", box=None)
-    for params in plan.first:
-        run = plan.run(0, params)
-        counted = cost(run.config)
-        cells = run.label, f"{counted.params:,}", f"{counted.gflops:.4g}", f"{counted.train_gflops:.4g}"
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
-
-
 def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
+    when = {path: {"when": dict(conditions)} for path, conditions in plan.study.when.items()}
     return {
         "definition": plan.definition,
         "budget": str(plan.budget),
@@ -176,18 +156,13 @@ def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
         "stopping": plan.stopping,
         "objectives": dict(plan.objectives),
         "space": {
-            family: {path: range.record | _when(plan, path) for path, range in fields.items()}
+            family: {path: range.record | when.get(path, {}) for path, range in fields.items()}
             for family, fields in plan.space.items()
         },
         "first": [{FAMILY: plan.base.model.family, **params} for params in plan.first],
         "tried": len(log.params),
         "made": log.made,
     }
-
-
-def _when(plan: SearchPlan, path: str) -> dict[str, Any]:
-    """Return what a range's record has beside the range where it is searched at some settings alone."""
-    return {"when": dict(plan.study.when[path])} if path in plan.study.when else {}
 
 
 def hints(configs: Iterable[RunConfig]) -> Iterator[str]:

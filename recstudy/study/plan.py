@@ -75,14 +75,12 @@ def reference(plan: Plan | SearchPlan) -> Reference:
     if isinstance(plan, Plan) and preset == plan.preset and not plan.changes:
         return Reference(preset=preset, base=in_parts(plan.base), axes=dict(plan.variants[0].axes))
     if isinstance(study, Study):
-        return _reference(preset, study.presets[preset], study.by_preset(study.variants, preset))
-    configs = study.presets[preset]
-    parts = [{"model": config.model, "data": config.data, "train": config.train} for config in configs]
-    variants = [Variant(config.model.title, changes) for config, changes in zip(configs, parts, strict=True)]
-    return _reference(preset, configs[0], variants)
-
-
-def _reference(preset: str, base: RunConfig, variants: Sequence[Variant]) -> Reference:
+        base, variants = study.presets[preset], study.by_preset(study.variants, preset)
+    else:
+        base, families = study.presets[preset][0], study.presets[preset]
+        variants = [
+            Variant(one.model.title, {part: getattr(one, part) for part in ("model", "data", "train")}) for one in families
+        ]
     configs = base.with_each(one.changes for one in variants)
     kept = [replace(variant_record(one, config), code={}) for one, config in zip(variants, configs, strict=True)]
     return Reference(preset=preset, base=in_parts(base), axes=dict(variants[0].axes), variants=tuple(kept))
@@ -190,21 +188,15 @@ def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
     The address of a webhook is a secret as a whole, and a command that says nothing of it still runs.
     """
     left_out = (*left_out, "--notify")
-    script = Path(sys.argv[0])
-    shown = script.name if not script.exists() else _relative(script)
+    script, here = Path(sys.argv[0]), Path.cwd()
+    near = script.exists() and script.absolute().is_relative_to(here)
+    shown = str(script.absolute().relative_to(here)) if near else script.name
     arguments = sys.argv[1:]
     kept = [
         word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out
     ]
     start = ["recstudy", "run", script.stem] if script.parent == INSIDE else ["python", shown]
     return shlex.join([*start, *map(without_secrets, kept)])
-
-
-def _relative(path: Path) -> str:
-    try:
-        return str(path.absolute().relative_to(Path.cwd()))
-    except ValueError:
-        return path.name
 
 
 def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = None) -> None:

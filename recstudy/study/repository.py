@@ -15,10 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from recstudy.definitions import sha
 from recstudy.errors import StorageError
 from recstudy.plugins import study_file
 from recstudy.records import Results, read_json, write_json
+from recstudy.source import sha
 
 PACKAGE = Path(__file__).parents[1]
 DRAWING = ("numpy", "pandas", "plotly", "rich", "scipy")

@@ -185,7 +185,7 @@ class SearchPlan:
     def searched(self, path: str, params: Params) -> bool:
         """Tell whether a field is searched beside these settings, those of the fields before it."""
         conditions = self.study.when.get(path, {})
-        own = flatten(self.bases[self._family(params)].values) if conditions else {}
+        own = flatten(self.bases[self.family_of(params)].values) if conditions else {}
         return all(params.get(other, own.get(other)) in values for other, values in conditions.items())
 
     def config(self, params: Params) -> RunConfig:
@@ -194,8 +194,7 @@ class SearchPlan:
         Raises:
             ConfigError: they do not fit together.
         """
-        changes = {path: value for path, value in params.items() if path != FAMILY}
-        return comparable(self.bases[self._family(params)].with_changes(changes))
+        return comparable(self.bases[self.family_of(params)].with_changes(_fields(params)))
 
     def run(self, number: int, params: Params, seed: int = 0) -> Run:
         config = self.config(params).model_copy(update={"seed": seed})
@@ -203,22 +202,26 @@ class SearchPlan:
 
     def variant(self, params: Params) -> Variant:
         """Label, levels and what is changed in `base`."""
-        family = self._family(params)
-        changes = {path: value for path, value in params.items() if path != FAMILY}
-        if self.bases[family] != self.base:
+        changes = _fields(params)
+        if self.bases[self.family_of(params)] != self.base:
             config = self.config(params)
             changes = {part: config.values[part] for part in ("model", "train", "data")} | changes
         return Variant(label(params), changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
 
-    def _family(self, params: Params) -> str:
+    def family_of(self, params: Params) -> str:
+        """Which family settings are for."""
         return str(params.get(FAMILY, next(iter(self.bases))))
+
+    def named(self, family: str) -> dict[str, Any]:
+        """What settings say of their family: its name, where there are several."""
+        return {FAMILY: family} if len(self.bases) > 1 else {}
 
     def draws(self, seed: int) -> Iterator[Params]:
         """Settings drawn evenly from the ranges, without end."""
         random, families = Random(seed), list(self.space)
         while True:
             family = random.choice(families)
-            drawn: dict[str, Any] = {FAMILY: family} if len(families) > 1 else {}
+            drawn = self.named(family)
             for path, range in self.space[family].items():
                 if self.searched(path, drawn):
                     drawn[path] = readable(range.draw(random))
@@ -231,7 +234,7 @@ class SearchPlan:
             return None
         whole = itertools.chain.from_iterable(
             (
-                {**({FAMILY: family} if len(self.bases) > 1 else {}), **dict(zip(fields, values, strict=True))}
+                {**self.named(family), **dict(zip(fields, values, strict=True))}
                 for values in itertools.product(*(range.every for range in fields.values()))
             )
             for family, fields in self.space.items()
@@ -246,6 +249,10 @@ def label(params: Params) -> str:
     """`latent_steps=3, batch_size=32`; the family in front, where there are several."""
     words = [f"{path.rsplit('.', 1)[-1]}={value}" for path, value in params.items() if path != FAMILY]
     return " ".join(filter(None, [f"{params[FAMILY]}:" if FAMILY in params else "", ", ".join(words)]))
+
+
+def _fields(params: Params) -> dict[str, Any]:
+    return {path: value for path, value in params.items() if path != FAMILY}
 
 
 def readable(value: Any) -> Any:
@@ -300,6 +307,8 @@ def make_search(
         if any(path in fields for fields in space.values()):
             raise ConfigError(f"{path!r} is searched by {search.name}: give it no value, or take it out of `vary`")
     _check_objectives(search, bases, stopping or search.stopping)
+    if seeds is not None and seeds < 0:
+        raise ConfigError(f"--seeds must be at least 0, but got {seeds}")
     axes = ["family", *(path.rpartition(".")[2] for fields in space.values() for path in fields)]
     check_report(search.by_preset(search.report, preset), [*axes, *named_by_reports((), bases.values())])
     plan = SearchPlan(
@@ -311,11 +320,17 @@ def make_search(
         Budget.parse("4" if smoke and not budget else budget or search.by_preset(search.budget, preset)),
         sampler or search.sampler,
         stopping or search.stopping,
-        _seeds(search, preset, seeds, smoke),
+        seeds if seeds is not None else 1 if smoke else int(search.by_preset(search.seeds, preset)),
         changes,
         smoke,
     )
-    _check_budget(plan)
+    if plan.budget.unit == "runs" and plan.budget.amount != int(plan.budget.amount):
+        raise ConfigError(f"a budget in runs is a whole number, but got {plan.budget.amount:g}")
+    if plan.budget.unit == "runs" and plan.budget.amount > MOST_RUNS:
+        raise ConfigError(f"a budget is {MOST_RUNS:,} runs at most, but got {plan.budget.amount:,.0f}")
+    places = {config.place for config in plan.bases.values()}
+    if len(places) > 1:
+        raise ConfigError(f"all families of {plan.study.name} must have the same place, but there are {len(places)}")
     return plan
 
 
@@ -376,7 +391,7 @@ def _first(
     for family, fields in space.items():
         base = {path: own[family][path] for path in fields}
         given = [settings for settings in search.by_preset(search.first, preset) if settings.get(FAMILY, family) == family]
-        named = [{path: value for path, value in settings.items() if path != FAMILY} for settings in given]
+        named = [_fields(settings) for settings in given]
         for settings in named:
             _check_first(search.name, family, settings, searched(base | settings, family), fields)
         bare = searched(base, family)
@@ -413,19 +428,3 @@ def _check_objectives(search: Search, bases: Mapping[str, RunConfig], stopping: 
     if len(set(scored.values())) > 1:
         each = " and ".join(f"{family} by its {by}" for family, by in scored.items())
         raise ConfigError(f"{search.name} scores {each}, which no ranking compares: give one --family")
-
-
-def _seeds(search: Search, preset: str, given: int | None, smoke: bool) -> int:
-    if given is not None and given < 0:
-        raise ConfigError(f"--seeds must be at least 0, but got {given}")
-    return given if given is not None else 1 if smoke else int(search.by_preset(search.seeds, preset))
-
-
-def _check_budget(plan: SearchPlan) -> None:
-    if plan.budget.unit == "runs" and plan.budget.amount != int(plan.budget.amount):
-        raise ConfigError(f"a budget in runs is a whole number, but got {plan.budget.amount:g}")
-    if plan.budget.unit == "runs" and plan.budget.amount > MOST_RUNS:
-        raise ConfigError(f"a budget is {MOST_RUNS:,} runs at most, but got {plan.budget.amount:,.0f}")
-    places = {config.place for config in plan.bases.values()}
-    if len(places) > 1:
-        raise ConfigError(f"all families of {plan.study.name} must have the same place, but there are {len(places)}")

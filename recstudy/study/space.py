@@ -79,21 +79,18 @@ class Optimizer:
         self.study.add_trials([self._frozen(trial) for trial in tried if trial.run_id not in known])
 
     def _frozen(self, tried: Tried) -> FrozenTrial:
-        distributions = self._distributions(tried.params)
-        scores = dict(tried.scores) if self.single else {}
+        fields = self.plan.space[self.plan.family_of(tried.params)]
+        kinds: dict[str, BaseDistribution] = {path: distribution(fields[path]) for path in tried.params if path != FAMILY}
+        if FAMILY in tried.params:
+            kinds[FAMILY] = CategoricalDistribution(tuple(self.plan.bases))
         return create_trial(
             state=STATES[tried.state],
             values=None if tried.state != "done" else list(tried.values),
             params=dict(tried.params),
-            distributions=distributions,
+            distributions=kinds,
             user_attrs={RUN_ID: tried.run_id},
-            intermediate_values=scores,
+            intermediate_values=dict(tried.scores) if self.single else {},
         )
-
-    def _distributions(self, params: Params) -> dict[str, BaseDistribution]:
-        fields = self.plan.space[str(params.get(FAMILY, next(iter(self.plan.bases))))]
-        found = {path: distribution(fields[path]) for path in params if path != FAMILY}
-        return found | ({FAMILY: CategoricalDistribution(tuple(self.plan.bases))} if FAMILY in params else {})
 
     def ask(self, fixed: Params | None = None) -> tuple[Trial, Params]:
         """New settings by the sampler, or `fixed` ones; the trial is to be told something."""
@@ -103,7 +100,7 @@ class Optimizer:
         params: dict[str, Any] = {}
         if len(self.plan.bases) > 1:
             params[FAMILY] = trial.suggest_categorical(FAMILY, tuple(self.plan.bases))
-        for path, range in self.plan.space[str(params.get(FAMILY, next(iter(self.plan.bases))))].items():
+        for path, range in self.plan.space[self.plan.family_of(params)].items():
             if self.plan.searched(path, params):
                 params[path] = readable(_suggest(trial, path, range))
         return trial, params

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from recstudy.config import FAMILIES, RunConfig
-from recstudy.contract import captioners, switches
+from recstudy.contract import promises, switches
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.models.captioners import CaptionModel
@@ -33,11 +33,11 @@ def run(model: CaptionModel) -> RunConfig:
 
 
 def network_of(model: CaptionModel) -> Captioner:
-    return captioners.network_of(run(model))
+    return promises.network_of(run(model))
 
 
 def some_tokens(count: int, length: int) -> torch.Tensor:
-    return captioners.some_tokens(run(small("show_tell")), count, length)
+    return promises.some_tokens(run(small("show_tell")), count, length)
 
 
 @pytest.fixture(params=SWITCHES, ids=str)
@@ -51,13 +51,13 @@ def test_every_captioner_has_a_small_example_here(family):
     assert family in TINY_MODELS
 
 
-@pytest.mark.parametrize("check", captioners.OF_NETWORKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", promises.OF_CAPTIONERS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("family", CAPTIONERS)
 def test_every_promise_is_kept(family, check):
     check(run(small(family)))
 
 
-@pytest.mark.parametrize("check", captioners.OF_SWITCHES, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", promises.OF_CAPTION_SWITCHES, ids=lambda check: check.__name__)
 def test_every_promise_is_kept_by_every_switch_value(switched, check):
     check(run(switched))
 
@@ -71,7 +71,7 @@ def test_the_config_knows_the_weights_that_are_frozen(switched):
 def test_what_is_compiled_does_not_grow_with_the_caption(family):
     """A graph of every token would take minutes to compile."""
     model = small(family)
-    network, images = network_of(model).train(), captioners.some_images(run(model), 2)
+    network, images = network_of(model).train(), promises.some_images(run(model), 2)
 
     assert compiled(network, images, some_tokens(2, 9)) == compiled(network, images, some_tokens(2, 5)) > 0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from recstudy.config import FAMILIES, Augment, ModelConfig, RunConfig, TrainConfig, configure
-from recstudy.contract import judges, switches
+from recstudy.contract import promises, switches
 from recstudy.contract.checks import trained
 from recstudy.data import Digits, PhantomXray, Sudoku
 from recstudy.errors import ConfigError
@@ -53,7 +53,7 @@ def test_every_family_has_a_small_example_here(family):
     assert family in TINY_MODELS
 
 
-@pytest.mark.parametrize("check", [*judges.OF_NETWORKS, *judges.OF_RUNS], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*promises.OF_JUDGES, *promises.OF_RUNS], ids=lambda check: check.__name__)
 @pytest.mark.parametrize("family", JUDGES)
 def test_every_promise_is_kept(family, check):
     check(small(family))
@@ -61,7 +61,7 @@ def test_every_promise_is_kept(family, check):
 
 @pytest.mark.parametrize(("family", "name", "value"), FAMILY_SWITCHES, ids=str)
 def test_every_switch_value_of_a_family_trains(family, name, value):
-    judges.trains_and_counts(small(family, **{name: value}))
+    promises.trains_and_counts(small(family, **{name: value}))
 
 
 @pytest.mark.parametrize(("name", "value"), switches(TrainConfig), ids=str)

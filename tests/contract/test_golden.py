@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from test_families import JUDGES, small
 
-from recstudy.contract import golden
+from recstudy.contract import checks
 
 GOLDEN = Path(__file__).with_name("golden_losses.json")
 
 
 @pytest.mark.parametrize("family", JUDGES)
 def test_the_first_twenty_losses(family):
-    found = golden.first_losses(small(family))
+    found = checks.first_losses(small(family))
     if os.environ.get("RECSTUDY_GOLDEN") == "write":
-        golden.keep(GOLDEN, family, found)
+        checks.keep(GOLDEN, family, found)
 
-    assert golden.compare(GOLDEN, family, found)
+    assert checks.compare(GOLDEN, family, found)

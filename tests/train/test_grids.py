@@ -10,7 +10,7 @@ from mirrored import SIZES, SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
 from recstudy.config import Augment, RunConfig, TrainConfig
-from recstudy.contract import judges
+from recstudy.contract import promises
 from recstudy.data import Digits
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import load
@@ -199,7 +199,7 @@ def test_an_epoch_takes_all_examples_of_one_puzzle_of_each_group():
     ids=["trm", "hrm", "puzzle table"],
 )
 def test_slots_of_puzzles_resume_to_the_bit(model):
-    judges.resumes_to_the_bit(RUN.with_changes({"model": model}))
+    promises.resumes_to_the_bit(RUN.with_changes({"model": model}))
 
 
 def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
