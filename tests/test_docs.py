@@ -181,7 +181,9 @@ def typed(monkeypatch, capsys):
     """A line as it is typed -> exit code and what it said, without doing anything."""
     monkeypatch.setattr(cli, "_study", planned)
     monkeypatch.setattr(cli, "_search", lambda study, options: 0 if isinstance(study, Search) else 1)
-    monkeypatch.setattr(command, "_done", lambda *_: 0)
+    monkeypatch.setattr(command, "run", lambda *_: None)
+    for kind in command.COMMANDS.values():
+        monkeypatch.setattr(kind, "run", lambda self: 0, raising=False)
     monkeypatch.chdir(ROOT)
 
     def run(line: str) -> tuple[int, str]:
