@@ -242,6 +242,7 @@ def test_refusals_are_shown_in_the_words_that_the_tests_hold():
     """One at least of each kind; dots stand for what depends on the study."""
     tree = ast.parse((ROOT / "tests/study/test_cli.py").read_text())
     held = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    held += (ROOT / "tests/study/refused.txt").read_text().splitlines()
     shown = [line for block in blocks(ROOT / "docs/errors.md", "") for line in block.splitlines()]
 
     assert {line.partition(":")[0] for line in shown} == {kind.__name__ for kind in errors.RecstudyError.__subclasses__()}

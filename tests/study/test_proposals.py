@@ -4,6 +4,7 @@ import io
 from collections.abc import Mapping
 
 import pytest
+import tiny_search
 from rich.console import Console
 
 from recstudy import RunConfig, Search, Tunable
@@ -18,7 +19,7 @@ from recstudy.study.plan import record_plan
 from recstudy.study.search import SearchPlan, make_search
 from recstudy.study.study import Run
 from recstudy.study.trials import TrialLog
-from recstudy.testing import make_result
+from recstudy.testing import finish_runs
 
 BASE = RunConfig(data=Digits(), model=ViTRM(width=16, heads=16, patch=2))
 RATE = {"train.learning_rate": Tunable(1e-4, 1e-2, log=True)}
@@ -40,7 +41,7 @@ class Searched:
         self.proposals.meter = Meter(self.log.path, gpus=0, **({"clock": clock} if clock else {}))
 
     def end(self, run: Run, score: float) -> None:
-        self.results.run(run.id).finish(make_result(score))
+        finish_runs(self.results, [run], score)
         self.proposals.ended(run, {"status": "done"})
 
     def to_the_end(self) -> "Searched":
@@ -58,7 +59,7 @@ class Searched:
 
 @pytest.fixture
 def results(tmp_path) -> Results:
-    return Results(tmp_path / "results")
+    return Results(tmp_path / "results").create()
 
 
 def test_settings_that_do_not_fit_together_do_not_end_a_search(results):
@@ -149,3 +150,34 @@ def test_hours_are_kept_for_fresh_seeds_by_what_a_run_takes(results):
     assert (len(search.log.params), search.proposals.over, source.over) == (8, True, False)
     now[0] += 7200
     assert source.over
+
+
+FOUR = [
+    {"model.latent_steps": steps, "train.batch_size": size, "train.learning_rate": 5e-3} for steps in (1, 2) for size in (16, 32)
+]
+SIX = [*FOUR, *({**params, "model.latent_steps": 3} for params in FOUR[:2])]
+
+
+def searched(plan: SearchPlan, results: Results, settings: list[dict], scores: list[float]) -> TrialLog:
+    """The log of a search whose trials have these scores, which is now the one of its name."""
+    record_plan(plan, results)
+    log = TrialLog(plan, results)
+    for number, (params, score) in enumerate(zip(settings, scores, strict=True)):
+        log.add(plan.run(number, params), params)
+        finish_runs(results, [plan.run(number, params)], score)
+    return log
+
+
+def test_the_best_are_those_of_this_definition_whatever_was_searched_last(results):
+    """Then with other epochs, in the reverse order and with more trials: `plan.json` is the other's."""
+    plan = make_search(tiny_search.study)
+    log = searched(plan, results, FOUR, [70.0, 90.0, 80.0, 60.0])
+    finish_runs(results, log.confirm(), 85.0)
+    other = make_search(tiny_search.study, changes={"train.epochs": 7}, budget="8")
+    searched(other, results, SIX, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+
+    again = TrialLog(plan, results)
+
+    assert [(run.variant, run.seed) for run in again.best()] == [(1, 1), (2, 1)]
+    assert again.settled()
+    assert [run.variant for run in TrialLog(other, results).best()] == [5, 4]

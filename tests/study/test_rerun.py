@@ -245,25 +245,6 @@ def test_what_is_named_by_the_training_s_settings_is_part_of_its_code():
     assert "recstudy/metrics/classification.py" in codes(runs[-1])["train"].files
 
 
-def test_data_that_changed_since_is_read_where_changed_runs_are_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
-    folder, labels = tmp_path / "pictures", ("cat", "dog")
-    for at in range(20):
-        file = folder / f"{'test' if at % 5 == 0 else 'train'}/{labels[at // 5 % 2]}/{at}.png"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("L", (8, 8), at).save(file)
-    data = ImageFolder(path="pictures", size=8, channels=1, class_count=2)
-    config = RUN.config.model_copy(update={"data": data})
-    run = Run(0, "tiny", 0, config, config.run_id)
-    results = Results(tmp_path / "results").create()
-    finish(results, {}, load(data, tmp_path).checksum, run)
-    assert not outdated([run], results, tmp_path, "changed").again
-
-    Image.new("L", (8, 8), 99).save(file)
-
-    assert outdated([run], results, tmp_path, "changed").again == {run.id}
-
-
 def test_runs_of_an_earlier_revision_are_told_and_those_of_other_settings_are_not(tmp_path, monkeypatch):
     """Raised for the two runs of attention, not for the one of the baseline, which the new plan still names."""
     results = Results(tmp_path / "results").create()

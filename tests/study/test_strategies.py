@@ -150,21 +150,26 @@ def test_a_sampler_of_one_s_own_proposes():
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("families", [("vitrm",), ("vitrm", "trm")], ids=["one family", "two families"])
-def test_a_field_is_searched_only_where_its_condition_holds(sampler, families):
-    plan = make_search(search(ranges=RANGES, when=WHEN), sampler=sampler, families=families)
+@pytest.mark.parametrize("given", [{}, {"ranges": RANGES, "when": WHEN}], ids=["all", "conditional"])
+def test_every_sampler_proposes_settings_within_the_ranges_and_conditions(sampler, families, given):
+    plan = make_search(search(**given), sampler=sampler, families=families)
     optimizer = Optimizer(plan, [])
     seen = set()
 
-    for number in range(14):
+    for number in range(14):  # more than any sampler's random start
         trial, params = optimizer.ask()
-        assert ("train.batch_size" in params) == (params["model.latent_steps"] in (2, 3))
+        fields = plan.space[params.get("family", "vitrm")]
+        searched = not given or params["model.latent_steps"] in (2, 3)
+        assert set(params) - {"family"} == {path for path in fields if searched or path != "train.batch_size"}
+        assert all(params[path] in fields[path] for path in params if path != "family")
         run = plan.run(number, params)
         assert run.config.train.batch_size == params.get("train.batch_size", VITRM.train.batch_size)
-        seen.add("train.batch_size" in params)
+        seen.add(searched)
         optimizer.begun(trial, run.id, run.label)
         optimizer.ended(run.id, "done", [float(number)])
 
-    assert seen == {True, False} or sampler == "cmaes"
+    assert seen == ({True, False} if given else {True}) or sampler == "cmaes"
+    assert [one.state for one in optimizer.study.trials] == [optuna.trial.TrialState.COMPLETE] * 14
 
 
 def test_what_is_tried_first_drawn_and_counted_keeps_to_conditions():
