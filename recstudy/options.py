@@ -168,17 +168,13 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
         field, equals, value = setting.partition("=")
         if not equals:
             raise ConfigError(f"a field is set by FIELD=VALUE, such as {example}, but got {setting!r}")
-        changes[field.strip()] = _value(field.strip(), value.strip())
+        field, text = field.strip(), value.strip()
+        changes[field] = _typed(field, text)
+        if field in PARTS and not isinstance(changes[field], dict):
+            kind = {"data": f"data.name={text} chooses a data set, ", "model": f"model.family={text} chooses a family, "}
+            example = {"data": "limit=300", "model": "width=64", "train": "epochs=5", "place": "gpus_per_run=1"}[field]
+            raise ConfigError(f"{field}={text}: {field} has fields. {kind.get(field, '')}{field}.{example} sets a field of it")
     return changes
-
-
-def _value(field: str, text: str) -> Any:
-    value = _typed(field, text)
-    if field in PARTS and not isinstance(value, dict):
-        kind = {"data": f"{field}.name={text} chooses a data set, ", "model": f"{field}.family={text} chooses a family, "}
-        example = {"data": "limit=300", "model": "width=64", "train": "epochs=5", "place": "gpus_per_run=1"}[field]
-        raise ConfigError(f"{field}={text}: {field} has fields. {kind.get(field, '')}{field}.{example} sets a field of it")
-    return value
 
 
 def axes(given: Iterable[str]) -> dict[str, list[Any]]:

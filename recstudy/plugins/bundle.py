@@ -5,13 +5,12 @@ Found in the syntax trees, so that what is imported late (a network that a famil
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.util import decode_source
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from recstudy.errors import ConfigError
@@ -99,19 +98,17 @@ def _imported(text: str, package: str) -> Iterator[str]:
     except SyntaxError:
         return  # whoever imports it is told
     for node in ast.walk(tree):
-        for name in _names(node, package.split(".")):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found = [target.replace(":", ".").lstrip(".") for target in imported(node, package.split(".")).values()]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
+            found = [node.value.partition(":")[0]]
+        else:
+            continue
+        for name in found:
             parts = name.split(".")
             yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
-
-
-def _names(node: ast.AST, package: Sequence[str]) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        return [target.replace(":", ".").lstrip(".") for target in imported(node, package).values()]
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
-        return [node.value.partition(":")[0]]
-    return []
 
 
 # ------------------------------------------------------------------------------------------- the file that is run
@@ -144,13 +141,9 @@ def study_file() -> StudyFile | None:
 def named(place: str) -> Any:
     """What `module:Name` names; its module is imported now, so that a config loads no torch before it computes."""
     module, _, name = place.partition(":")
-    return getattr(_module(module), name)
-
-
-def _module(name: str) -> ModuleType:
     study = study_file()
-    running = study is not None and study.name == name and name not in sys.modules
-    return sys.modules["__main__"] if running else import_module(name)
+    running = study is not None and study.name == module and module not in sys.modules
+    return getattr(sys.modules["__main__"] if running else import_module(module), name)
 
 
 def main_bundle(modules: Iterable[str]) -> Bundle:
@@ -171,13 +164,10 @@ def main_bundle(modules: Iterable[str]) -> Bundle:
         return Bundle(str(study.root), tuple(names))
     if "__main__" in modules:
         check_guarded(study.path)
-    return bundle_of(study.root, names, _beside(study.root))
-
-
-def _beside(root: Path) -> list[str]:
-    """What was imported from below `root` so far; never from an environment inside, whose modules have other names."""
+    # What was imported from below the root so far; never from an environment inside, whose modules have other names.
     files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
-    return [name for name, file in files if file and any(Path(file) == root / path for path in paths(name))]
+    beside = [name for name, file in files if file and any(Path(file) == study.root / path for path in paths(name))]
+    return bundle_of(study.root, names, beside)
 
 
 def check_guarded(file: Path) -> None:

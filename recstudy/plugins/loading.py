@@ -214,21 +214,16 @@ def reading(files: Sequence[Mapping[str, str]]) -> Iterator[str]:
 
     What is not there or cannot be imported costs nothing but itself: where a name is missing, the error says why.
     """
-    if not files or _present(files):
+    present = not files
+    with suppress(ConfigError):
+        present = present or bundle().record == [dict(one) for one in files]  # this process is the study's own
+    if present:
         yield ""
         return
     with _lock:
         layer = _layer(files)
         with layer.standing():
             yield layer.bundle.digest
-
-
-def _present(files: Sequence[Mapping[str, str]]) -> bool:
-    """Whether this process is the study's own."""
-    try:
-        return bundle().record == [dict(one) for one in files]
-    except ConfigError:
-        return False
 
 
 def _layer(files: Sequence[Mapping[str, str]]) -> Layer:

@@ -21,6 +21,7 @@ from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Variant
 from recstudy.study.strategies import PRUNERS, SAMPLERS
 from recstudy.study.study import (
+    ByPreset,
     Run,
     check_by_preset,
     check_list,
@@ -39,7 +40,7 @@ MOST_COMBINATIONS = 100_000  # that are gone through one by one: half a millisec
 
 @explained
 @dataclass(frozen=True)
-class Search:
+class Search(ByPreset):
     """One question for a sampler, in one file.
 
     Args:
@@ -107,10 +108,6 @@ class Search:
                 self._check_ranges(given)
             elif not isinstance(given, Tunable):
                 raise ConfigError(f"{self.name} gives {name!r} a range that is no Tunable: {given!r}")
-
-    def by_preset(self, part: Any, preset: str) -> Any:
-        """Budget, seeds, ranges or report: one for all presets, or this preset's own."""
-        return part[preset] if isinstance(part, Mapping) and preset in part else part
 
 
 @dataclass(frozen=True)
@@ -301,7 +298,7 @@ def make_search(
     changes = dict(changes or {})
     changes |= smaller(changes, known[chosen[0]]) if smoke else {}
     bases = {family: known[family].with_changes(changes) for family in dict.fromkeys(chosen)}
-    ranges = search.by_preset(search.ranges, preset)
+    ranges = search.by_preset(search.ranges, preset, search.ranges)
     space = _space(search, bases, {path: range for path, range in ranges.items() if isinstance(range, Tunable)})
     for path in changes:
         if any(path in fields for fields in space.values()):
@@ -390,7 +387,7 @@ def _first(
 
     for family, fields in space.items():
         base = {path: own[family][path] for path in fields}
-        given = [settings for settings in search.by_preset(search.first, preset) if settings.get(FAMILY, family) == family]
+        given = [settings for settings in search.by_preset(search.first, preset, ()) if settings.get(FAMILY, family) == family]
         named = [_fields(settings) for settings in given]
         for settings in named:
             _check_first(search.name, family, settings, searched(base | settings, family), fields)

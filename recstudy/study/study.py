@@ -26,9 +26,20 @@ NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")  # one part of a 
 SMOKE = {"train.epochs": 2, "data.limit": 32, "data.rounds": 1, "place.compile": "off"}
 
 
+class ByPreset:
+    """What is stated for every preset alike, or by preset."""
+
+    name: str
+    presets: Mapping[str, Any]
+
+    def by_preset(self, part: Any, preset: str, otherwise: Any = None) -> Any:
+        """Return what is stated of a part, such as seeds or report: for all presets, or of this one, or `otherwise`."""
+        return part.get(preset_of(self, preset), otherwise) if isinstance(part, Mapping) else part
+
+
 @explained
 @dataclass(frozen=True)
-class Study:
+class Study(ByPreset):
     """One question, in one file.
 
     Args:
@@ -69,10 +80,6 @@ class Study:
             for one in check_by_preset(self.name, part, getattr(self, part), self.presets, whole=part != "claims"):
                 check_list(f"the {part} of {self.name}", one, kind)
         check_list(f"the deviations of {self.name}", self.deviations, Deviation)
-
-    def by_preset(self, part: Any, preset: str, otherwise: Any = None) -> Any:
-        """Return what is stated of variants, seeds, claims or report: for all presets, or of this one."""
-        return part.get(preset_of(self, preset), otherwise) if isinstance(part, Mapping) else part
 
 
 @dataclass(frozen=True)
@@ -408,7 +415,7 @@ def check_learned(study: str, given: Any) -> None:
             raise ConfigError(f"`learned` of {study}: {name} must be a number between {low:g} and {high:g}, but got {value!r}")
 
 
-def preset_of(study: Any, preset: str) -> str:
+def preset_of(study: ByPreset, preset: str) -> str:
     """The preset of that name; the first one where none is named.
 
     Raises:

@@ -93,6 +93,12 @@ def test_a_presets_own_settings_outside_the_ranges_are_not_tried_and_named_ones_
     assert make_search(given).first == [{"model.latent_steps": 3, "train.batch_size": 32}]
 
 
+def test_settings_to_try_first_may_be_those_of_some_presets_alone():
+    given = search(presets={"quick": [VITRM], "paper": [VITRM]}, first={"paper": [{"model.latent_steps": 6}]})
+
+    assert [len(make_search(given, preset).first) for preset in ("quick", "paper")] == [1, 2]
+
+
 def test_smoke_leaves_alone_what_is_set():
     plan = make_search(search(), changes={"train.epochs": 5}, smoke=True)
 
