@@ -14,22 +14,20 @@ from recstudy.records import Results
 from recstudy.records.plans import read_plan, record_look
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Study, make_plan
-from recstudy.testing import finish_runs
+from recstudy.testing import finish_runs, write_study
 
 STUDY = replace(tiny.study, seeds={"quick": 3, "long": 1}, seeds_at_most={"quick": 10})
 
 
 def finish(results: Results, seeds: range, study: Study = STUDY) -> None:
-    finish_runs(results, make_plan(study, seeds=seeds.stop), lambda run: 90.0 + run.seed if run.seed in seeds else None)
+    runs = [run for run in make_plan(study, seeds=seeds.stop).runs if run.seed in seeds]
+    finish_runs(results, runs, lambda run: 90.0 + run.seed)
 
 
 @pytest.fixture
 def results(tmp_path) -> Results:
     """Three seeds are planned, and finished."""
-    results = Results(tmp_path / "results").create()
-    record_plan(make_plan(STUDY), results)
-    finish(results, range(3))
-    return results
+    return write_study(tmp_path / "results", STUDY, lambda run: 90.0 + run.seed)
 
 
 def test_a_study_states_its_most_seeds_by_preset_and_the_command_line_another():

@@ -14,9 +14,7 @@ from notebooks import executed
 import recstudy
 from recstudy.errors import ConfigError
 from recstudy.plugins import bundle_of, use
-from recstudy.records import Results
-from recstudy.study.study import make_plan
-from recstudy.testing import finish_runs
+from recstudy.testing import write_study
 
 REFUSED = {
     "field": ({"set": {"train.epoch": 1}}, r"no field 'train.epoch': .* Did you mean 'epochs'\?"),
@@ -46,8 +44,7 @@ def test_a_study_that_is_run_wherever_its_file_is_imported_is_refused(tmp_path):
 
 def test_a_study_is_run_off_the_main_thread_as_in_a_server(tmp_path):
     """Where Python lets nobody set what a signal does."""
-    results = Results(tmp_path / "results").create()
-    finish_runs(results, make_plan(tiny.study))
+    results = write_study(tmp_path / "results", tiny.study)
 
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(recstudy.run, tiny.study, results=results.root).result()
