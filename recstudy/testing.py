@@ -12,11 +12,11 @@ recstudy's own tests use them, and so may yours:
         assert trained(tiny_run(MyModel(width=8))).finish()["metrics"]["top1_accuracy"] > 10
 
 Whether a family, or a task, keeps all of its promises is asked by `recstudy contract FILE`; this module only makes what a test
-of one behaviour needs. Everything here trains, draws or writes in less than a second on one core.
+of one behaviour needs. Everything here trains, draws or writes in less than a second on one core. What a test registers within
+`with gathering():` of `recstudy.plugins`, be it a model, a metric or a task, is forgotten behind it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ import numpy as np
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Place, RunConfig, TrainConfig
 from recstudy.data import Digits
-from recstudy.plugins import Registry
 from recstudy.records import Failure, Result, Results
 from recstudy.records.reading import record_of
 from recstudy.study.design import Variant, grid
@@ -209,17 +208,3 @@ def write_image(file: Path, values: Any, size: int = 16, mode: str = "") -> Path
     image = Image.fromarray(pixels)
     (image.convert(mode) if mode else image).save(file)
     return file
-
-
-@contextmanager
-def restored(*registries: Registry[Any]) -> Iterator[None]:
-    """Forget, when the block ends, what it registers: models, data sets, tasks, metrics and whatever else has a name."""
-    before = [(dict(registry), dict(registry.modules)) for registry in registries]
-    try:
-        yield
-    finally:
-        for registry, (known, modules) in zip(registries, before, strict=True):
-            registry.clear()
-            registry.update(known)
-            registry.modules.clear()
-            registry.modules.update(modules)

@@ -9,14 +9,12 @@ import recstudy
 from recstudy.config import FAMILIES
 from recstudy.data.images import decode
 from recstudy.errors import ConfigError
-from recstudy.plugins import Registry
 from recstudy.report import Table
 from recstudy.testing import (
     TINY_MODELS,
     finish_runs,
     make_failure,
     make_result,
-    restored,
     tiny_model,
     tiny_run,
     tiny_study,
@@ -85,20 +83,3 @@ def test_images_are_written(tmp_path):
     assert (decode(write_image(tmp_path / "a/one.png", 77), 16, "L") == 77).all()
     assert decode(write_image(tmp_path / "b.png", 7, size=4, mode="RGBA"), 4, "RGB").shape == (3, 4, 4)
     assert decode(write_image(tmp_path / "c.png", np.eye(4, dtype=np.uint8)), 4, "L")[0].tolist() == np.eye(4).tolist()
-
-
-def test_what_is_registered_in_a_block_is_forgotten_behind_it():
-    registry = Registry("thing")
-    registry.add("ours")(1)
-
-    def register() -> None:
-        with restored(registry):
-            registry.add("theirs")(2)
-            assert registry["theirs"] == 2
-            raise KeyError("it breaks")
-
-    with pytest.raises(KeyError, match="it breaks"):
-        register()
-
-    assert dict(registry) == {"ours": 1}
-    assert set(registry.modules) == {"ours"}

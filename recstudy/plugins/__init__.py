@@ -10,7 +10,7 @@ recstudy, in a study's file, in a module beside it, or in an installed package (
 
 from recstudy.plugins.bundle import Bundle, bundle_of, file_bundle, named, study_file
 from recstudy.plugins.loading import bundle, importing, reading, refuse_while_loading, use
-from recstudy.plugins.registry import Registry, absent
+from recstudy.plugins.registry import Registry, absent, gathering
 
 __all__ = [
     "Bundle",
@@ -19,6 +19,7 @@ __all__ = [
     "bundle",
     "bundle_of",
     "file_bundle",
+    "gathering",
     "importing",
     "named",
     "reading",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, Answers, NotAvailable, measured, metric
 from recstudy.metrics.registry import check_computed
+from recstudy.plugins import gathering
 from recstudy.report import names
 
 ANSWERS = Answers("multiclass", np.log([[3.0, 1.0], [1.0, 1.0]]), np.array([0, 1]), ("a", "b"))
@@ -18,10 +19,8 @@ ANSWERS = Answers("multiclass", np.log([[3.0, 1.0], [1.0, 1.0]]), np.array([0, 1
 @pytest.fixture
 def registered():
     """Registers metrics for one test."""
-    before = dict(METRICS)
-    yield METRICS.add
-    METRICS.clear()
-    METRICS.update(before)
+    with gathering():
+        yield METRICS.add
 
 
 def test_a_metric_of_ones_own_by_hand(registered):
@@ -52,10 +51,10 @@ def test_one_metric_of_each_class_and_those_left_out(registered):
 @pytest.mark.parametrize(
     ("of", "why"),
     [
-        (lambda answers: 1 / 0, "ZeroDivisionError: division by zero (test_registry_of_metrics.py, line 55)"),
+        (lambda answers: 1 / 0, "ZeroDivisionError: division by zero (test_registry_of_metrics.py, line 54)"),
         (
             lambda answers: np.concatenate([]),
-            "ValueError: need at least one array to concatenate (test_registry_of_metrics.py, line 57)",
+            "ValueError: need at least one array to concatenate (test_registry_of_metrics.py, line 56)",
         ),
         (lambda answers: float("nan"), "it is nan on this test split"),
         (lambda answers: 1.5, "it is 1.5, but Odd is from 0 to 1"),

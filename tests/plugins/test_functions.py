@@ -1,18 +1,15 @@
 """Optimisers, losses and schedules of one's own: chosen by name, set by options, refused where they do not fit."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
 from recstudy.config import AUGMENTATIONS, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig, configure
 from recstudy.data import Digits
-from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CNN
-from recstudy.plugins.registry import gathering
-from recstudy.train.loop import Training
+from recstudy.plugins import gathering
+from recstudy.testing import make_training
 from recstudy.train.losses import loss_of, shares
 from recstudy.train.optim import learning_rate
 
@@ -45,7 +42,7 @@ def run(**train) -> RunConfig:
 
 def test_they_train():
     config = run(optimizer="rprop", optimizer_options={"growth": 1.5}, loss="focal", loss_options={"gamma": 1}, batch_size=8)
-    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+    training = make_training(config)
 
     (line,) = training.epochs()
 
@@ -57,7 +54,7 @@ def test_they_train():
 def test_a_schedule_counts_updates():
     """Two epochs of four updates: the second epoch begins when four of eight are done, half way from 0.1 to 0.05."""
     config = run(epochs=2, batch_size=8, schedule="linear", schedule_options={"end": 0.5}, learning_rate=0.1, selection="last")
-    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+    training = make_training(config)
 
     assert [line["learning_rate"] for line in training.epochs()] == pytest.approx([0.1, 0.075])
     assert training.state.optimizers[0].param_groups[0]["lr"] == pytest.approx(0.1 * (1 - 0.5 * 7 / 8))
@@ -153,8 +150,7 @@ def uphill(registered):
 def test_an_optimiser_with_a_closure_steps_by_the_gradient_at_other_weights(uphill):
     """One update by hand: w - lr g(w + r g(w)), g of the same batch."""
     config = run(optimizer="uphill", learning_rate=0.1, batch_size=8, ema_decay=0.0)
-    data = load(config.data, Path())
-    training, other = (Training(config, data, torch.device("cpu")) for _ in range(2))
+    training, other = make_training(config), make_training(config)
     batch = next(training._train.epoch(0))
     network = other.state.network.train()
     weights = list(network.parameters())
@@ -184,17 +180,15 @@ def test_a_closure_gives_the_same_gradient_where_the_weights_have_not_moved(uphi
     train |= {"optimizer": "sgd", "optimizer_options": {"momentum": 0.0}, "weight_decay": 0}
     plain = configure(RunConfig, {"data": {"name": "digits", "limit": 32}, "model": model, "train": train})
     closing = plain.with_changes({"train.optimizer": "uphill", "train.optimizer_options": {"radius": 0.0}})
-    data = load(plain.data, Path())
 
-    one, other = (Training(config, data, torch.device("cpu")) for config in (plain, closing))
-    lines = [[line["train_loss"] for line in training.epochs()] for training in (one, other)]
+    lines = [[line["train_loss"] for line in make_training(config).epochs()] for config in (plain, closing)]
 
     assert lines[0] == pytest.approx(lines[1], rel=1e-5)
 
 
 def test_a_closure_through_several_steps_at_once_is_refused(uphill):
     config = run(optimizer="uphill", detach_carry=False, batch_size=8)
-    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+    training = make_training(config)
 
     with pytest.raises(ConfigError, match=r"'uphill' asks for a closure, which needs train\.detach_carry true"):
         next(training.epochs())
@@ -210,7 +204,7 @@ def test_an_augmentation_is_told_the_labels_where_it_asks_for_them():
         return images * (labels != 3)[:, None, None, None].to(images.dtype)
 
     config = run(augment={"more": ["blacken"]}, batch_size=8)
-    training = Training(config, load(config.data, Path()), torch.device("cpu"))
+    training = make_training(config)
 
     black = [batch.images.flatten(1).std(1) == 0 for batch in training._train.epoch(0)]
 

@@ -11,6 +11,7 @@ from recstudy.cli import main
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
 from recstudy.models import ViTRM
+from recstudy.plugins import gathering
 from recstudy.report import (
     PARTS,
     Curve,
@@ -131,10 +132,8 @@ def test_what_a_user_s_part_raises_without_runs_is_said_in_a_line(tmp_path, caps
         def cells(self, records):
             raise ValueError("no best\nof none")
 
-    PARTS.add("mine")(Mine)
-    try:
+    with gathering():
+        PARTS.add("mine")(Mine)
         said = check_drawable(plan_record(make_plan(study(Mine("m"), Table("t")))))
-    finally:
-        del PARTS["mine"]
 
     assert said == ["The part 'm' of the report cannot be drawn without a run: ValueError: no best. It is tried again with runs."]

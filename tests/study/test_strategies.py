@@ -11,7 +11,7 @@ from test_search_plan import VITRM, search
 from recstudy import Tunable
 from recstudy.cluster.searching import Pruning
 from recstudy.errors import ConfigError
-from recstudy.plugins.registry import gathering
+from recstudy.plugins import gathering
 from recstudy.records import Results, append_line
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import PlanRecord

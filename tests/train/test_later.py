@@ -21,12 +21,13 @@ from recstudy.errors import EXIT_CODES, ConfigError
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import packed, unpacked
 from recstudy.models import CNN
+from recstudy.plugins import gathering
 from recstudy.records import Measured, Results, read_record
 from recstudy.report import Curve, Table
 from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Study, make_plan
-from recstudy.testing import make_trial, restored, tiny_model, tiny_run
+from recstudy.testing import make_trial, tiny_model, tiny_run
 from recstudy.train.reevaluate import evaluate
 from recstudy.train.trial import run_trial
 
@@ -72,7 +73,7 @@ def results(finished, tmp_path) -> Results:
 
 @pytest.fixture
 def brier():
-    with restored(METRICS):
+    with gathering():
         exec(BRIER, {"__name__": "users"})
         yield
 
@@ -159,10 +160,10 @@ def test_a_run_that_cannot_be_evaluated_is_one_line(results, brier):
     assert any("cannot be evaluated: the data here is not that of the run: its checksum is" in line for line in said)
 
 
-def test_a_result_keeps_its_own_value(results):
-    with restored(METRICS):
-        METRICS["nll"] = metric("NLL", tasks=("multiclass",))(lambda answers: 7.0)
-        done, said = computed(results, "nll")
+def test_a_result_keeps_its_own_value(results, monkeypatch):
+    monkeypatch.setitem(METRICS, "nll", metric("NLL", tasks=("multiclass",))(lambda answers: 7.0))
+
+    done, said = computed(results, "nll")
 
     assert (done, all(line.endswith("nothing to compute") for line in said)) == (True, True)
     assert not folders(results)[0].measured.exists()
@@ -208,8 +209,8 @@ def test_captions_and_findings_are_answered_again_as_they_were(tmp_path, base):
     (folder,) = folders(results)
     before = unpacked(folder.answers).answers
     folder.answers.unlink()
-    with restored(METRICS):
-        METRICS["count"] = metric("Images", tasks=(base.data.task,))(lambda answers: float(len(answers)))
+    with gathering():
+        METRICS.add("count")(metric("Images", tasks=(base.data.task,))(lambda answers: float(len(answers))))
         done, said = computed(results)
 
     assert done, said
@@ -273,7 +274,7 @@ def test_runs_on_an_object_store_are_evaluated_there(results, brier, tmp_path, m
 
 
 def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_and_computed(tmp_path, capsys):
-    with restored(METRICS):
+    with gathering():
         METRICS.add("brier")(metric("Brier score")(lambda answers: 1 / 0))
         results = trained(tmp_path / "results", RUN)
         plan = make_plan(Study("later", {"quick": RUN}, grid({"train.epochs": [1]})), changes={"place.gpus_per_run": 0})
@@ -293,7 +294,7 @@ def test_a_metric_that_raises_is_said_and_fails_the_command_until_it_is_fixed_an
         assert (done, "ZeroDivisionError" in said[0]) == (False, True)
         assert exit_code(reasons(plan.runs, results)) == EXIT_CODES["code"]
 
-    with restored(METRICS):
+    with gathering():
         exec(BRIER, {"__name__": "users"})
         assert computed(results)[0]
         assert failed_metrics(load_study(results, "later", "quick")) == ()

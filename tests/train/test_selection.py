@@ -9,8 +9,9 @@ from recstudy.contract import judges
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, NotAvailable, metric
+from recstudy.plugins import gathering
 from recstudy.study.search import Search, make_search
-from recstudy.testing import make_training, restored, tiny_model, tiny_run
+from recstudy.testing import make_training, tiny_model, tiny_run
 from recstudy.train.loop import Training
 
 CLASSES = tiny_run(tiny_model(layers=1, dropout=0.0), Digits(limit=300), epochs=5, learning_rate=3e-2, ema_decay=0.0, score="nll")
@@ -59,8 +60,8 @@ def test_a_score_of_ones_own_may_be_missing_in_an_epoch():
             raise NotAvailable("too few images")
         return value
 
-    with restored(METRICS):
-        METRICS["mine"] = metric("Mine", better="lower")(of)
+    with gathering():
+        METRICS.add("mine")(metric("Mine", better="lower")(of))
         training, lines = with_lines(CLASSES.with_changes({"train.score": "mine", "train.epochs": 3}))
 
     assert [line.get("selection_mine") for line in lines] == [None, 1.0, 2.0]

@@ -16,11 +16,12 @@ from safetensors.torch import load_file
 from recstudy.errors import FAILURES, DataError, StorageError
 from recstudy.metrics import METRICS, measured, metric
 from recstudy.metrics.kept import unpacked
+from recstudy.plugins import gathering
 from recstudy.records import LossLine, RunFolder, read_lines, read_log
 from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import locked
 from recstudy.source import Code
-from recstudy.testing import make_trial, restored, tiny_run
+from recstudy.testing import make_trial, tiny_run
 from recstudy.train.code import codes
 from recstudy.train.trial import Trial, failure_class, run_trial
 
@@ -65,7 +66,7 @@ def test_a_run_keeps_what_it_answered(tmp_path):
 
 
 def test_a_metric_of_ones_own_is_in_the_result(tmp_path):
-    with restored(METRICS):
+    with gathering():
         METRICS.add("sure")(metric("Share of sure answers")(lambda answers: float((answers.probabilities.max(1) > 0.5).mean())))
         METRICS.add("broken")(metric("Broken")(lambda answers: answers.nothing))
         run_trial(work := trial(tmp_path), lambda line: None)
