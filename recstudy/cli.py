@@ -86,6 +86,7 @@ def run(
     results: str | Path = "results",
     data: str | Path | None = None,
     address: str | None = None,
+    ray: bool = True,
 ) -> "Loaded":
     """Run a study from Python, in a notebook too, and give what it found; the arguments are the command line's flags.
 
@@ -103,6 +104,7 @@ def run(
         results: a folder, or the URI of one.
         data: where data sets lie; RECSTUDY_DATA by default, else ./data.
         address: of a Ray cluster; one is started on this machine by default.
+        ray: False makes one run after another in this process, where a debugger sees it.
 
     Raises:
         ConfigError, DataError, StorageError, ClusterError: what the command would refuse in one line.
@@ -116,6 +118,7 @@ def run(
         smoke=smoke,
         results=str(results),
         address=address,
+        no_ray=not ray,
         data=Path(data) if data else None,
     )
     study = varied(study, preset, vary or {})
@@ -271,7 +274,7 @@ def _where(options: CommonOptions) -> "Where":
     from recstudy.cluster.sources import Where
 
     data = data_folder(options.data)
-    return Where(options.address, data, options.download, *code_version(), options.log, options.log_losses)
+    return Where(options.address, data, options.download, *code_version(), options.log, options.log_losses, options.no_ray)
 
 
 @contextmanager

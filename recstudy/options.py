@@ -75,6 +75,9 @@ class CommonOptions:
     """With --dry-run: as a JSON list."""
     address: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
+    no_ray: bool = False
+    """Make one run after another in this process, without Ray: where there is none, or under a debugger. The same records, ids
+    and checkpoints; a run that hangs or finds no memory ends the command."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
     download: bool = False
@@ -101,6 +104,11 @@ class CommonOptions:
     """With --log: once a run has ended, the training losses of its updates too, up to 200 an epoch, with the update as step."""
     notify: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
     """POST a line of JSON to this webhook when a run fails and when the study ends. Default: RECSTUDY_NOTIFY."""
+
+    def __post_init__(self) -> None:
+        for flag, value in {"--address": self.address, "--log": self.log, "--trainer": self.trainer == "train"}.items():
+            if self.no_ray and value:
+                raise ConfigError(f"{flag} needs Ray: leave it out, or --no-ray")
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,28 @@ def sigterm_restored() -> Iterator[None]:
             on_sigterm(before)
 
 
+class Draining:
+    """Whether this process was asked to end once what is under way has left."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def on_sigterm(self) -> Iterator[None]:
+        """Within the block, let the first SIGTERM ask; one more is a stop like any other, and so is the end of what was asked."""
+        on_sigterm(self._ask)
+        try:
+            yield
+        finally:
+            stop_on_sigterm()
+        if self.asked:
+            raise KeyboardInterrupt
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+        stop_on_sigterm()
+
+
 @contextmanager
 def environment(**variables: str) -> Iterator[None]:
     """Set these variables of this process; after the block all are as before it, whatever else was set meanwhile."""

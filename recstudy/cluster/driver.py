@@ -1,4 +1,4 @@
-"""From a plan to records, on Ray: what is missing is run, what is finished is left alone.
+"""From a plan to records, on Ray or in this process: what is missing is run, what is finished is left alone.
 
 A run is its id, so resuming, retrying and extending a study are one and the same case. Each run's worker writes the run's
 records; the driver writes the plan and names the runs that never came back.
@@ -10,21 +10,20 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from recstudy.cluster.connection import check_address, cluster, fitting
-from recstudy.cluster.nodes import check_nodes
 from recstudy.cluster.sources import Listed, Paid, Source, Where
 from recstudy.cluster.view import View
-from recstudy.cluster.worker import train
 from recstudy.config import Place, RunConfig
 from recstudy.data.cache import load
 from recstudy.errors import ClusterError
-from recstudy.records import Results
+from recstudy.records import Json, Results
 from recstudy.study.plan import record_plan, resumed
 from recstudy.study.study import Plan, Run
 from recstudy.train.run_folder import locked_run_folder
-from recstudy.train.work import Work
+from recstudy.train.work import Report, Trial, Work
 
 if TYPE_CHECKING:
+    from recstudy.cluster.alone import Alone
+    from recstudy.cluster.sweep import Sweep
     from recstudy.study.until import Until
 
 
@@ -34,7 +33,7 @@ def run_study(
     results: Results,
     where: Where,
     view: View,
-    work: Work = train,
+    work: Work | None = None,
     again: Collection[str] = (),
     until: "Until | None" = None,
 ) -> Plan:
@@ -63,9 +62,7 @@ def run_study(
                     configs = plan.configs if until else [run.config for run in todo]
                     places = opened.enter_context(ready(plan.study.name, configs, results, where, view))
                     sources = {place: _source(fit, until) for place, fit in places.items()}
-                    from recstudy.cluster.sweep import Sweep  # not before: see MEANWHILE
-
-                    sweep = Sweep(plan.study.name, results, where, view, work)
+                    sweep = sweep_of(plan.study.name, results, where, view, work)
                 record_plan(plan, results, where.data)  # from here on nothing is refused
                 archive(again, results)
                 again = ()
@@ -111,11 +108,14 @@ def archive(again: Collection[str], results: Results) -> None:
 
 def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
     """Refuse trackers, an address and data that cannot be used, before anything is written, and not in every run."""
-    if where.log:
-        from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
+    if not where.alone:
+        from recstudy.cluster.connection import check_address
 
-        check_loggers(where.log)
-    check_address(where.address, view.silent)
+        if where.log:
+            from recstudy.cluster.trackers import check_loggers  # it imports Ray Tune, for which there is time later
+
+            check_loggers(where.log)
+        check_address(where.address, view.silent)
     for data, drawn in {config.data: config.drawn.data for config in configs}.items():  # of data drawn per seed, one seed's
         known = load(drawn, where.data, download=where.download)
         for model in {config.model for config in configs if config.data == data}:
@@ -124,10 +124,37 @@ def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
 
 @contextmanager
 def ready(study: str, configs: Sequence[RunConfig], results: Results, where: Where, view: View) -> Iterator[dict[Place, Place]]:
-    """Give a cluster that can do the study's work, and each place that is asked for with its GPUs decided."""
+    """Give each place that is asked for with its GPUs decided, on a cluster that can do the work, or in this process alone."""
+    places = dict.fromkeys(config.place for config in configs)
+    if where.alone:
+        from recstudy.cluster.alone import here
+
+        view.connected("")
+        yield {place: here(place) for place in places}
+        return
+    from recstudy.cluster.connection import cluster, fitting
+    from recstudy.cluster.nodes import check_nodes
+
     with cluster(where.address, study, view.lost) as dashboard:
         view.connected(dashboard)
         if where.address is not None:
             check_nodes(results)
-        places = dict.fromkeys(config.place for config in configs)
         yield {place: fitting(place, [config for config in configs if config.place == place]) for place in places}
+
+
+def sweep_of(study: str, results: Results, where: Where, view: View, work: Work | None) -> "Sweep | Alone":
+    """Return what runs runs; `work` is done with a trial, by default training."""
+    if where.alone:
+        from recstudy.cluster.alone import Alone
+
+        return Alone(study, results, where, view, work or train)
+    from recstudy.cluster.sweep import Sweep  # not before: see MEANWHILE
+
+    return Sweep(study, results, where, view, work or train)
+
+
+def train(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
+    """Call `run_trial`; torch is loaded where a run trains, and not where it is only handed over."""
+    from recstudy.train.trial import run_trial
+
+    return run_trial(trial, report, leave)

@@ -8,13 +8,9 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ray.tune.schedulers import FIFOScheduler, TrialScheduler
-
-from recstudy.cluster.driver import archive, check, missing, ready
+from recstudy.cluster.driver import archive, check, missing, ready, sweep_of
 from recstudy.cluster.sources import Outcome, Paid, Where
-from recstudy.cluster.sweep import Sweep
 from recstudy.cluster.view import View
-from recstudy.cluster.worker import train
 from recstudy.errors import ClusterError, ConfigError, raised_at
 from recstudy.records import EpochLine, Results, read_log, score_name, write_record
 from recstudy.study.budget import Meter
@@ -36,7 +32,7 @@ def run_search(
     where: Where,
     view: View,
     storage: str = "",
-    work: Work = train,
+    work: Work | None = None,
     again: Collection[str] = (),
 ) -> list[Run]:
     """Search as far as the budget goes, then run the best again with fresh seeds on what is kept of it.
@@ -47,7 +43,7 @@ def run_search(
         where: cluster and data.
         view: is told what happens.
         storage: where optuna-dashboard finds the trials: a journal file or a database URL.
-        work: what is done with a trial.
+        work: what is done with a trial, by default training.
         again: ids of finished runs that are run anew.
 
     Returns:
@@ -70,9 +66,9 @@ def run_search(
             if plan.budget.unit == "gpuh" and not gpus:
                 raise ClusterError(f"--budget {plan.budget} counts GPU hours, but the runs use no GPU. Give hours (2h) or runs")
             proposals.meter = Meter(log.path, gpus)
-            sweep = Sweep(plan.study.name, results, where, view, work)
+            sweep = sweep_of(plan.study.name, results, where, view, work)
             try:
-                sweep.run(place, proposals, None if plan.stopping == "none" else Pruning(plan, results, log))
+                sweep.run(place, proposals, None if plan.stopping == "none" else PrunedBy(plan, results, log))
                 importance = folder / f"importance-{plan.definition}.json"
                 with results.changing(importance):
                     write_record(importance, proposals.optimizer.importance())
@@ -192,7 +188,7 @@ class Proposals:
         self.optimizer.ended(run.id, state, values)
 
 
-class Pruning(FIFOScheduler):
+class PrunedBy:
     """Stops runs by a pruner, which is told the epochs of runs of before too: a search that goes on decides as it would have.
 
     Args:
@@ -202,7 +198,6 @@ class Pruning(FIFOScheduler):
     """
 
     def __init__(self, plan: SearchPlan, results: Results, log: TrialLog) -> None:
-        super().__init__()
         self.name, self.rule = plan.stopping, PRUNERS[plan.stopping]
         self.objective, way = next(iter(plan.objectives.items()))
         self.sign = 1 if way == "max" else -1
@@ -218,13 +213,13 @@ class Pruning(FIFOScheduler):
             self.scores.setdefault(run_id, {})[epochs] = self.sign * score
         return score is not None
 
-    def on_trial_result(self, controller: Any, trial: Any, line: Outcome) -> str:
-        run_id = trial.config["trial"].run_id
+    def stops(self, run_id: str, line: Outcome) -> bool:
+        """Return whether a run is stopped after this epoch."""
         if "status" in line or not self._hear(run_id, line["epochs_done"], line):
-            return TrialScheduler.CONTINUE
+            return False
         run = {epoch: score for epoch, score in self.scores[run_id].items() if epoch <= line["epochs_done"]}
         others = [scores for other, scores in self.scores.items() if other != run_id]
         try:
-            return TrialScheduler.STOP if self.rule(run, others, self.epochs) else TrialScheduler.CONTINUE
+            return self.rule(run, others, self.epochs)
         except Exception as error:  # of a user's own code
             raise ConfigError(f"the pruner {self.name!r} cannot say whether a run is stopped: {raised_at(error)}") from None

@@ -1,12 +1,16 @@
-"""Where the runs of a sweep come from, and where they run."""
+"""Where the runs of a sweep come from, where they run, and what every way of running them does alike."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from recstudy.config import Place
+from recstudy.records import Results, Stopped, score_name, write_record
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.study import Run
+from recstudy.train.work import Trial
 
 Outcome = dict[str, Any]
 
@@ -23,6 +27,51 @@ class Where:
     recstudy: str = ""  # its commit, where that is of another repository
     log: tuple[str, ...] = ()  # by which of Ray's loggers, see `trackers.py`
     log_losses: bool = False  # of updates
+    alone: bool = False  # without Ray, one run after another in this process
+
+
+def trial_of(run: Run, study: str, results: Results, where: Where, place: Place, scratch: str = "") -> Trial:
+    """Return what a worker is given of a run."""
+    return Trial(
+        study=study,
+        label=run.label,
+        config={**run.config.values, "place": place.model_dump()},
+        run_id=run.id,
+        folder=str(results.run(run.id).path),
+        data=str(where.data.absolute()),
+        download=where.download,
+        scratch=scratch,
+        commit=where.commit,
+        dirty=where.dirty,
+        recstudy=where.recstudy,
+        store=results.store,
+    )
+
+
+SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
+
+
+def hopeless(errors: Sequence[str], succeeded: bool) -> bool:
+    """Return whether the first runs all failed in the same way."""
+    return not succeeded and len(errors) >= SAME and len(set(errors)) == 1
+
+
+def stopped(run: Run, last: Outcome, by: str, results: Results) -> Outcome:
+    """Record that a pruner stopped a run after its `last` epoch, and return that outcome."""
+    record = Stopped(epoch=last["epoch"], score=last.get(score_name(last)), by=by)
+    folder = results.run(run.id)
+    with results.changing(folder.stopped):
+        write_record(folder.stopped, record)
+    return {"status": "stopped", "epoch": record.epoch, "score": record.score}
+
+
+class Pruning(Protocol):
+    """Stops runs early."""
+
+    name: str
+
+    def stops(self, run_id: str, line: Outcome) -> bool:
+        """Return whether a run is stopped after this epoch."""
 
 
 class Source(Protocol):

@@ -7,29 +7,27 @@ import shutil
 import tempfile
 from collections import deque
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ray import tune
 from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, TuneConfig, Tuner
 from ray.tune import RunConfig as TuneRunConfig
-from ray.tune.schedulers import TrialScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator, without_environments
 from recstudy.cluster.nodes import Asked, ClusterCapacity, may_work, ours
-from recstudy.cluster.sources import Listed, Source, Where
+from recstudy.cluster.sources import SAME, Listed, Outcome, Pruning, Source, Where, hopeless, trial_of
 from recstudy.cluster.trackers import Logger, Metrics, make_loggers
 from recstudy.cluster.view import View
 from recstudy.cluster.watch import Over, Supply, TuneCallback
-from recstudy.cluster.worker import Draining, inline
+from recstudy.cluster.worker import Telling, inline
 from recstudy.config import Place
 from recstudy.plugins import bundle
 from recstudy.records import Results
-from recstudy.study.study import Run
 from recstudy.terminal import environment
 from recstudy.train.work import Trial, Work
-
-SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
 
 
 @dataclass
@@ -59,9 +57,9 @@ class Sweep:
         loggers = make_loggers(self.where.log, self.name, self.results, self.view, self.where.log_losses)
         self.metrics = Metrics(self.name)
         self.listeners: list[Metrics | Logger] = [self.metrics, *loggers]
-        self.leaving = Draining()
+        self.leaving = Telling()
 
-    def run(self, place: Place, source: Source, scheduler: TrialScheduler | None = None) -> None:
+    def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
         """Run what `source` gives until it gives no more.
 
         A run that found no memory is tried once more at the end, alone. A sweep whose first runs all fail alike is given up. One
@@ -70,11 +68,11 @@ class Sweep:
         Args:
             place: of every run, with its GPUs decided.
             source: of runs; is told what becomes of them.
-            scheduler: may stop a run early by its epochs; such a run is recorded as stopped.
+            pruning: may stop a run early by its epochs; such a run is recorded as stopped.
         """
-        watch = TuneCallback(self, source, scheduler)
+        watch = TuneCallback(self, source, pruning)
         with self.leaving.on_sigterm():
-            self._fit(watch, place, scheduler)
+            self._fit(watch, place, pruning)
             if watch.starved and not self.hopeless:
                 self.view.again(watch.starved)
                 self._fit(TuneCallback(self, Listed(deque(watch.starved)), None), place, None, alone=True)
@@ -83,20 +81,20 @@ class Sweep:
 
     @property
     def hopeless(self) -> bool:
-        """Whether the first runs all failed in the same way."""
-        return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
+        return hopeless(self.errors, self.succeeded)
 
-    def _fit(self, watch: TuneCallback, place: Place, scheduler: TrialScheduler | None, alone: bool = False) -> None:
+    def _fit(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool = False) -> None:
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
         capacity = self._capacity(place, scratch)
-        supply = Supply(watch, lambda run: self._trial(run, place, scratch), lambda: 1 if alone else capacity())
+        made = partial(trial_of, study=self.name, results=self.results, where=self.where, place=place, scratch=scratch)
+        supply = Supply(watch, made, lambda: 1 if alone else capacity())
         tuner = Tuner(
             tune.with_resources(self._trainable(place), resources),
             tune_config=TuneConfig(
                 search_alg=supply,
                 num_samples=-1,
-                scheduler=scheduler,
+                scheduler=Pruned(pruning) if pruning else None,
                 reuse_actors=True,
             ),
             run_config=TuneRunConfig(
@@ -136,23 +134,18 @@ class Sweep:
         named.__name__ = self.name  # what the dashboard's Actors page shows
         return named
 
-    def _trial(self, run: Run, place: Place, scratch: str) -> Trial:
-        return Trial(
-            study=self.name,
-            label=run.label,
-            config={**run.config.values, "place": place.model_dump()},
-            run_id=run.id,
-            folder=str(self.results.run(run.id).path),
-            data=str(self.where.data.absolute()),
-            download=self.where.download,
-            scratch=scratch,
-            commit=self.where.commit,
-            dirty=self.where.dirty,
-            recstudy=self.where.recstudy,
-            store=self.results.store,
-        )
-
     @property
     def _shared(self) -> Path | None:
         """A folder that all nodes see, where there is one."""
         return self.results.root if self.where.address and not self.results.store else None
+
+
+class Pruned(FIFOScheduler):
+    """Stops runs where their pruner says so."""
+
+    def __init__(self, pruning: Pruning) -> None:
+        super().__init__()
+        self.pruning = pruning
+
+    def on_trial_result(self, controller: Any, trial: Any, line: Outcome) -> str:
+        return TrialScheduler.STOP if self.pruning.stops(trial.config["trial"].run_id, line) else TrialScheduler.CONTINUE

@@ -8,15 +8,14 @@ from typing import Any, Protocol
 
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
-from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 
-from recstudy.cluster.sources import Outcome, Source
+from recstudy.cluster.sources import Outcome, Pruning, Source, stopped
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import View
-from recstudy.cluster.worker import Draining
+from recstudy.cluster.worker import Telling
 from recstudy.errors import StorageError
-from recstudy.records import Failure, Results, Stopped, score_name, write_record
+from recstudy.records import Failure, Results
 from recstudy.study.study import Run
 from recstudy.train.run_folder import wait_until_free
 from recstudy.train.work import Trial, failed
@@ -29,7 +28,7 @@ class RunningSweep(Protocol):
     view: View
     metrics: Metrics
     listeners: list[Metrics | Logger]
-    leaving: Draining
+    leaving: Telling
     errors: list[str]  # of the runs that failed
     succeeded: bool  # whether any run did not fail
 
@@ -37,9 +36,9 @@ class RunningSweep(Protocol):
 class TuneCallback(tune.Callback):
     """Tells the sweep what Tune sees, and records what a run's own process did not live to record."""
 
-    def __init__(self, sweep: RunningSweep, source: Source, scheduler: TrialScheduler | None) -> None:
+    def __init__(self, sweep: RunningSweep, source: Source, pruning: Pruning | None) -> None:
         self.sweep, self.source = sweep, source
-        self.stopped_by = getattr(scheduler, "name", "")  # of a search's
+        self.stopped_by = pruning.name if pruning else ""
         self.runs: dict[str, Run] = {}  # under way
         self.held = BlockedRuns(sweep.results, sweep.view)
         self.starved: list[Run] = []  # found no memory
@@ -100,11 +99,7 @@ class TuneCallback(tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run, last = self._run(trial), trial.last_result
         if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
-            record = Stopped(epoch=last["epoch"], score=last.get(score_name(last)), by=self.stopped_by)
-            folder = self.sweep.results.run(run.id)
-            with self.sweep.results.changing(folder.stopped):
-                write_record(folder.stopped, record)
-            self._ended(run, {"status": "stopped", "epoch": record.epoch, "score": record.score})
+            self._ended(run, stopped(run, last, self.stopped_by, self.sweep.results))
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         self.sweep.metrics.show()

@@ -4,30 +4,21 @@ SIGTERM asks a sweep to end: its runs leave after the epoch under way, each with
 an actor's name, for which each run's process looks: so all of a cluster hear of it, on whatever node.
 """
 
-import logging
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import ray
 from ray import tune
 
-from recstudy.records import Json
-from recstudy.terminal import on_sigterm, stop_on_sigterm
-from recstudy.train.work import Report, Trial, Work
+from recstudy.terminal import Draining
+from recstudy.train.work import Report, Trial, Work, warning
 
 REPORT_S = 0.1  # least time between two epochs that Ray hears of: the driver handles some hundred lines a second in all
 ASK_S = 5.0  # between two questions whether to leave; notices come a minute or more ahead
 NAME = "leave"  # in the namespace of the driver's job, which is its own
-
-
-def train(trial: Trial, report: Report, leave: Callable[[], bool]) -> Json:
-    """Call `run_trial`; torch is loaded where a run trains, and not where it is only handed over."""
-    from recstudy.train.trial import run_trial
-
-    return run_trial(trial, report, leave)
 
 
 def inline(trial: Trial, work: Work) -> None:
@@ -55,24 +46,6 @@ def at_work(trial: Trial, work: Work, report: Report, leave: Callable[[], bool])
     """Do the work of a run; `report` gets its lines, and then its outcome."""
     with warning(report) as tell:
         tell(work(trial, throttled(titled(trial.title, tell)), leave))
-
-
-@contextmanager
-def warning(report: Report) -> Iterator[Report]:
-    """Return `report`, which takes along what our code has warned of in this process since the report before."""
-    told: list[str] = []
-    handler, logger = logging.Handler(logging.WARNING), logging.getLogger("recstudy")
-    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
-
-    def report_and_warn(line: dict[str, Any]) -> None:
-        report({**line, "warnings": told.copy()} if told else line)
-        told.clear()
-
-    logger.addHandler(handler)
-    try:
-        yield report_and_warn
-    finally:
-        logger.removeHandler(handler)
 
 
 def titled(title: str, report: Report) -> Report:
@@ -129,27 +102,10 @@ class Notice:
     """It says what there is to say by being there."""
 
 
-class Draining:
+class Telling(Draining):
     """Of a driver: whether it was asked to end, and told its runs."""
 
-    def __init__(self) -> None:
-        self.asked = False
-        self._notice: Any = None
-
-    @contextmanager
-    def on_sigterm(self) -> Iterator[None]:
-        """Within the block, let the first SIGTERM ask; one more is a stop like any other, and so is the end of what was asked."""
-        on_sigterm(self._ask)
-        try:
-            yield
-        finally:
-            stop_on_sigterm()
-        if self.asked:
-            raise KeyboardInterrupt
-
-    def _ask(self, *_: object) -> None:
-        self.asked = True
-        stop_on_sigterm()
+    _notice: Any = None
 
     def tell(self) -> bool:
         """Tell the runs, where that is asked for and was not done."""

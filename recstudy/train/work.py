@@ -1,6 +1,8 @@
 """What a worker is given and what it gives back. Loads no torch, for the processes that only pass a trial on."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,3 +42,21 @@ Work = Callable[[Trial, Report, Callable[[], bool]], Json]
 def failed(failure: Failure) -> Json:
     """Return the outcome of a run that failed."""
     return {"status": "failed", "class": failure.error_class, "error": failure.error}
+
+
+@contextmanager
+def warning(report: Report) -> Iterator[Report]:
+    """Return `report`, which takes along what our code has warned of in this process since the report before."""
+    told: list[str] = []
+    handler, logger = logging.Handler(logging.WARNING), logging.getLogger("recstudy")
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+
+    def report_and_warn(line: dict[str, Any]) -> None:
+        report({**line, "warnings": told.copy()} if told else line)
+        told.clear()
+
+    logger.addHandler(handler)
+    try:
+        yield report_and_warn
+    finally:
+        logger.removeHandler(handler)

@@ -9,7 +9,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, Tri
 from test_search_plan import VITRM, search
 
 from recstudy import Tunable
-from recstudy.cluster.searching import Pruning
+from recstudy.cluster.searching import PrunedBy
 from recstudy.errors import ConfigError
 from recstudy.plugins import gathering
 from recstudy.records import Results, append_line
@@ -65,18 +65,11 @@ def test_our_pruners_stop_the_runs_that_tunes_stop(rule):
     assert stopped > 20
 
 
-class Told:
-    """A trial of Tune's, as far as a scheduler asks."""
-
-    def __init__(self, run_id: str) -> None:
-        self.config = {"trial": type("Trial", (), {"run_id": run_id})}
-
-
 def line(epoch: int, score: float) -> dict[str, float]:
     return {"epoch": epoch, "epochs_done": epoch + 1, "selection_top1_accuracy": score}
 
 
-def pruning(folder, rule: str, **changes) -> Pruning:
+def pruning(folder, rule: str, **changes) -> PrunedBy:
     """Of a search of which four runs ended before, at 91 to 99."""
     plan = make_search(search(**changes), stopping=rule, changes={"train.epochs": 9})
     results = Results(folder).create()
@@ -89,17 +82,17 @@ def pruning(folder, rule: str, **changes) -> Pruning:
         results.run(run.id).path.mkdir(parents=True)
         for epoch in range(9):
             append_line(results.run(run.id).epochs, {"epoch": epoch, "selection_top1_accuracy": 91.0 + epoch})
-    return Pruning(plan, results, log)
+    return PrunedBy(plan, results, log)
 
 
 @pytest.mark.parametrize("rule", ["asha", "median"])
 def test_a_search_that_goes_on_knows_the_runs_of_before(tmp_path, rule):
     scheduler = pruning(tmp_path, rule)
 
-    answers = [scheduler.on_trial_result(None, Told("poor"), line(epoch, 10.0)) for epoch in range(9)]
+    answers = [scheduler.stops("poor", line(epoch, 10.0)) for epoch in range(9)]
 
-    assert TrialScheduler.STOP in answers
-    assert scheduler.on_trial_result(None, Told("good"), line(0, 99.0)) == TrialScheduler.CONTINUE
+    assert any(answers)
+    assert not scheduler.stops("good", line(0, 99.0))
     assert scheduler.name == rule  # which the record of a stopped run has
 
 
@@ -113,9 +106,9 @@ def test_a_pruner_of_one_s_own_decides_by_scores_of_which_larger_is_better(tmp_p
             return run[max(run)] < 50
 
         scheduler = pruning(tmp_path, "mine")
-        assert scheduler.on_trial_result(None, Told("a"), line(0, 60.0)) == TrialScheduler.CONTINUE
-        assert scheduler.on_trial_result(None, Told("a"), line(1, 40.0)) == TrialScheduler.STOP
-        assert scheduler.on_trial_result(None, Told("b"), {"status": "done"}) == TrialScheduler.CONTINUE
+        assert not scheduler.stops("a", line(0, 60.0))
+        assert scheduler.stops("a", line(1, 40.0))
+        assert not scheduler.stops("b", {"status": "done"})
 
     assert heard == [({1: 60.0}, [9] * 4, 9), ({1: 60.0, 2: 40.0}, [9] * 4, 9)]
 
@@ -126,7 +119,7 @@ def test_a_pruner_that_raises_is_named_with_its_line(tmp_path):
         scheduler = pruning(tmp_path, "broken")
 
         with pytest.raises(ConfigError, match=r"pruner 'broken' cannot say .*test_strategies.py, line \d+: ZeroDivisionError"):
-            scheduler.on_trial_result(None, Told("a"), line(0, 60.0))
+            scheduler.stops("a", line(0, 60.0))
 
 
 def test_a_sampler_of_one_s_own_proposes():

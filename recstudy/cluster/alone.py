@@ -1,0 +1,128 @@
+"""Runs without Ray: one after another, in this process. For a host that has no Ray, and to look into a run with a debugger.
+
+Records, ids, checkpoints and what SIGTERM does are those of a sweep on Ray. What a process of its own gives a run is not there: a
+run that hangs, is killed or finds no memory ends the command, and the same command goes on from its checkpoint.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from recstudy.cluster.sources import SAME, Outcome, Pruning, Source, Where, hopeless, stopped, trial_of
+from recstudy.cluster.view import View
+from recstudy.config import Place
+from recstudy.errors import ClusterError, StorageError
+from recstudy.records import Failure, Results
+from recstudy.study.study import Run
+from recstudy.terminal import Draining
+from recstudy.train.work import Work, failed, warning
+
+
+class _Enough(BaseException):
+    """A pruner stops the run; no error, so that nothing between takes it for one."""
+
+
+def here(place: Place) -> Place:
+    """Return `place` as this process has it: one worker, with a GPU where torch sees one.
+
+    Raises:
+        ClusterError: it asks for several workers, or for a GPU that is not there.
+    """
+    import torch  # where a run computes, it is needed anyway
+
+    if place.workers_per_run > 1 or place.trainer == "train":
+        raise ClusterError("--no-ray runs one worker, in this process: leave --workers-per-run and --trainer train out")
+    gpus = float(torch.cuda.is_available()) if place.gpus_per_run is None else place.gpus_per_run
+    if gpus and not torch.cuda.is_available():
+        raise ClusterError(f"a run needs {gpus:g} GPU, but torch sees none on this machine. Leave --gpus-per-run out.")
+    return place.model_copy(update={"gpus_per_run": gpus, "max_workers_per_run": None})
+
+
+@dataclass
+class Alone:
+    """A study's or a search's way of running runs in this process, as `Sweep` is on Ray.
+
+    Args:
+        name: of the study.
+        results: where the records are written.
+        where: data; no cluster.
+        view: is told what happens.
+        work: what is done with a trial.
+    """
+
+    name: str
+    results: Results
+    where: Where
+    view: View
+    work: Work
+    errors: list[str] = field(default_factory=list)
+    succeeded: bool = False
+    leaving: Draining = field(default_factory=Draining)
+    held: deque[tuple[Run, str]] = field(default_factory=deque)  # with who works on them
+
+    def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
+        """Run what `source` gives until it gives no more, as `Sweep.run` does."""
+        with self.leaving.on_sigterm():
+            while not (self.leaving.asked or self.hopeless or source.over) and (run := self._next(source)):
+                self._one(run, place, source, pruning)
+        if self.hopeless:
+            self.view.gave_up(self.errors[0], SAME)
+
+    @property
+    def hopeless(self) -> bool:
+        return hopeless(self.errors, self.succeeded)
+
+    def _next(self, source: Source) -> Run | None:
+        """Return the next run; one that another process works on comes last, once it is free."""
+        run = source.waiting.popleft() if source.waiting else source.next()
+        while run is None and self.held:
+            from recstudy.train.run_folder import wait_until_free
+
+            run, holder = self.held.popleft()
+            self.view.waits(holder, f"{run.label}, seed {run.seed}")
+            try:
+                wait_until_free(str(self.results.run(run.id).path), self.results.store)
+            except StorageError as error:
+                self._ended(run, failed(Failure(error_class="storage", error=str(error))), source)
+                run = None
+        return run
+
+    def _one(self, run: Run, place: Place, source: Source, pruning: Pruning | None) -> None:
+        said: Outcome = {}
+
+        def report(line: Outcome) -> None:
+            for text in line.pop("warnings", ()):
+                self.view.warned(run, text)
+            if "status" in line:
+                return
+            said.update(line)
+            self.view.epoch(run, line)
+            source.epoch(run, line)
+            if pruning is not None and pruning.stops(run.id, line):
+                raise _Enough
+
+        self.view.started(run)
+        source.started(run)
+        with warning(report) as tell:
+            try:
+                outcome = self.work(trial_of(run, self.name, self.results, self.where, place), tell, lambda: self.leaving.asked)
+            except _Enough:
+                assert pruning is not None
+                outcome = stopped(run, said, pruning.name, self.results)
+            tell({"status": outcome["status"]})  # what was warned of behind the last epoch
+        if outcome["status"] in ("held", "drained"):
+            self.view.left(run)
+            source.left(run)
+        if outcome["status"] == "held":
+            self.held.append((run, outcome["by"]))
+            self.view.put_off(run, outcome["by"])
+        elif outcome["status"] != "drained":
+            self._ended(run, outcome, source)
+
+    def _ended(self, run: Run, outcome: Outcome, source: Source) -> None:
+        self.results.pull(run.id)
+        if outcome["status"] == "failed":
+            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))  # a path in the run's own folder is no difference
+        else:
+            self.succeeded = True
+        self.view.ended(run, outcome)
+        source.ended(run, outcome)
