@@ -1,0 +1,143 @@
+"""`--no-ray`: one run after another in this process, with the numbers, records and answers to a stop that runs on Ray have."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import tiny
+from shell import Shell
+
+import recstudy
+from recstudy.errors import ConfigError
+from recstudy.options import StudyOptions
+from recstudy.records import Results
+from recstudy.study.study import make_plan
+
+ONE = ("--only", "latent_steps=1, supervision_steps=1")
+HOLD = """
+import sys
+from recstudy.train.run_folder import locked_run_folder
+with locked_run_folder(sys.argv[1], ""):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+PRUNED = """
+import tiny_search
+from recstudy import main
+from recstudy.study.strategies import PRUNERS
+from dataclasses import replace
+
+@PRUNERS.add("after two")
+def after_two(run, others, epochs):
+    return len(run) == 2 and len(others) >= 1
+
+study = replace(tiny_search.study, stopping="after two", report=[])
+
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+@pytest.fixture
+def without_ray(tmp_path) -> Shell:
+    """A host that has no Ray."""
+    (tmp_path / "hidden" / "ray").mkdir(parents=True)
+    (tmp_path / "hidden" / "ray" / "__init__.py").write_text('raise ImportError("no Ray here")\n')
+    ours = Path(recstudy.__file__).parents[1]
+    path = ":".join(map(str, (tmp_path / "hidden", ours, Path(tiny.__file__).parent)))
+    return Shell(tmp_path, environment={"PYTHONPATH": path})
+
+
+@pytest.mark.parametrize(
+    "flags", [{"address": "auto"}, {"log": ("tensorboard",)}, {"trainer": "train"}], ids=lambda flags: next(iter(flags))
+)
+def test_what_needs_ray_is_refused_beside_it(flags):
+    with pytest.raises(ConfigError, match=f"--{next(iter(flags))} needs Ray: leave it out, or --no-ray"):
+        StudyOptions(no_ray=True, **flags)
+
+
+def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path):
+    for change, words in {"place.workers_per_run": "runs one worker", "place.gpus_per_run": "torch sees none"}.items():
+        with pytest.raises(recstudy.errors.ClusterError, match=words):
+            recstudy.run(tiny.study, results=tmp_path, ray=False, set={change: 2})
+
+
+def test_a_run_that_another_process_works_on_comes_last(tmp_path, capsys):
+    results = Results(tmp_path / "r").create()
+    first, *others = make_plan(tiny.study).runs[:2]
+    results.run(first.id).path.mkdir(parents=True)
+    hold = [sys.executable, "-c", HOLD, str(results.run(first.id).path)]
+    with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+
+        def leave() -> None:
+            while not results.run(others[0].id).finished:
+                time.sleep(0.05)
+            other.communicate("\n")
+
+        leaving = threading.Thread(target=leave, daemon=True)
+        leaving.start()
+        found = recstudy.run(tiny.study, results=results.root, ray=False, only=[first.label, others[0].label])
+        leaving.join()
+
+    assert found.runs["status"].tolist()[:2] == ["done", "done"]
+    said = capsys.readouterr().out
+    assert said.index("works on it; it is put off") < said.index(f"{others[0].label}, seed 0:")
+
+
+@pytest.mark.whole
+def test_a_host_without_ray_gives_the_numbers_of_ray(without_ray, tmp_path):
+    (tmp_path / "ray").mkdir()
+    on_ray = Shell(tmp_path / "ray")
+
+    said = without_ray.run("--no-ray", *ONE)
+    on_ray.run(*ONE)
+
+    assert "1 run: 0 finished before, 1 to run" in said
+    assert {run: record["metrics"] for run, record in without_ray.records().items()} == {
+        run: record["metrics"] for run, record in on_ray.records().items()
+    }
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
+def test_a_run_that_was_stopped_goes_on_to_the_bit(without_ray, tmp_path, stop):
+    words = ("--no-ray", *ONE, "train.epochs=40")
+    with without_ray.start(*words) as process:
+        while not without_ray.begun():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(stop)
+        _, errors = process.communicate()
+    begun = {run: len(lines) for run, lines in without_ray.lines().items()}
+    whole = Shell(tmp_path / "whole", environment=without_ray.environment)
+    whole.folder.mkdir()
+
+    without_ray.run(*words)
+    whole.run(*words)
+
+    assert process.returncode == (-9 if stop == signal.SIGKILL else 130)
+    assert ("Stopped" in errors) == (stop != signal.SIGKILL)
+    assert [record["attempts"] for record in without_ray.records().values()] == [1 if stop == signal.SIGTERM else 2]
+    assert next(iter(begun.values())) < 40
+    metrics = [next(iter(shell.records().values()))["metrics"] for shell in (without_ray, whole)]
+    losses = [[line["train_loss"] for line in next(iter(shell.lines().values()))] for shell in (without_ray, whole)]
+    assert metrics[0] == metrics[1]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.whole
+def test_a_search_stops_runs_by_its_pruner(without_ray, tmp_path):
+    without_ray.study = tmp_path / "pruned.py"
+    without_ray.study.write_text(PRUNED)
+
+    without_ray.run("--no-ray", "--budget", "4 runs", "--seeds", "0")
+
+    stopped = without_ray.records("stopped.json")
+    assert len(stopped) == 3
+    assert {(record["epoch"], record["by"]) for record in stopped.values()} == {(1, "after two")}
+    assert sorted(map(len, without_ray.lines().values())) == [2, 2, 2, 6]
