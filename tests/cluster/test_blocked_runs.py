@@ -13,7 +13,7 @@ from rich.console import Console
 from recstudy.cluster.sources import Listed
 from recstudy.cluster.view import View
 from recstudy.cluster.watch import Supply, TuneCallback
-from recstudy.cluster.worker import Draining
+from recstudy.cluster.worker import Telling
 from recstudy.errors import StorageError
 from recstudy.records import Results
 from recstudy.records.locks import locked
@@ -33,7 +33,7 @@ class Played:
         self.said = io.StringIO()
         self.results, self.errors, self.listeners = results, [], []
         self.view = View(Console(file=self.said, width=200))
-        self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Draining()
+        self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Telling()
         self.watch = TuneCallback(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
         self.rooms = 2
         self.supply = Supply(self.watch, lambda run: trial(run, results), lambda: self.rooms)

@@ -1,0 +1,110 @@
+"""A training step and an evaluation of every family, traced for CUDA on torch's fake tensors, for which no GPU is needed.
+
+Held to: one device, no value that the host reads within a step, no float64 but stablemax's own. Backward passes and optimisers ask
+CUDA for a device, so that they are not traced; nor what cuDNN does in an LSTM, nor the aligner, which hides tokens by chance and
+computes no loss without values.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+from recstudy.config import DATASETS, FAMILIES, RunConfig, TrainConfig
+from recstudy.contract.checks import example
+from recstudy.data import PhantomCaptions, PhantomXray
+from recstudy.data.cache import load
+from recstudy.models.networks.contract import build
+from recstudy.testing import tiny_model, tiny_run
+from recstudy.train.evaluate import _rows, autocast
+from recstudy.train.loop import Training
+
+CUDA = torch.device("cuda", 0)
+DATA = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}
+OURS = [name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.") and name != "fuselip"]
+
+
+class Watch(TorchDispatchMode):
+    """Which devices and number types the results of operations have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.devices: set[str] = set()
+        self.double: set[str] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = function(*args, **(kwargs or {}))
+        for one in tree_flatten(found)[0]:
+            if isinstance(one, Tensor):
+                self.devices |= {one.device.type} if one.dim() else set()
+                self.double |= {str(function)} if one.dtype == torch.float64 else set()
+        return found
+
+
+def config_of(family: str) -> RunConfig:
+    """A small run of a family: the example of its contract, but for those that have none."""
+    if family not in DATA:
+        return example(family)
+    return tiny_run(tiny_model(family), DATA[family], batch_size=4, supervision_steps=1, ema_decay=0.0)
+
+
+def traced(config: RunConfig, tmp_path: Path) -> tuple[Watch, dict[str, Tensor]]:
+    """Trace a training step's losses, and what an evaluation keeps; every network and batch is fake from the start."""
+    training = Training(config, load(config.drawn.data, tmp_path), torch.device("cpu"))
+    batch = next(iter(training._train.epoch(0)))
+    training._step = lambda *_: None  # backward passes and updates ask CUDA for a device
+    with torch.device("meta"):
+        network = build(config.model, config.data)
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.backends.cudnn.flags(enabled=False):
+        network = network.to_empty(device=CUDA).train()
+        fake = {
+            name: torch.empty(value.shape, dtype=value.dtype, device=CUDA)
+            for name, value in batch._asdict().items()
+            if isinstance(value, Tensor)
+        }
+        batch = batch._replace(**fake)
+        training.state.network = training._forward = network
+        training.device, training.state.slots = CUDA, None
+        with Watch() as watch:
+            losses = training.train_slots(batch) if training._by_sample else training.train_batch(batch)
+            with torch.no_grad(), autocast(CUDA, config.train):
+                output, _ = network.eval()(batch.images, network.start(batch.images, batch.told))
+            kept = _rows(training.task, output, batch, len(batch.images))
+        return watch, {"loss": losses[-1], **kept}
+
+
+@pytest.mark.parametrize("family", OURS)
+def test_a_step_and_an_evaluation_stay_on_the_gpu(family, tmp_path):
+    watch, told = traced(config_of(family), tmp_path)
+
+    assert watch.devices == {"cuda"}
+    assert not watch.double
+    assert {name: value.device for name, value in told.items()} == dict.fromkeys(told, CUDA)
+
+
+@pytest.mark.parametrize(("family", "task"), [("trm", "sudoku"), ("hrm", "maze"), ("transformer", "sudoku")])
+def test_puzzles_of_samples_that_halt_by_themselves_stay_on_the_gpu(family, task, tmp_path):
+    changes = {"halting": "sample"} if family != "transformer" else {}
+    data = DATASETS[task](puzzles=16, test_puzzles=16)
+    config = tiny_run(tiny_model(family, tokens="cell"), data, batch_size=4, **changes)
+
+    watch, told = traced(config, tmp_path)
+
+    assert watch.devices == {"cuda"}
+    assert not watch.double
+    assert {name: value.device for name, value in told.items()} == dict.fromkeys(told, CUDA)
+
+
+@pytest.mark.parametrize(("precision", "half"), [("float32", False), ("bfloat16", True)])
+def test_matrix_products_of_a_gpu_are_of_the_precision_that_is_set(precision, half, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "autocast", lambda *given, **options: asked.append((given, options)))
+
+    autocast(CUDA, TrainConfig(precision=precision))
+
+    assert asked == [(("cuda", torch.bfloat16), {"enabled": half})]
