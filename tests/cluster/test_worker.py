@@ -5,7 +5,7 @@ import time
 import pytest
 import ray
 
-from recstudy.cluster.worker import Draining, Leave, throttled
+from recstudy.cluster.worker import Telling, Leave, throttled
 
 EPOCHS = 20_000
 
@@ -73,7 +73,7 @@ def test_a_worker_sees_that_its_node_is_drained_and_the_others_do_not(cluster):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_the_workers_of_a_driver_that_is_asked_to_end_hear_of_it_on_each_node(cluster):
     cluster.add_node(num_cpus=1)
-    workers, leaving = [Worker.remote() for _ in range(2)], Draining()
+    workers, leaving = [Worker.remote() for _ in range(2)], Telling()
     assert len(set(ray.get([worker.where.remote() for worker in workers]))) == 2
     told = []
 
