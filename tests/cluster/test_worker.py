@@ -5,7 +5,7 @@ import time
 import pytest
 import ray
 
-from recstudy.cluster.worker import Telling, Leave, throttled
+from recstudy.cluster.worker import Leave, Telling, throttled
 
 EPOCHS = 20_000
 
