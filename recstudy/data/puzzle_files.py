@@ -61,8 +61,8 @@ class PuzzleFiles(Puzzles):
     def train_size(self) -> int | None:
         return self.train_puzzles
 
-    def reader(self) -> PuzzleFilesReader:
-        return PuzzleFilesReader(self)
+    def reader(self) -> PuzzleReader:
+        return PuzzleReader(self)
 
 
 @DATASETS.add("sudoku_extreme")
@@ -85,20 +85,6 @@ class MazeHard(PuzzleFiles, Mazes):
 
     name: Literal["maze_hard"] = "maze_hard"
     path: str = Field("maze-30x30-hard-1k", description="below the data folder")
-
-
-class PuzzleFilesReader(Reader):
-    """Opens the one or the other, and refuses puzzles that break their rules."""
-
-    config: PuzzleFiles
-    ignores = frozenset(Puzzles.model_fields)
-
-    def sources(self, folder: Path) -> Sequence[str]:
-        place = folder / self.config.path
-        return [f"{self.config.path}/{file}" for file in (files(place) if is_layout(place) else ("train.csv", "test.csv"))]
-
-    def decode(self, folder: Path) -> Decoded:
-        return read_files(folder / self.config.path, self.config)
 
 
 @DATASETS.add("puzzle_folder")
@@ -126,46 +112,48 @@ class PuzzleFolder(Puzzles):
     def classes(self) -> int:
         return self.vocabulary
 
-    def reader(self) -> PuzzleFolderReader:
-        return PuzzleFolderReader(self)
+    def reader(self) -> PuzzleReader:
+        return PuzzleReader(self)
 
 
-class PuzzleFolderReader(Reader):
-    """Opens the files as they are."""
+class PuzzleReader(Reader):
+    """Opens a folder as it is; of a set whose rules are known one or the other, and refuses puzzles that break their rules."""
 
-    config: PuzzleFolder
+    config: PuzzleFiles | PuzzleFolder
     ignores = frozenset(Puzzles.model_fields)
 
     def sources(self, folder: Path) -> Sequence[str]:
-        return [f"{self.config.path}/{file}" for file in files(folder / self.config.path)]
+        place = folder / self.config.path
+        layout = isinstance(self.config, PuzzleFolder) or is_layout(place)
+        return [f"{self.config.path}/{file}" for file in (files(place) if layout else ("train.csv", "test.csv"))]
 
     def decode(self, folder: Path) -> Decoded:
-        return read(folder / self.config.path, self.config)
+        """Read both splits.
 
-
-def read_files(folder: Path, config: PuzzleFiles) -> Decoded:
-    """Read both splits.
-
-    Raises:
-        DataError: a file is damaged or has other puzzles; an answer breaks a rule, or a puzzle of a sample has another one.
-    """
-    decoded = read_all(folder, config)
-    check_rules(decoded, config, folder, SAMPLE)
-    if config.train_puzzles is None:
-        return decoded
-    wanted = config.train_puzzles
-    if is_layout(folder):
-        if (groups := len(np.unique(np.asarray(decoded.train_groups)))) != wanted:
+        Raises:
+            DataError: a file is damaged or has other puzzles; an answer breaks a rule, or a puzzle of a sample has another one.
+        """
+        config, place = self.config, folder / self.config.path
+        if isinstance(config, PuzzleFolder):
+            return read(place, config)
+        decoded, wanted = read_all(place, config), config.train_puzzles
+        check_rules(decoded, config, place, SAMPLE)
+        if wanted is None:
+            return decoded
+        if is_layout(place):
+            if (groups := len(np.unique(np.asarray(decoded.train_groups)))) != wanted:
+                raise DataError(
+                    f"{place / 'train'} has {groups:,} groups of puzzles, but data.train_puzzles is {wanted:,}. "
+                    f"Set it to {groups}, or build the folder with so many."
+                )
+            return decoded
+        if wanted > (known := len(decoded.train_labels)):
             raise DataError(
-                f"{folder / 'train'} has {groups:,} groups of puzzles, but data.train_puzzles is {wanted:,}. "
-                f"Set it to {groups}, or build the folder with so many."
+                f"{place / 'train.csv'} has {known:,} puzzles, but data.train_puzzles is {wanted:,}. Set it to fewer."
             )
-        return decoded
-    if wanted > (known := len(decoded.train_labels)):
-        raise DataError(f"{folder / 'train.csv'} has {known:,} puzzles, but data.train_puzzles is {wanted:,}. Set it to fewer.")
-    rows = np.sort(np.random.default_rng(config.drawing_seed).choice(known, wanted, replace=False))
-    own = {name: array[rows] for name, array in decoded._asdict().items() if name.startswith("train_") and array is not None}
-    return decoded._replace(**own)
+        rows = np.sort(np.random.default_rng(config.drawing_seed).choice(known, wanted, replace=False))
+        train = {name: array for name, array in decoded._asdict().items() if name.startswith("train_") and array is not None}
+        return decoded._replace(**{name: array[rows] for name, array in train.items()})
 
 
 def read_all(folder: Path, config: Puzzles) -> Decoded:

@@ -191,38 +191,28 @@ def given(monkeypatch, draw: Fixed) -> None:
     monkeypatch.setattr(torch, "randperm", lambda *args, **kwargs: torch.tensor([1, 0]))
 
 
-def test_mixup_by_hand(monkeypatch):
-    """A quarter of each image and three quarters of its partner, and so for the labels 0 and 2."""
-    given(monkeypatch, Fixed(0.25))
+@pytest.mark.parametrize(
+    ("settings", "draw", "mixed", "share"),
+    [
+        # a quarter of each image and three quarters of its partner
+        (Augment(mixup=0.2), Fixed(0.25), [[6] * 4] * 4, 0.25),
+        # lambda 3/4: a box of half the side, 2 of 4 rows and columns, about (2, 2): rows and columns 1 and 2
+        (Augment(cutmix=1.0), Fixed(0.75, 2, 2), [[0, 0, 0, 0], [0, 8, 8, 0], [0, 8, 8, 0], [0, 0, 0, 0]], 0.75),
+        # the same box about the corner (0, 0): one pixel of 16 is left of it, so lambda becomes 15/16
+        (Augment(cutmix=1.0), Fixed(0.75, 0, 0), [[8, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], 15 / 16),
+    ],
+    ids=["mixup", "cutmix", "clipped"],
+)
+def test_mixing_by_hand(monkeypatch, settings, draw, mixed, share):
+    """Images of 0 and 8 with the labels 0 and 2; each is the other's partner, and labels mix as images do."""
+    given(monkeypatch, draw)
     images = torch.tensor([0.0, 8.0]).view(2, 1, 1, 1).expand(2, 1, 4, 4)
 
-    mixed, targets = mix(images, torch.tensor([0, 2]), 3, Augment(mixup=0.2), generator())
+    found, targets = mix(images, torch.tensor([0, 2]), 3, settings, generator())
 
-    assert mixed[:, 0, 0, 0].tolist() == [6.0, 2.0]
-    assert targets.tolist() == [[0.25, 0.0, 0.75], [0.75, 0.0, 0.25]]
-
-
-def test_cutmix_by_hand(monkeypatch):
-    """lambda 3/4: a box of half the side, 2 of 4 rows and columns, about (2, 2): rows and columns 1 and 2."""
-    given(monkeypatch, Fixed(0.75, 2, 2))
-    images = torch.tensor([0.0, 8.0]).view(2, 1, 1, 1).expand(2, 1, 4, 4)
-
-    mixed, targets = mix(images, torch.tensor([0, 2]), 3, Augment(cutmix=1.0), generator())
-
-    assert mixed[0, 0].tolist() == [[0, 0, 0, 0], [0, 8, 8, 0], [0, 8, 8, 0], [0, 0, 0, 0]]
-    assert mixed[1, 0, 1, 1] == 0
-    assert targets.tolist() == [[0.75, 0.0, 0.25], [0.25, 0.0, 0.75]]
-
-
-def test_cutmix_gives_back_what_is_clipped(monkeypatch):
-    """The same box about the corner (0, 0): one pixel of 16 is left of it, so lambda becomes 15/16."""
-    given(monkeypatch, Fixed(0.75, 0, 0))
-    images = torch.tensor([0.0, 8.0]).view(2, 1, 1, 1).expand(2, 1, 4, 4)
-
-    mixed, targets = mix(images, torch.tensor([0, 2]), 3, Augment(cutmix=1.0), generator())
-
-    assert mixed[0, 0].tolist() == [[8, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
-    assert targets.tolist() == [[15 / 16, 0.0, 1 / 16], [1 / 16, 0.0, 15 / 16]]
+    assert found[0, 0].tolist() == mixed
+    torch.testing.assert_close(found[1], 8 - found[0])
+    assert targets.tolist() == [[share, 0.0, 1 - share], [1 - share, 0.0, share]]
 
 
 def test_with_neither_on_nothing_mixes():

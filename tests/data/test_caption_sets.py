@@ -12,7 +12,7 @@ from clip_like import clip_files
 from PIL import Image
 
 from recstudy.config import DATASETS
-from recstudy.data import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, PhantomCaptions, Roco, RocoV2, text
+from recstudy.data import CaptionFolder, CovCtr, MedPix, MmRetinal, PeirGross, Roco, RocoV2, text
 from recstudy.data.cache import load
 from recstudy.data.splits import draw
 from recstudy.errors import DataError
@@ -372,14 +372,6 @@ def test_a_changed_tokenizer_of_clip_is_another_entry(own, cache):
     assert len(list(cache.glob("captions-*"))) == 2
     assert first.tokenizer.checksum != second.tokenizer.checksum
     assert (first.classes, first.train.labels[0, 0]) == (49_408, 515)
-
-
-def test_limit_takes_whole_groups(tmp_path):
-    data = load(PhantomCaptions(limit=64), tmp_path)
-    train, held = (set(split.groups[split.rows].tolist()) for split in (data.train, data.validation))
-
-    assert len(data.train) + len(data.validation) <= 64
-    assert not train & held
 
 
 def test_warm_entry_loads_no_decoder_and_no_torch(own, cache):

@@ -476,15 +476,6 @@ def test_real_nih_pixels_are_those_of_the_files():
         assert np.array_equal(decoded.test_images[row, 0], np.asarray(Image.open(folder / "nih_cxr64/images" / names[row])))
 
 
-@pytest.mark.parametrize("findings", ["multilabel", "single"])
-def test_real_nih_patients_are_in_one_split(findings):
-    for limit in (None, 16, 100, 500):
-        data = load(ChestXray14(findings=findings, limit=limit), real())
-        patients = [set(split.groups[split.rows].tolist()) for split in (data.train, data.validation, data.test)]
-        assert sum(map(len, patients)) == len(set.union(*patients))
-        assert limit is None or len(data.train) + len(data.validation) <= limit
-
-
 def test_real_nih_limit_keeps_the_given_validation_share():
     """142 of 800 training images are for validation, so 88.75 of 500."""
     data = load(ChestXray14(limit=500), real())

@@ -4,8 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from recstudy.config import DATASETS, configure
 from recstudy.data import FINDINGS, PhantomXray
@@ -116,26 +114,6 @@ def test_drawing_is_fast(tmp_path):
     started = time.process_time()
     read(tmp_path)
     assert time.process_time() - started < 3
-
-
-@settings(deadline=None)  # the first example draws the set
-@given(
-    limit=st.none() | st.integers(16, 1500),
-    validation=st.floats(0.01, 0.99),
-    seed=st.integers(0, 2**32),
-    findings=st.sampled_from(["multilabel", "single"]),
-)
-def test_no_patient_is_in_two_splits(tmp_path_factory, limit, validation, seed, findings):
-    config = PhantomXray(limit=limit, validation=validation, split_seed=seed, findings=findings)
-    data = load(config, tmp_path_factory.getbasetemp())
-    splits = data.train, data.validation, data.test
-    patients = [set(split.groups[split.rows].tolist()) for split in splits]
-
-    assert all(patients)
-    assert sum(map(len, patients)) == len(set.union(*patients)) <= data.group_count
-    if limit:
-        assert len(data.train) + len(data.validation) <= limit
-        assert len(data.test) <= limit
 
 
 def test_cache_depends_on_the_drawing_and_keeps_the_patients(tmp_path, monkeypatch):

@@ -106,11 +106,3 @@ def test_other_tokenizers_and_cleaning_are_possible(tmp_path):
     row = int(data.test.rows[0])
     assert data.tokenizer.decode(data.test.labels[row].tolist()) == data.test.captions[row][0]
     assert ":" not in data.test.captions[row][0]
-
-
-def test_validation_is_held_out_by_case(tmp_path):
-    data = load(PhantomCaptions(), tmp_path)
-    train, held = (set(split.groups[split.rows].tolist()) for split in (data.train, data.validation))
-
-    assert (len(data.train), len(data.validation), len(data.test)) == (900, 100, 200)
-    assert not train & held
