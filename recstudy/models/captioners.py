@@ -199,6 +199,7 @@ class ImageHRM(RecursiveCaptionModel):
     """ImageHRM. Defaults: the paper's triple loop (a core of 20,447,232); `middle_cycles=0` is the dual one (13,631,488)."""
 
     network: ClassVar[str] = "recstudy.models.networks.image_hrm:image_hrm"
+    bootstraps: ClassVar[bool] = True
 
     family: Literal["image_hrm"] = "image_hrm"
     high_layers: Annotated[int, Tunable(1, 6)] = Field(2, ge=1, le=48, description="layers of f_H")
@@ -219,10 +220,6 @@ class ImageHRM(RecursiveCaptionModel):
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step", description="through the last update of each level (the paper); the last high cycle; every update"
     )
-
-    @property
-    def bootstraps(self) -> bool:
-        return True
 
     @property
     def title(self) -> str:
@@ -307,6 +304,7 @@ class ShowAttendTell(ReportModel):
 
     named: ClassVar[str] = "SAT"
     network: ClassVar[str] = "recstudy.models.networks.lstm_captioners:ShowAttendTellNetwork"
+    grid: ClassVar[int] = 14
 
     family: Literal["show_attend_tell"] = "show_attend_tell"
     width: int = Field(512, ge=1, description="dimensions of a word and of the LSTM's state")
@@ -316,23 +314,17 @@ class ShowAttendTell(ReportModel):
         1.0, ge=0, description="weight of the doubly stochastic penalty: over a caption each place is looked at once; 0 is off"
     )
 
-    @property
-    def grid(self) -> int:
-        return 14
-
 
 class EncoderDecoderModel(ReportModel):
     """An encoder over the places of an image and a decoder over the words."""
+
+    grid: ClassVar[int] = 7
 
     width: int = Field(512, ge=2, description="dimensions of a word and of a place")
     heads: int = Field(8, ge=1, description="attention heads")
     layers: int = Field(3, ge=1, le=48, description="of the encoder, and of the decoder")
     ffn_width: int = Field(2048, ge=1, description="hidden width of the feed-forward networks")
     dropout: float = Field(0.1, ge=0, lt=1, description="on the embeddings, the attention weights, and in the layers")
-
-    @property
-    def grid(self) -> int:
-        return 7
 
     def check(self, data: DataConfig) -> None:
         super().check(data)

@@ -19,19 +19,13 @@ SIZES = {"small": (512, 8, 8, 1024), "base": (768, 12, 12, 3072), "large": (1024
 class CNN(ModelConfig):
     """Two stages of two convolutions each (261,824 parameters on CIFAR-10)."""
 
+    title: ClassVar[str] = "CNN two-stage"
     network: ClassVar[str] = "recstudy.models.networks.classifiers:CNNNetwork"
+    batch_norm: ClassVar[bool] = True
     revision: ClassVar[int] = 2  # LeCun-normal initial weights; torch's before
 
     family: Literal["cnn"] = "cnn"
     width: int = Field(64, ge=1, description="channels of the first stage; the second has twice as many")
-
-    @property
-    def batch_norm(self) -> bool:
-        return True
-
-    @property
-    def title(self) -> str:
-        return "CNN two-stage"
 
     def check(self, data: DataConfig) -> None:
         height, width = data.shape[1:]
@@ -44,6 +38,7 @@ class ResNet(ModelConfig):
     """torchvision's ResNet with one of two stems. The ViTRM paper has the ImageNet stem on 32x32 images (see ViTRM-9)."""
 
     network: ClassVar[str] = "recstudy.models.networks.classifiers:ResNetNetwork"
+    batch_norm: ClassVar[bool] = True
 
     family: Literal["resnet"] = "resnet"
     depth: Literal[18, 34, 50] = Field(18, description="layers")
@@ -51,10 +46,6 @@ class ResNet(ModelConfig):
         "imagenet",
         description="7x7 convolution with stride 2 and max-pooling, or 3x3 with stride 1: 15 times the FLOPs on 32x32 images",
     )
-
-    @property
-    def batch_norm(self) -> bool:
-        return True
 
     @property
     def title(self) -> str:
@@ -66,13 +57,10 @@ class DenseNet(ModelConfig):
     """torchvision's DenseNet-121, as wide as its growth rate. Random initial weights."""
 
     network: ClassVar[str] = "recstudy.models.networks.classifiers:DenseNetNetwork"
+    batch_norm: ClassVar[bool] = True
 
     family: Literal["densenet"] = "densenet"
     growth: int = Field(32, ge=2, description="channels that a layer adds; 32 is DenseNet-121 as published")
-
-    @property
-    def batch_norm(self) -> bool:
-        return True
 
     @property
     def title(self) -> str:
@@ -177,6 +165,7 @@ class HRMImage(ModelConfig):
     """Hierarchical reasoning model for small images. Defaults: the author's CIFAR net (3,552,576 parameters on CIFAR-10)."""
 
     recursive: ClassVar[bool] = True
+    title: ClassVar[str] = "HRM"
     network: ClassVar[str] = "recstudy.models.networks.hrm:HRMImageNetwork"
 
     family: Literal["hrm_image"] = "hrm_image"
@@ -191,10 +180,6 @@ class HRMImage(ModelConfig):
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step", description="through the last L- and the last H-update (the paper); the last high cycle; every update"
     )
-
-    @property
-    def title(self) -> str:
-        return "HRM"
 
     def check(self, data: DataConfig) -> None:
         patches_and_heads(data.shape, self.patch, self.width, self.heads)

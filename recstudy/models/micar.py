@@ -13,7 +13,6 @@ from recstudy.config.fields import Tunable
 from recstudy.models.captioners import ReportModel
 
 EPS = 1e-6  # of every RMS norm
-GRID = 7  # places a side that the decoder attends to: s_i = 49
 STAGES = {"resnet18": (64, 128, 256, 512), "resnet101": (256, 512, 1024, 2048), "small": (32, 64, 64, 64)}  # channels of C2 to C5
 ALIGNED = 8  # half-precision numbers in the 16 bytes that a GPU's grouped product reads at once
 
@@ -24,6 +23,7 @@ class MicarVLMoE(ReportModel):
 
     named: ClassVar[str] = "MicarVLMoE"
     network: ClassVar[str] = "recstudy.models.networks.micar:MicarNetwork"
+    grid: ClassVar[int] = 7  # places a side that the decoder attends to: s_i = 49
     revision: ClassVar[int] = 2  # the fusion's last dropout, W of (1) Xavier-uniform, PAD in the balance
 
     family: Literal["micar"] = "micar"
@@ -71,10 +71,6 @@ class MicarVLMoE(ReportModel):
     balance: float = Field(0.01, ge=0, description="alpha: weight of the load balancing; 0 is off")
     attention_dropout: float = Field(0.12, ge=0, lt=1, description="on attention weights")
     dropout: float = Field(0.1, ge=0, lt=1, description="everywhere else")
-
-    @property
-    def grid(self) -> int:
-        return GRID
 
     @property
     def narrow(self) -> int:

@@ -169,6 +169,7 @@ class HRM(SequenceModel):
     """HRM v1. Defaults: the published net (27,262,976 parameters of the core) on 8-bit pixels (27,526,146)."""
 
     network: ClassVar[str] = "recstudy.models.networks.hrm:HRMCore"
+    bootstraps: ClassVar[bool] = True
 
     family: Literal["hrm"] = "hrm"
     high_layers: Annotated[int, Tunable(1, 6)] = Field(4, ge=1, le=48, description="layers of f_H")
@@ -178,10 +179,6 @@ class HRM(SequenceModel):
     gradient: Literal["full_bptt", "last_cycle", "one_step"] = Field(
         "one_step", description="through the last L- and the last H-update (the paper); the last high cycle; every update"
     )
-
-    @property
-    def bootstraps(self) -> bool:
-        return True
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
         """Return parameters by part, as the arithmetic of HRM-ChestXRay asks for them; `core` is both modules."""
