@@ -59,16 +59,16 @@ def test_younger_fields_leave_ids_as_they_were():
     assert RUN.values["train"].keys() - RUN.deciding["train"].keys() >= {"amsgrad", "backbone_learning_rate", "loss_options"}
 
 
-def test_changes_leave_the_config_they_come_from_alone():
+def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_own_defaults():
     before = RUN.run_id
+    changed = RUN.with_changes({"train.augment.crop": 2, "model.width": 32, "data.limit": 100})
 
-    RUN.with_changes({"train.augment.crop": 2, "model.width": 32, "data.limit": 100})
-
-    assert RUN.run_id == before
-
-
-def test_a_whole_part_may_be_replaced():
+    assert RUN.run_id == before != changed.run_id
     assert RUN.with_changes({"model": ResNet(depth=34)}).model == ResNet(depth=34)
+    assert RUN.with_changes({"model.family": "vit", "model.patch": 2}).model == ViT(patch=2)
+    moved = RUN.with_changes({"data": Cifar10(), "model.patch": 4, "data.statistics": "cifar10"})
+    assert moved.data == Cifar10(statistics="cifar10")
+    assert RUN.with_changes({"data": Cifar10(), "data.name": "digits"}).data == Digits()
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,6 @@ def test_a_bad_value_is_one_clear_line(changes, message):
         RUN.with_changes(changes)
 
     assert "\n" not in str(error.value)
-
-
-def test_another_family_or_data_set_takes_its_own_defaults():
-    assert RUN.with_changes({"model.family": "vit", "model.patch": 2}).model == ViT(patch=2)
-    assert (
-        Cifar10(statistics="cifar10")
-        == RUN.with_changes({"data": Cifar10(), "model.patch": 4, "data.statistics": "cifar10"}).data
-    )
-    assert RUN.with_changes({"data": Cifar10(), "data.name": "digits"}).data == Digits()
 
 
 def test_flatten_names_fields_by_their_path():

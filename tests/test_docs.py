@@ -111,15 +111,13 @@ def test_readme_s_model_trains_and_keeps_its_contract(tmp_path):
     typed_in(tmp_path, contract)
 
 
-def test_the_study_with_all_of_it_is_shown_as_it_is():
+def test_the_studies_with_parts_of_their_own_are_shown_as_they_are():
+    tasks = [(ROOT / "tests/plugins/tasks" / f"{name}.py").read_text() for name in ("rotation", "addition", "language_model")]
+
     assert blocks(ROOT / "docs/how-to/model.md", "python")[:2] == [
         (MIXER / name).read_text() for name in ("mixer_study.py", "mixer_network.py")
     ]
-
-
-def test_the_studies_with_a_task_of_their_own_are_shown_as_they_are():
-    texts = [(ROOT / "tests/plugins/tasks" / f"{name}.py").read_text() for name in ("rotation", "addition", "language_model")]
-    assert blocks(ROOT / "docs/how-to/task.md", "python") == texts
+    assert blocks(ROOT / "docs/how-to/task.md", "python") == tasks
 
 
 def test_readme_is_short():

@@ -138,9 +138,20 @@ def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blan
     assert target.where["train.supervision_steps"] is None
 
 
-def test_an_unknown_table_names_the_nearest():
-    with pytest.raises(ConfigError, match=r"Did you mean '002_table1_cifar10'\?"):
-        published("002_tabel1_cifar10")
+@pytest.mark.parametrize(
+    ("of", "name", "said"),
+    [
+        (published, "002_tabel1_cifar10", r"Did you mean '002_table1_cifar10'\?"),
+        (
+            deviations,
+            "003_cod",
+            r"no list of deviations '003_cod': there are 003_code, trm_code, direct_prediction\. Did you mean '003_code'",
+        ),
+    ],
+)
+def test_an_unknown_table_or_list_names_the_nearest(of, name, said):
+    with pytest.raises(ConfigError, match=said):
+        of(name)
 
 
 def test_the_index_lists_every_table_with_its_rows_and_each_can_be_read():
@@ -296,11 +307,3 @@ def test_a_list_is_of_deviations_in_the_order_of_the_file():
         field="train.epochs", paper=12, ours=10, why="60,000 epochs in the text of TRM, 50,000 in the commands of its code"
     )
     assert (second.field, second.paper, second.ours) == ("train.optimizer", "adamw", "adam_atan2")
-
-
-def test_a_list_that_is_not_there():
-    with pytest.raises(
-        ConfigError,
-        match=r"no list of deviations '003_cod': there are 003_code, trm_code, direct_prediction\. Did you mean '003_code'",
-    ):
-        deviations("003_cod")

@@ -52,12 +52,14 @@ def test_a_record_that_is_not_there_is_none(tmp_path):
     assert read_log(tmp_path / "epochs.jsonl", EpochLine) == []
 
 
-def test_what_a_newer_version_adds_is_passed_over(tmp_path):
+def test_what_a_newer_version_adds_is_passed_over_and_lines_of_a_search_are_told_apart(tmp_path):
+    clock = {"clock": {"session": "s", "h": 1, "gpuh": 0.5}}
+    lines = {"rumour": 1}, TRIAL | {"why": "luck"}, {"confirms": 0, "seed": 1, "id": "y"}, clock
     write_whole(tmp_path / "result.json", json.dumps(RESULT | {"carbon": {"kg": 1}}))
-    write_whole(tmp_path / "trials.jsonl", '{"rumour": 1}\n' + json.dumps(TRIAL | {"why": "luck"}) + "\n")
+    write_whole(tmp_path / "trials.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
 
     assert read_record(tmp_path / "result.json", Result) == record_of(Result, RESULT)
-    assert [type(line) for line in read_trials(tmp_path / "trials.jsonl")] == [TrialLine]
+    assert [type(line) for line in read_trials(tmp_path / "trials.jsonl")] == [TrialLine, ConfirmLine, ClockLine]
 
 
 def test_a_newer_format_is_said_whatever_its_shape(tmp_path):
@@ -175,13 +177,6 @@ def test_a_damaged_line_of_a_search_is_named(tmp_path, line, words):
 
     with pytest.raises(StorageError, match=rf"^line 1 of \S+/trials\.jsonl is damaged: {words}"):
         read_trials(tmp_path / "trials.jsonl")
-
-
-def test_the_lines_of_a_search_are_told_apart(tmp_path):
-    lines = TRIAL, {"confirms": 0, "seed": 1, "id": "y"}, {"clock": {"session": "s", "h": 1, "gpuh": 0.5}}
-    write_whole(tmp_path / "trials.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-
-    assert [type(line) for line in read_trials(tmp_path / "trials.jsonl")] == [TrialLine, ConfirmLine, ClockLine]
 
 
 def test_an_epoch_says_its_score():

@@ -153,12 +153,9 @@ def test_a_public_address_wants_a_token(host):
         check(host, "")
 
 
-def test_a_short_token_is_refused():
+def test_a_short_token_and_a_link_that_is_no_address_are_refused(results):
     with pytest.raises(ConfigError, match=r"needs 16 characters or more, but has 5"):
         check("0.0.0.0", "12345")
-
-
-def test_a_link_must_be_an_address_of(results):
     with pytest.raises(ConfigError, match=r"--link x=javascript:1 must be NAME=http"):
         BoardServer(results.root, "127.0.0.1", 0, links={"x": "javascript:1"})
 

@@ -67,9 +67,6 @@ def listed(sources, query: str) -> list[str]:
     return re.findall(r'href="/run/(\w+)"', parts(sources, RUNS, f"?{query}")["runs"])
 
 
-# ------------------------------------------------------------------------------------------------------------ overview
-
-
 def test_the_overview_tells_each_study_with_its_runs_cost_and_time_left_and_what_runs_now(sources):
     found = parts(sources, "/")
     said, running = words(found["studies"]), words(found["running"])
@@ -217,9 +214,6 @@ def test_where_failed_runs_alone_are_left_it_says_so(tmp_path):
     sources = looked(results.root)
 
     assert "about 90 s to try 1 failed run again; nothing runs now" in words(parts(sources, "/")["studies"])
-
-
-# --------------------------------------------------------------------------------------------------------------- study
 
 
 def write_captioners(root):
@@ -389,6 +383,8 @@ def test_columns_are_chosen(sources):
 
     assert re.findall(r'data-head="([^"]*)"', said)[:2] == ["Macro F1 (%)", "model.latent_steps"]
     assert "92.8 3" in words(said)
+    with pytest.raises(ConfigError, match=r"the runs have no 'batch_sise'.*Did you mean 'batch_size'"):
+        parts(sources, RUNS, "?batch_sise=64")
 
 
 @pytest.mark.parametrize("report", [[Captions()], [Table("t"), Captions()]])
@@ -403,11 +399,6 @@ def test_runs_are_listed_and_compared_by_their_own_metric_where_no_table_has_it(
     assert drawn(sources, RUNS, "brush")["axes"][-1]["name"] == "cider"
     assert "CIDEr" in parts(sources, "/compare", f"?runs={scored[0]},{two}")["differences"]
     assert "a: CIDEr" in words(parts(sources, "/compare", "?a=made_up/paper&b=made_up/paper")["studies"])
-
-
-def test_a_column_that_is_not_there_is_named_with_the_nearest(sources):
-    with pytest.raises(ConfigError, match=r"the runs have no 'batch_sise'.*Did you mean 'batch_size'"):
-        parts(sources, RUNS, "?batch_sise=64")
 
 
 def test_ticked_runs_are_in_the_address_and_twelve_at_most(sources):
@@ -439,9 +430,6 @@ def test_a_page_that_is_not_there_is_the_nearest_one(asked, rows):
     shown, _ = page_of(Address((), (("t", asked),)), "t", 120)
 
     assert (shown.start, shown.stop) == rows
-
-
-# ----------------------------------------------------------------------------------------------------------------- run
 
 
 def test_a_run_shows_numbers_config_difference_curves_provenance_and_examples(results):
@@ -524,9 +512,6 @@ def test_what_is_not_there_is_said(sources, path):
         page_at(sources, address_of(path))
 
 
-# ------------------------------------------------------------------------------------------------------------- compare
-
-
 def test_two_runs_beside_each_other(sources):
     found = parts(sources, "/compare", f"?a={run_id(0, 0)}&b={run_id(1, 1)}")
 
@@ -554,10 +539,15 @@ def test_runs_of_one_variant_have_no_differences_and_too_many_are_refused(source
 
 
 def test_two_studies_beside_each_other(results):
-    write_json(results.study("other", "quick") / "plan.json", plan(study="other", seeds=[0]))
-    found = parts(looked(results.root), "/compare", "?a=made_up/paper&b=other/quick")
+    """What they change from is compared, and not their first variants."""
+    other = plan(study="other", seeds=[0], base=plan()["base"] | {"seed": 7})
+    for name, changes in (("other", {}), ("less", {"variants": other["variants"][1:], "runs": []})):
+        write_json(results.study(name, "quick") / "plan.json", other | {"study": name} | changes)
+    sources = looked(results.root)
+    whole, less = (parts(sources, "/compare", f"?a=made_up/paper&b={name}/quick") for name in ("other", "less"))
 
-    assert "ViTRM, batch_size=64 93.1 [91.6, 94.5] (n=3) 93.0 (n=1)" in words(found["studies"])
+    assert "ViTRM, batch_size=64 93.1 [91.6, 94.5] (n=3) 93.0 (n=1)" in words(whole["studies"])
+    assert words(whole["base"]) == words(less["base"]) == "field a b seed 0 7"
 
 
 @pytest.mark.parametrize(
@@ -579,17 +569,6 @@ def test_a_form_to_compare_a_run_proposes_the_runs_of_its_study(sources):
     asked = parts(sources, f"/run/{run_id(0, 0)}")["compare"]
 
     assert f'<option value="{run_id(3, 1)}">ViT-Small, batch_size=128, seed 1</option>' in asked
-
-
-def test_what_two_studies_change_from_is_compared_and_not_their_first_variants(results):
-    other = plan(study="other", seeds=[0], base=plan()["base"] | {"seed": 7})
-    write_json(results.study("other", "quick") / "plan.json", other | {"variants": other["variants"][1:], "runs": []})
-    found = parts(looked(results.root), "/compare", "?a=made_up/paper&b=other/quick")
-
-    assert words(found["base"]) == "field a b seed 0 7"
-
-
-# -------------------------------------------------------------------------------------------------------------- escape
 
 
 def test_hostile_words_are_text_on_every_page(tmp_path):
