@@ -146,7 +146,12 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
     Raises:
         DataError: a file is damaged, or no task is small enough.
     """
-    sets = {name: small_tasks(folder, name, config.side) for name in config.training_sets}
+    side, every = config.side, {name: read_tasks(folder, name) for name in config.training_sets}
+    sets = {name: [task for task in own if task.side <= side] for name, own in every.items()}
+    if none := next((name for name, own in sets.items() if not own), None):
+        raise DataError(
+            f"{folder}/arc-agi_{none}_challenges.json has no task whose grids are at most {side}x{side}. Raise data.side."
+        )
     tasks = [task for own in sets.values() for task in own]
     evaluated = np.array([name == config.test_set for name, own in sets.items() for _ in own])
     pairs = in_corner(tasks, config.side)
@@ -177,16 +182,6 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
             f"{len(test.ids):,} times in all. pass@1 and pass@2 count tasks; exact accuracy counts answers.",
         ),
     )
-
-
-def small_tasks(folder: Path, name: str, side: int) -> list[ArcTask]:
-    """Return those of a set that fit the canvas."""
-    tasks = [task for task in read_tasks(folder, name) if task.side <= side]
-    if not tasks:
-        raise DataError(
-            f"{folder}/arc-agi_{name}_challenges.json has no task whose grids are at most {side}x{side}. Raise data.side."
-        )
-    return tasks
 
 
 def augmentations(task: ArcTask, config: ArcAgi) -> list[Augmented]:

@@ -120,16 +120,8 @@ class ChestReader(Reader):
             notes.append(f"{images_are(kinds['16-bit'])} of 16 bits: scaled to 8 by value / 257")
         train = len(chosen.splits) - chosen.splits.count("test")
         held = np.array([split == "val" for split in chosen.splits[:train]])
-        return Decoded(
-            train_images=images[:train],
-            train_labels=chosen.labels[:train],
-            test_images=images[train:],
-            test_labels=chosen.labels[train:],
-            train_groups=chosen.groups[:train],
-            test_groups=chosen.groups[train:],
-            train_held=held if held.any() else None,
-            notes=tuple(notes),
-        )
+        decoded = Decoded.cut(train, images=images, labels=chosen.labels, groups=chosen.groups)
+        return decoded._replace(train_held=held if held.any() else None, notes=tuple(notes))
 
 
 class ChosenXrays(NamedTuple):
@@ -152,7 +144,9 @@ def choose(config: ChestXray14, folder: Path) -> ChosenXrays:
     place = folder / config.path
     table = read_table(_table_file(config, folder))
     found = _images(place)
-    _check_missing(config, table, found)
+    if (missing := [name for name in table.images if name not in found]) and not config.allow_missing:
+        of = f"{len(missing):,} of {len(table.images):,} images named in {table.file.name}"
+        raise images_missing(place, len(missing), of, f"{(_image_folders(place) or ['images'])[0]}/{missing[0]}")
     splits = table.splits or _drawn(table)
     check_whole("patient", table.patients, splits, f"{place}: by {table.split_files}, ")
     there = np.array([name in found for name in table.images])
@@ -200,15 +194,6 @@ def _images(place: Path) -> dict[str, str]:
 def _image_folders(place: Path) -> list[str]:
     folders = ["images", *sorted(f"{part.name}/images" for part in place.glob("images_*"))]
     return [below for below in folders if (place / below).is_dir()]
-
-
-def _check_missing(config: ChestXray14, table: ChestTable, found: dict[str, str]) -> None:
-    missing = [name for name in table.images if name not in found]
-    if not missing or config.allow_missing:
-        return
-    of = f"{len(missing):,} of {len(table.images):,} images named in {table.file.name}"
-    first = f"{(_image_folders(table.file.parent) or ['images'])[0]}/{missing[0]}"
-    raise images_missing(table.file.parent, len(missing), of, first)
 
 
 def _drawn(table: ChestTable) -> list[str]:

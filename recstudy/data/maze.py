@@ -119,8 +119,7 @@ def make_set(config: Maze) -> Decoded:
                 "shortest path of least_steps. Lower puzzles, test_puzzles, least_steps or openings, or raise side."
             )
     given, answers = (np.stack(part) for part in zip(*found.values(), strict=True))
-    images, cut = given.reshape(-1, *config.shape), config.puzzles
-    return Decoded(images[:cut], answers[:cut], images[cut:], answers[cut:])
+    return Decoded.cut(config.puzzles, images=given.reshape(-1, *config.shape), labels=answers)
 
 
 def carved(config: Maze, random: np.random.Generator) -> set[int]:

@@ -99,7 +99,7 @@ def draw_set(config: PhantomXray) -> Decoded:
     labels = labels.argmax(1)[kept] if single else labels[kept]
     groups = np.unique(cases.groups[kept], return_inverse=True)[1].astype(np.int64)
     cut = int(np.searchsorted(kept, TRAIN_IMAGES))
-    return Decoded(images[:cut], labels[:cut], images[cut:], labels[cut:], groups[:cut], groups[cut:])
+    return Decoded.cut(cut, images=images, labels=labels, groups=groups)
 
 
 def label(present: Mask) -> Labels:

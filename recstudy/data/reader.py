@@ -69,6 +69,13 @@ class Decoded(NamedTuple):
     test_ids: Labels | None = None
     identifiers: list[str] | None = None  # what each id stands for, from 0 on, where ids have names
 
+    @classmethod
+    def cut(cls, train: int, **columns: Any) -> Decoded:
+        """Return a set of `images`, `labels` and what else both splits have, whose first `train` rows are for training."""
+        parts = {"train": slice(train), "test": slice(train, None)}
+        there = {name: column for name, column in columns.items() if column is not None}
+        return cls(**{f"{part}_{name}": column[rows] for part, rows in parts.items() for name, column in there.items()})
+
 
 class Reader(ABC):
     """Reads one data set. It runs once a machine: the cache keeps what `decode` gives until a source file, a field of the

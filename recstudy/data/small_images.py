@@ -250,8 +250,7 @@ def draw_set(config: Dominoes) -> Decoded:
     if config.noise:
         count, _, height, width = images.shape
         images[np.broadcast_to(random.random((count, 1, height, width)) < config.noise, images.shape)] ^= 255
-    cut = TRAIN_IMAGES
-    return Decoded(images[:cut], labels[:cut], images[cut:], labels[cut:])
+    return Decoded.cut(TRAIN_IMAGES, images=images, labels=labels)
 
 
 def repeated(images: Pixels) -> Labels:

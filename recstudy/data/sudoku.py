@@ -134,9 +134,7 @@ def make_set(config: Sudoku) -> Decoded:
     kept = np.array([thinned(grid, config, random) for grid in grids.tolist()])
     answers = (grids + DIGITS).astype(np.uint8)
     given = np.where(kept, answers, np.uint8(BLANK)).reshape(-1, *config.shape)
-    cut = config.puzzles
-    train_groups, test_groups = (groups[:cut], groups[cut:]) if config.side == 6 else (None, None)
-    return Decoded(given[:cut], answers[:cut], given[cut:], answers[cut:], train_groups, test_groups)
+    return Decoded.cut(config.puzzles, images=given, labels=answers, groups=groups if config.side == 6 else None)
 
 
 def of_classes(config: Sudoku, random: np.random.Generator) -> tuple[Pixels, Labels]:

@@ -364,16 +364,5 @@ def with_tokens(
         ids = [one for caption in firsts for one in tokenizer.encode(caption)]
         share = 100 * ids.count(tokenizer.unk) / max(len(ids), 1)
         noted.append(f"{tokenizer.size:,} of {config.classes:,} ids are used; {share:.1f} % of the words have none of their own")
-    return Decoded(
-        train_images=images[:train],
-        train_labels=labels[:train],
-        test_images=images[train:],
-        test_labels=labels[train:],
-        train_groups=None if groups is None else groups[:train],
-        test_groups=None if groups is None else groups[train:],
-        train_held=held,
-        notes=tuple(noted),
-        train_captions=list(captions[:train]),
-        test_captions=list(captions[train:]),
-        tokenizer=tokenizer.stored(),
-    )
+    decoded = Decoded.cut(train, images=images, labels=labels, groups=groups, captions=list(captions))
+    return decoded._replace(train_held=held, notes=tuple(noted), tokenizer=tokenizer.stored())
