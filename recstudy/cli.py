@@ -180,9 +180,7 @@ def _carry_out(
     _tell(known.notices)
     if _all_finished(plan, runs, results, known, data_folder(options.data)) and not (until and until.further(plan, results)):
         return plan, {known.finished[run.id] for run in runs} - {"done"}
-    _check_report(plan)
-    _hint([run.config for run in runs], plan.smoke)
-    where = _where(options)
+    where = _checked(plan, [run.config for run in runs], options)
     from recstudy.cluster.driver import run_study
 
     with _watched(plan, options) as view:
@@ -217,9 +215,7 @@ def _search(study: Search, options: SearchOptions) -> int:
     _tell(known.notices)
     runs = [] if known.again else _settled(plan, results, options.optuna_storage, data_folder(options.data))
     if not runs:
-        _check_report(plan)
-        _hint(plan.bases.values(), plan.smoke)
-        where = _where(options)
+        where = _checked(plan, plan.bases.values(), options)
         from recstudy.cluster.searching import run_search
 
         with _watched(plan, options) as view:
@@ -259,20 +255,18 @@ def _check_report(plan: Plan | SearchPlan) -> None:
     _tell(check_drawable(search_record(plan) if isinstance(plan, SearchPlan) else plan_record(replace(plan, seeds=1))))
 
 
-def _hint(configs: Iterable[RunConfig], smoke: bool) -> None:
-    from recstudy.study.dry_run import hints
-
-    _tell(hints(configs) if not smoke else ())
-
-
 def _tell(lines: Iterable[str]) -> None:
     for line in lines:
         console().print(line, soft_wrap=True)
 
 
-def _where(options: CommonOptions) -> "Where":
+def _checked(plan: Plan | SearchPlan, configs: Iterable[RunConfig], options: CommonOptions) -> "Where":
+    """Refuse and hint before anything starts; then give where and how it runs."""
     from recstudy.cluster.sources import Where
+    from recstudy.study.dry_run import hints
 
+    _check_report(plan)
+    _tell(hints(configs) if not plan.smoke else ())
     data = data_folder(options.data)
     return Where(options.address, data, options.download, *code_version(), options.log, options.log_losses, options.no_ray)
 

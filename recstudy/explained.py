@@ -70,7 +70,9 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
     """
     found = error.errors(include_url=False)
     first = next((one for one in found if one["type"] in UNKNOWN), found[0])
-    *outer, last = _named(first["loc"], kind)
+    at = first["loc"]
+    by_position = _takes(kind)[at[0] : at[0] + 1] if at and isinstance(at[0], int) else map(str, at[:1])
+    *outer, last = [*by_position, *map(str, at[1:])] or [""]
     path = ".".join(filter(None, [part, *outer, last]))
     if first["type"] in UNKNOWN:
         for name in outer:  # the class that holds the field, for its list of names
@@ -84,12 +86,6 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
     rule = first["msg"].removeprefix("Input should be ").partition(", unable to")[0]
     rule = rule.replace("a valid integer", "an integer").replace("a valid ", "a ")
     return f"{path!r} must be {rule}, but got {first['input']!r}"
-
-
-def _named(place: tuple[int | str, ...], kind: Any) -> list[str]:
-    """A place by names: what was given by its position, too."""
-    first = _takes(kind)[place[0] : place[0] + 1] if place and isinstance(place[0], int) else map(str, place[:1])
-    return [*first, *map(str, place[1:])] or [""]
 
 
 def _takes(kind: Any) -> list[str]:

@@ -142,18 +142,15 @@ def tell_uncaught() -> None:
     def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not isinstance(error, RecstudyError) or hasattr(sys, "ps1"):  # at a prompt one goes on
             return before(kind, error, trace)
-        print(f"{kind.__name__}: {_place(trace)}{error}", file=sys.stderr)
+        # With the last line that is neither ours, nor Python's or a package's.
+        others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"))
+        frames = [frame for frame in traceback.extract_tb(trace) if Path(frame.filename).is_file()]
+        own = [frame for frame in frames if "-packages" not in frame.filename and not frame.filename.startswith(others)]
+        place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
+        print(f"{kind.__name__}: {place}{error}", file=sys.stderr)
         sys.exit(2)
 
     sys.excepthook = told
-
-
-def _place(trace: TracebackType | None) -> str:
-    """The last line that is neither ours, nor Python's or a package's."""
-    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"))
-    frames = [frame for frame in traceback.extract_tb(trace) if Path(frame.filename).is_file()]
-    own = [frame for frame in frames if "-packages" not in frame.filename and not frame.filename.startswith(others)]
-    return f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
 
 
 def parsed(parse: Callable[[], Options]) -> Options:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from recstudy.config import AUGMENTATIONS, FAMILIES, LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, configure
 from recstudy.contract import promises
-from recstudy.contract.checks import JUDGE, Broken, compare, example, example_of_task, first_losses, keep, switches
+from recstudy.contract.checks import JUDGE, TRAIN, Broken, compare, example, example_of_task, first_losses, keep, switches
 from recstudy.errors import ConfigError, RecstudyError, raised_at
 from recstudy.metrics import TASKS
 from recstudy.models.captioners import CaptionModel
@@ -84,7 +84,7 @@ def check_file(file: Path, data: Path, write: bool, out: Console) -> int:
         if config := checked.example(family, example):
             check = _captioner if isinstance(config.model, CaptionModel) else _judge
             check(checked, config, file.with_suffix(".golden.json"), write)
-    cnn = configure(RunConfig, {**JUDGE, "model": {"family": "cnn", "width": 8}})
+    cnn = configure(RunConfig, {**JUDGE, "model": {"family": "cnn", "width": 8}, "train": TRAIN})
     functions = (OPTIMIZERS, "optimizer"), (LOSSES, "loss"), (SCHEDULES, "schedule"), (AUGMENTATIONS, "augment.more")
     for registry, field in functions:
         for name in _outside(registry):

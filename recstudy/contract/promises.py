@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from recstudy.config import PAD, RunConfig
-from recstudy.contract.checks import CPU, Untouched, data_of, hold, same, trained, unreached
+from recstudy.contract.checks import Untouched, hold, same, trained, training_of, unreached
 from recstudy.data.checking import checked
 from recstudy.errors import DataError
 from recstudy.metrics import TASKS
@@ -126,7 +126,7 @@ def images_are_judged_alone(config: RunConfig) -> None:
 
 def no_images_no_predictions(config: RunConfig, folder: Path = Path("data")) -> None:
     """A worker without images, of a short last batch, has no predictions."""
-    training = Training(config, data_of(config, folder), CPU)
+    training = training_of(config, folder)
     none = training._batches(training.data.test)
     none.rows, none.rank, none.world = none.rows[:1], 0, 2  # of one image, the first of two workers has none
 
@@ -150,13 +150,12 @@ def trains_and_counts(config: RunConfig, folder: Path = Path("data")) -> Trainin
 def resumes_to_the_bit(config: RunConfig, folder: Path = Path("data")) -> None:
     """A run that was stopped and goes on ends with the same bits as one that never stopped."""
     config = config.with_changes({"train.epochs": 3})
-    straight, data = trained(config, folder), data_of(config, folder)
-    stopped = Training(config, data, CPU)
+    straight, stopped = trained(config, folder), training_of(config, folder)
     next(stopped.epochs())
     with TemporaryDirectory() as saved:
         save_checkpoint(stopped, Path(saved))
         torch.manual_seed(99)
-        resumed = Training(config, data, CPU)
+        resumed = training_of(config, folder)
         hold(load_checkpoint(resumed, Path(saved)), "its checkpoint is not found")
     epochs = [line["epoch"] for line in resumed.epochs()]
 
@@ -292,7 +291,7 @@ OF_CAPTION_SWITCHES = no_later_token_is_seen, image_is_seen, padding_changes_not
 
 def scores_each_item(config: RunConfig, folder: Path) -> None:
     """A loss an item, from which a gradient reaches the weights, and whether each is right, from 0 to 1."""
-    training = Training(config, data_of(config, folder), CPU)
+    training = training_of(config, folder)
     network, batch = training.state.network.train(), filled(next(training._train.epoch(0)))
     output, _ = network(batch.images, network.start(batch.images, batch.told))
 
@@ -309,7 +308,7 @@ def scores_each_item(config: RunConfig, folder: Path) -> None:
 
 def answers_are_kept(config: RunConfig, folder: Path) -> None:
     """A row an item of all that is kept, which a file gives back, and from which the task's score follows."""
-    training = Training(config, data_of(config, folder), CPU)
+    training = training_of(config, folder)
     test = training._batches(training.data.test)
     (kept,), _ = predict(training.task, training.state.evaluated, test)
     answers = training.task.answered(training.state.evaluated, test, training.data)

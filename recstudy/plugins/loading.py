@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -260,30 +260,21 @@ def _found(files: Sequence[Mapping[str, str]]) -> tuple[Path, list[str], list[st
 def _installed() -> None:
     """Import what installed packages offer; what cannot be imported is told where a name is missing."""
     for point in entry_points(group=GROUP):
-        problem = _offered(point)
-        registry.absent += [problem] if problem else []
-
-
-def _offered(point: EntryPoint) -> str:
-    package = point.dist.name if point.dist is not None else "a package"
-    with gathering() as entries:
-        try:
-            point.load()
-        except (Exception, SystemExit) as error:
-            return f"The plug-in {point.name!r} of {package} cannot be imported: {_reason(error, _home(point.module))}"
-    for entry in entries:
-        entry.put()
-        registry.offered.add(entry.module)
-    return ""
-
-
-def _home(module: str) -> Path:
-    """The folder that a module is imported from."""
-    try:
-        spec = find_spec(module.partition(".")[0])
-    except (ImportError, ValueError):
-        spec = None
-    return Path(spec.origin).parent if spec is not None and spec.origin else Path(sys.prefix)
+        with gathering() as entries:
+            try:
+                point.load()
+            except (Exception, SystemExit) as error:
+                package = point.dist.name if point.dist is not None else "a package"
+                spec = None
+                with suppress(ImportError, ValueError):
+                    spec = find_spec(point.module.partition(".")[0])
+                home = Path(spec.origin).parent if spec is not None and spec.origin else Path(sys.prefix)
+                said = f"The plug-in {point.name!r} of {package} cannot be imported: {_reason(error, home)}"
+                registry.absent.append(said)
+                continue
+        for entry in entries:
+            entry.put()
+            registry.offered.add(entry.module)
 
 
 registry.further.append(_installed)

@@ -142,15 +142,13 @@ class Until:
         record_look(results, plan.study.name, plan.folder)
         records = load_study(results, plan.study.name, plan.folder)
         seeds = [plan.seeds_of(at) for at in range(len(plan.variants))]
-        prices = self._prices(records) if self.meter else [1.0] * len(seeds)
+        prices = [1.0] * len(seeds)
+        if self.meter:  # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
+            known = [_hours(rows, wall=self.budget is not None and self.budget.unit == "h") for rows in records.by_variant]
+            told = [hours for hours in known if hours is not None]
+            prices = [sum(told) / len(told) if hours is None and told else hours or 0.0 for hours in known]
         block = next_block(wanted(records), seeds, self.at_most, prices, left)
         return replace(plan, extended={**plan.extended, **{at: seeds[at] + 1 for at in block}}) if block else None
-
-    def _prices(self, records: StudyRecords) -> list[float]:
-        """Hours of a run of each variant, of a device where GPU hours are counted; where none has finished, as of the others."""
-        known = [_hours(rows, wall=self.budget is not None and self.budget.unit == "h") for rows in records.by_variant]
-        told = [hours for hours in known if hours is not None]
-        return [sum(told) / len(told) if hours is None and told else hours or 0.0 for hours in known]
 
     def told(self, plan: Plan, results: Results) -> Iterator[str]:
         """Say how each question stands, and what the runs cost against as many seeds for every variant."""
