@@ -19,12 +19,16 @@ STUDIES = Path(__file__).parents[2] / "studies"
 
 
 def load(name: str) -> Study | Search:
+    return module(name).study
+
+
+def module(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.study
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
 
 
 def first_table(folder: Path, name: str, preset: str, changes: Mapping[str, Any] | None = None) -> tuple[Table, TableData]:

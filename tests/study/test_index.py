@@ -1,11 +1,11 @@
 """What README.md and docs/studies say about the studies."""
 
-import importlib.util
+import importlib
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from shipped import STUDIES, load, module
 
 from recstudy import Deviation
 from recstudy.papers import published
@@ -15,14 +15,9 @@ TAKEN = {
     "command": "python studies/sudoku_depth.py", "runs": "12 of 12", "minutes": 7.2, "date": "2026-11-23", "machine": "a machine",
     "commit": "0123456789", "uncommitted changes": False, "intervals": "moderated",
 }  # fmt: skip
-STUDIES = Path(__file__).parents[2] / "studies"
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+INDEX, STUDY = module("index"), load("sudoku_depth")
 
 
 @pytest.mark.parametrize(
@@ -34,21 +29,20 @@ def load(name):
     ],
 )
 def test_published_values_of_tables_and_figures_are_counted(name, expected):
-    index, study = load("index"), load(name).study
+    study = load(name)
 
-    assert index.items(study, "paper") == expected
-    (line,) = index.reproduced([study], {})[2:]
+    assert INDEX.items(study, "paper") == expected
+    (line,) = INDEX.reproduced([study], {})[2:]
     source, count = next(iter(expected.items()))
     place = source.removeprefix("000 ")  # a paper is called by its name
     assert line == f"| ImageHRM/ImageTRM, {place} | {count} | [{name}]({name}.md) | not run | not run | not run |"
 
 
 def test_a_study_s_page_has_its_question_file_pictures_and_results():
-    index, study = load("index"), load("sudoku_depth").study
-    study = replace(study, question="How deep?\nCost: quick, 6 minutes")
+    study = replace(STUDY, question="How deep?\nCost: quick, 6 minutes")
     taken = {"sudoku_depth.quick": {**TAKEN, "findings": ["Supported: N_sup"], "tables": {"depths": "### Depths\n\n| a |"}}}
 
-    page = index.page(study, taken)
+    page = INDEX.page(study, taken)
 
     start = "# sudoku_depth\n\nHow deep?\n\nCost: quick, 6 minutes\n\n"
     assert page.startswith(f"{start}The file: `studies/sudoku_depth.py`. Presets (runs): quick (12), ")
@@ -69,70 +63,64 @@ def judged(claim, verdict, text=""):
 
 
 def test_a_claim_has_its_verdict_in_each_preset_or_says_that_there_is_none():
-    index, study = load("index"), load("sudoku_depth").study
-    (first, second), (other,) = study.claims["quick"][:2], study.claims["paper"][:1]
+    (first, second), (other,) = STUDY.claims["quick"][:2], STUDY.claims["paper"][:1]
     taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(first, "supported")}}
 
-    lines = index.claims(replace(study, claims={"quick": [first, second], "paper": [other]}), taken)
+    lines = INDEX.claims(replace(STUDY, claims={"quick": [first, second], "paper": [other]}), taken)
 
     assert lines[3:] == [
         "| claim | preset | verdict |",
         "| --- | --- | --- |",
-        f"| {index.entries.md(first.text)} | quick | supported |",
-        f"| {index.entries.md(second.text)} | quick | not judged |",
-        f"| {index.entries.md(other.text)} | paper | not run |",
+        f"| {INDEX.entries.md(first.text)} | quick | supported |",
+        f"| {INDEX.entries.md(second.text)} | quick | not judged |",
+        f"| {INDEX.entries.md(other.text)} | paper | not run |",
         "",
         "Not judged: the claim was stated, or given another margin, after the results here were taken.",
     ]
-    assert index.claims(replace(study, claims={"quick": [first]}), taken) == lines[:6]
+    assert INDEX.claims(replace(STUDY, claims={"quick": [first]}), taken) == lines[:6]
 
 
 def test_a_verdict_is_that_of_the_margin_it_was_given_for():
-    index, study = load("index"), load("sudoku_depth").study
-    claim = study.claims["quick"][0]
+    claim = STUDY.claims["quick"][0]
     taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(claim, "supported")}}
 
-    lines = index.claims(replace(study, claims={"quick": [replace(claim, by=claim.by + 1)]}), taken)
+    lines = INDEX.claims(replace(STUDY, claims={"quick": [replace(claim, by=claim.by + 1)]}), taken)
 
-    assert cells("\n".join(lines), index.entries.md(claim.text))[2] == "not judged"
+    assert cells("\n".join(lines), INDEX.entries.md(claim.text))[2] == "not judged"
 
 
 def test_a_claim_is_known_by_its_contrast_and_has_its_paper_s_name():
-    index, study = load("index"), load("sudoku_depth").study
-    claim = replace(study.claims["quick"][0], text="002 4.4: deeper is better")
+    claim = replace(STUDY.claims["quick"][0], text="002 4.4: deeper is better")
     taken = {"sudoku_depth.quick": {**TAKEN, "claims": judged(claim, "undecided", "in the words of that time")}}
 
-    lines = index.claims(replace(study, claims={"quick": [claim]}), taken)
+    lines = INDEX.claims(replace(STUDY, claims={"quick": [claim]}), taken)
 
     assert cells("\n".join(lines), "ViTRM") == ["ViTRM 4.4: deeper is better", "quick", "undecided"]
 
 
 def test_results_by_the_spread_of_before_say_so():
-    index = load("index")
 
-    assert index.provenance({**TAKEN, "intervals": "pooled"}) == f"{index.provenance(TAKEN)} {index.OLDER}"
+    assert INDEX.provenance({**TAKEN, "intervals": "pooled"}) == f"{INDEX.provenance(TAKEN)} {INDEX.OLDER}"
 
 
 def test_a_page_says_where_the_paper_preset_is_not_its_paper_s():
-    index, study = load("index"), load("sudoku_depth").study
     stated = [
         Deviation(field="train.precision", paper="float32", ours="bfloat16", why="for speed"),
         Deviation(field="train.warmup", ours=0.1, why="a tenth | as usual"),
     ]
 
-    lines = index.deviations(replace(study, deviations=stated))
+    lines = INDEX.deviations(replace(STUDY, deviations=stated))
 
     assert lines[-2:] == [
         "| train.precision | float32 | bfloat16 | for speed |",
         "| train.warmup | left blank | 0.1 | a tenth \\| as usual |",
     ]
-    assert index.deviations(replace(study, deviations=())) == []
+    assert INDEX.deviations(replace(STUDY, deviations=())) == []
 
 
 def test_results_say_that_they_are_of_an_earlier_revision():
     """By the ids of their runs: today's study would run others."""
-    index, study = load("index"), load("sudoku_depth").study
-    now = index.ids(make_plan(study, "quick").runs)
+    now = INDEX.ids(make_plan(STUDY, "quick").runs)
     first = next(iter(now))
 
     def shown(ids, **changes):
@@ -145,13 +133,13 @@ def test_results_say_that_they_are_of_an_earlier_revision():
                 "tables": {},
             }
         }
-        return index.page(study, taken), "\n".join(index.reproduced([study], taken))
+        return INDEX.page(STUDY, taken), "\n".join(INDEX.reproduced([STUDY], taken))
 
     changed = shown({**now, first: ["0123456789abcdef0123"]})
 
-    shorter = index.ids(make_plan(study, "quick", {"train.epochs": 1}).runs)
+    shorter = INDEX.ids(make_plan(STUDY, "quick", {"train.epochs": 1}).runs)
 
-    more = index.ids(make_plan(study, "quick", seeds=study.seeds["quick"] + 2).runs)
+    more = INDEX.ids(make_plan(STUDY, "quick", seeds=STUDY.seeds["quick"] + 2).runs)
 
     today = (shown(now), shown({}), shown(more), shown(shorter, **{"train.epochs": 1}))
     assert all("earlier revision" not in text for texts in today for text in texts)
@@ -172,10 +160,10 @@ def test_every_table_has_the_ids_of_its_runs():
 
 def test_what_is_taken_of_a_study(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(STUDIES.parent / "tests/analysis")
-    index, made_up = load("index"), importlib.import_module("made_up")
-    monkeypatch.setattr(index, "TABLES", tmp_path)
+    made_up = importlib.import_module("made_up")
+    monkeypatch.setattr(INDEX, "TABLES", tmp_path)
 
-    index.take(made_up.write_study(tmp_path / "results"), "made_up", "paper")
+    INDEX.take(made_up.write_study(tmp_path / "results"), "made_up", "paper")
 
     taken = json.loads((tmp_path / "made_up.paper.json").read_text())
     assert {"ids", "claims", "wall seconds"} <= set(taken)
@@ -184,7 +172,6 @@ def test_what_is_taken_of_a_study(tmp_path, monkeypatch):
 
 
 def test_time_is_that_in_which_any_run_was_under_way():
-    index = load("index")
     spans = [
         ("2026-11-24T10:00:00+00:00", "2026-11-24T10:02:00+00:00"),
         ("2026-11-24T10:01:00+00:00", "2026-11-24T10:03:30+00:00"),
@@ -192,17 +179,16 @@ def test_time_is_that_in_which_any_run_was_under_way():
 
     later = ("2026-11-24T15:00:00+00:00", "2026-11-24T15:00:40+00:00")  # another command's
 
-    assert index.wall_seconds(spans) == 210
-    assert index.wall_seconds([later, *spans]) == 250
-    assert index.wall_seconds([*spans, ("", "2026-11-24T10:09:00+00:00")]) is None
-    assert ": 12 of 12 runs, 3.5 minutes by the clock, 7.2 minutes of training in all, " in index.provenance(
+    assert INDEX.wall_seconds(spans) == 210
+    assert INDEX.wall_seconds([later, *spans]) == 250
+    assert INDEX.wall_seconds([*spans, ("", "2026-11-24T10:09:00+00:00")]) is None
+    assert ": 12 of 12 runs, 3.5 minutes by the clock, 7.2 minutes of training in all, " in INDEX.provenance(
         {**TAKEN, "wall seconds": 210}
     )
 
 
 @pytest.mark.parametrize("table", [True, False])
 def test_the_block_of_readme_and_tour_is_made_anew(table):
-    index = load("index")
     text = "before\n<!-- quick: generated by make readme -->\nold\n<!-- end of quick -->\nafter\n"
     content = {
         **TAKEN,
@@ -210,7 +196,7 @@ def test_the_block_of_readme_and_tour_is_made_anew(table):
         "tables": {"depths": "### depths\n\n| a |\n| --- |\n| 1 |\n\na note"},
     }
 
-    shown = index.quick(text, content, table)
+    shown = INDEX.quick(text, content, table)
 
     assert "old" not in shown
     end = "\n\n| a |\n| --- |\n| 1 |" if table else ""
@@ -218,7 +204,7 @@ def test_the_block_of_readme_and_tour_is_made_anew(table):
 
 
 def test_the_house_is_drawn_with_its_layers_and_imports():
-    house = load("house")
+    house = module("house")
     rows, pairs = house.layers(), house.imports()
 
     drawn = house.picture(rows, pairs)
@@ -231,20 +217,19 @@ def test_the_house_is_drawn_with_its_layers_and_imports():
 
 def test_each_published_table_counts_its_own_values_alone():
     """MicarVLMoE's Table II, which prints 12 values, stood beside "33 not comparable", those of both its tables."""
-    index = load("index")
     first, second = published("003_table1_sota")[0], published("003_table2_ratescore")[0]
     judged = [(first, "MicarVLMoE", "differs"), (first, "MicarVLMoE", "differs"), (first, "R2Gen", "reproduced")]
 
-    found = index.by_source([*judged, (second, "MicarVLMoE", "not comparable")])
+    found = INDEX.by_source([*judged, (second, "MicarVLMoE", "not comparable")])
 
     assert found == {"003 TABLE I": {"differs": 1, "reproduced": 1}, "003 TABLE II": {"not comparable": 1}}
     content = {**TAKEN, "verdicts": found}
-    said = index.state(load("micar_datasets").study, "quick", content, "003 TABLE II")
+    said = INDEX.state(load("micar_datasets"), "quick", content, "003 TABLE II")
     assert said == "12 of 12 runs (2026-11-23): 1 not comparable"
 
 
 def test_what_others_got_has_every_cell_and_its_mean():
-    page = load("index").others()
+    page = INDEX.others()
 
     assert "| [TRM-MLP on Sudoku-Extreme](#trm_mlp_sudoku_extreme) | 87.4 | 7 | 83.3 [79.4, 87.3] | 4.3 | 71.6 to 95.1 |" in page
     assert page.count("\n## ") == 7

@@ -1,20 +1,36 @@
 """Where each published number stands in a study's first table before anything has run, and what speaks against it.
 
 `placed/STUDY.txt` has a line a number: preset, row, metric, published value, verdict, reasons, what its paper leaves open and
-how many deviations are stated. The other tests are of what the studies of puzzles and captions take from their papers.
+how many deviations are stated. The other tests are of what studies take from their papers, what they ask of their sentences,
+what of a setting speaks against a comparison, and what the studies of equal costs keep equal.
 After a change that is meant: RECSTUDY_GOLDEN=write pytest tests/study/test_published_places.py, and read the difference.
 """
 
 import os
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from shipped import STUDIES, compared, first_table, load
 
 from recstudy import Study
-from recstudy.analysis import LearningCurves, Table
+from recstudy.analysis import Budgets, LearningCurves, Table
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.kinds import cells
 from recstudy.analysis.tables.render import settings_text, settings_title
+from recstudy.data import Cifar10
 from recstudy.models import HRM
+from recstudy.models.costs import cost
+from recstudy.models.networks.contract import build
+from recstudy.papers import published
+from recstudy.records import Results
+from recstudy.report import Arithmetic, Claim
+from recstudy.report.claims import Where
+from recstudy.report.names import metric
+from recstudy.study.plan import record_plan
 from recstudy.study.study import make_plan
 
 GOLDEN = Path(__file__).with_name("placed")
@@ -148,3 +164,225 @@ def test_quick_compares_hrm_and_trm_at_the_same_depths():
 
     depths = {name: [row["depth"] for row in rows if row["model"] == name] for name in ("HRM", "TRM")}
     assert depths == {"HRM": [2, 6, 12], "TRM": [2, 6, 12]}
+
+
+def against(folder: Path, name: str, preset: str, changes: dict[str, Any]) -> set[str]:
+    """What speaks against the published scores in a study's first table; parameters and times apart."""
+    _, table = first_table(folder, name, preset, changes)
+    cells = [cell for row in table.rows for cell in row.cells if cell.placed]
+    scores = [cell for cell in cells if not metric(cell.metric).computed and not metric(cell.metric).timed]
+    assert scores
+    found = {compared(cell)[1:] for cell in scores}
+    assert all(verdict == ("not comparable" if reasons else "not run") for verdict, reasons in found)
+    return {reasons for _, reasons in found}
+
+
+PLAIN = {f"train.augment.{name}": 0 for name in ("crop", "randaugment_ops", "mixup", "cutmix")} | {"train.augment.flip": False}
+OTHER = {
+    "learning rate": ({"train.learning_rate": 0.01}, "learning_rate 0.01, not 0.0003"),
+    "no augmentation": (
+        PLAIN,
+        "crop 0, not 4; flip false, not true; randaugment_ops 0, not 2; mixup 0, not 0.2; cutmix 0, not 1",
+    ),
+    "no EMA": ({"train.ema_decay": 0.0}, "ema_decay 0, not 0.999"),
+    "optimiser": (
+        {"train.optimizer": "adam_atan2", "train.loss": "stablemax", "train.weight_decay": 1.0},
+        "optimizer adam_atan2, not adamw; weight_decay 1, not 0.05; loss stablemax, not softmax",
+    ),
+    "width": ({"model.width": 64, "model.heads": 4}, "width 64, not 384; heads 4, not 6"),
+    "cycles at test": ({"model.test_cycles": 8}, "test_cycles 8, not 1"),
+    "block": ({"model.norm": "post", "model.latent_init": "fixed"}, "norm post, not pre; latent_init fixed, not learned"),
+}
+
+
+@pytest.mark.parametrize(("changes", "reasons"), OTHER.values(), ids=OTHER)
+def test_each_setting_of_002_that_is_not_the_papers_is_a_reason(tmp_path, changes, reasons):
+    assert against(tmp_path / "r", "vitrm_depth_sweep", "paper", changes) == {reasons}
+
+
+def test_003_read_and_split_otherwise_is_not_comparable(tmp_path):
+    found = against(tmp_path / "r", "micar_components", "paper", {"model.decode": "greedy", "data.split_seed": 7})
+
+    assert all("decode greedy, not beam" in reasons for reasons in found)
+    assert all("split_seed 7, not 0" in reasons for reasons in found)
+
+
+def test_004_with_crops_flips_and_a_high_rate_is_not_comparable(tmp_path):
+    """Its `standard` preset is the MNIST row of `paper`, and compares with it."""
+    changes = {"train.augment.crop": 4, "train.augment.flip": True, "train.learning_rate": 0.01}
+    same = against(tmp_path / "a", "hrm_small_images", "standard", {})
+    other = against(tmp_path / "b", "hrm_small_images", "standard", changes)
+
+    assert "" in same
+    assert "learning_rate 0.01, not 0.001; crop 4, not 0; flip true, not false" in other
+    assert "" not in other
+
+
+def test_a_plan_of_before_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("recstudy.study.plan.reference", lambda plan: None)
+
+    assert against(tmp_path / "r", "vitrm_depth_sweep", "paper", {}) == {
+        "planned before the paper's settings were kept: run its command again"
+    }
+
+
+@pytest.mark.parametrize("preset", ["paper", "quick"])
+def test_settings_of_more_thinking_at_test_bear_on_its_own_metrics_alone(tmp_path, preset):
+    """PTRM's two numbers: comparable as the paper's preset has them; of the plain one, trajectories and copies say nothing."""
+    study, results = load("puzzle_test_time"), Results(tmp_path).create()
+    record_plan(make_plan(study, preset), results)
+    budgets = next(part for part in study.by_preset(study.report, preset) if isinstance(part, Budgets))
+
+    rows = cells(load_study(results, study.name, preset), budgets).rows
+
+    told = {row.label: compared(row.cells[1]) for row in rows if row.cells[1].placed}
+    found = {label: (published, verdict) for label, (published, verdict, _) in told.items()}
+    if preset == "paper":
+        assert found == {"segments, 16": ("87.4", "not run"), "surest of noisy trajectories, 100": ("98.8", "not run")}
+    else:
+        assert found == {"segments, 16": ("87.4", "not comparable")}
+        assert not [word for word in ("trajectories", "copies", "segments") if word in told["segments, 16"][2]]
+
+
+RESNETS = ("ResNet-18", "ResNet-34", "ResNet-50")
+
+
+def printed_scores() -> dict[tuple[str, str, int], float]:
+    """Tables 1 and 2 of 002, by data set, model and batch size."""
+    tables = {"CIFAR-10": "002_table1_cifar10", "CIFAR-100": "002_table2_cifar100"}
+    return {
+        (data, target.model, target.where["train.batch_size"]): target.value
+        for data, table in tables.items()
+        for target in published(table, only=("top1_accuracy",))
+    }
+
+
+def contrasts(claim: Claim) -> Iterator[tuple[tuple[float, Where], ...]]:
+    """In each of which a claim must hold: with every model that a selector names."""
+    models = [where["model"] if claim.each and sign < 0 else [where["model"]] for sign, where in claim.selectors]
+    for chosen in product(*models):
+        yield tuple((sign, {**where, "model": name}) for (sign, where), name in zip(claim.selectors, chosen, strict=True))
+
+
+def test_what_002_says_of_batch_sizes_holds_in_its_own_tables():
+    scores = printed_scores()
+    for claim in load("vitrm_batch_size").claims["paper"]:
+        for contrast in contrasts(claim):
+            found = sum(sign * scores[where["data"], where["model"], where["batch_size"]] for sign, where in contrast)
+
+            assert abs(found) < claim.within if claim.within is not None else found > claim.by, claim.text
+
+
+def test_the_sentence_of_all_resnets_and_batch_sizes_is_asked_of_each():
+    """`less` that names no batch size, or several models without `each`, would be their mean, which one large difference can
+    carry."""
+    claims = load("vitrm_batch_size").claims["paper"]
+    asked = [claim for claim in claims if "outperforms all ResNet variants" in claim.text]
+
+    said = [where for claim in asked for contrast in contrasts(claim) for sign, where in contrast if sign < 0]
+    expected = product(("CIFAR-10", "CIFAR-100"), RESNETS, (64, 128, 256, 512, 1024))
+    assert sorted((one["data"], one["model"], one["batch_size"]) for one in said) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("number", "less", "than"),
+    [
+        ("0.9", "ViTRM", "ViT-Small"),
+        ("1.2", "ViTRM", "ViT-Base"),
+        ("1.1", "ResNet-50", "ViTRM"),
+        ("8.3", "ResNet-50", "ViTRM"),
+        ("4", "ViTRM", "ViT-Small"),
+    ],
+)
+def test_each_gap_that_002_names_is_a_claim(number, less, than):
+    """`002_text_claims` #6 to #10; half a point around each."""
+    found = [claim for claim in load("vitrm_batch_size").claims["paper"] if f" {number} points" in claim.text]
+
+    assert [(claim.less["model"], claim.than["model"]) for claim in found] == [(less, than)]
+    assert (found[0].within or found[0].by) == pytest.approx(float(number) + (0.5 if found[0].within else -0.5))
+
+
+def test_the_ratios_of_002_are_those_of_its_models():
+    """`002_text_claims` #1 to #5. By exact counts ViT-Large has 83.4 times the parameters, not 84: that is of 302.4 / 3.6."""
+    study = load("vitrm_batch_size")
+    (part,) = [part for part in study.report["paper"] if isinstance(part, Arithmetic)]
+    plan = make_plan(study, "paper")
+    models = {variant.levels["model"]: config.model for variant, config in zip(plan.variants, plan.configs, strict=True)}
+    with torch.device("meta"):
+        counts = {name: sum(weight.numel() for weight in build(model, Cifar10()).parameters()) for name, model in models.items()}
+
+    times = {name: count / counts["ViTRM"] for name, count in counts.items()}
+    assert part.counted == {
+        "params_ratio_vs_vit_small": times["ViT-Small"],
+        "params_ratio_vs_vit_base": times["ViT-Base"],
+        "params_ratio_vs_resnet50": times["ResNet-50"],
+        "params_ratio_max_vs_vit": max(times.values()),
+        "params_ratio_max_vs_cnn": max(times[name] for name in RESNETS),
+    }
+
+
+def test_figure_six_of_003_peaks_at_eight_experts_and_two_layers():
+    """More than 8 experts and each other depth that the preset has are asked, on the one data set that it has."""
+    claims = load("micar_hyperparameters").claims["paper"]
+    pairs = [(claim.less, claim.than) for claim in claims]
+
+    experts = {(less["model.experts"], than["model.experts"]) for less, than in pairs}
+    assert experts == {(2, 8), (16, 8), (8, 8)}
+    depths = {(less["model.decoder_layers"], than["model.decoder_layers"]) for less, than in pairs}
+    assert depths == {(1, 2), (3, 2), (4, 2), (2, 2)}
+    assert all(claim.text.endswith("asked of COVCTR") for claim in claims)
+
+
+@pytest.mark.parametrize(("preset", "data"), [("quick", "8x8 digits"), ("standard", "MNIST")])
+def test_what_004_concludes_from_cifar_is_asked_of_other_images_by_name(preset, data):
+    (claim,) = load("hrm_small_images").claims[preset]
+
+    assert claim.text.endswith(f"concluded from CIFAR-10 and -100; asked of {data}")
+
+
+def configs(name, preset):
+    plan = make_plan(load(name), preset)
+    return {variant.label: config for variant, config in zip(plan.variants, plan.configs, strict=True)}
+
+
+@pytest.mark.parametrize(("preset", "within", "depths"), [("quick", 0.1, (3, 6)), ("paper", 0.025, (1, 3, 6))])
+def test_recursion_and_depth_have_the_same_flops_updates_and_average(preset, within, depths):
+    found = configs("recursion_or_depth", preset)
+    vitrm = {n: found[f"model=ViTRM, n={n}"] for n in depths}
+    alike = found["model=ViT, equal parameters"]
+
+    for n, config in vitrm.items():
+        assert cost(found[f"model=ViT, equal FLOPs, n={n}"]).train_gflops == pytest.approx(cost(config).train_gflops, rel=within)
+    assert cost(alike).params == pytest.approx(cost(vitrm[3]).params, rel=0.01)
+    assert len({config.train for config in found.values()}) == 1
+    assert vitrm[3].train.supervision_steps == 1
+
+
+def test_recursion_and_depth_on_puzzles_have_the_same_flops_at_test_and_in_training():
+    found = configs("recursion_or_depth", "puzzles")
+
+    for n in (1, 3, 6):
+        trm, flat = (cost(found[f"model={model}, n={n}"]) for model in ("TRM", "transformer, equal FLOPs"))
+        assert (flat.gflops, flat.train_gflops) == pytest.approx((trm.gflops, trm.train_gflops))
+    assert cost(found["model=transformer, equal parameters"]).params == cost(found["model=TRM, n=3"]).params
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_transformers_beside_hrm_have_its_size_or_its_flops(preset):
+    found = [(config.model.title, cost(config)) for config in make_plan(load("hrm_outer_loop"), preset).configs]
+    hrm = next(known for title, known in found if title == "HRM")
+    same, deep, _ = (known for title, known in found if title != "HRM")
+
+    assert same.params == hrm.params
+    assert deep.gflops == pytest.approx(hrm.gflops)
+
+
+@pytest.mark.parametrize(("preset", "updates"), [("quick", 12), ("standard", 96), ("paper", 1008)])
+def test_supervision_steps_times_epochs_are_constant(preset, updates):
+    found = configs("supervision_at_equal_updates", preset)
+
+    for label, config in found.items():
+        steps, epochs = config.train.supervision_steps, config.train.epochs
+        assert (epochs * steps if label.startswith("updates") else epochs) == updates
+        assert (config.train.halt_threshold < 1) == ("halting" in label and steps > 1)
+    assert len({config.run_id for config in found.values() if config.train.supervision_steps == 1}) == 1
