@@ -7,14 +7,13 @@ run that hangs, is killed or finds no memory ends the command, and the same comm
 from collections import deque
 from dataclasses import dataclass, field
 
-from recstudy.cluster.sources import SAME, Outcome, Pruning, Source, Where, hopeless, stopped, trial_of
-from recstudy.cluster.view import View
+from recstudy.cluster.sources import SAME, Outcome, Pruning, Running, Source
 from recstudy.config import Place
 from recstudy.errors import ClusterError, StorageError
-from recstudy.records import Failure, Results
+from recstudy.records import Failure
 from recstudy.study.study import Run
 from recstudy.terminal import Draining
-from recstudy.train.work import Work, failed, warning
+from recstudy.train.work import failed, warning
 
 
 class _Enough(BaseException):
@@ -38,38 +37,18 @@ def here(place: Place) -> Place:
 
 
 @dataclass
-class Alone:
-    """A study's or a search's way of running runs in this process, as `Sweep` is on Ray.
+class Alone(Running):
+    """Runs in this process, each after the other."""
 
-    Args:
-        name: of the study.
-        results: where the records are written.
-        where: data; no cluster.
-        view: is told what happens.
-        work: what is done with a trial.
-    """
-
-    name: str
-    results: Results
-    where: Where
-    view: View
-    work: Work
-    errors: list[str] = field(default_factory=list)
-    succeeded: bool = False
     leaving: Draining = field(default_factory=Draining)
     held: deque[tuple[Run, str]] = field(default_factory=deque)  # with who works on them
 
     def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
-        """Run what `source` gives until it gives no more, as `Sweep.run` does."""
         with self.leaving.on_sigterm():
             while not (self.leaving.asked or self.hopeless or source.over) and (run := self._next(source)):
                 self._one(run, place, source, pruning)
         if self.hopeless:
             self.view.gave_up(self.errors[0], SAME)
-
-    @property
-    def hopeless(self) -> bool:
-        return hopeless(self.errors, self.succeeded)
 
     def _next(self, source: Source) -> Run | None:
         """Return the next run; one that another process works on comes last, once it is free."""
@@ -104,10 +83,10 @@ class Alone:
         source.started(run)
         with warning(report) as tell:
             try:
-                outcome = self.work(trial_of(run, self.name, self.results, self.where, place), tell, lambda: self.leaving.asked)
+                outcome = self.work(self.trial(run, place), tell, lambda: self.leaving.asked)
             except _Enough:
                 assert pruning is not None
-                outcome = stopped(run, said, pruning.name, self.results)
+                outcome = self.stopped(run, said, pruning.name)
             tell({"status": outcome["status"]})  # what was warned of behind the last epoch
         if outcome["status"] in ("held", "drained"):
             self.view.left(run)
@@ -120,9 +99,6 @@ class Alone:
 
     def _ended(self, run: Run, outcome: Outcome, source: Source) -> None:
         self.results.pull(run.id)
-        if outcome["status"] == "failed":
-            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))  # a path in the run's own folder is no difference
-        else:
-            self.succeeded = True
+        self.counted(run, outcome)
         self.view.ended(run, outcome)
         source.ended(run, outcome)

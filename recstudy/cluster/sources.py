@@ -1,18 +1,19 @@
 """Where the runs of a sweep come from, where they run, and what every way of running them does alike."""
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from recstudy.cluster.view import View
 from recstudy.config import Place
 from recstudy.records import Results, Stopped, score_name, write_record
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.study import Run
-from recstudy.train.work import Trial
+from recstudy.train.work import Trial, Work
 
 Outcome = dict[str, Any]
+SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
 
 
 @dataclass(frozen=True)
@@ -30,41 +31,6 @@ class Where:
     alone: bool = False  # without Ray, one run after another in this process
 
 
-def trial_of(run: Run, study: str, results: Results, where: Where, place: Place, scratch: str = "") -> Trial:
-    """Return what a worker is given of a run."""
-    return Trial(
-        study=study,
-        label=run.label,
-        config={**run.config.values, "place": place.model_dump()},
-        run_id=run.id,
-        folder=str(results.run(run.id).path),
-        data=str(where.data.absolute()),
-        download=where.download,
-        scratch=scratch,
-        commit=where.commit,
-        dirty=where.dirty,
-        recstudy=where.recstudy,
-        store=results.store,
-    )
-
-
-SAME = 3  # runs that fail with one and the same error before any succeeds: the rest would too
-
-
-def hopeless(errors: Sequence[str], succeeded: bool) -> bool:
-    """Return whether the first runs all failed in the same way."""
-    return not succeeded and len(errors) >= SAME and len(set(errors)) == 1
-
-
-def stopped(run: Run, last: Outcome, by: str, results: Results) -> Outcome:
-    """Record that a pruner stopped a run after its `last` epoch, and return that outcome."""
-    record = Stopped(epoch=last["epoch"], score=last.get(score_name(last)), by=by)
-    folder = results.run(run.id)
-    with results.changing(folder.stopped):
-        write_record(folder.stopped, record)
-    return {"status": "stopped", "epoch": record.epoch, "score": record.score}
-
-
 class Pruning(Protocol):
     """Stops runs early."""
 
@@ -72,6 +38,77 @@ class Pruning(Protocol):
 
     def stops(self, run_id: str, line: Outcome) -> bool:
         """Return whether a run is stopped after this epoch."""
+
+
+@dataclass
+class Running:
+    """A study's or a search's way of running runs; `errors` and `succeeded` tell how it goes.
+
+    Args:
+        name: of the study.
+        results: where the records are written.
+        where: cluster and data.
+        view: is told what happens.
+        work: what is done with a trial.
+    """
+
+    name: str
+    results: Results
+    where: Where
+    view: View
+    work: Work
+    errors: list[str] = field(default_factory=list)
+    succeeded: bool = False
+
+    def run(self, place: Place, source: "Source", pruning: Pruning | None = None) -> None:
+        """Run what `source` gives until it gives no more, each after the other or side by side.
+
+        One whose first runs all fail alike is given up. One that SIGTERM asks to end does so once its runs have left, each after
+        its epoch, as by Ctrl-C.
+
+        Args:
+            place: of every run, with its GPUs decided.
+            source: of runs; is told what becomes of them.
+            pruning: may stop a run early by its epochs; such a run is recorded as stopped.
+        """
+        raise NotImplementedError
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the first runs all failed in the same way."""
+        return not self.succeeded and len(self.errors) >= SAME and len(set(self.errors)) == 1
+
+    def counted(self, run: Run, outcome: Outcome) -> None:
+        """Count how a run ended."""
+        if outcome["status"] == "failed":
+            self.errors.append(str(outcome["error"]).replace(run.id, "ID"))  # a path in the run's own folder is no difference
+        else:
+            self.succeeded = True
+
+    def stopped(self, run: Run, last: Outcome, by: str) -> Outcome:
+        """Record that a pruner stopped a run after its `last` epoch, and return that outcome."""
+        record = Stopped(epoch=last["epoch"], score=last.get(score_name(last)), by=by)
+        folder = self.results.run(run.id)
+        with self.results.changing(folder.stopped):
+            write_record(folder.stopped, record)
+        return {"status": "stopped", "epoch": record.epoch, "score": record.score}
+
+    def trial(self, run: Run, place: Place, scratch: str = "") -> Trial:
+        """Return what a worker is given of a run."""
+        return Trial(
+            study=self.name,
+            label=run.label,
+            config={**run.config.values, "place": place.model_dump()},
+            run_id=run.id,
+            folder=str(self.results.run(run.id).path),
+            data=str(self.where.data.absolute()),
+            download=self.where.download,
+            scratch=scratch,
+            commit=self.where.commit,
+            dirty=self.where.dirty,
+            recstudy=self.where.recstudy,
+            store=self.results.store,
+        )
 
 
 class Source(Protocol):

@@ -18,37 +18,20 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from recstudy.cluster.group import COORDINATOR, RESTARTS, coordinator, without_environments
 from recstudy.cluster.nodes import Asked, ClusterCapacity, may_work, ours
-from recstudy.cluster.sources import SAME, Listed, Outcome, Pruning, Source, Where, hopeless, trial_of
+from recstudy.cluster.sources import SAME, Listed, Outcome, Pruning, Source
 from recstudy.cluster.trackers import Logger, Metrics, make_loggers
-from recstudy.cluster.view import View
-from recstudy.cluster.watch import Over, Supply, TuneCallback
+from recstudy.cluster.watch import OnRay, Over, Supply, TuneCallback
 from recstudy.cluster.worker import Telling, inline
 from recstudy.config import Place
 from recstudy.plugins import bundle
-from recstudy.records import Results
 from recstudy.terminal import environment
-from recstudy.train.work import Trial, Work
+from recstudy.train.work import Trial
 
 
 @dataclass
-class Sweep:
-    """A study's or a search's way of running runs; `errors` and `succeeded` tell how it goes.
+class Sweep(OnRay):
+    """Runs on Ray, side by side; one that found no memory is tried once more at the end, alone."""
 
-    Args:
-        name: of the study.
-        results: where the workers write their records.
-        where: cluster and data.
-        view: is told what happens.
-        work: what is done with a trial.
-    """
-
-    name: str
-    results: Results
-    where: Where
-    view: View
-    work: Work
-    errors: list[str] = field(default_factory=list)
-    succeeded: bool = False
     refused: set[str] = field(default_factory=set)  # nodes that have come and may not work
 
     def __post_init__(self) -> None:
@@ -60,16 +43,6 @@ class Sweep:
         self.leaving = Telling()
 
     def run(self, place: Place, source: Source, pruning: Pruning | None = None) -> None:
-        """Run what `source` gives until it gives no more.
-
-        A run that found no memory is tried once more at the end, alone. A sweep whose first runs all fail alike is given up. One
-        that SIGTERM asks to end does so once its runs have left, each after its epoch, as by Ctrl-C.
-
-        Args:
-            place: of every run, with its GPUs decided.
-            source: of runs; is told what becomes of them.
-            pruning: may stop a run early by its epochs; such a run is recorded as stopped.
-        """
         watch = TuneCallback(self, source, pruning)
         with self.leaving.on_sigterm():
             self._fit(watch, place, pruning)
@@ -79,16 +52,11 @@ class Sweep:
         if self.hopeless:
             self.view.gave_up(self.errors[0], SAME)
 
-    @property
-    def hopeless(self) -> bool:
-        return hopeless(self.errors, self.succeeded)
-
     def _fit(self, watch: TuneCallback, place: Place, pruning: Pruning | None, alone: bool = False) -> None:
         resources = COORDINATOR if place.uses_train else {"cpu": place.cpus_per_run, "gpu": place.gpus_per_run or 0}
         scratch = tempfile.mkdtemp(prefix="recstudy-", dir=self._shared)
         capacity = self._capacity(place, scratch)
-        made = partial(trial_of, study=self.name, results=self.results, where=self.where, place=place, scratch=scratch)
-        supply = Supply(watch, made, lambda: 1 if alone else capacity())
+        supply = Supply(watch, partial(self.trial, place=place, scratch=scratch), lambda: 1 if alone else capacity())
         tuner = Tuner(
             tune.with_resources(self._trainable(place), resources),
             tune_config=TuneConfig(

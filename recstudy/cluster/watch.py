@@ -4,13 +4,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.search import Searcher
 
-from recstudy.cluster.sources import Outcome, Pruning, Source, stopped
+from recstudy.cluster.sources import Outcome, Pruning, Running, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import View
 from recstudy.cluster.worker import Telling
@@ -21,22 +21,18 @@ from recstudy.train.run_folder import wait_until_free
 from recstudy.train.work import Trial, failed
 
 
-class RunningSweep(Protocol):
-    """What a watch needs of a sweep, and tells it."""
+class OnRay(Running):
+    """What a watch needs of a sweep beside that."""
 
-    results: Results
-    view: View
     metrics: Metrics
     listeners: list[Metrics | Logger]
     leaving: Telling
-    errors: list[str]  # of the runs that failed
-    succeeded: bool  # whether any run did not fail
 
 
 class TuneCallback(tune.Callback):
     """Tells the sweep what Tune sees, and records what a run's own process did not live to record."""
 
-    def __init__(self, sweep: RunningSweep, source: Source, pruning: Pruning | None) -> None:
+    def __init__(self, sweep: OnRay, source: Source, pruning: Pruning | None) -> None:
         self.sweep, self.source = sweep, source
         self.stopped_by = pruning.name if pruning else ""
         self.runs: dict[str, Run] = {}  # under way
@@ -99,7 +95,7 @@ class TuneCallback(tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         run, last = self._run(trial), trial.last_result
         if run is not None and "status" not in last:  # no outcome came: the scheduler stopped it
-            self._ended(run, stopped(run, last, self.stopped_by, self.sweep.results))
+            self._ended(run, self.sweep.stopped(run, last, self.stopped_by))
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         self.sweep.metrics.show()
@@ -130,11 +126,8 @@ class TuneCallback(tune.Callback):
         self.runs.pop(run.id, None)
         self.sweep.results.pull(run.id)
         if outcome["status"] == "failed":
-            # A path in the run's own folder is no difference.
-            self.sweep.errors.append(str(outcome["error"]).replace(run.id, "ID"))
             self.starved += [run] if outcome.get("class") == "out of memory" else []
-        else:
-            self.sweep.succeeded = True
+        self.sweep.counted(run, outcome)
         for listener in self.told:
             listener.ended(run, outcome)
 

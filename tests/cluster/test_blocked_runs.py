@@ -10,9 +10,9 @@ import pytest
 import tiny
 from rich.console import Console
 
-from recstudy.cluster.sources import Listed
+from recstudy.cluster.sources import Listed, Where
 from recstudy.cluster.view import View
-from recstudy.cluster.watch import Supply, TuneCallback
+from recstudy.cluster.watch import OnRay, Supply, TuneCallback
 from recstudy.cluster.worker import Telling
 from recstudy.errors import StorageError
 from recstudy.records import Results
@@ -26,15 +26,14 @@ DONE = {"status": "done", "score": 90.0}
 HELD = {"status": "held", "by": "process 7 on moon"}
 
 
-class Played:
+class Played(OnRay):
     """A sweep of two runs, and what it says."""
 
     def __init__(self, results: Results) -> None:
-        self.said = io.StringIO()
-        self.results, self.errors, self.listeners = results, [], []
-        self.view = View(Console(file=self.said, width=200))
+        self.said, self.listeners = io.StringIO(), []
+        super().__init__("tiny", results, Where(), View(Console(file=self.said, width=200)), lambda *_: {})
         self.metrics, self.leaving = SimpleNamespace(left=lambda run: None), Telling()
-        self.watch = TuneCallback(self, Listed(deque([FIRST, SECOND])), None)  # type: ignore[arg-type]
+        self.watch = TuneCallback(self, Listed(deque([FIRST, SECOND])), None)
         self.rooms = 2
         self.supply = Supply(self.watch, lambda run: trial(run, results), lambda: self.rooms)
 
