@@ -2,15 +2,14 @@
 
 import json
 import random
-import subprocess
 import sys
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from test_trial import in_a_process
 
 from recstudy.models import ResNet
 from recstudy.testing import make_trial, tiny_run
@@ -47,7 +46,7 @@ def test_a_run_gives_the_same_numbers_whatever_ran_before_it(tmp_path):
     """Bit for bit: in a new process, and after others in any order, of two families and precisions."""
     alone = {name: make_trial(tmp_path / "alone", config) for name, config in {"one": RECURSIVE, "other": NORMED}.items()}
     for work in alone.values():
-        in_a_process(work)
+        assert in_a_process(work).returncode == 0
 
     for order in (["one", "other"], ["other", "one"]):
         for name in order:
@@ -55,24 +54,15 @@ def test_a_run_gives_the_same_numbers_whatever_ran_before_it(tmp_path):
             run_trial(work, lambda line: None)
             assert numbers(work) == numbers(alone[name])
             spoil()
-    reset_process(RECURSIVE.with_changes({"place.gpus_per_run": 0}))
-
-
-def in_a_process(work: Trial) -> None:
-    code = (
-        "import json, sys\nimport recstudy.data, recstudy.models\nfrom recstudy.train.trial import run_trial\n"
-        "from recstudy.train.work import Trial\nrun_trial(Trial(**json.loads(sys.argv[1])), lambda line: None)"
-    )
-    subprocess.run([sys.executable, "-c", code, json.dumps(asdict(work))], timeout=900, check=True)
+    reset_process(RECURSIVE)
 
 
 def test_whatever_was_switched_is_as_it_was():
-    config = RECURSIVE.with_changes({"place.gpus_per_run": 0})
-    reset_process(config)
+    reset_process(RECURSIVE)
     before = [read() for read, _ in SWITCHES], torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()
 
     spoil()
-    reset_process(config)
+    reset_process(RECURSIVE)
 
     assert ([read() for read, _ in SWITCHES], torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()) == before
     assert torch.get_num_threads() == 1
@@ -87,7 +77,7 @@ def test_compiled_graphs_are_kept_for_the_same_network_alone(monkeypatch, change
     dropped = []
     monkeypatch.setattr(process, "_graphs", "")
     monkeypatch.setattr(torch.compiler, "reset", lambda: dropped.append(True))
-    config = RECURSIVE.with_changes({"place.gpus_per_run": 0, "place.compile": "on"})
+    config = RECURSIVE.with_changes({"place.compile": "on"})
 
     for run in (config, config, config.with_changes({"place.compile": "off", "model.width": 32}), config.with_changes(changes)):
         reset_process(run)
