@@ -11,13 +11,12 @@ from torch.nn import functional as F
 
 from recstudy import RunConfig, TrainConfig
 from recstudy.data import PhantomCaptions
-from recstudy.data.cache import load
 from recstudy.errors import ConfigError, DataError
 from recstudy.models import Aligner, FuseLIPBackboneConfig, ImageTRM
 from recstudy.models.fuselip import TITOK_BL128, TITOK_S128, VQ, FuseLIP
 from recstudy.models.networks.fuselip import image_ids, image_only
 from recstudy.models.networks.fuselip_weights import load_public
-from recstudy.train.loop import Training
+from recstudy.testing import make_training
 
 CONFIG = FuseLIP(width=8, heads=2, layers=2, text_vocabulary=10, bos=1, eos=2, codes=3, codebook=64, context=9)
 TITOK = VQ(name="tokenizer_tiny", size=8, patch=4, codes=3, codebook=64, width=8, layers=2, heads=2, token_size=4, legacy=True)
@@ -227,10 +226,6 @@ def config(model, **train) -> RunConfig:
     return RunConfig(data=data, model=model, train=TrainConfig(epochs=1, batch_size=8, **train))
 
 
-def begun(run: RunConfig) -> Training:
-    return Training(run, load(run.data, Path()), torch.device("cpu"))
-
-
 @pytest.fixture
 def downloaded(tmp_path, monkeypatch) -> tuple[Public, Path]:
     """A model for captions of 16 words on images of 16x16, and the folder of its weights."""
@@ -242,7 +237,7 @@ def downloaded(tmp_path, monkeypatch) -> tuple[Public, Path]:
 
 def test_an_aligner_begins_with_public_weights_and_reads_images_by_their_tokenizer(downloaded):
     public, folder = downloaded
-    training = begun(config(aligner(folder)))
+    training = make_training(config(aligner(folder)))
     test = training.data.test
     images, texts = torch.from_numpy(test.images[test.rows]) / 255, torch.from_numpy(test.labels[test.rows]).long()
     codes = public.image_tokenizer["model"](images)
@@ -267,7 +262,7 @@ def test_a_captioners_eyes_begin_with_them_too_whatever_was_there_before(downloa
         public = Public(81, patch=8)
         snapshot(folder, public.state_dict(), text={"vocab_size": 81})
 
-        own = begun(run).state.network.get_submodule("eyes.injection.encoder")
+        own = make_training(run).state.network.get_submodule("eyes.injection.encoder")
 
         torch.testing.assert_close(own.embed.weight, public.token_embedding.weight, atol=1e-6, rtol=0)
 
@@ -277,7 +272,7 @@ def test_weights_that_are_not_the_models_are_refused_as_training_begins(download
     snapshot(folder, public.state_dict() | {"more": torch.zeros(1)}, text={"vocab_size": 81})
 
     with pytest.raises(DataError, match=r"0 keys missing, 1 keys \(more\) unexpected. Nothing was loaded"):
-        begun(config(aligner(folder)))
+        make_training(config(aligner(folder)))
 
 
 def test_a_folder_without_them_is_refused_when_the_config_is_read(downloaded, tmp_path):

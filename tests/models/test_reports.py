@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from recstudy.config import RunConfig, TrainConfig, configure
+from recstudy.config import RunConfig, configure
 from recstudy.data import PhantomCaptions
-from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import CaptionTransformer, R2Gen, ShowAttendTell, ShowTell
 from recstudy.models.costs import cost
 from recstudy.models.networks.caption import frozen
 from recstudy.tasks.captioning.decode import decode
+from recstudy.testing import make_training, tiny_run
 from recstudy.train.loop import Training
 
 CPU = torch.device("cpu")
@@ -29,8 +29,7 @@ MODELS = {
 
 def training(model, **train) -> Training:
     settings = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-2, "ema_decay": 0.0} | train
-    run = RunConfig(data=PhantomCaptions(limit=40, size=32, length=12), model=model, train=TrainConfig(**settings))
-    return Training(run, load(run.data, Path()), CPU)
+    return make_training(tiny_run(model, PhantomCaptions(limit=40, size=32, length=12), **settings))
 
 
 @pytest.mark.parametrize(("model", "grid"), [(ShowTell(), None), (ShowAttendTell(), 14), (CaptionTransformer(), 7), (R2Gen(), 7)])

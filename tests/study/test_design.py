@@ -1,18 +1,16 @@
 import doctest
-from pathlib import Path
 
 import pytest
 import torch
 
 from recstudy import RunConfig, Shared, Study, TrainConfig, Variant, factorial, grid, leave_one_out, one_at_a_time
 from recstudy.data import Digits
-from recstudy.data.cache import load
 from recstudy.errors import ConfigError
 from recstudy.models import ViT, ViTRM
 from recstudy.study import design
 from recstudy.study.plan import plan_record
 from recstudy.study.study import make_plan
-from recstudy.train.loop import Training
+from recstudy.testing import make_training
 
 BASE = RunConfig(data=Digits(limit=64), model=ViTRM(patch=2, width=16, heads=2), train=TrainConfig(epochs=4))
 PARTS = {"without recursion": {"model.latent_steps": 1}, "without EMA": {"train.ema_decay": 0.0}}
@@ -59,8 +57,7 @@ def test_every_variant_runs_on_the_seeds_and_in_the_data_order_of_its_base():
 
 def labels(config):
     """The labels of the first epoch, in the order in which training meets them."""
-    training = Training(config, load(config.data, Path()), torch.device("cpu"))
-    return torch.cat([batch.labels for batch in training._train.epoch(0)])
+    return torch.cat([batch.labels for batch in make_training(config)._train.epoch(0)])
 
 
 def test_the_plan_says_where_each_base_stands_and_the_reading_half_needs_no_more():

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from recstudy.config import RunConfig
-from recstudy.contract import judges
+from recstudy.contract import promises
 from recstudy.data import Digits, PhantomCaptions
 from recstudy.errors import ConfigError
 from recstudy.metrics import METRICS, NotAvailable, metric
@@ -38,7 +38,7 @@ def test_a_score_that_is_better_when_lower_selects_the_lowest():
 
 
 def test_it_goes_on_after_a_stop_as_if_there_was_none():
-    judges.resumes_to_the_bit(CLASSES)
+    promises.resumes_to_the_bit(CLASSES)
 
 
 def test_patience_waits_for_the_score():
