@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
 
 
 def load(path: str | Path) -> "Loaded":
-    """The study in this folder, for a notebook: `.runs` and `.epochs` as pandas frames, its tables and figures by name.
+    """Return the study in this folder, for a notebook: `.runs` and `.epochs` as pandas frames, its tables and figures by name.
 
     Args:
         path: `results/studies/NAME/PRESET`, or a results folder with one study.

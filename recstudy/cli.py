@@ -67,7 +67,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
 
 
 def _asking(study: S) -> S:
-    """The study with its question: by default the docstring of the file that is run, where that is the study's."""
+    """Return the study with its question: by default the docstring of the file that is run, where that is the study's."""
     main, file = sys.modules["__main__"], study_file()
     ours = file is not None and (not file.installed or any(value is study for value in vars(main).values()))
     return study if study.question else replace(study, question=cleandoc((main.__doc__ if ours else "") or study.name))
@@ -158,7 +158,7 @@ def _study(study: Study, options: StudyOptions) -> int:
 
 
 def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, Until | None]":
-    """How far `--until` goes, and the plan with what it has begun before."""
+    """Tell how far `--until` goes, and the plan with what it has begun before."""
     if options.until is None:
         if options.budget:
             raise ConfigError("--budget goes with --until decided: without it a study makes all runs that --dry-run names")
@@ -227,7 +227,7 @@ def _search(study: Search, options: SearchOptions) -> int:
 
 
 def reasons(runs: Iterable[Run], results: Results) -> set[str]:
-    """Why runs have no numbers, each reason once."""
+    """Tell why runs have no numbers, each reason once."""
     return {reason for run in runs if (reason := results.run(run.id).reason)}
 
 

@@ -308,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _kinds() -> dict[str, tuple[type[Config], str]]:
-    """The parts of a run config by name, each with what its fields' names begin with."""
+    """Return the parts of a run config by name, each with what its fields' names begin with."""
     kinds: dict[str, tuple[type[Config], str]] = {"train": (TrainConfig, "train."), "place": (PlaceConfig, "place.")}
     kinds |= {name: (kind, "model.") for name, kind in FAMILIES.complete().items()}
     return kinds | {name: (kind, "data.") for name, kind in DATASETS.complete().items()}
@@ -326,7 +326,7 @@ def _say_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _each(found: Iterable[tuple[Results, str, str]], work: Callable[[Results, str, str], T]) -> list[T]:
-    """What `work` gives for each study (results folder, name, preset).
+    """Return what `work` gives for each study (results folder, name, preset).
 
     Raises:
         StorageError: some are damaged; the others are done.
@@ -344,7 +344,7 @@ def _each(found: Iterable[tuple[Results, str, str]], work: Callable[[Results, st
 
 
 def _folder(place: str) -> Path:
-    """The results folder, which is a copy where they are on an object store."""
+    """Return the results folder, which is a copy where they are on an object store."""
     if not is_uri(place):
         return Path(place.removeprefix("file://"))
     folder = Results(place).pull().root

@@ -58,19 +58,19 @@ class ClusterError(RecstudyError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The hint `` Did you mean 'x'?`` for a misspelt word, or nothing where no known word is near."""
+    """Return the hint `` Did you mean 'x'?`` for a misspelt word, or nothing where no known word is near."""
     match = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" Did you mean {match[0]!r}?" if match else ""
 
 
 def choices(known: Iterable[str], most: int = 30) -> str:
-    """The known words in one line, cut after `most` of them."""
+    """Return the known words in one line, cut after `most` of them."""
     words = list(known)
     return ", ".join(words[:most]) + (f", ... ({len(words)} in all)" if len(words) > most else "")
 
 
 def raised_at(error: BaseException) -> str:
-    """The last line of code outside of packages that raised it, and the error, in one line."""
+    """Return the last line of code outside of packages that raised it, and the error, in one line."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "-packages" not in frame.filename]
     at = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     return f"{at}{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,4 +1,8 @@
-"""Classes and functions of a study's file that say what they take: a misspelt word is named, with the nearest that there is."""
+"""Classes and functions of a study's file that say what they take: a misspelt word is named, with the nearest that there is.
+
+A decorator, and no metaclass: Python's TypeError names neither what there is nor the nearest, and would end a study's file with
+a traceback; pydantic's error names them in several lines. Only `__init__` and calls are wrapped; classes stay what they are.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,7 +65,7 @@ def _explaining(kind: Any, called: Callable[..., Any], args: tuple[Any, ...], wo
 
 
 def explain(error: ValidationError, kind: Any, part: str = "") -> str:
-    """The field, what must hold and what was given, in one line.
+    """Return the field, what must hold and what was given, in one line.
 
     Args:
         error: what pydantic says.
@@ -89,5 +93,5 @@ def explain(error: ValidationError, kind: Any, part: str = "") -> str:
 
 
 def _takes(kind: Any) -> list[str]:
-    """The fields of a class of pydantic's, in their order."""
+    """Return the fields of a class of pydantic's, in their order."""
     return [name for name, one in kind.__signature__.parameters.items() if one.kind is not Parameter.VAR_POSITIONAL]

@@ -73,7 +73,7 @@ class TrainTokenizer:
         out.print(f"On images held out: PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {codes}", soft_wrap=True)
 
     def _configs(self) -> tuple[DataConfig, VQ]:
-        """The data set, and a tokenizer of its images' size.
+        """Return the data set, and a tokenizer of its images' size.
 
         Raises:
             ConfigError: no such data set or field, or images that are not square and coloured.
@@ -145,7 +145,7 @@ class Data:
 
     @property
     def _drawn(self) -> tuple[type[Sudoku] | type[Maze], dict[str, Any]]:
-        """Which puzzles are meant, and what their name says of them.
+        """Tell which puzzles are meant, and what their name says of them.
 
         Raises:
             ConfigError: none.

@@ -45,12 +45,12 @@ class ForPaper:
 
     @property
     def formats(self) -> tuple[Format, ...]:
-        """With `pdf` where a paper is asked for."""
+        """Return the formats, with `pdf` where a paper is asked for."""
         return self.export if "pdf" in self.export or not (self.venue or self.width) else ("pdf", *self.export)
 
     @property
     def words(self) -> list[str]:
-        """The flags that say this again."""
+        """Return the flags that say this again."""
         one = {"--venue": self.venue, "--width": self.width}
         words = [word for flag, value in one.items() if value for word in (flag, value)]
         words += [word for column in self.without for word in ("--without", column)]
@@ -153,7 +153,7 @@ class SearchOptions(CommonOptions):
 
 
 def fields_first(words: Sequence[str]) -> list[str]:
-    """The command line with its FIELD=VALUE at the front, where no option before one takes it for its own."""
+    """Return the command line with its FIELD=VALUE at the front, where no option before one takes it for its own."""
     fields = [at for at, word in enumerate(words) if FIELD.match(word) and (at == 0 or words[at - 1] not in TAKING)]
     return [words[at] for at in fields] + [word for at, word in enumerate(words) if at not in fields]
 
@@ -170,7 +170,7 @@ def changes_of(options: CommonOptions) -> dict[str, Any]:
 
 
 def settings(given: Iterable[str], example: str) -> dict[str, Any]:
-    """Each `FIELD=VALUE` as field -> value."""
+    """Return each `FIELD=VALUE` as field -> value."""
     changes: dict[str, Any] = {}
     for setting in given:
         field, equals, value = setting.partition("=")
@@ -186,7 +186,7 @@ def settings(given: Iterable[str], example: str) -> dict[str, Any]:
 
 
 def axes(given: Iterable[str]) -> dict[str, list[Any]]:
-    """Each `FIELD=VALUE,VALUE` as field -> levels.
+    """Return each `FIELD=VALUE,VALUE` as field -> levels.
 
     Raises:
         ConfigError: it is not of this form, or names a field twice.

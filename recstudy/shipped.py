@@ -41,13 +41,13 @@ ASKED_AT_ONCE = 'typeset -A opt_args\n_tyro_recstudy "$@"\n'  # the end of tyro'
 
 
 def shipped() -> dict[str, Path]:
-    """The file of each study, by its name."""
+    """Return the file of each study, by its name."""
     folder = INSIDE if INSIDE.is_dir() else PACKAGE.parent / "studies"
     return {file.stem: file for file in sorted(folder.glob("*.py")) if "\nstudy = " in file.read_text()}
 
 
 def question(file: Path) -> str:
-    """The first line of a study's docstring."""
+    """Return the first line of a study's docstring."""
     return (ast.get_docstring(ast.parse(file.read_text())) or file.stem).partition("\n")[0]
 
 
@@ -65,7 +65,7 @@ def run(name: str, arguments: Sequence[str]) -> NoReturn:
 
 
 def completion(shell: str, by_tyro: str, words: Iterable[str]) -> str:
-    """What a shell evaluates in order to complete this command.
+    """Return what a shell evaluates in order to complete this command.
 
     Args:
         shell: bash or zsh.

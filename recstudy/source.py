@@ -44,7 +44,7 @@ class Code:
 
     @cached_property
     def digest(self) -> str:
-        """Of all of it, wherever the files lie; empty where nobody knows."""
+        """Digest all of it, wherever the files lie; empty where nobody knows."""
         return sha(sorted(self.files.values())) if self.files else ""
 
 

@@ -33,7 +33,7 @@ def console(record: bool = False) -> "Console":
 
 
 def say(line: str) -> None:
-    """A line as it is, however long."""
+    """Print a line as it is, however long."""
     console().print(line, markup=False, soft_wrap=True)
 
 
@@ -154,7 +154,7 @@ def tell_uncaught() -> None:
 
 
 def parsed(parse: Callable[[], Options]) -> Options:
-    """What `parse` makes of the command line.
+    """Return what `parse` makes of the command line.
 
     Raises:
         ConfigError: it cannot, in the words of the box that tyro draws about it.
@@ -170,7 +170,7 @@ def parsed(parse: Callable[[], Options]) -> Options:
 
 
 def _unboxed(box: str) -> str:
-    """The words of a box in one line, without what each option means, which --help says."""
+    """Return the words of a box in one line, without what each option means, which --help says."""
     inside = "\n".join(row[2:].rstrip() for row in box.replace("│", " ").splitlines() if row.startswith("  "))
     sections = [part for part in re.split(r"^[─-]+$", inside or box, flags=re.M) if "Argument helptext:" not in part]
     brief = (part.partition("Got errors:")[0].splitlines() for part in sections)

@@ -40,7 +40,7 @@ def hold(condition: object, message: str) -> None:
 
 
 def example(family: str, **fields: Any) -> RunConfig:
-    """The small run of a family on which its checks run, with these fields of the model.
+    """Return the small run of a family on which its checks run, with these fields of the model.
 
     It is made of the family's `example` and, where that says nothing, of 24 digits, or drawn captions for a captioner.
 
@@ -56,7 +56,7 @@ def example(family: str, **fields: Any) -> RunConfig:
 
 
 def example_of_task(task: str) -> RunConfig:
-    """The small run of a task on which its checks run.
+    """Return the small run of a task on which its checks run.
 
     Raises:
         ConfigError: it has no example, or that is no run.
@@ -75,7 +75,7 @@ def _run(values: Mapping[str, Mapping[str, Any]]) -> RunConfig:
 
 
 def switches(kind: type[Config], skip: Iterable[str] = ()) -> list[tuple[str, Any]]:
-    """Every value of every field that lists its values, is on or off, or names what is registered."""
+    """Return every value of every field that lists its values, is on or off, or names what is registered."""
     found: list[tuple[str, Any]] = []
     for name, field in kind.model_fields.items():
         registry = next((known.registry for known in field.metadata if isinstance(known, OneOf)), None)
@@ -91,12 +91,12 @@ def switches(kind: type[Config], skip: Iterable[str] = ()) -> list[tuple[str, An
 
 
 def training_of(config: RunConfig, folder: Path = Path("data")) -> Training:
-    """The run before its first epoch, on this machine's processor."""
+    """Return the run before its first epoch, on this machine's processor."""
     return Training(config, load(config.data, folder), torch.device("cpu"))
 
 
 def trained(config: RunConfig, folder: Path = Path("data")) -> Training:
-    """The run, trained to its end on this machine's processor."""
+    """Return the run, trained to its end on this machine's processor."""
     training = training_of(config, folder)
     for line in training.epochs():
         hold(line["train_loss"] == line["train_loss"], "the training loss is not a number")
@@ -108,7 +108,7 @@ def same(one: Tensor, other: Tensor, tolerance: float = 0.0) -> bool:
 
 
 def unreached(network: nn.Module) -> list[str]:
-    """The weights without a gradient."""
+    """Return the weights without a gradient."""
     return [name for name, weight in network.named_parameters() if weight.grad is None or not weight.grad.any()]
 
 

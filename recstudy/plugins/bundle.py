@@ -36,7 +36,7 @@ class Bundle:
 
     @cached_property
     def digest(self) -> str:
-        """Of all that is imported."""
+        """Digest all that is imported."""
         return sha(["\0".join([*self.modules, *(f"{path}\0{text}" for path, text in sorted(self.files.items()))])])
 
     @property
@@ -50,7 +50,7 @@ class Bundle:
         return files + [{"module": name, "file": "", "digest": ""} for name in self.modules if not self.path(name)]
 
     def path(self, module: str) -> str:
-        """Where a module's source is below the root; nothing where it is not in the bundle."""
+        """Tell where a module's source is below the root; nothing where it is not in the bundle."""
         return next((path for path in paths(module) if path in self.files), "")
 
 
@@ -59,7 +59,7 @@ def module_of(path: str) -> str:
 
 
 def bundle_of(root: Path, modules: Iterable[str], loaded: Iterable[str] = ()) -> Bundle:
-    """The modules, and every file below `root` that they import, now or later; `loaded`: what is known to be imported."""
+    """Return the modules, and every file below `root` that they import, now or later; `loaded`: what is known to be imported."""
     names = tuple(modules)
     files: dict[str, str] = {}
     waiting = [*names, *loaded]
@@ -74,7 +74,7 @@ def bundle_of(root: Path, modules: Iterable[str], loaded: Iterable[str] = ()) ->
 
 
 def file_bundle(file: Path) -> Bundle:
-    """A study's file, or a module, with what it imports.
+    """Return a study's file, or a module, with what it imports.
 
     Raises:
         ConfigError: it is not there.
@@ -92,7 +92,7 @@ def source(file: Path) -> str:
 
 
 def _imported(text: str, package: str) -> Iterator[str]:
-    """The modules that a source may import, with the packages that they are in."""
+    """Return the modules that a source may import, with the packages that they are in."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -127,7 +127,7 @@ class StudyFile(NamedTuple):
 
 
 def study_file() -> StudyFile | None:
-    """None in a notebook and at a prompt."""
+    """Return the study file; None in a notebook and at a prompt."""
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
     if file is None:
@@ -139,7 +139,7 @@ def study_file() -> StudyFile | None:
 
 
 def named(place: str) -> Any:
-    """What `module:Name` names; its module is imported now, so that a config loads no torch before it computes."""
+    """Return what `module:Name` names; its module is imported now, so that a config loads no torch before it computes."""
     module, _, name = place.partition(":")
     study = study_file()
     running = study is not None and study.name == module and module not in sys.modules
@@ -147,7 +147,7 @@ def named(place: str) -> Any:
 
 
 def main_bundle(modules: Iterable[str]) -> Bundle:
-    """The bundle of the study that runs in this process, by the modules that have registered something.
+    """Return the bundle of the study that runs in this process, by the modules that have registered something.
 
     Raises:
         ConfigError: one was defined where there is no file, or the study file starts its study whenever it is imported.

@@ -122,7 +122,7 @@ def _imported(name: str, root: Path) -> str:
 
 
 def _reason(error: BaseException, root: Path) -> str:
-    """The user's file and line where it was raised, and the error."""
+    """Return the user's file and line where it was raised, and the error."""
     if isinstance(error, SyntaxError):
         return f"{_below(error.filename or '', root)}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(root)]
@@ -142,7 +142,7 @@ _used: tuple[Bundle, ExitStack] | None = None
 
 
 def bundle() -> Bundle:
-    """What this process has from outside of recstudy: what it was given, or what its study and the modules beside it define.
+    """Return what this process has from outside: what it was given, or what its study and the modules beside it define.
 
     Raises:
         ConfigError: some of it cannot be had in another process.
@@ -175,7 +175,7 @@ def use(given: Bundle) -> None:
 
 
 def _folder(given: Bundle) -> Path:
-    """Where the files lie: in the study's folder, if it is here and they are what they were, else in a copy of the cache."""
+    """Tell where the files lie: in the study's folder, if it is here and they are what they were, else in a copy of the cache."""
     copy = cache_folder() / "plugins" / given.digest
     for root in (Path(given.root), copy):
         with suppress(ConfigError):
@@ -227,7 +227,7 @@ def reading(files: Sequence[Mapping[str, str]]) -> Iterator[str]:
 
 
 def _layer(files: Sequence[Mapping[str, str]]) -> Layer:
-    """The modules as they are now, imported before or anew."""
+    """Return the modules as they are now, imported before or anew."""
     key = tuple(f"{one['module']}:{one['file']}" for one in files)
     root, modules, problems = _found(files)
     given = bundle_of(root, modules)
@@ -240,7 +240,7 @@ def _layer(files: Sequence[Mapping[str, str]]) -> Layer:
 
 
 def _found(files: Sequence[Mapping[str, str]]) -> tuple[Path, list[str], list[str]]:
-    """The modules that are there, in the folder that the plan names or in the one where the reader is, and what is not."""
+    """Return the modules that are there, in the folder that the plan names or in the one where the reader is, and what is not."""
     root, modules, problems = Path(), [], []
     for name, file in ((one["module"], one["file"]) for one in files if one["module"]):
         below = next((path for path in paths(name) if file.endswith(f"/{path}")), "")

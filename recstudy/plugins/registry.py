@@ -51,7 +51,7 @@ class Registry(dict[str, T], Generic[T]):
         return register
 
     def complete(self) -> Self:
-        """With what installed packages offer, which are otherwise asked where a name is missing."""
+        """Add what installed packages offer, which are otherwise asked where a name is missing."""
         look_further()
         return self
 
@@ -154,7 +154,7 @@ def gathering() -> Iterator[Standing]:
 
 
 def outsiders() -> list[str]:
-    """The modules outside of recstudy that have registered something, in the order in which they did."""
+    """Return the modules outside of recstudy that have registered something, in the order in which they did."""
     registries = (registry for ref in _registries if (registry := ref()) is not None)
     modules = dict.fromkeys(module for registry in registries for module in registry.modules.values())
     return [module for module in modules if not _is_own(module) and module not in offered]

@@ -72,13 +72,13 @@ class Meter:
         self.held += self.gpus * (self.clock() - self.since.pop(run_id, self.clock()))
 
     def write(self) -> None:
-        """The session's total so far, to the log."""
+        """Write the session's total so far to the log."""
         self.written = self.clock()
         append_record(self.path, ClockLine(clock=Clock(session=self.session, **self.now)))
 
     @property
     def now(self) -> dict[str, float]:
-        """This session's hours and GPU hours so far."""
+        """Return this session's hours and GPU hours so far."""
         running = sum(self.clock() - since for since in self.since.values())
         return {"h": (self.clock() - self.began) / 3600, "gpuh": (self.held + self.gpus * running) / 3600}
 

@@ -37,7 +37,7 @@ class Shared:
     fields: Mapping[str, str | Callable[[Any], Mapping[str, Any]]]
 
     def changes(self, level: Any, model: Any) -> Mapping[str, Any]:
-        """What a level sets in a model.
+        """Return what a level sets in a model.
 
         Raises:
             ConfigError: the family has no field here, or the grid does not say which model a variant has.
@@ -79,7 +79,7 @@ class Variant:
 
 @explained
 def grid(axes: Mapping[str, Levels]) -> list[Variant]:
-    """Every combination of the axes' levels, the last axis fastest.
+    """Return every combination of the axes' levels, the last axis fastest.
 
     An axis is a field with a list of values, or with named levels: a value each, or several changes at once; or a word of yours
     with `Shared` levels, which set another field in each family of the axis `model`.
@@ -96,7 +96,7 @@ def grid(axes: Mapping[str, Levels]) -> list[Variant]:
 
 @explained
 def leave_one_out(parts: Mapping[str, Mapping[str, Any]], *, base: str = "full") -> list[Variant]:
-    """The preset as it is, called `base`, and for each part a variant whose changes take it away.
+    """Return the preset as it is, called `base`, and for each part a variant whose changes take it away.
 
     All run on the same seeds, which alone decide the order of the data, so that their differences to the base are paired.
     The base is the preset itself: it needs no more than a name, and the parts come first because they are the question.
@@ -114,7 +114,7 @@ def leave_one_out(parts: Mapping[str, Mapping[str, Any]], *, base: str = "full")
 
 @explained
 def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[Variant]:
-    """The preset as it is, called `base`, and for each level of each axis a variant that changes nothing else.
+    """Return the preset as it is, called `base`, and for each level of each axis a variant that changes nothing else.
 
     Few runs, and blind to interactions: `factorial` sees those. Axes and levels as in `grid`, without the preset's own levels,
     which would be the base once more.
@@ -131,7 +131,7 @@ def one_at_a_time(factors: Mapping[str, Levels], *, base: str = "base") -> list[
 
 @explained
 def factorial(factors: Mapping[str, Levels], *, fraction: float = 1) -> list[Variant]:
-    """Every combination of two levels an axis, the low one first, or a regular `fraction` of them: 1/2, 1/4, 1/8, ...
+    """Return every combination of two levels an axis, the low one first, or a regular `fraction` of them: 1/2, 1/4, 1/8, ...
 
     A fraction holds the all-low cell and confounds as little as its size allows (least aberration; Fries and Hunter 1980).
     Which effects cannot be told apart is said by a report's `Effects`, which reads it off the cells.
@@ -172,7 +172,7 @@ def _generators(factors: int, halvings: int) -> list[tuple[int, ...]]:
 
 
 def _aberration(generators: Iterable[tuple[int, ...]], basic: int) -> list[int]:
-    """How many words of 3, 4, ... letters the defining relation has: the short ones confound what is likely to be large."""
+    """Tell how many words of 3, 4, ... letters the defining relation has: the short ones confound what is likely to be large."""
     masks = [sum(1 << factor for factor in word) | 1 << basic + at for at, word in enumerate(generators)]
     chosen = (part for size in range(1, len(masks) + 1) for part in combinations(masks, size))
     lengths = [reduce(xor, part).bit_count() for part in chosen]
@@ -213,7 +213,7 @@ def _named(axis: str, levels: Levels) -> dict[Any, Any]:
 
 
 def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], axes: Mapping[str, str]) -> Variant:
-    """The variant at these levels, by the axes' short names."""
+    """Return the variant at these levels, by the axes' short names."""
     changes: dict[str, Any] = {}
     given = [(level, named[axes[short]][level]) for short, level in levels.items()]
     for level, change in sorted(given, key=lambda pair: isinstance(pair[1], Shared)):  # which need to know the model
@@ -222,7 +222,7 @@ def _variant(levels: Mapping[str, Any], named: Mapping[str, Mapping[Any, Any]], 
 
 
 def crossed(variants: Iterable[Variant], axes: Mapping[str, Levels]) -> list[Variant]:
-    """Each of the variants at every combination of these axes' levels, in place of the levels that it has of them itself.
+    """Return each of the variants at every combination of these axes' levels, in place of the levels that it has of them itself.
 
     Raises:
         ConfigError: an axis has the short name of another field that the variants vary.
@@ -254,7 +254,7 @@ def _without(variants: Iterable[Variant], axes: Iterable[str]) -> dict[str, Vari
 
 
 def _both(own: Variant, new: Variant, several: bool) -> Variant:
-    """A variant at these levels too."""
+    """Return a variant at these levels too."""
     for short, path in new.axes.items():
         if own.axes.get(short, path) != path:
             raise ConfigError(

@@ -86,7 +86,7 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
 
 
 def _further(plan: Plan, results: Results, until: "Until") -> Iterator[str]:
-    """What `--until decided` may cost beyond these runs: all seeds for every variant that a question is about."""
+    """Return what `--until decided` may cost beyond these runs: all seeds for every variant that a question is about."""
     from recstudy.analysis.findings import wanted
     from recstudy.analysis.frame import records_of
 
@@ -108,7 +108,7 @@ def _time(flop: float) -> str:
 
 
 def _margins(plan: Plan, results: Results) -> Iterator[str]:
-    """How many more seeds each open claim needs, where runs of this plan have finished before and show a spread."""
+    """Tell how many more seeds each open claim needs, where runs of this plan have finished before and show a spread."""
     from recstudy.analysis.frame import records_of
     from recstudy.analysis.questions import family
     from recstudy.analysis.tables.question_table import needed_words
@@ -166,7 +166,7 @@ def _record(plan: SearchPlan, log: TrialLog) -> dict[str, Any]:
 
 
 def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
-    """One line each, said once a plan."""
+    """Return the hints of a plan, a line each, each said once."""
     for config in configs:
         steps, span = optimiser_steps(config), averaged_steps(config.train.ema_decay)
         if steps is not None and steps < span:
@@ -178,7 +178,7 @@ def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
 
 
 def optimiser_steps(config: RunConfig) -> int | None:
-    """Of a whole run that never halts; None where only the files tell how many images there are."""
+    """Count the optimiser steps of a whole run that never halts; None where only the files tell how many images there are."""
     images = config.training_images
     if images is None:
         return None

@@ -45,7 +45,7 @@ LEAKY = "LEAKY"
 
 
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
-    """What `plan.json` holds; the reading half needs nothing else of the study file. `folder`: where the data sets lie."""
+    """Return what `plan.json` holds; the reading half needs nothing else of the study file. `folder`: where the data sets lie."""
     known = checksums(plan.configs, folder)
     places = {variant.label: place for place, variant in enumerate(plan.variants)}
     return PlanRecord(
@@ -70,7 +70,7 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
 
 
 def reference(plan: Plan | SearchPlan) -> Reference:
-    """The `paper` preset, or the one that is run where there is no such, as the study has it, without `--set` and `--smoke`."""
+    """Return the `paper` preset, or else the one that is run, as the study has it, without `--set` and `--smoke`."""
     study, preset = plan.study, PAPER if PAPER in plan.study.presets else plan.preset
     if isinstance(plan, Plan) and preset == plan.preset and not plan.changes:
         return Reference(preset=preset, base=in_parts(plan.base), axes=dict(plan.variants[0].axes))
@@ -87,12 +87,12 @@ def reference(plan: Plan | SearchPlan) -> Reference:
 
 
 def in_parts(config: RunConfig) -> Json:
-    """As `plan.json` has a config."""
+    """Return a config as `plan.json` has it."""
     return {**config.values, "place": config.place.model_dump()}
 
 
 def search_record(plan: SearchPlan) -> PlanRecord:
-    """What a search's `plan.json` holds; its trials stand beside it."""
+    """Return what a search's `plan.json` holds; its trials stand beside it."""
     search = plan.study
     parts = [part.scored_by(plan.base.score) for part in search.by_preset(search.report, plan.preset)]
     return PlanRecord(
@@ -142,7 +142,7 @@ def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
 
 
 def code_records(configs: Iterable[RunConfig]) -> dict[str, CodeRecord]:
-    """What computes these runs now, by its name."""
+    """Return what computes these runs now, by its name."""
     found: dict[str, CodeRecord] = {}
     for config in configs:
         names = part_names(config)
@@ -152,7 +152,7 @@ def code_records(configs: Iterable[RunConfig]) -> dict[str, CodeRecord]:
 
 
 def checksums(configs: Iterable[RunConfig], folder: Path | None) -> dict[DataConfig, str]:
-    """Of the data sets that this machine has decoded before; of images that each seed draws there is no one checksum."""
+    """Return the checksums of the data sets that this machine has decoded before; images that each seed draws have none."""
     sets = {config.data for config in configs if not config.data.redrawn} if folder is not None else set()
     return {data: known for data in sets if folder and (known := known_checksum(data, folder))}
 
@@ -167,13 +167,13 @@ def decode_present(configs: Iterable[RunConfig], folder: Path) -> None:
 
 
 def variant_record(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
-    """A variant as the plan keeps it, with what else is known of it; the label of one that leaks says so."""
+    """Return a variant as the plan keeps it, with what else is known of it; the label of one that leaks says so."""
     label = variant.label + f", {LEAKY}" * (config.model.leaks and LEAKY not in variant.label)
     return described(replace(variant, label=label), config, changes=_plain(variant.changes), code=part_names(config), **known)
 
 
 def effective(variant: Mapping[str, Any], command_line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A variant's changes, with what the command line changes within them; the rest of that stands in `base`."""
+    """Return a variant's changes, with what the command line changes within them; the rest of that stands in `base`."""
     within = {field: value for field, value in command_line.items() if any(f"{field}.".startswith(f"{own}.") for own in variant)}
     return {**variant, **within}
 
@@ -183,7 +183,7 @@ def _plain(changes: Mapping[str, Any]) -> Json:
 
 
 def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
-    """The command line as it was typed, without secrets and, as it finishes the study, choice of variants and `--rerun`.
+    """Return the command line as it was typed, without secrets and, as it finishes the study, choice of variants and `--rerun`.
 
     The address of a webhook is a secret as a whole, and a command that says nothing of it still runs.
     """
@@ -221,7 +221,7 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
 
 
 def recorded(plan: Plan | SearchPlan, results: Results) -> bool:
-    """Whether the plan on disk is of the same definition, claims the same and names every run of this one."""
+    """Tell whether the plan on disk is of the same definition, claims the same and names every run of this one."""
     before = _readable(_files(plan, results)[1])
     if before is None or before.definition != plan.definition:
         return False
@@ -232,7 +232,7 @@ def recorded(plan: Plan | SearchPlan, results: Results) -> bool:
 
 
 def resumed(plan: Plan, results: Results) -> Plan:
-    """The plan with the seeds beyond its own of which a run has begun, for the variants that they were planned for."""
+    """Return the plan with the seeds beyond its own of which a run has begun, for the variants that they were planned for."""
     before = _readable(_files(plan, results)[0])
     further = [run for run in before.runs if run.seed >= plan.seeds] if before else []
     begun = {run.seed for run in further if results.run(run.id).begun}
@@ -241,7 +241,7 @@ def resumed(plan: Plan, results: Results) -> Plan:
 
 
 def earlier(plan: Plan, results: Results) -> set[str]:
-    """The ids of runs of the same settings by code of an earlier revision."""
+    """Return the ids of runs of the same settings by code of an earlier revision."""
     own, _ = _files(plan, results)
     alone = all(path == own for path in own.parent.glob("plan-*.json"))
     return set() if alone else earlier_runs(own.parent, plan_record(plan))
@@ -253,7 +253,7 @@ def _files(plan: Plan | SearchPlan, results: Results) -> tuple[Path, Path]:
 
 
 def _readable(file: Path) -> PlanRecord | None:
-    """A plan; None where there is none, or a damaged one, which is written anew."""
+    """Return a plan; None where there is none, or a damaged one, which is written anew."""
     try:
         return read_record(file, PlanRecord)
     except StorageError:
@@ -304,7 +304,7 @@ def register(plan: PlanRecord) -> str:
 
 
 def registered(plan: PlanRecord) -> Registered | None:
-    """What was registered of this preset beside the study's file; None where nothing was.
+    """Return what was registered of this preset beside the study's file; None where nothing was.
 
     Raises:
         ConfigError: the file is damaged.
@@ -318,6 +318,6 @@ def registered(plan: PlanRecord) -> Registered | None:
 
 
 def registration_file(preset: str) -> Path | None:
-    """Where it lies; None at a prompt and in a notebook."""
+    """Return where the registration lies; None at a prompt and in a notebook."""
     study = study_file()
     return None if study is None else study.path.with_name(f"{study.path.stem}.{preset}.registered.yaml")

@@ -41,7 +41,7 @@ class CodeVersion(NamedTuple):
 
 
 def code_version(package: Path = PACKAGE) -> CodeVersion:
-    """Of the study that this process runs, with the recstudy in `package`.
+    """Return the code version of the study that this process runs, with the recstudy in `package`.
 
     At a prompt the study's repository is that of the current folder; a study that is installed has none, wherever it is. Nor
     has a recstudy in an environment inside of a user's repository, which does not know its files.
@@ -63,7 +63,7 @@ def package_state(package: Path = PACKAGE) -> dict[str, tuple[int, int]]:
 
 
 def _commit(folder: Path) -> tuple[str | None, bool]:
-    """A repository's commit, and whether it was changed since; of files that it does not know only Python's are a change."""
+    """Return a repository's commit, and whether it was changed since; of files that it does not know only Python's count."""
     commit = _git(folder, "rev-parse", "HEAD")
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
     unknown = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ":/*.py")
@@ -71,7 +71,7 @@ def _commit(folder: Path) -> tuple[str | None, bool]:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git says in this folder; None where it fails, is missing or does not answer."""
+    """Return what git says in this folder; None where it fails, is missing or does not answer."""
     try:
         done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
@@ -80,7 +80,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 
 def report_source(results: Results, folder: Path, *shown: object) -> str:
-    """A digest of all that the report is drawn from; nothing where that cannot be known: of a search, of a user's own parts.
+    """Digest all that the report is drawn from; nothing where that cannot be known: of a search, of a user's own parts.
 
     Args:
         results: where the runs lie.
@@ -100,7 +100,7 @@ def report_source(results: Results, folder: Path, *shown: object) -> str:
 
 
 def kept_report(folder: Path, source: str) -> str:
-    """What was said when the report was drawn from this source, where it still lies there as it was drawn; else nothing."""
+    """Return what was said when the report was drawn from this source, where it still lies as it was drawn; else nothing."""
     with suppress(StorageError, KeyError, TypeError):  # a damaged one is none
         before = read_json(folder / "report" / KEPT)
         if before is not None and source and (before["source"], before["report"]) == (source, _report(folder)):

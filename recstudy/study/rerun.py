@@ -28,7 +28,7 @@ class Outdated:
 
     @property
     def notices(self) -> list[str]:
-        """What to say of it, a line each."""
+        """Say what has changed, a line each."""
         fix = "" if self.again else " --rerun changed runs them again."
         kept = f"{plural(len(self.again), 'finished run')} to run again; the records so far are kept in runs/ID/attempt-N."
         told = [f"{line}.{fix}" for line in lines(self.found)]
@@ -43,7 +43,7 @@ class Outdated:
         return [*told, *([kept] if self.again else [])]
 
     def kinds(self, run_id: str) -> list[str]:
-        """What has changed of a run: `code`, `data`."""
+        """Return what has changed of a run: `code`, `data`."""
         return [change.kind for change in self.found if change.run_id == run_id]
 
 

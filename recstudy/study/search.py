@@ -132,12 +132,12 @@ class SearchPlan:
 
     @property
     def folder(self) -> str:
-        """The preset's folder."""
+        """Return the preset's folder."""
         return folder_of(self.preset, self.smoke)
 
     @property
     def objectives(self) -> Mapping[str, Literal["max", "min"]]:
-        """By the names that results have: `selection_top1_accuracy` for `score`."""
+        """Return the objectives by the names that results have: `selection_top1_accuracy` for `score`."""
         best: Literal["max", "min"] = "min" if METRICS[self.base.score].better == "lower" else "max"
         return {
             f"selection_{self.base.score}" if name == "score" else name: best if name == "score" else way
@@ -154,12 +154,12 @@ class SearchPlan:
 
     @property
     def confirm(self) -> int:
-        """How many of the best are run again."""
+        """Tell how many of the best are run again."""
         return min(self.study.confirm, max(1, self.kept // self.seeds)) if self.kept else 0
 
     @property
     def split(self) -> str:
-        """What the budget is for, in words."""
+        """Return what the budget is for, in words."""
         if not self.kept:
             return f"{self.budget} in all, without fresh seeds"
         again = f"the best{f' {self.confirm}' * (self.confirm > 1)} with fresh seeds"
@@ -169,14 +169,14 @@ class SearchPlan:
 
     @cached_property
     def definition(self) -> str:
-        """Of what is searched, not of how: trials of another definition are kept apart."""
+        """Digest what is searched, not how: trials of another definition are kept apart."""
         space = {family: {path: range.record for path, range in fields.items()} for family, fields in self.space.items()}
         values = {family: config.deciding for family, config in self.bases.items()}
         return digest([values, space, dict(self.objectives), *([self.study.when] if self.study.when else [])], 12)
 
     @property
     def conditional(self) -> bool:
-        """Whether settings differ in which fields they have."""
+        """Tell whether settings differ in which fields they have."""
         return len(self.bases) > 1 or bool(self.study.when)
 
     def searched(self, path: str, params: Params) -> bool:
@@ -186,7 +186,7 @@ class SearchPlan:
         return all(params.get(other, own.get(other)) in values for other, values in conditions.items())
 
     def config(self, params: Params) -> RunConfig:
-        """The run config at these settings.
+        """Return the run config at these settings.
 
         Raises:
             ConfigError: they do not fit together.
@@ -206,11 +206,11 @@ class SearchPlan:
         return Variant(label(params), changes, levels={path.rsplit(".", 1)[-1]: value for path, value in params.items()})
 
     def family_of(self, params: Params) -> str:
-        """Which family settings are for."""
+        """Tell which family settings are for."""
         return str(params.get(FAMILY, next(iter(self.bases))))
 
     def named(self, family: str) -> dict[str, Any]:
-        """What settings say of their family: its name, where there are several."""
+        """Return what settings say of their family: its name, where there are several."""
         return {FAMILY: family} if len(self.bases) > 1 else {}
 
     def draws(self, seed: int) -> Iterator[Params]:
@@ -225,7 +225,7 @@ class SearchPlan:
             yield drawn
 
     def combinations(self) -> Iterator[Params] | None:
-        """Every setting there is; None where some field takes real numbers, or where they are too many to go through."""
+        """Return every setting there is; None where some field takes real numbers, or where they are too many to go through."""
         counts = [prod(len(range.every) for range in fields.values()) for fields in self.space.values()]
         if not all(counts) or sum(counts) > MOST_COMBINATIONS:
             return None
@@ -253,7 +253,7 @@ def _fields(params: Params) -> dict[str, Any]:
 
 
 def readable(value: Any) -> Any:
-    """A real number at `DIGITS` significant digits, so that what is run is what a table prints."""
+    """Return a real number at `DIGITS` significant digits, so that what is run is what a table prints."""
     if not isinstance(value, float) or not value:
         return value
     return round(value, DIGITS - 1 - int(log10(abs(value)) // 1))
@@ -332,7 +332,7 @@ def make_search(
 
 
 def _space(search: Search, bases: Mapping[str, RunConfig], ranges: Mapping[str, Tunable]) -> dict[str, dict[str, Tunable]]:
-    """By family: the fields that a pattern of `vary` names, in the order of `vary`."""
+    """Return by family the fields that a pattern of `vary` names, in the order of `vary`."""
     stated = {family: tunable(config) for family, config in bases.items()}
     for path in ranges:
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in search.vary):
@@ -376,7 +376,7 @@ def _check_when(search: Search, space: Mapping[str, Mapping[str, Tunable]]) -> N
 def _first(
     search: Search, preset: str, bases: Mapping[str, RunConfig], space: Mapping[str, Mapping[str, Tunable]]
 ) -> list[Params]:
-    """Each base's own settings where they lie in the ranges, then the named ones."""
+    """Return each base's own settings where they lie in the ranges, then the named ones."""
     own = {family: flatten(config.values) for family, config in bases.items()}
     tried: list[Params] = []
 

@@ -178,7 +178,7 @@ def _suggest(trial: Trial, path: str, range: Tunable) -> Any:
 
 
 def make_sampler(plan: SearchPlan, seed: int) -> BaseSampler:
-    """The sampler by its name. `seed` grows with the trials, so that a search that goes on draws what it has not drawn."""
+    """Return the sampler by its name. `seed` grows with the trials, so that a search that goes on draws what it has not drawn."""
     sampler = SAMPLERS[plan.sampler](plan, seed)
     if not isinstance(sampler, BaseSampler):
         raise ConfigError(f"the sampler {plan.sampler!r} must give one of Optuna's samplers, but gave {sampler!r}")

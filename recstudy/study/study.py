@@ -109,12 +109,12 @@ class Plan:
     extended: Mapping[int, int] = field(default_factory=dict)  # the seeds of variants, by their place, that have more
 
     def seeds_of(self, variant: int) -> int:
-        """How many seeds the variant at this place has."""
+        """Tell how many seeds the variant at this place has."""
         return max(self.seeds, self.extended.get(variant, 0))
 
     @cached_property
     def runs(self) -> list[Run]:
-        """In seed blocks: seed 0 of every variant before seed 1, so that a half-finished table is a whole one of fewer seeds."""
+        """Return the runs in seed blocks, seed 0 of every variant first: a half-finished table is a whole one of fewer seeds."""
         most = max([self.seeds, *self.extended.values()])
         ids = [run_ids(deciding, range(most)) for deciding in self._deciding]
         return [
@@ -126,18 +126,18 @@ class Plan:
 
     @cached_property
     def _deciding(self) -> list[Json]:
-        """Of each variant, what digests are made of; but for the seed, it is that of all its runs."""
+        """Return what the digests of each variant are made of; but for the seed, it is that of all its runs."""
         return [config.deciding for config in self.configs]
 
     @cached_property
     def definition(self) -> str:
-        """A digest of what is compared, whatever is claimed of it and the number of seeds; another one is kept apart."""
+        """Return a digest of what is compared, whatever is claimed of it and the number of seeds; another one is kept apart."""
         cells = [[variant.label, deciding] for variant, deciding in zip(self.variants, self._deciding, strict=True)]
         return digest(cells, 12)
 
     @cached_property
     def report(self) -> list[Part]:
-        """The study's parts, after its claims where it has some; a smoke run's numbers bear none."""
+        """Return the study's parts, after its claims where it has some; a smoke run's numbers bear none."""
         own = self.study.by_preset(self.study.report, self.preset)
         claims = () if self.smoke else tuple(self.study.by_preset(self.study.claims, self.preset, ()))
         return [*([Claims(claims=claims).scored_by(self.base.score)] if claims else []), *own]
@@ -148,7 +148,7 @@ class Plan:
 
     @property
     def folder(self) -> str:
-        """The preset's folder."""
+        """Return the preset's folder."""
         return folder_of(self.preset, self.smoke)
 
 
@@ -219,7 +219,7 @@ def varied(study: Study, preset: str, axes: Mapping[str, Levels]) -> Study:
 
 
 def described(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
-    """What a selector may ask of a variant, and what else is known; an axis that it leaves alone has the preset's own level."""
+    """Return what a selector may ask of a variant, and what else is known; an axis that it leaves has the preset's level."""
     fields = flatten(config.values) if variant.axes.keys() - variant.levels.keys() else {}
     own = {axis: fields[path] for axis, path in variant.axes.items() if path in fields}
     return VariantRecord(
@@ -235,8 +235,8 @@ def described(variant: Variant, config: RunConfig, **known: Any) -> VariantRecor
 
 
 def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) -> list[str]:
-    """What a part of a report may name: the axes, a variant by its label, the model and the data by their titles, every field of
-    a config, the depth at which the test set is answered, and the part of it.
+    """Return what a part of a report may name: the axes, a variant by its label, the model and the data by their titles, every
+    field of a config, the depth at which the test set is answered, and the part of it.
     """
     axes = [name for variant in variants for name in (*variant.axes, *variant.levels)]
     kinds = {(type(config.model), type(config.data)): config for config in configs}
@@ -245,7 +245,7 @@ def named_by_reports(variants: Iterable[Variant], configs: Iterable[RunConfig]) 
 
 
 def smaller(changes: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
-    """What makes a smoke run of `base` small, but for what the command line sets itself."""
+    """Return what makes a smoke run of `base` small, but for what the command line sets itself."""
     within = {f"{part}.{name}" for part, value in changes.items() if isinstance(value, Mapping) for name in value}
     parts = {field: type(getattr(base, field.partition(".")[0])) for field in SMOKE}
     has = {field for field, part in parts.items() if field.partition(".")[2] in part.model_fields}  # puzzles alone have rounds
@@ -317,7 +317,7 @@ def _apart(variants: Sequence[Variant]) -> dict[str, str]:
 
 
 def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:
-    """The runs whose label matches any of the globs; all of them without globs."""
+    """Return the runs whose label matches any of the globs; all of them without globs."""
     if not patterns:
         return plan.runs
     labels = [variant.label for variant in plan.variants]
@@ -330,7 +330,7 @@ def select(plan: Plan, patterns: Sequence[str]) -> list[Run]:
 
 
 def _nearest_name(pattern: str, labels: Iterable[str]) -> str:
-    """A hint of what stands before a level in labels and begins as the glob nearly does."""
+    """Return a hint of what stands before a level in labels and begins as the glob nearly does."""
     word = re.split(r"[=*?[]", pattern.lstrip("* "))[0]
     names = dict.fromkeys(part.partition("=")[0] for label in labels for part in label.split(", "))
     begun = {name[: len(word) + 1]: name for name in reversed(names)}  # one letter more, as one may be missing
@@ -367,7 +367,7 @@ def check_presets(study: str, presets: Mapping[str, Any], many: bool = False) ->
 
 
 def check_by_preset(study: str, part: str, given: Any, presets: Iterable[str], whole: bool = True) -> list[Any]:
-    """What is given of a part: one for all presets, or each preset's own, and then, where it is `whole`, of all of them.
+    """Return what is given of a part: one for all presets, or each preset's own, and then, where it is `whole`, of all of them.
 
     Raises:
         ConfigError: a preset is missing, or there is none of that name.
@@ -416,7 +416,7 @@ def check_learned(study: str, given: Any) -> None:
 
 
 def preset_of(study: ByPreset, preset: str) -> str:
-    """The preset of that name; the first one where none is named.
+    """Return the preset of that name; the first one where none is named.
 
     Raises:
         ConfigError: there is none.

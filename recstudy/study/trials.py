@@ -51,7 +51,7 @@ class TrialLog:
         self.fresh: dict[str, tuple[int, int]] = {line.id: (line.confirms, line.seed) for line in again}
 
     def add(self, run: Run, params: Params) -> None:
-        """A new trial, number `len(self.params)`."""
+        """Add a new trial, number `len(self.params)`."""
         variant = variant_record(self.plan.variant(params), run.config)
         line = TrialLine(number=run.variant, params=dict(params), variant=variant, seed=run.seed, id=run.id)
         with self.results.changing(self.path):
@@ -60,11 +60,11 @@ class TrialLog:
 
     @property
     def runs(self) -> list[Run]:
-        """Of every trial, in their order."""
+        """Return the runs of every trial, in their order."""
         return [self.plan.run(number, params) for number, params in enumerate(self.params.values())]
 
     def tried(self) -> list[Tried]:
-        """What came of the trials that ended."""
+        """Return what came of the trials that ended."""
         states = self.results.states()
         return [self._tried(run_id, states[run_id]) for run_id in self.params if states.get(run_id) in ("done", "stopped")]
 
@@ -96,11 +96,11 @@ class TrialLog:
 
     @property
     def made(self) -> int:
-        """The runs that count: every trial, and every fresh seed that was decided on."""
+        """Return the runs that count: every trial, and every fresh seed that was decided on."""
         return len(self.params) + len(self.fresh)
 
     def room(self, meter: Meter, under_way: int = 0) -> bool:
-        """Whether the budget pays for one more setting, and then for the fresh seeds that it and the best may need.
+        """Tell whether the budget pays for one more setting, and then for the fresh seeds that it and the best may need.
 
         Hours are kept for those by what a run has taken so far.
 
@@ -120,7 +120,7 @@ class TrialLog:
         return spent + min(kept * price, budget.amount / 2) < budget.amount
 
     def confirm(self) -> list[Run]:
-        """The runs of `best`; those that are new are written down."""
+        """Return the runs of `best`; those that are new are written down."""
         runs = self.best()
         with self.results.changing(self.path):
             for run in runs:
@@ -130,7 +130,7 @@ class TrialLog:
         return runs
 
     def settled(self) -> bool:
-        """Whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed has its numbers."""
+        """Tell whether nothing is left to do: nothing more is paid for, and every trial and every fresh seed has its numbers."""
         states = self.results.states()
         if self.room(Meter(self.path, gpus=0)):
             return False
@@ -140,13 +140,13 @@ class TrialLog:
 
     @property
     def confirmations(self) -> list[Run]:
-        """The runs with fresh seeds that were decided on."""
+        """Return the runs with fresh seeds that were decided on."""
         known = list(self.params.values())
         return [self.plan.run(number, known[number], seed) for number, seed in self.fresh.values()]
 
 
 def objective_values(objectives: Mapping[str, Any], result: Result | None) -> list[float | None]:
-    """A finished run's objectives; None where it has none."""
+    """Return a finished run's objectives; None where it has none."""
     if result is None:
         return [None for _ in objectives]
     measured = {f"selection_{name}": value for name, value in result.selected.scores.items()} | result.cost
