@@ -123,7 +123,7 @@ class ArcAgiReader(Reader):
 
 
 class LaidPairs(NamedTuple):
-    """Which pairs a split has under which augmentations: all as they are, then all under the first of their task, and so on."""
+    """The pairs of a split with their augmentations: all as they are, then all under the first of their task, and so on."""
 
     pairs: Labels  # (N,)
     tasks: Labels  # (N,)
@@ -131,7 +131,7 @@ class LaidPairs(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """All pairs of all tasks."""
+    """The pairs of all tasks."""
 
     grids: Pixels  # (E, 2, Y, X) colours, in the corner
     sizes: Labels  # (E, 2, 2) rows and columns

@@ -284,7 +284,7 @@ class PhantomCaptions(Captioned):
 
 
 class DrawnShapes(NamedTuple):
-    """All random numbers but the noise; each row an image."""
+    """The random numbers of all images but their noise; each row an image."""
 
     groups: Labels  # (N,) cases
     case: Labels  # (N, 4) shape, size, brightness and side, as positions in the tuples above

@@ -162,7 +162,7 @@ class CaptionFolder(CaptionFiles):
 
 
 class CaptionFolderReader(CaptionReader):
-    """Of one table."""
+    """Reads a single `captions.csv`."""
 
     tables = ("captions.csv",)
 
@@ -186,7 +186,7 @@ class CaptionedImage(NamedTuple):
 
 
 class ChosenImages(NamedTuple):
-    """What is read."""
+    """The images that are read, and what decides them."""
 
     images: list[CaptionedImage]  # training images first, each split in the tables' order
     notes: tuple[str, ...]

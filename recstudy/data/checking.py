@@ -1,4 +1,4 @@
-"""What a reader gives must hold this: checked once, when it is kept, because a wrong label would only show as a strange score.
+"""Checks of what a reader gives: done once, when it is kept, because a wrong label would only show as a strange score.
 
 Shapes: N images, C channels, H height, W width, K classes, T tokens, S cells.
 """

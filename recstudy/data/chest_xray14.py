@@ -93,7 +93,7 @@ class ChestXray14(ChestFindings):
 
 
 class ChestReader(Reader):
-    """Everything but the pixels is read and checked before a run starts: see `choose`."""
+    """Reads and checks everything but the pixels before a run starts: see `choose`."""
 
     def __init__(self, config: ChestXray14) -> None:
         super().__init__(config)
@@ -218,7 +218,7 @@ def _notes(table: ChestTable, there: Mask, kept: Mask) -> Iterable[str]:
 
 
 class ChestTable(NamedTuple):
-    """What the table says, in its order."""
+    """The cells of the table, in its order."""
 
     file: Path
     images: list[str]  # file names

@@ -79,7 +79,7 @@ class PhantomXray(ChestFindings):
 
 
 class DrawnPatients(NamedTuple):
-    """All random numbers but the noise; each row an image, numbers from 0 to 1."""
+    """The random numbers of all images but their noise; each row an image, numbers from 0 to 1."""
 
     groups: Labels  # (N,) patients
     present: Mask  # (N, F)

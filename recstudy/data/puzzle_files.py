@@ -229,7 +229,7 @@ def _fault(name: str, text: str, tokens: bytes, config: Puzzles) -> str:
 
 
 class Description(BaseModel):
-    """Of one split."""
+    """The `dataset.json` of one split."""
 
     pad_id: int
     ignore_label_id: int | None  # of cells that are not asked for

@@ -170,7 +170,7 @@ def symmetries(config: Puzzles, seed: int, rows: Labels, turns: Labels) -> tuple
 
 
 class Groups:
-    """Of each group of puzzles, one at random: found fast, because an epoch of a set of a million takes a thousand.
+    """Draws one puzzle of each group at random: fast, because an epoch of a set of a million takes a thousand.
 
     Args:
         groups: (N,) of each example.

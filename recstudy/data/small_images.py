@@ -108,7 +108,7 @@ class TorchvisionReader(Reader):
         return list(self.official)
 
     def fetch(self, folder: Path) -> None:
-        """Shows a progress bar; a DataError says why it failed."""
+        """Download the set with a progress bar; a DataError says why that failed."""
         try:
             self._torchvision(folder, download=True)
         except (OSError, RuntimeError) as error:

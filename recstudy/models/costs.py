@@ -32,7 +32,7 @@ MOST = 5000  # kept counts; the oldest go
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one model on one data set."""
+    """Parameters and FLOPs of one model on one data set."""
 
     params: int  # of everything that takes part
     trained_params: int  # without a frozen backbone

@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "gelu": nn.GELU}
 
 
 class TokenRouting(NamedTuple):
-    """Which experts each token has."""
+    """The experts of each token."""
 
     scores: Tensor  # (N, E) equation (2)
     weights: Tensor  # (N, k) what its experts are multiplied by

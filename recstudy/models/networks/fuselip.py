@@ -152,7 +152,7 @@ def prefix_causal(codes: int, tokens_BT: Tensor) -> Tensor:
 
 
 class Losses(NamedTuple):
-    """In nats: (A2), (A3) and (A4)."""
+    """The losses (A2), (A3) and (A4), in nats."""
 
     contrastive: Tensor
     masked: Tensor

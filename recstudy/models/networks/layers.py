@@ -38,7 +38,7 @@ class Rotary(nn.Module):
         self.register_buffer("sin", angles_SE.sin(), persistent=False)
 
     def forward(self, x_BHSE: Tensor, start: int = 0) -> Tensor:
-        """The S tokens of a sequence from its place `start` on."""
+        """Turn the S tokens of a sequence from its place `start` on."""
         places = slice(start, start + x_BHSE.shape[2])
         first, second = x_BHSE.chunk(2, dim=-1)
         turned_BHSE = torch.cat([-second, first], dim=-1)

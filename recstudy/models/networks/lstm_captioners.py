@@ -97,7 +97,7 @@ class ShowTellNetwork(PlainCaptioner):
 
 
 class AttentionTrace(NamedTuple):
-    """Where each word was looked for."""
+    """The attention of each word to the places of the image."""
 
     attention: Tensor  # (B, T, P) alpha: of the state that reads token t; sums to one over the places, row by row
 
