@@ -12,7 +12,7 @@ from torch import nn
 
 from recstudy.config import RunConfig
 from recstudy.data import ImageFolder
-from recstudy.models import HRM, TRM, HRMImage, ImageHRM, ImageTRM
+from recstudy.models import HRM, TRM, HRMImage, ImageHRM, ImageTRM, ViTRM
 from recstudy.models.networks.recursion import hierarchy, nested, schedule
 
 STEP = Path(__file__).parents[1] / "step_memory.py"
@@ -109,15 +109,15 @@ class Recorder(nn.Module):
         super().__init__()
         self.letter, self.calls = letter, calls
 
-    def forward(self, s, past=None):
+    def forward(self, s, past=None, read=slice(None)):
         self.calls.append(self.letter.upper() if torch.is_grad_enabled() else self.letter)
-        return s
+        return s[:, read] if s.dim() == 3 else s
 
 
 def updates(model):
     """The updates of one segment."""
-    caption = "image_" in model.family and model.family != "hrm_image"
-    given = (FEATURES, TOKENS) if caption else (IMAGES if model.family == "hrm_image" else GRIDS,)
+    caption = model.family in ("image_hrm", "image_trm")
+    given = (FEATURES, TOKENS) if caption else (IMAGES if model.family in ("hrm_image", "vitrm") else GRIDS,)
     network = model.build((3, 64, 64) if caption else given[0].shape[1:], 9)
     place, calls = getattr(network, "core", network), []
     for name, letter in (("f_low", "l"), ("f_high", "h")):
@@ -125,6 +125,8 @@ def updates(model):
             setattr(place, name, Recorder(letter, calls))
     if isinstance(getattr(place, "f", None), nn.ModuleDict):
         place.f = nn.ModuleDict({name: Recorder(name[0], calls) for name in place.f})
+    elif model.family == "vitrm":
+        place.f = nn.ModuleList([Recorder("z", calls), Recorder("y", calls)])
     elif hasattr(place, "f"):
         place.f = Recorder("f", calls)
     network(given[0], network.start(*given))
@@ -140,8 +142,9 @@ def updates(model):
         (ImageHRM(**CAPTION, high_cycles=2, middle_cycles=1, low_cycles=2), "llmhlLMH", "llmhLLMH", "LLMHLLMH"),
         (ImageHRM(**CAPTION, high_cycles=2, middle_cycles=0, low_cycles=2), "llhlLH", "llhLLH", "LLHLLH"),
         (ImageTRM(**CAPTION, cycles=3, latent_steps=2), "fffffffFF", "ffffffFFF", "FFFFFFFFF"),
+        (ViTRM(**NET, patch=2, cycles=2, latent_steps=2, latent_tokens=3, blocks=2), "zzyzZY", "zzyZZY", "ZZYZZY"),
     ],
-    ids=["HRM", "HRM-Small-Images", "TRM", "ImageHRM, triple", "ImageHRM, dual", "ImageTRM"],
+    ids=["HRM", "HRM-Small-Images", "TRM", "ImageHRM, triple", "ImageHRM, dual", "ImageTRM", "ViTRM"],
 )
 def test_the_updates_of_a_segment_and_which_carry_gradient(model, one_step, last_cycle, full_bptt):
     found = [updates(model.model_copy(update={"gradient": mode})) for mode in ("one_step", "last_cycle", "full_bptt")]
@@ -150,9 +153,11 @@ def test_the_updates_of_a_segment_and_which_carry_gradient(model, one_step, last
 
 
 def test_the_papers_modes_are_the_defaults():
-    modes = {kind.__name__: kind.model_fields["gradient"].default for kind in (HRM, HRMImage, ImageHRM, TRM, ImageTRM)}
+    modes = {kind.__name__: kind.model_fields["gradient"].default for kind in (HRM, HRMImage, ImageHRM, TRM, ImageTRM, ViTRM)}
 
-    assert modes == dict.fromkeys(("HRM", "HRMImage", "ImageHRM"), "one_step") | {"TRM": "last_cycle", "ImageTRM": "full_bptt"}
+    assert modes == dict.fromkeys(("HRM", "HRMImage", "ImageHRM"), "one_step") | {"TRM": "last_cycle"} | dict.fromkeys(
+        ("ImageTRM", "ViTRM"), "full_bptt"
+    )
 
 
 def peak_of_a_step(**fields) -> int:

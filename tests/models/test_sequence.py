@@ -151,51 +151,44 @@ def test_the_puzzle_table_is_counted_apart():
     assert HRM(head="multilabel", puzzle_emb="pathology_query").counts((1, 224, 224), 18)["puzzle"] == 9_216
 
 
+HALVES = {"head": "multilabel", "halves": "carry"}
+TWO_STEPS = {"supervision_steps": 2, "evaluation_steps": 2}
+
+
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("model", "train", "message"),
     [
-        (HRM(puzzle_emb="pathology_query"), "leaks the label: the finding's id at the input is the answer"),
-        (HRM(), "model.head must be 'multilabel' for Phantom"),
-        (HRM(head="multilabel", puzzle_emb="patient"), "model.identifiers must be the number of patients"),
-        (HRM(head="multilabel", identifiers=7), "model.identifiers must be the number of patients"),
-        (HRM(head="multilabel", width=20, heads=8), "model.width must be an even multiple of model.heads"),
-        (HRM(head="multilabel", tokens="patch", patch=5), "model.patch must divide the 32x32 pixels"),
-        (TRM(head="multilabel", tokens="patch", patch=32, halves="carry"), "must divide the 32x16 pixels"),
-        (HRM(head="multilabel", halves="carry"), "must be above 1, the steps in which HRM has not seen the whole image"),
+        (HRM(puzzle_emb="pathology_query"), {}, "leaks the label: the finding's id at the input is the answer"),
+        (HRM(), {}, "model.head must be 'multilabel' for Phantom"),
+        (HRM(head="multilabel", puzzle_emb="patient"), {}, "model.identifiers must be the number of patients"),
+        (HRM(head="multilabel", identifiers=7), {}, "model.identifiers must be the number of patients"),
+        (HRM(head="multilabel", width=20, heads=8), {}, "model.width must be an even multiple of model.heads"),
+        (HRM(head="multilabel", tokens="patch", patch=5), {}, "model.patch must divide the 32x32 pixels"),
+        (TRM(head="multilabel", tokens="patch", patch=32, halves="carry"), {}, "must divide the 32x16 pixels"),
+        (HRM(**HALVES), {}, "must be above 1, the steps in which HRM has not seen the whole image"),
+        (HRM(**HALVES, half_loss="both", half_steps=2), {"supervision_steps": 2, "evaluation_steps": 3},
+         "must be above 2, the steps in which HRM has not seen the whole image, but got 2 and 3"),
+        (HRM(**HALVES), TWO_STEPS | {"halting": "sample"}, "train.halting must be 'batch' for HRM without a loss on the left half"),
+        (HRM(head="multilabel"), {"loss": "stablemax"}, "is for one label an image or token"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_does_not_fit_is_refused_when_it_is_read(model, message):
+)  # fmt: skip
+def test_what_does_not_fit_x_rays_is_refused_when_it_is_read(model, train, message):
     with pytest.raises(ConfigError, match=message):
-        RunConfig(data=PhantomXray(size=32), model=model)
+        RunConfig(data=PhantomXray(size=32), model=model, train=train)
 
 
-def test_more_refusals():
-    with pytest.raises(ConfigError, match=r"model\.head must be 'single_token' for Digits"):
-        RunConfig(data=Digits(), model=HRM(**SMALL, head="multilabel"))
-    with pytest.raises(ConfigError, match="a token for each of the 10 classes"):
-        RunConfig(data=Digits(), model=HRM(**SMALL, vocabulary=9))
-    with pytest.raises(ConfigError, match="mixup and cutmix must be 0 for HRM on pixel tokens"):
-        RunConfig(data=Digits(), model=HRM(**SMALL), train={"augment": {"mixup": 0.2}})
-
-
-def test_an_image_that_is_never_seen_whole_is_refused():
-    both = HRM(**SMALL, head="multilabel", halves="carry", half_loss="both", half_steps=2)
-    with pytest.raises(
-        ConfigError, match=r"must be above 2, the steps in which HRM has not seen the whole image, but got 2 and 3"
-    ):
-        RunConfig(data=PhantomXray(), model=both, train={"supervision_steps": 2, "evaluation_steps": 3})
-
-
-def test_halting_by_sample_wants_a_loss_at_every_step():
-    last = HRM(**SMALL, head="multilabel", halves="carry")
-    with pytest.raises(ConfigError, match=r"train\.halting must be 'batch' for HRM without a loss on the left half"):
-        RunConfig(data=PhantomXray(), model=last, train={"supervision_steps": 2, "evaluation_steps": 2, "halting": "sample"})
-
-
-def test_stablemax_is_for_one_label_an_image():
-    with pytest.raises(ConfigError, match="is for one label an image or token"):
-        RunConfig(data=PhantomXray(), model=HRM(**SMALL, head="multilabel"), train={"loss": "stablemax"})
+@pytest.mark.parametrize(
+    ("fields", "train", "message"),
+    [
+        ({"head": "multilabel"}, {}, r"model\.head must be 'single_token' for Digits"),
+        ({"vocabulary": 9}, {}, "a token for each of the 10 classes"),
+        ({}, {"augment": {"mixup": 0.2}}, "mixup and cutmix must be 0 for HRM on pixel tokens"),
+    ],
+)
+def test_what_does_not_fit_digits_is_refused(fields, train, message):
+    with pytest.raises(ConfigError, match=message):
+        RunConfig(data=Digits(), model=HRM(**SMALL, **fields), train=train)
 
 
 def test_halting_by_sample_is_priced_by_the_step():
