@@ -38,13 +38,12 @@ class Report:
 
     def run(self) -> int:
         from recstudy.analysis.report import show_report
-        from recstudy.analysis.status import studies_at
 
         def draw(results: Results, name: str, preset: str) -> None:
             record_look(results, name, preset)
             show_report(results, name, preset, self.report.formats, console(), self.report.paper)
 
-        _each(studies_at(_folder(self.path)), draw)
+        _each(_studies(self.path), draw)
         return 0
 
 
@@ -56,9 +55,9 @@ class Status:
     """A results folder, or the URI that --results was given."""
 
     def run(self) -> int:
-        from recstudy.analysis.status import show_status, studies_at
+        from recstudy.analysis.status import show_status
 
-        show_status(studies_at(_folder(self.path))[0][0], console())
+        show_status(_studies(self.path)[0][0], console())
         return 0
 
 
@@ -118,9 +117,8 @@ class Audit:
 
     def run(self) -> int:
         from recstudy.analysis.audit import show_audits
-        from recstudy.analysis.status import studies_at
 
-        show_audits(studies_at(_folder(self.path)), self.json, console())
+        show_audits(_studies(self.path), self.json, console())
         return 0
 
 
@@ -138,9 +136,8 @@ class Explain:
 
     def run(self) -> int:
         from recstudy.analysis.explain import show_cell
-        from recstudy.analysis.status import studies_at
 
-        show_cell(studies_at(_folder(self.path)), self.cell, console())
+        show_cell(_studies(self.path), self.cell, console())
         return 0
 
 
@@ -159,12 +156,12 @@ class Evaluate:
     """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
 
     def run(self) -> int:
-        from recstudy.analysis.status import studies, studies_at
         from recstudy.train.reevaluate import evaluate
 
-        folder = _folder(self.path)
-        results = Results(self.path) if is_uri(self.path) else None  # a folder is a place of its own, a copy is sent back
-        found = [(results, *study) for study in studies(results)] if results else studies_at(folder)
+        found = _studies(self.path)
+        if is_uri(self.path):  # what is measured is sent back
+            results = Results(self.path)
+            found = [(results, name, preset) for _, name, preset in found]
         data, out = data_folder(self.data), console()
         told = _each(found, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, out))
         out.print(f"Draw them with: recstudy report {self.path}", markup=False, soft_wrap=True)
@@ -343,11 +340,13 @@ def _each(found: Iterable[tuple[Results, str, str]], work: Callable[[Results, st
     return done
 
 
-def _folder(place: str) -> Path:
-    """Return the results folder, which is a copy where they are on an object store."""
+def _studies(place: str) -> list[tuple[Results, str, str]]:
+    """Return the studies (results folder, name, preset) of a place, from a copy where that is on an object store."""
+    from recstudy.analysis.status import studies_at
+
     if not is_uri(place):
-        return Path(place.removeprefix("file://"))
+        return studies_at(Path(place.removeprefix("file://")))
     folder = Results(place).pull().root
     if not any(folder.glob("studies/*/*/plan.json")):
         raise ConfigError(f"no study at {place}. Give the URI that --results was given.")
-    return folder
+    return studies_at(folder)

@@ -15,7 +15,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.exceptions import ExperimentalWarning
 from optuna.importance import BaseImportanceEvaluator, FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
 from optuna.samplers import BaseSampler
-from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
@@ -52,8 +52,9 @@ class Optimizer:
             warnings.simplefilter("ignore", ExperimentalWarning)  # TPE in groups, GP and QMC are called so since Optuna 3
             sampler = make_sampler(plan, seed=len(tried))
         try:
+            kept = storage if "://" in storage else JournalStorage(JournalFileBackend(storage)) if storage else None
             self.study = optuna.create_study(
-                storage=_storage(storage), sampler=sampler, study_name=name, directions=directions, load_if_exists=True
+                storage=kept, sampler=sampler, study_name=name, directions=directions, load_if_exists=True
             )
             self.study.stop = lambda: None  # type: ignore[method-assign]  # by a sampler with nothing left: it may draw again
             self._match(tried)
@@ -183,9 +184,3 @@ def make_sampler(plan: SearchPlan, seed: int) -> BaseSampler:
     if not isinstance(sampler, BaseSampler):
         raise ConfigError(f"the sampler {plan.sampler!r} must give one of Optuna's samplers, but gave {sampler!r}")
     return sampler
-
-
-def _storage(given: str) -> BaseStorage | str | None:
-    if not given or "://" in given:
-        return given or None
-    return JournalStorage(JournalFileBackend(given))

@@ -66,16 +66,16 @@ class TrialLog:
     def tried(self) -> list[Tried]:
         """Return what came of the trials that ended."""
         states = self.results.states()
-        return [self._tried(run_id, states[run_id]) for run_id in self.params if states.get(run_id) in ("done", "stopped")]
-
-    def _tried(self, run_id: str, state: str) -> Tried:
-        result = result_of(self.results, run_id)
-        values = [value for value in objective_values(self.plan.objectives, result) if value is not None]
-        whole = len(values) == len(self.plan.objectives) and result is not None and result.status == "done"
-        kind: State = "stopped" if state == "stopped" else "done" if whole else "failed"
-        lines = read_log(self.results.run(run_id).epochs, EpochLine)
-        scores = {line.epoch: line.score for line in lines if line.score is not None}
-        return Tried(self.params[run_id], run_id, kind, values, scores)
+        found: list[Tried] = []
+        for run_id in (run_id for run_id in self.params if states.get(run_id) in ("done", "stopped")):
+            result = result_of(self.results, run_id)
+            values = [value for value in objective_values(self.plan.objectives, result) if value is not None]
+            whole = len(values) == len(self.plan.objectives) and result is not None and result.status == "done"
+            kind: State = "stopped" if states[run_id] == "stopped" else "done" if whole else "failed"
+            lines = read_log(self.results.run(run_id).epochs, EpochLine)
+            scores = {line.epoch: line.score for line in lines if line.score is not None}
+            found.append(Tried(self.params[run_id], run_id, kind, values, scores))
+        return found
 
     def best(self) -> list[Run]:
         """Fresh seeds of the best finished trials, in seed blocks, the best first, as far as a budget in runs pays for them."""
