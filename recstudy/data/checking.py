@@ -3,12 +3,12 @@
 Shapes: N images, C channels, H height, W width, K classes, T tokens, S cells.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import numpy as np
-
 from recstudy.config import DataConfig
-from recstudy.data.reader import Decoded
+from recstudy.data.decoded import Decoded, np
 from recstudy.errors import DataError
 from recstudy.metrics import TASKS
 
