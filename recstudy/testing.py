@@ -1,4 +1,4 @@
-"""Builders for tests of a plugin: tiny models, data and runs, a study, and records that no training had to write.
+"""Builders for tests of a plugin: tiny models and runs, a study, and records that no training had to write.
 
 recstudy's own tests use them, and so may yours:
 
@@ -12,15 +12,13 @@ recstudy's own tests use them, and so may yours:
         assert trained(tiny_run(MyModel(width=8))).finish()["metrics"]["top1_accuracy"] > 10
 
 Whether a family, or a task, keeps all of its promises is asked by `recstudy contract FILE`; this module only makes what a test
-of one behaviour needs. Everything here trains, draws or writes in less than a second on one core. What a test registers within
+of one behaviour needs. Everything here trains or writes in less than a second on one core. What a test registers within
 `with gathering():` of `recstudy.plugins`, be it a model, a metric or a task, is forgotten behind it.
 """
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from recstudy.config import FAMILIES, DataConfig, ModelConfig, Place, RunConfig, TrainConfig
 from recstudy.data import Digits
@@ -160,13 +158,9 @@ def write_study(root: Path | str, study: Study | None = None, score: Score | flo
 
 def make_training(config: RunConfig, root: Path | str = "data") -> "Training":
     """Return the training of a run on the CPU, before its first epoch; its data lie in `root`, or are drawn."""
-    import torch  # which a test of tables and figures does not need
+    from recstudy.contract.checks import training_of  # with torch, which a test of tables and figures does not need
 
-    from recstudy.data.cache import load
-    from recstudy.train.loop import Training
-
-    data = load(config.data, Path(root), hold_out=config.train.selection == "validation")
-    return Training(config, data, torch.device("cpu"))
+    return training_of(config, Path(root))
 
 
 def trained(config: RunConfig, root: Path | str = "data") -> "Training":
@@ -190,21 +184,3 @@ def make_trial(root: Path | str, config: RunConfig, **fields: Any) -> Trial:
     given = {"study": "tiny", "label": "only", "config": {**config.values, "place": place}, "run_id": config.run_id}
     where = {"folder": str(folder), "data": str(root), "scratch": str(root), "download": False, "commit": "abc", "dirty": False}
     return Trial(**{**given, **where, **fields})
-
-
-def write_image(file: Path, values: Any, size: int = 16, mode: str = "") -> Path:
-    """Write an image of these pixel values, (H, W) or (H, W, 3), or of one value and so many pixels a side.
-
-    Args:
-        file: in a folder that is made.
-        values: 8-bit, unless they are an array of another type.
-        size: of an image of one value.
-        mode: Pillow's, into which it is converted.
-    """
-    from PIL import Image
-
-    pixels = np.full((size, size), values, np.uint8) if np.ndim(values) == 0 else np.asarray(values)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    image = Image.fromarray(pixels)
-    (image.convert(mode) if mode else image).save(file)
-    return file

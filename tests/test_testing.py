@@ -2,12 +2,10 @@
 
 import time
 
-import numpy as np
 import pytest
 
 import recstudy
 from recstudy.config import FAMILIES
-from recstudy.data.images import decode
 from recstudy.errors import ConfigError
 from recstudy.report import Table
 from recstudy.testing import (
@@ -19,7 +17,6 @@ from recstudy.testing import (
     tiny_run,
     tiny_study,
     trained,
-    write_image,
     write_study,
 )
 
@@ -77,9 +74,3 @@ def test_every_family_that_can_be_small_has_a_tiny_model():
     assert {name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.")} <= set(TINY_MODELS)
     with pytest.raises(ConfigError, match=r"no model family 'vitmr'.* Did you mean 'vitrm'"):
         tiny_model("vitmr")
-
-
-def test_images_are_written(tmp_path):
-    assert (decode(write_image(tmp_path / "a/one.png", 77), 16, "L") == 77).all()
-    assert decode(write_image(tmp_path / "b.png", 7, size=4, mode="RGBA"), 4, "RGB").shape == (3, 4, 4)
-    assert decode(write_image(tmp_path / "c.png", np.eye(4, dtype=np.uint8)), 4, "L")[0].tolist() == np.eye(4).tolist()

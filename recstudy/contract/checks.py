@@ -92,7 +92,8 @@ def switches(kind: type[Config], skip: Iterable[str] = ()) -> list[tuple[str, An
 
 def training_of(config: RunConfig, folder: Path = Path("data")) -> Training:
     """Return the run before its first epoch, on this machine's processor."""
-    return Training(config, load(config.data, folder), torch.device("cpu"))
+    data = load(config.data, folder, hold_out=config.train.selection == "validation")
+    return Training(config, data, torch.device("cpu"))
 
 
 def trained(config: RunConfig, folder: Path = Path("data")) -> Training:
