@@ -95,10 +95,10 @@ def test_losses_of_updates_are_told_at_the_end_where_asked_for(tmp_path, view):
 
 
 def test_a_command_asks_for_losses_of_updates():
-    asked = CommonOptions(log=("tensorboard",), log_losses=True)
+    plan, asked = make_plan(tiny.study), CommonOptions(log=("tensorboard",), log_losses=True)
 
-    assert cli._checked(asked).log_losses
-    assert not cli._checked(replace(asked, log_losses=False)).log_losses
+    assert cli._checked(plan, (), asked).log_losses
+    assert not cli._checked(plan, (), replace(asked, log_losses=False)).log_losses
 
 
 def test_a_tracker_that_breaks_is_named_once_and_ends_nothing(tmp_path, view):
