@@ -1,1 +1,1 @@
-"""A study as data, and the driver that turns it into records on Ray."""
+"""A study or a search as data: its variants, plan, price and trials, and what a finished one is run again for."""
