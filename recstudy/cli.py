@@ -23,7 +23,8 @@ from recstudy.records import Results
 from recstudy.records.locks import Held
 from recstudy.records.plans import record_look
 from recstudy.report.names import plural
-from recstudy.study.repository import PACKAGE, code_version, keep_report, kept_report, package_state, report_source
+from recstudy.study.kept_report import keep_report, kept_report, report_source
+from recstudy.study.repository import PACKAGE, code_version, package_state
 from recstudy.study.search import Search, SearchPlan, make_search
 from recstudy.study.study import Plan, Run, Study, make_plan, select, varied
 from recstudy.terminal import console, environment, finish, parsed, say, sigterm_restored

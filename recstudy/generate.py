@@ -124,7 +124,7 @@ class Data:
         return _whole_or_none(self._check if self.check else self._write)
 
     def _write(self) -> None:
-        from recstudy.data.puzzle_files import write_layout  # it loads torch
+        from recstudy.data.official_layout import write_layout  # it loads torch
 
         kind, own = self._drawn
         asked = {name: getattr(self, name) for name in ("puzzles", "test_puzzles", "augmentations")}

@@ -9,7 +9,8 @@ import torch
 from recstudy.command import main
 from recstudy.data import Maze, PuzzleFolder, Sudoku, puzzle_files
 from recstudy.data.cache import load
-from recstudy.data.puzzle_files import check_rules, description, read_all
+from recstudy.data.official_layout import description
+from recstudy.data.puzzle_files import check_rules, read_all
 from recstudy.errors import DataError
 
 SMALL = ("--puzzles", "20", "--test-puzzles", "16")

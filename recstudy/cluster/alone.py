@@ -13,6 +13,7 @@ from recstudy.errors import ClusterError, StorageError
 from recstudy.records import Failure
 from recstudy.study.study import Run
 from recstudy.terminal import Draining
+from recstudy.train.run_folder import wait_until_free
 from recstudy.train.work import failed, warning
 
 
@@ -54,8 +55,6 @@ class Alone(Running):
         """Return the next run; one that another process works on comes last, once it is free."""
         run = source.waiting.popleft() if source.waiting else source.next()
         while run is None and self.held:
-            from recstudy.train.run_folder import wait_until_free
-
             run, holder = self.held.popleft()
             self.view.waits(holder, f"{run.label}, seed {run.seed}")
             try:

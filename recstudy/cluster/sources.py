@@ -1,5 +1,6 @@
 """Where the runs of a sweep come from, where they run, and what every way of running them does alike."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +42,7 @@ class Pruning(Protocol):
 
 
 @dataclass
-class Running:
+class Running(ABC):
     """A study's or a search's way of running runs; `errors` and `succeeded` tell how it goes.
 
     Args:
@@ -60,6 +61,7 @@ class Running:
     errors: list[str] = field(default_factory=list)
     succeeded: bool = False
 
+    @abstractmethod
     def run(self, place: Place, source: "Source", pruning: Pruning | None = None) -> None:
         """Run what `source` gives until it gives no more, each after the other or side by side.
 
@@ -71,7 +73,6 @@ class Running:
             source: of runs; is told what becomes of them.
             pruning: may stop a run early by its epochs; such a run is recorded as stopped.
         """
-        raise NotImplementedError
 
     @property
     def hopeless(self) -> bool:

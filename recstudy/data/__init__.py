@@ -6,12 +6,13 @@ from recstudy.data.arc_agi import ArcAgi
 from recstudy.data.caption_sets import CovCtr, MedPix, MmRetinal, PeirGross, PhantomCaptions, Roco, RocoV2
 from recstudy.data.captions import Captioned, CaptionFiles, CaptionFolder, CaptionReader, CaptionRow
 from recstudy.data.chest_xray14 import FINDINGS, ChestXray14
+from recstudy.data.dominoes import Dominoes
 from recstudy.data.images import ImageFolder
 from recstudy.data.maze import Maze
 from recstudy.data.phantom_xray import PhantomXray
 from recstudy.data.puzzle_files import MazeHard, PuzzleFolder, SudokuExtreme
 from recstudy.data.reader import Decoded, Reader
-from recstudy.data.small_images import Cifar10, Cifar100, Digits, Dominoes, Mnist
+from recstudy.data.small_images import Cifar10, Cifar100, Digits, Mnist
 from recstudy.data.sudoku import Sudoku
 
 __all__ = [

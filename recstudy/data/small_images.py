@@ -1,17 +1,7 @@
-"""The standard sets of small images: digits, MNIST, CIFAR-10 and CIFAR-100; and boards of dominoes, which are generated.
+"""The standard sets of small images: digits, MNIST, CIFAR-10 and CIFAR-100.
 
 MNIST and CIFAR are in torchvision's layout, checked against their published md5s, and downloaded where that is asked for;
-scikit-learn holds the digits. On the boards each further step of reasoning answers harder images, for quick presets,
-demonstrations and tests:
-
-    domino 0 and 1       end in a colour each; the marked chain leads to 0
-    domino 2 to 1 + k    the marked chain, each leads to the one before it: k steps from the mark to the colour
-    domino 2 + k         leads to 1
-    all others           lead to any domino before them
-
-Then signs, places and colours are dealt. Everything but noise is drawn in integers.
-
-Shapes: N images, M dominoes of a board, P pixels a side of a domino.
+scikit-learn holds the digits.
 """
 
 from __future__ import annotations
@@ -19,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recstudy.config import DATASETS, DataConfig, Moments, Shape
-from recstudy.data.reader import Decoded, DrawingReader, Labels, Mask, Pixels, Reader, np
+from recstudy.data.reader import Decoded, DrawingReader, Reader, np
 from recstudy.errors import DataError
 
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -61,12 +51,6 @@ OFFICIAL = {
         "cifar-100-python/meta": "7973b15100ade9c7d40fb424638fde48",
     },
 }
-COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
-ENDS = len(COLOURS)
-DOMINO = 6  # pixels a side
-SEED = 9
-TRAIN_IMAGES, TEST_IMAGES = 10_000, 2000
-HALF = DOMINO * DOMINO // 2  # pixels of half a domino, which the signs share
 
 
 @DATASETS.add("digits")
@@ -185,115 +169,3 @@ class Cifar100(_Cifar):
 
     def reader(self) -> TorchvisionReader:
         return TorchvisionReader(self, "CIFAR100")
-
-
-@DATASETS.add("dominoes")
-class Dominoes(DataConfig):
-    """10,000 + 2,000 generated boards: which colour ends the chain that begins at the marked domino? Synthetic.
-
-    A domino has a sign of its own in its upper half, and in its lower half the sign of the domino that comes next, or, where a
-    chain ends, one of two colours. All chains end in a colour, and each of the two has one.
-    From the mark it is `least_steps` to `most_steps` steps, each number equally often: the level of an image. Every step is by
-    the same rule, which a weight-tied recursion can repeat.
-    """
-
-    synthetic: ClassVar[bool] = True
-    title: ClassVar[str] = "Dominoes (synthetic)"
-    classes: ClassVar[int] = len(COLOURS)
-    class_names: ClassVar[tuple[str, ...]] = tuple(COLOURS)
-    train_size: ClassVar[int | None] = 10_000
-
-    name: Literal["dominoes"] = "dominoes"
-    columns: int = Field(3, ge=3, le=9, description="of the board, which has two rows; a domino is 6x6 pixels, for one patch")
-    least_steps: int = Field(0, ge=0, description="from the marked domino to the colour")
-    most_steps: int = Field(3, ge=0)
-    noise: float = Field(0.0, ge=0, lt=0.5, description="share of the pixels that are inverted, so that signs are misread")
-    drawing_seed: int = Field(0, ge=0, description="draws the boards")
-
-    @model_validator(mode="after")
-    def _chains_fit(self) -> Self:
-        most = 2 * self.columns - len(COLOURS) - 1  # one more leads to the other colour
-        if not self.least_steps <= self.most_steps <= most:
-            raise ValueError(
-                f"least_steps <= most_steps <= {most} must hold on {2 * self.columns} dominoes, but got {self.least_steps} and "
-                f"{self.most_steps}"
-            )
-        return self
-
-    @property
-    def shape(self) -> Shape:
-        return (3, 2 * DOMINO, self.columns * DOMINO)
-
-    def levels(self, rows: Labels) -> Labels:
-        return self.least_steps + rows % (self.most_steps - self.least_steps + 1)
-
-    def reader(self) -> DrawingReader:
-        return DrawingReader(self, lambda folder: draw_set(self), "dominoes", 1)
-
-
-class Boards(NamedTuple):
-    """Dominoes in the order of their places."""
-
-    signs: Labels  # (N, M) of the upper halves
-    following: Labels  # (N, M) of the lower halves: the sign of the next domino, or -1 - COLOUR
-    marked: Mask  # (N, M) where the chain begins
-
-
-def draw_set(config: Dominoes) -> Decoded:
-    """Draw a set in which no two images are the same."""
-    own = filter(None, [config.drawing_seed])  # 0: as before there was such a seed
-    random = np.random.default_rng([SEED, config.columns, config.least_steps, config.most_steps, *own])
-    steps = config.levels(np.concatenate([np.arange(TRAIN_IMAGES), np.arange(TEST_IMAGES)]))
-    images, labels = draw(2 * config.columns, steps, random)
-    while len(again := repeated(images)):
-        images[again], labels[again] = draw(2 * config.columns, steps[again], random)
-    if config.noise:
-        count, _, height, width = images.shape
-        images[np.broadcast_to(random.random((count, 1, height, width)) < config.noise, images.shape)] ^= 255
-    return Decoded.cut(TRAIN_IMAGES, images=images, labels=labels)
-
-
-def repeated(images: Pixels) -> Labels:
-    """Return the rows of images that came before."""
-    _, first = np.unique(images.reshape(len(images), -1), axis=0, return_index=True)
-    return np.delete(np.arange(len(images)), first)
-
-
-def draw(dominoes: int, steps: Labels, random: np.random.Generator) -> tuple[Pixels, Labels]:
-    """Draw images of so many steps each, and the colours that their marked chains end in."""
-    count = len(steps)
-    leads = chains(dominoes, steps, random)
-    signs, order, colours = (dealt(count, cards, random) for cards in (dominoes, dominoes, ENDS))
-    following = np.take_along_axis(signs, leads, 1)
-    following[:, :ENDS] = -1 - colours
-    signs, following = (np.take_along_axis(part, order, 1) for part in (signs, following))  # `order`: the domino of each place
-    marked = order == np.where(steps > 0, ENDS - 1 + steps, 0)[:, None]
-    return picture(Boards(signs, following, marked)), colours[:, 0]
-
-
-def chains(dominoes: int, steps: Labels, random: np.random.Generator) -> Labels:
-    """Return which domino comes next, (N, M)."""
-    leads = np.zeros((len(steps), dominoes), np.int64)
-    for at in range(ENDS, dominoes):
-        own = 0 if at == ENDS else at - 1
-        beyond = at - ENDS - steps  # below 0: of the marked chain
-        leads[:, at] = np.select([beyond < 0, beyond == 0], [own, 1], random.integers(0, at, len(steps)))
-    return leads
-
-
-def dealt(count: int, cards: int, random: np.random.Generator) -> Labels:
-    """Deal the cards 0, 1, ... in another order for each image, (N, cards)."""
-    return random.permuted(np.tile(np.arange(cards), (count, 1)), axis=1)
-
-
-def picture(boards: Boards) -> Pixels:
-    """Draw (N, 3, 2 P, M P / 2): a sign is a dash at its own place, a colour fills its half, the mark a negative upper half."""
-    count, dominoes = boards.signs.shape
-    shown = np.stack([boards.signs, boards.following], 2)
-    dashes = np.arange(HALF) // (HALF // dominoes) == shown[..., None]  # (N, M, 2, HALF)
-    halves = np.repeat(np.where(dashes, 255, 0).astype(np.uint8)[..., None], 3, axis=-1)
-    ends = boards.following < 0
-    halves[ends, 1] = np.array(list(COLOURS.values()), np.uint8)[-1 - boards.following[ends], None]
-    halves[boards.marked, 0] ^= 255
-    pixels = halves.reshape(count, 2, dominoes // 2, DOMINO, DOMINO, 3)
-    return pixels.transpose(0, 5, 1, 3, 2, 4).reshape(count, 3, 2 * DOMINO, dominoes // 2 * DOMINO)

@@ -8,7 +8,7 @@ import pytest
 from recstudy.config import DATASETS, configure
 from recstudy.data import Dominoes
 from recstudy.data.cache import load
-from recstudy.data.small_images import chains, draw_set
+from recstudy.data.dominoes import chains, draw_set
 from recstudy.errors import ConfigError
 
 COLOURS = [(255, 0, 0), (0, 0, 255)]

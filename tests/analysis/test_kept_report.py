@@ -9,7 +9,7 @@ from made_up import plan, run_id, write_epochs, write_search, write_study
 from recstudy.analysis.report import write_report
 from recstudy.records import Results, append_line, write_json
 from recstudy.study import repository
-from recstudy.study.repository import keep_report, kept_report, report_source
+from recstudy.study.kept_report import keep_report, kept_report, report_source
 
 
 @pytest.fixture

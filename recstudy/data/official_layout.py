@@ -1,0 +1,270 @@
+"""The layout in which the authors of HRM and TRM keep puzzles: read, and written so that their own code can train on drawn ones.
+
+    DIR/{train,test}/dataset.json                           a `Description`
+    DIR/{train,test}/SET__inputs.npy, SET__labels.npy       (N, S) tokens, for each of its sets
+                     SET__puzzle_identifiers.npy            (P,) a row of the table of embeddings, 0 for none
+                     SET__puzzle_indices.npy                (P + 1,) examples of puzzle i are [p[i], p[i + 1])
+                     SET__group_indices.npy                 (G + 1,) puzzles of group g are [g[i], g[i + 1])
+    DIR/identifiers.json                                    what each row of the table stands for
+
+Shapes: N examples, S cells, P puzzles, G groups.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from recstudy.data.puzzles import Puzzles, numbers
+from recstudy.data.reader import Decoded, Labels, Pixels, np, torch
+from recstudy.errors import ConfigError, DataError, StorageError
+from recstudy.files import whole
+from recstudy.records.reading import fault
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+PARTS = ("train", "test")
+SET = "all"  # what the one set that is written is called
+ARRAYS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
+FIX = "Make the folder anew with what built it."
+PIECE = 2**16  # rows that are looked at together: more would be read whole
+CHUNK = 2**14  # grids that are turned together
+
+
+class Description(BaseModel):
+    """The `dataset.json` of one split."""
+
+    pad_id: int
+    ignore_label_id: int | None  # of cells that are not asked for
+    blank_identifier_id: int
+    vocab_size: int
+    seq_len: int
+    num_puzzle_identifiers: int
+    total_groups: int
+    mean_puzzle_examples: float
+    total_puzzles: int | None = None  # in TRM's files, and not in HRM's
+    sets: list[str]
+
+
+class PuzzleSet(NamedTuple):
+    """One split, or one of its sets; puzzles and groups are numbered from 0."""
+
+    inputs: Pixels  # (N, S)
+    labels: Pixels  # (N, S), 0 where a cell is not asked for
+    ids: Labels  # (N,)
+    puzzles: Labels  # (N,)
+    groups: Labels  # (N,)
+
+
+def description(folder: Path) -> Description:
+    """Read the description of the split in `folder`."""
+    file = folder / "dataset.json"
+    try:
+        return Description.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror}). {FIX}") from None
+    except ValidationError as error:
+        raise DataError(f"{file} is damaged: {fault(error)}. {FIX}") from None
+
+
+def is_layout(folder: Path) -> bool:
+    """Return whether `folder` is in this layout, as far as one sees without reading."""
+    return (folder / "train").is_dir()
+
+
+def files(folder: Path) -> Iterator[str]:
+    """Yield what a folder in this layout must have, by path below it, as far as what is there tells."""
+    for part in PARTS:
+        yield f"{part}/dataset.json"
+        if (folder / part / "dataset.json").exists():
+            yield from (f"{part}/{name}__{array}.npy" for name in description(folder / part).sets for array in ARRAYS)
+
+
+def read(folder: Path, config: Puzzles) -> Decoded:
+    """Read both splits. Tokens stay maps of their files wherever these hold what is wanted.
+
+    Raises:
+        DataError: a file is missing or damaged, contradicts another one, or holds other puzzles than the config says.
+    """
+    train, test = (_part(folder / part, config) for part in PARTS)
+    alone = all(part.groups.max() + 1 == len(part.groups) for part in (train, test))  # of one example each
+    return Decoded(
+        train.inputs.reshape(-1, *config.shape),
+        train.labels,
+        test.inputs.reshape(-1, *config.shape),
+        test.labels,
+        train_groups=train.groups,
+        test_groups=test.groups + 1 + train.groups.max(),  # each split numbers its own
+        train_puzzles=None if alone else train.puzzles,
+        test_puzzles=None if alone else test.puzzles,
+        train_ids=train.ids,
+        test_ids=test.ids,
+    )
+
+
+def _part(folder: Path, config: Puzzles) -> PuzzleSet:
+    about = description(folder)
+    _check(about, folder / "dataset.json", config)
+    sets = [_set(folder, name, about) for name in about.sets]
+    count = sum(int(one.groups[-1]) + 1 for one in sets)
+    if count != about.total_groups:
+        raise DataError(f"{folder / 'dataset.json'} counts {about.total_groups:,} groups, but its sets have {count:,}. {FIX}")
+    if len(sets) == 1:
+        return sets[0]
+    numbered, puzzles, groups = [], 0, 0  # one after another, their puzzles and groups numbered on
+    for one in sets:
+        numbered.append(one._replace(puzzles=one.puzzles + puzzles, groups=one.groups + groups))
+        puzzles, groups = puzzles + int(one.puzzles[-1]) + 1, groups + int(one.groups[-1]) + 1
+    return PuzzleSet(*(np.concatenate(column) for column in zip(*numbered, strict=True)))
+
+
+def _check(about: Description, file: Path, config: Puzzles) -> None:
+    rows, columns = config.shape[1:]
+    if about.vocab_size != config.classes:
+        fix = f"Set it to {about.vocab_size}." if "vocabulary" in type(config).model_fields else "These are other puzzles."
+        raise DataError(f"{file} has a vocab_size of {about.vocab_size}, but data.vocabulary is {config.classes}. {fix}")
+    if about.seq_len != config.cells:
+        raise DataError(
+            f"{file} has a seq_len of {about.seq_len}, but grids of {rows} rows and {columns} columns have {config.cells} cells. "
+            "Set data.rows and data.columns to those of its grids."
+        )
+    if about.pad_id != 0:
+        raise DataError(f"{file} has a pad_id of {about.pad_id}, but it must be 0. {FIX}")
+    if not about.sets:
+        raise DataError(f"{file} names no sets. {FIX}")
+
+
+def _set(folder: Path, name: str, about: Description) -> PuzzleSet:
+    paths = {array: folder / f"{name}__{array}.npy" for array in ARRAYS}
+    maps = {array: _opened(path, 2 if array in ("inputs", "labels") else 1) for array, path in paths.items()}
+    count = len(maps["inputs"])
+    for array in ("inputs", "labels"):
+        if maps[array].shape != (count, about.seq_len):
+            raise DataError(f"{paths[array]} must be ({count:,}, {about.seq_len}), but is {maps[array].shape}. {FIX}")
+    puzzles = _members(paths["puzzle_indices"], maps["puzzle_indices"], count, paths["inputs"])
+    identifiers, known = np.asarray(maps["puzzle_identifiers"], np.int64), len(maps["puzzle_indices"]) - 1
+    if len(identifiers) != known:
+        raise DataError(f"{paths['puzzle_identifiers']} has {len(identifiers):,} rows, but there are {known:,} puzzles. {FIX}")
+    beyond = (identifiers < 0) | (identifiers >= about.num_puzzle_identifiers)
+    if beyond.any():
+        row = int(beyond.argmax())
+        raise DataError(
+            f"{paths['puzzle_identifiers']}, row {row}: identifier {identifiers[row]} is beyond the table, which has "
+            f"{about.num_puzzle_identifiers:,} rows by num_puzzle_identifiers in dataset.json. {FIX}"
+        )
+    groups = _members(paths["group_indices"], maps["group_indices"], known, paths["puzzle_identifiers"])
+    inputs = _tokens(paths["inputs"], maps["inputs"], about.vocab_size)
+    labels = _tokens(paths["labels"], maps["labels"], about.vocab_size, about.ignore_label_id, asked=True)
+    return PuzzleSet(inputs, labels, identifiers[puzzles], puzzles, groups[puzzles])
+
+
+def _opened(path: Path, axes: int) -> npt.NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        raise DataError(f"{path} is damaged or missing ({' '.join(str(error).split())}). {FIX}") from None
+    if array.dtype.kind not in "iu":
+        raise DataError(f"{path} must hold whole numbers, but holds {array.dtype}. {FIX}")
+    if array.ndim != axes:
+        raise DataError(f"{path} must have {axes} axes, but has the shape {array.shape}. {FIX}")
+    return np.asarray(array)
+
+
+def _members(path: Path, bounds: npt.NDArray[Any], count: int, of: Path) -> Labels:
+    """Return (count,) which of the parts that `bounds` cut each row is in."""
+    bounds = bounds.astype(np.int64)
+    wrong = np.diff(bounds, prepend=-1) <= 0
+    wrong[:1] |= bounds[:1] != 0
+    wrong[-1:] |= bounds[-1:] != count
+    if len(bounds) < 2 or wrong.any():
+        row = int(wrong.argmax())
+        found = f", but row {row} is {bounds[row]}" if len(bounds) else ", but has no rows"
+        raise DataError(f"{path} must rise from 0 to {count:,}, the rows of {of.name}{found}. {FIX}")
+    return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+
+
+def _tokens(path: Path, array: npt.NDArray[Any], vocabulary: int, ignored: int | None = 0, asked: bool = False) -> Pixels:
+    """Return (N, S) uint8, with 0 for what is `ignored`; the map itself where it is that already."""
+    same = array.dtype == np.uint8 and ignored in (0, None)
+    tokens = array if same else np.empty(array.shape, np.uint8)
+    least = 1 if asked and ignored != 0 else 0
+    for start in range(0, len(array), PIECE):
+        part = array[start : start + PIECE]
+        wrong = (part < least) | (part >= vocabulary)
+        wrong &= part != ignored if ignored is not None else True
+        if wrong.any():
+            row, cell = np.argwhere(wrong)[0]
+            raise DataError(
+                f"{path}, row {start + row}: the token {part[row, cell]} of cell {cell} must be from {least} to "
+                f"{vocabulary - 1}. {FIX}"
+            )
+        if not same:
+            tokens[start : start + PIECE] = part if ignored is None else np.where(part == ignored, 0, part)
+    return tokens
+
+
+def write_layout(folder: Path, config: Puzzles) -> None:
+    """Write the whole folder or nothing.
+
+    A training puzzle is a group: itself, and so many of its symmetries as `config.augmentations` says, those under which it is
+    shown when recstudy itself trains. A test puzzle is alone.
+
+    Raises:
+        ConfigError: something is there already.
+        StorageError: it cannot be written.
+    """
+    check_free(folder)
+    decoded = config.reader().read(Path())
+    try:
+        with whole(folder) as temporary:
+            _write_split(temporary / "train", decoded.train_images, np.asarray(decoded.train_labels, np.uint8), config, True)
+            _write_split(temporary / "test", decoded.test_images, np.asarray(decoded.test_labels, np.uint8), config, False)
+            (temporary / "identifiers.json").write_text(json.dumps(["<blank>"]) + "\n")
+            check_free(folder)  # drawing takes a while
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {error.strerror}. Give a folder that can be written.") from None
+
+
+def check_free(folder: Path) -> None:
+    """Refuse (ConfigError) what is there already."""
+    if folder.exists():
+        raise ConfigError(f"{folder} is there already. Give another name, or remove it first.")
+
+
+def _write_split(folder: Path, images: Pixels, labels: Pixels, config: Puzzles, turn: bool) -> None:
+    count, each = len(images), 1 + (config.augmentations or 0) * turn
+    total = count * each
+    folder.mkdir(parents=True)
+    header = {"descr": "|u1", "fortran_order": False, "shape": (total, config.cells)}
+    with open(folder / f"{SET}__inputs.npy", "wb") as inputs, open(folder / f"{SET}__labels.npy", "wb") as answers:
+        for file in (inputs, answers):
+            np.lib.format.write_array_header_1_0(file, header)
+        given = images.reshape(count, -1)
+        for start in range(0, count, step := max(CHUNK // each, 1)):  # each as it is, and then under its symmetries
+            rows = np.repeat(np.arange(start, min(start + step, count)), each)
+            turns = np.arange(len(rows)) % each
+            draws = torch.from_numpy(numbers(config.split_seed, rows, turns, config.draws))  # those of `puzzles.symmetries`
+            turned = config.turned(torch.from_numpy(given[rows]), torch.from_numpy(labels[rows]), draws)
+            for file, same, new in zip((inputs, answers), (given, labels), turned, strict=True):
+                file.write(np.where(turns[:, None] == 0, same[rows], new.numpy()).tobytes())
+    indices = np.zeros(total, np.int32), np.arange(total + 1, dtype=np.int32), each * np.arange(count + 1, dtype=np.int32)
+    for name, array in zip(ARRAYS[2:], indices, strict=True):
+        np.save(folder / f"{SET}__{name}.npy", array)
+    about = Description(
+        pad_id=0,
+        ignore_label_id=0,
+        blank_identifier_id=0,
+        vocab_size=config.classes,
+        seq_len=config.cells,
+        num_puzzle_identifiers=1,
+        total_groups=count,
+        mean_puzzle_examples=1,
+        total_puzzles=total,
+        sets=[SET],
+    )
+    (folder / "dataset.json").write_text(about.model_dump_json(indent=1) + "\n")
