@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from recstudy.command import main
-from recstudy.data import Maze, PuzzleFolder, Sudoku, puzzle_files
+from recstudy.data import Maze, PuzzleFolder, Sudoku, official_layout
 from recstudy.data.cache import load
 from recstudy.data.official_layout import description
 from recstudy.data.puzzle_files import check_rules, read_all
@@ -82,8 +82,8 @@ def test_what_is_stopped_leaves_nothing(tmp_path, capsys, monkeypatch):
         if folder.name == "test":
             raise KeyboardInterrupt
 
-    write = puzzle_files._write_split
-    monkeypatch.setattr(puzzle_files, "_write_split", split)
+    write = official_layout._write_split
+    monkeypatch.setattr(official_layout, "_write_split", split)
 
     code, out, errors = run(capsys, "sudoku4", tmp_path / "place/made", *SMALL)
 

@@ -8,7 +8,7 @@ from made_up import plan, run_id, write_epochs, write_search, write_study
 
 from recstudy.analysis.report import write_report
 from recstudy.records import Results, append_line, write_json
-from recstudy.study import repository
+from recstudy.study import kept_report as keeping
 from recstudy.study.kept_report import keep_report, kept_report, report_source
 
 
@@ -62,10 +62,10 @@ def test_anything_else_that_changed_draws_it_anew(change: Callable[[Path], objec
 def test_so_do_another_width_and_another_recstudy(folder, tmp_path, monkeypatch):
     assert said(folder, width=80) == ""
 
-    monkeypatch.setattr(repository, "version", lambda name: "another")
+    monkeypatch.setattr(keeping, "version", lambda name: "another")
     assert said(folder) == ""
     monkeypatch.undo()
-    monkeypatch.setattr(repository, "PACKAGE", tmp_path)
+    monkeypatch.setattr(keeping, "PACKAGE", tmp_path)
     assert said(folder) == ""
 
 

@@ -37,6 +37,9 @@ class Played(OnRay):
         self.rooms = 2
         self.supply = Supply(self.watch, lambda run: trial(run, results), lambda: self.rooms)
 
+    def run(self, *_: object) -> None:
+        """Tune is played by hand."""
+
     def tune(self, run: Run, *results: dict[str, Any]) -> None:
         """Tune begins a trial of the run, and hears this of it."""
         played: Any = SimpleNamespace(config={"trial": trial(run, self.results)}, last_result=results[-1])
