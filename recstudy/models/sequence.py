@@ -231,8 +231,8 @@ class TRM(SequenceModel):
 
     @property
     def revised(self) -> int:
-        """One more for `mlp`, whose norm after mixing ran over the width."""
-        return self.revision + (self.mixing == "mlp")
+        """One more for `mlp`, whose norm after mixing ran over the width, and for `single`, whose last update read the image."""
+        return self.revision + (self.mixing == "mlp") + (self.states == "single")
 
 
 def hidden_width(width: int, expansion: int, multiple: int = 256) -> int:

@@ -29,18 +29,62 @@ def test_cycle_refines_z_steps_times_then_y_once():
     assert (y.item(), z.item()) == (3.625, 5.25)
 
 
-def test_a_single_state_is_updated_n_plus_one_times_with_the_input():
-    """Equation (5) with f(s) = s/2, n = 2, x = 4: y goes 2, 3, 3.5, 3.75."""
+def test_a_single_state_is_updated_n_times_with_the_input_then_once_without():
+    """Equation (4) with f(s) = s/2, n = 2, x = 4: y goes 2, 3, 3.5, 1.75."""
     core = tiny(latent_steps=2, states="single").core
     core.f = Halve()
 
     y, z = core.cycle(torch.tensor(4.0), torch.tensor(2.0), torch.empty(0), last=True)
 
-    assert (y.item(), z.numel()) == (3.75, 0)
+    assert (y.item(), z.numel()) == (1.75, 0)
+
+
+def test_twenty_updates_of_a_single_state_are_those_of_the_equations_written_out():
+    """Equations (4), (L2), (7) and (8) by hand in float64: T = n = 2, two cells behind one empty position, gradients through
+    the last cycle; both trained by twenty steps of gradient descent."""
+    network = tiny((1, 1, 2), tokens="cell", states="single", mixing="mlp", cycles=2, latent_steps=2, multiple=8).double()
+    weights = {name: value.detach().clone().requires_grad_() for name, value in network.named_parameters()}
+    puzzles, answers = torch.tensor([[3, 7], [9, 1]]), torch.tensor([[5, 2], [6, 8]])
+
+    def rms(s, axis):
+        return s / (s.square().mean(axis, keepdim=True) + 1e-5).sqrt()
+
+    def swiglu(s, name):
+        up, gate = (s @ weights[f"core.f.0.{name}.up.weight"].T).chunk(2, -1)
+        return (up * nn.functional.silu(gate)) @ weights[f"core.f.0.{name}.down.weight"].T
+
+    def f(s):
+        s = rms(s + swiglu(s.mT, "mix").mT, 1)
+        return rms(s + swiglu(s, "ffn"), 2)
+
+    def by_hand():
+        cells = 8**0.5 * weights["embed.weight"][puzzles]
+        x = torch.cat([torch.zeros(2, 1, 8), cells], 1)
+        with torch.no_grad():
+            y = f(f(f(network.core.z_high.expand(2, 3, 8) + x) + x))
+        y = f(f(f(y + x) + x))
+        return y[:, 1:] @ weights["answer.weight"].T
+
+    def loss(logits):
+        return nn.functional.cross_entropy(logits.flatten(0, 1), answers.flatten())
+
+    losses = []
+    for _ in range(20):
+        output, _ = network(puzzles.view(2, 1, 1, 2), network.start(puzzles))
+        torch.testing.assert_close(output.logits, by_hand(), rtol=1e-8, atol=1e-8)
+        for told, parameters in ((output.logits, list(network.parameters())), (by_hand(), list(weights.values()))):
+            gradients = torch.autograd.grad(loss(told), parameters, allow_unused=True)
+            with torch.no_grad():
+                for parameter, gradient in zip(parameters, gradients, strict=True):
+                    if gradient is not None:
+                        parameter -= 0.05 * gradient
+        losses.append(loss(output.logits).item())
+
+    assert losses[-1] < 0.5 * losses[0]
 
 
 def test_each_update_of_the_multi_scale_form_has_a_latent_of_its_own():
-    """Equation (6) with f(s) = s/2, n = 2, x = 4, y = 2, z = (0, 4): z_1 = (0+4+2+4)/2 = 5, z_2 = (5+4+2+4)/2 = 7.5, and
+    """Equation (5) with f(s) = s/2, n = 2, x = 4, y = 2, z = (0, 4): z_1 = (0+4+2+4)/2 = 5, z_2 = (5+4+2+4)/2 = 7.5, and
     y = (2 + 12.5)/2."""
     core = tiny(latent_steps=2, states="multi-scale").core
     core.f = Halve()
@@ -80,7 +124,7 @@ def mixing(length: int, width: int, weight: float) -> MixLayer:
 
 
 def test_after_token_mixing_the_norm_runs_over_the_tokens():
-    """Equation (4) where both SwiGLUs give 0: the columns (3, 4) and (1, 7) have rms sqrt(12.5) and 5, and after it the rows
+    """Equation (L2) where both SwiGLUs give 0: the columns (3, 4) and (1, 7) have rms sqrt(12.5) and 5, and after it the rows
     have sqrt(0.38) and sqrt(1.62). A norm over the width would leave (1.342, 0.447) and (0.702, 1.228)."""
     s = torch.tensor([[3.0, 1.0], [4.0, 7.0]])
 

@@ -3,14 +3,14 @@
     z <- f(z + y + x)     n times                                                  (1)
     y <- f(y + z)         once; (1)-(2) make one cycle, T of them a segment        (2)
     layer of f: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM        (3)
-    single state:    y <- f(y + x)     n + 1 times a cycle                         (4)
+    single state:    y <- f(y + x)     n times, then y <- f(y)                     (4)
     multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (5)
 
 In TRM-MLP a SwiGLU over the tokens stands for attention (`sequence.py`). The image x enters (1) alone. In the paper's
 gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do. With two networks (2) has an f of
 its own.
 
-(4) and (5) are Table 2's variants. The paper says what they are in words; that their sums take every state alike is ours.
+(4) and (5) are Table 2's variants, as its authors' code has them: the last update of (4) reads no image.
 
 Shapes: B sequences, S tokens, D width.
 """
@@ -55,7 +55,7 @@ class TRMCore(nn.Module):
                 else:
                     y_BSD = self.f(y_BSD + x_BSD)  # (4)
         with updating(mode, last_cycle=last, last_step=True):
-            y_BSD = (self.f_answer or self.f)(y_BSD + (total(zs) if self.latents else x_BSD))  # (2), (4)
+            y_BSD = (self.f_answer or self.f)(y_BSD + total(zs) if self.latents else y_BSD)  # (2), (4)
         return y_BSD, torch.cat(zs, dim=-1) if self.latents > 1 else zs[0]
 
 
