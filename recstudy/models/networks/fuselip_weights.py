@@ -6,23 +6,20 @@ with `weights_only`, so that nothing in them is executed.
 """
 
 import hashlib
-import pickle
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from recstudy.errors import ConfigError, DataError
 from recstudy.models.fuselip import VQ, FuseLIP
 from recstudy.models.networks.fuselip import FuseLIPNetwork
 from recstudy.models.networks.vq import ImageTokenizer
+from recstudy.models.networks.weight_files import check_names, public_names, read_weights
 from recstudy.records.files import read_json
 
-# Our names to the public ones, by pattern; the first rule that fits a part is applied, in this order.
+# Our names to the public ones, by pattern; LAYERS come last.
 LAYERS = {
     r"\.norm([12])\.": r".ln_\1.",
     r"\.qkv\.": ".attn.in_proj_",
@@ -65,32 +62,17 @@ def load_public(config: FuseLIP, vq: VQ, folder: Path) -> tuple[FuseLIPNetwork, 
         DataError: files that are missing, damaged, or not exactly these networks' weights.
     """
     _check(config, vq, folder)
-    path, found = _read(folder)
+    path = _file(folder)
+    found = read_weights(path)
     network, tokenizer = FuseLIPNetwork(config), ImageTokenizer(vq)
-    names = [(part, public_names(part, rules)) for part, rules in ((network, ENCODER), (tokenizer, TITOK))]
-    wanted = {public for _, table in names for public in table.values()}
-    missing = sorted(wanted - found.keys())
-    unexpected = sorted(key for key in found.keys() - wanted if key != TIED and not key.startswith(UNREAD))
-    if missing or unexpected:
-        raise DataError(
-            f"{path} is not FuseLIP's weights: {_listed(missing)} missing, {_listed(unexpected)} unexpected. Nothing was loaded."
-        )
+    names = [(part, public_names(part, {**rules, **LAYERS})) for part, rules in ((network, ENCODER), (tokenizer, TITOK))]
+    wanted = [public for _, table in names for public in table.values()]
+    check_names(path, "FuseLIP's weights", wanted, [key for key in found if key != TIED and not key.startswith(UNREAD)])
     if TIED in found and not torch.equal(found[TIED], found["token_embedding.weight"]):
         raise DataError(f"{path}: {TIED} must equal token_embedding.weight, to which it is tied. Nothing was loaded.")
     for part, table in names:
         _fill(part, table, found, path)
     return network, tokenizer
-
-
-def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]:
-    """Return the public name of each of the network's weights."""
-    names = {}
-    for own in network.state_dict():
-        name = own
-        for pattern, replacement in {**rules, **LAYERS}.items():
-            name = re.sub(pattern, replacement, name)
-        names[own] = name
-    return names
 
 
 def _check(config: FuseLIP, vq: VQ, folder: Path) -> None:
@@ -136,17 +118,6 @@ def _file(folder: Path) -> Path:
     return paths[0]
 
 
-def _read(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    path = _file(folder)
-    try:
-        if path.suffix == ".safetensors":
-            return path, load_file(path)
-        return path, torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        reason = str(error).strip().split("\n", 1)[0]
-        raise DataError(f"{path} cannot be read as weights ({reason}). Download it again.") from None
-
-
 def _fill(network: nn.Module, names: Mapping[str, str], found: Mapping[str, Tensor], path: Path) -> None:
     weights = {}
     for own, value in network.state_dict().items():
@@ -157,8 +128,3 @@ def _fill(network: nn.Module, names: Mapping[str, str], found: Mapping[str, Tens
             raise DataError(f"{path}: {names[own]} must be of shape {tuple(value.shape)}, but is {tuple(public.shape)}")
         weights[own] = public
     network.load_state_dict(weights)
-
-
-def _listed(keys: list[str]) -> str:
-    first = f" ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})" if keys else ""
-    return f"{len(keys)} keys{first}"

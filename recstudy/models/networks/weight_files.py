@@ -1,0 +1,63 @@
+"""Files of weights that others made: read without executing anything in them, and matched to a network's own names."""
+
+import pickle
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from recstudy.errors import DataError
+
+
+def read_weights(path: Path) -> dict[str, Any]:
+    """Return what a file holds: tensors by name, of a pickled file whatever `weights_only` lets pass.
+
+    Raises:
+        DataError: there is no such file, or it cannot be read.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}. Give the file of weights.") from None
+    except (SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError) as error:
+        reason = str(error).strip().split("\n", 1)[0]
+        raise DataError(f"{path} cannot be read as weights ({reason}). Download it again.") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds no weights by name, but a {type(found).__name__}. Save the network's state dict.")
+    return found
+
+
+def public_names(network: nn.Module, rules: Mapping[str, str]) -> dict[str, str]:
+    """Return the public name of each of the network's weights.
+
+    Args:
+        network: ours.
+        rules: pattern -> replacement; all that match are applied, in their order.
+    """
+    names = {}
+    for own in network.state_dict():
+        name = own
+        for pattern, replacement in rules.items():
+            name = re.sub(pattern, replacement, name)
+        names[own] = name
+    return names
+
+
+def check_names(path: object, title: str, wanted: Collection[str], found: Collection[str]) -> None:
+    """Refuse (DataError) a file that lacks a weight of the network, or has one that it does not know."""
+    missing, unexpected = (sorted(set(one) - set(other)) for one, other in ((wanted, found), (found, wanted)))
+    if missing or unexpected:
+        told = f"{_listed(missing)} missing, {_listed(unexpected)} unexpected"
+        raise DataError(f"{path} is not {title}: {told}. Nothing was loaded.")
+
+
+def _listed(keys: list[str]) -> str:
+    first = f" ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})" if keys else ""
+    return f"{len(keys)} keys{first}"
