@@ -32,7 +32,9 @@ SHARDS = "batch norm by the statistics of each worker's share of a batch"
 SHORT = 12  # characters of a checksum that tell it apart
 MOST = 6  # settings that a reason gives with their values
 APART = ("data.limit", "train.evaluation_depths")  # one has words of its own, the other scores the test set at more depths
-AT_TEST = ("noisy_exact_accuracy", "any_exact_accuracy", "voted_exact_accuracy")  # what `train.at_test` decides, and nothing else
+AT_TEST = (  # what `train.at_test` decides, and nothing else
+    "noisy_exact_accuracy", "any_exact_accuracy", "pass_at", "voted_exact_accuracy", "any_copy_exact_accuracy", "flipped_puzzles",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

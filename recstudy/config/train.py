@@ -32,7 +32,7 @@ class Augment(Config):
     @field_validator("more", mode="before")
     @classmethod
     def _split(cls, names: Any) -> Any:
-        return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
+        return _by_commas(names)
 
     @field_validator("more")
     @classmethod
@@ -45,22 +45,61 @@ class Augment(Config):
 class AtTest(Config):
     """More thinking at test of puzzles, from the same weights, scored beside the plain test (PTRM, votes). All off by default."""
 
-    segments: int = Field(16, ge=1, le=256, description="D: segments of every trajectory and copy")
+    segments: int = Field(16, ge=1, le=1024, description="D: segments of every trajectory and copy")
     trajectories: int = Field(
         0,
         ge=0,
         le=1024,
         description="K: the one of 1, 2, 4, ... so many noisy trajectories that the halting head is surest of",
     )
-    noise: float = Field(0.3, gt=0, description="sigma: of the Gaussian noise on z before each segment of a trajectory")
+    noise: float = Field(0.3, gt=0, description="sigma: of the Gaussian noise before each segment of a trajectory")
+    noise_on: Literal["latent", "answer", "both"] = Field(
+        "latent", description="the states that are noisy: the latent (TRM's z, HRM's z_L; PTRM), the answer (y, z_H), or both"
+    )
     copies: int = Field(
         0, ge=0, le=1024, description="the vote of 1, 2, 4, ... so many copies under symmetries, whose answers are turned back"
     )
-    puzzles: int | None = Field(None, ge=1, description="test puzzles that it is scored on, evenly over all; by default all")
+    halts: tuple[float, ...] = Field(
+        (),
+        description="probabilities: also score every puzzle where its halting head is first surer than each of these; as text "
+        "with commas between",
+    )
+    puzzles: int | None = Field(
+        None, ge=1, description="test puzzles on which trajectories and copies are scored, evenly over all; by default all"
+    )
+
+    @field_validator("halts", mode="before")
+    @classmethod
+    def _split(cls, halts: Any) -> Any:
+        return _by_commas(halts)
+
+    @field_validator("halts")
+    @classmethod
+    def _probabilities(cls, halts: tuple[float, ...]) -> tuple[float, ...]:
+        if wrong := [halt for halt in halts if not 0 < halt < 1]:
+            raise ValueError(f"halts must be probabilities above 0 and below 1, but got {wrong[0]:g}")
+        return halts
+
+    @property
+    def repeats(self) -> bool:
+        """Whether puzzles are answered more than once."""
+        return bool(self.trajectories or self.copies)
 
     @property
     def on(self) -> bool:
-        return bool(self.trajectories or self.copies)
+        return self.repeats or bool(self.halts)
+
+    def scored(self, puzzles: int) -> int:
+        """Return on how many of so many test puzzles trajectories and copies are scored: every second, third, ... of them."""
+        return -(-puzzles // self.stride(puzzles))
+
+    def stride(self, puzzles: int) -> int:
+        return -(-puzzles // (self.puzzles or puzzles))
+
+
+def _by_commas(value: Any) -> Any:
+    """Return the words of a text with commas between; anything else as it is."""
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
 def doubled(most: int) -> list[int]:

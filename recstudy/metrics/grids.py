@@ -81,7 +81,12 @@ METRICS.update(
         "halted_exact_accuracy": solved_share("Exact accuracy, halting by itself"),
         "noisy_exact_accuracy": solved_share("Exact accuracy, noisy trajectories"),
         "any_exact_accuracy": solved_share("Exact accuracy, any trajectory"),
+        "pass_at": solved_share("Pass@k of noisy trajectories"),
         "voted_exact_accuracy": solved_share("Exact accuracy, copies' vote"),
+        "any_copy_exact_accuracy": solved_share("Exact accuracy, any copy"),
+        "flipped_puzzles": solved_share("Puzzles that some copies solve and others do not", better="lower"),
+        "lost_puzzles": solved_share("Puzzles that fewer segments solve", better="lower"),
+        "halting_auroc": Metric("AUROC of the halting head", "%", "higher", ".2f", bounds=PERCENT, tasks=("grid",)),
         "residual": Metric("Fixed-point residual", form=".3g", tasks=("grid",)),
         "halted_steps": Metric("Segments, halting by itself", better="lower", form=".2f", tasks=("grid",)),
     }

@@ -4,13 +4,19 @@
     the answer of the trajectory whose halting head is surest, of the first 1, 2, 4, ..., K           (2)
     the answer, turned back, that most of the first 1, 2, 4, ..., C copies give; of several such,
     that whose copies are surest on average; the first copy is the puzzle itself                      (3)
+    pass@k = 1 - C(K - c, k) / C(K, k)      where c of a puzzle's K trajectories are right            (4)
 
-(1)-(2) are PTRM (arXiv:2605.19943), which needs no training of its own; whether any trajectory is right at all is its pass@K.
-z is the last of a network's states, TRM's latent and HRM's lower one; y is left as it is.
+(1)-(2) are PTRM (arXiv:2605.19943), which needs no training of its own. z is the last of a network's states, TRM's latent and
+HRM's lower one; on request y, the first of them, is noisy as well, or alone. Beside (2) and (3) stands how often any of the same
+trajectories or copies is right; (4) is the estimator without bias (arXiv:2107.03374), from all trajectories for every k. Copies
+flip a puzzle where some of them solve it and others do not.
+
+Every score is a mean over puzzles: however often a puzzle is answered, it counts once.
 
 Shapes: B puzzles, K trajectories or copies, S cells.
 """
 
+import math
 from collections.abc import Iterator
 from copy import copy
 
@@ -18,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recstudy.config import RunConfig, doubled
+from recstudy.config import AtTest, RunConfig, doubled
 from recstudy.data.batches import Batch, Batches
 from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Labels
@@ -30,11 +36,11 @@ from recstudy.train.watchdog import alive
 
 @torch.no_grad()
 def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, float]:
-    """Exact accuracy in percent by `METRIC.COUNT`; nothing where `train.at_test` is off."""
-    if not config.train.at_test.on:
+    """Return shares of the puzzles in percent by `METRIC.COUNT`; nothing where `train.at_test` answers none more than once."""
+    if not config.train.at_test.repeats:
         return {}
     network.eval()
-    batches = spread(batches, config.train.at_test.puzzles)
+    batches = spread(batches, config.train.at_test)
     right: dict[str, list[Tensor]] = {}
     for number, batch in enumerate(batches.plain(own_batch(config))):
         rows = batches.rows[number * own_batch(config) :][: len(batch.images)].numpy()
@@ -43,15 +49,15 @@ def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, 
     return {name: 100 * torch.cat(solved).double().mean().item() for name, solved in right.items()}
 
 
-def spread(batches: Batches, most: int | None) -> Batches:
-    """Return at most so many of the puzzles, evenly over the whole set, which may stand in an order."""
+def spread(batches: Batches, config: AtTest) -> Batches:
+    """Return the puzzles that are scored, evenly over the whole set, which may stand in an order."""
     some = copy(batches)
-    some.rows = batches.rows[:: -(-len(batches.rows) // (most or len(batches.rows)))]
+    some.rows = batches.rows[:: config.stride(len(batches.rows))]
     return some
 
 
 def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Iterator[tuple[str, Tensor]]:
-    """Return by (1)-(2), by metric, which puzzles are solved, (B,). More trajectories are those of fewer, and others."""
+    """Return by (1), (2) and (4), by metric, which puzzles are solved, (B,). More trajectories are those of fewer, and others."""
     count, device = config.train.at_test.trajectories, batch.images.device
     noise = torch.Generator(device).manual_seed(draw(config.seed, "trajectories", number))
     thought = [think(network, batch.images, batch, config, noise) for _ in range(count)]
@@ -60,6 +66,9 @@ def noisy(network: Network, batch: Batch, config: RunConfig, number: int) -> Ite
         right_BK, sure_BK = torch.stack(solved[:many], 1), torch.stack([halt for _, halt in thought[:many]], 1)
         yield f"noisy_exact_accuracy.{many}", right_BK.gather(1, sure_BK.argmax(1, keepdim=True))[:, 0]
         yield f"any_exact_accuracy.{many}", right_BK.any(1)
+    right_B = torch.stack(solved, 1).sum(1).tolist() if solved else []
+    for many in doubled(count):
+        yield f"pass_at.{many}", torch.tensor([pass_at(many, right, count) for right in right_B])
 
 
 def voted(network: Network, batch: Batch, config: RunConfig, rows: Labels) -> Iterator[tuple[str, Tensor]]:
@@ -76,6 +85,10 @@ def voted(network: Network, batch: Batch, config: RunConfig, rows: Labels) -> It
     for many in doubled(count):
         answer = elected(torch.stack(answers[:many], 1), torch.stack(sure[:many], 1))
         yield f"voted_exact_accuracy.{many}", exact(answer, batch.labels)
+        if many > 1:
+            right_BK = torch.stack([exact(cells, batch.labels) for cells in answers[:many]], 1)
+            yield f"any_copy_exact_accuracy.{many}", right_BK.any(1)
+            yield f"flipped_puzzles.{many}", right_BK.any(1) & ~right_BK.all(1)
 
 
 def think(
@@ -85,19 +98,27 @@ def think(
     carry = network.start(images, batch.told)
     for _ in range(config.train.at_test.segments):
         alive()
-        carry = carry if noise is None else shaken(carry, config.train.at_test.noise, noise)
+        carry = carry if noise is None else shaken(carry, config.train.at_test, noise)
         with autocast(images.device, config.train):
             output, carry = network(images, carry)
     assert output.halt is not None, "the config lets no model without a halting head come here"
     return output.logits.float().argmax(-1).byte(), output.halt.float()
 
 
-def shaken(carry: Carry, deviation: float, noise: torch.Generator) -> Carry:
-    """Equation (1)."""
-    last = max(at for at, state in enumerate(carry) if state.is_floating_point() and state.numel())
-    z = carry[last]
-    shaken = z + deviation * torch.randn(z.shape, generator=noise, device=z.device, dtype=z.dtype)
-    return (*carry[:last], shaken, *carry[last + 1 :])
+def shaken(carry: Carry, config: AtTest, noise: torch.Generator) -> Carry:
+    """Return the states by (1). A network of one state has it noisy whichever is asked for."""
+    states = [at for at, state in enumerate(carry) if state.is_floating_point() and state.numel()]
+    noisy = {"latent": states[-1:], "answer": states[:1], "both": states}[config.noise_on]
+    new = list(carry)
+    for at in noisy:
+        state = carry[at]
+        new[at] = state + config.noise * torch.randn(state.shape, generator=noise, device=state.device, dtype=state.dtype)
+    return tuple(new)
+
+
+def pass_at(count: int, right: int, trajectories: int) -> float:
+    """Return (4): the chance that any of `count` is right that are drawn from so many trajectories, `right` of which are."""
+    return 1 - math.comb(trajectories - right, count) / math.comb(trajectories, count)
 
 
 def elected(answers_BKS: Tensor, sure_BK: Tensor) -> Tensor:

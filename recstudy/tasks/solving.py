@@ -35,16 +35,44 @@ WATCHED = 256  # test puzzles over which states are compared from segment to seg
 TAUGHT = 1000  # training puzzles that are judged at the end
 
 
+Sums = dict[str, Tensor]  # `sums_of` several batches are added up, so that nothing grows with puzzles times segments
+
+
 @dataclass
 class Solved:
     """What the puzzles of one pass were answered with; N of this worker's share."""
 
     cells: Tensor  # (N, S) uint8, after `evaluation_steps`
     loss: Tensor  # (N,) nats a cell, then
-    hits: Tensor  # (N, T) int32: cells that are right after each segment
-    asked: Tensor  # (N,) int32: cells that are asked for
-    halts: Tensor  # (N, T) bool: the model would halt here
-    sure: Tensor  # (N,) logit of "this answer is right", after `evaluation_steps`; 0 where the model has no halting head
+    right: Tensor  # (N,) bool: every cell that is asked for is right, then
+    sure: Tensor  # (N,) logit of "this answer is right", then; 0 where the model has no halting head
+    sums: Sums  # over the puzzles, segment by segment
+
+
+def sums_of(hits: Tensor, asked: Tensor, halts: Tensor, last: int) -> Sums:
+    """Return what is known of every segment, summed over the puzzles of a batch, in float64.
+
+    Args:
+        hits: (B, T) cells that are right after each segment.
+        asked: (B,) cells that are asked for.
+        halts: (H, B, T) whether the model would halt there, by each of H rules.
+        last: the segment at which every puzzle halts at the latest.
+
+    Returns:
+        By segment, (T,): puzzles that are `exact`, shares of `cells`, and puzzles that are `lost`, which an earlier segment had
+        right. By rule, (H,): puzzles that are right where they halt, `halted`, and the segments `used` until then.
+    """
+    right = hits == asked[:, None]
+    ends = halts[..., :last].clone()
+    ends[..., -1] = True
+    first = ends.int().argmax(-1)
+    return {
+        "exact": right.double().sum(0),
+        "cells": (hits.double() / asked[:, None]).sum(0),
+        "lost": (right.int().cummax(1).values - right.int()).double().sum(0),
+        "halted": torch.stack([right.gather(1, at[:, None])[:, 0] for at in first]).double().sum(1),
+        "used": (first + 1).double().sum(1),
+    }
 
 
 @torch.no_grad()
@@ -54,6 +82,7 @@ def solve(task: "Grid", network: Network, batches: Batches, segments: int = 0, m
     segments = max(segments, last)
     network.eval()
     parts, seen = [], 0
+    sums: Sums = {}
     for batch in batches.plain(own_batch(config) * batches.world):
         if most is not None and seen >= most:
             break
@@ -65,13 +94,22 @@ def solve(task: "Grid", network: Network, batches: Batches, segments: int = 0, m
                 output, carry = network(batch.images, carry)
             hits, asked = token_hits(output.logits.float(), batch.labels)
             halt = torch.zeros(len(batch.images), device=hits.device) if output.halt is None else output.halt.float()
-            by_step.append((hits.int(), halt > (0 if output.proceed is None else output.proceed)))
+            by_step.append((hits.int(), *halts(halt, output.proceed, config)))
             if step == last:
-                sure, cells, loss = halt, task.kept(output, batch)["cells"], task.loss(output, batch).float()
-        hits, halts = (torch.stack(column, 1) for column in zip(*by_step, strict=True))
-        own = cells, loss, hits, asked.int(), halts, sure
+                own = task.kept(output, batch)["cells"], task.loss(output, batch).float(), hits == asked, halt
         parts.append(tuple(part[:count] for part in own))
-    return Solved(*(torch.cat(column) for column in zip(*parts, strict=True)))
+        by_segment, *ended = (torch.stack(column, 1)[:count].cpu() for column in zip(*by_step, strict=True))
+        for name, value in sums_of(by_segment, asked[:count].cpu(), torch.stack(ended), last).items():
+            sums[name] = sums[name] + value if name in sums else value
+    cells, loss, right, sure = (torch.cat(column) for column in zip(*parts, strict=True))
+    return Solved(cells, loss, right, sure, sums)
+
+
+def halts(halt: Tensor, proceed: Tensor | None, config: RunConfig) -> list[Tensor]:
+    """Return whether the model would halt by itself, and whether its halting probability is above each of
+    `train.at_test.halts`, (B,) each."""
+    own = halt > (0 if proceed is None else proceed)
+    return [own, *(halt.sigmoid() > threshold for threshold in config.train.at_test.halts)]
 
 
 def selection_scores(task: "Grid", network: Network, batches: Batches) -> tuple[float, float]:
@@ -129,26 +167,33 @@ def _told(task: "Grid", found: Solved, test: Batches) -> Answers:
 
 
 def by_depth(found: Solved, config: RunConfig) -> dict[str, dict[str, float]]:
-    """Exact and cell accuracy in percent after 1, 2, ... segments of the same weights; none without recursion."""
+    """Return in percent, after 1, 2, ... segments of the same weights: exact and cell accuracy, and the puzzles that were right
+    after fewer and are not any more; none without recursion."""
     depths = range(1, config.train.evaluation_depths + 1) if config.model.recursive else ()
-    hits, asked = found.hits.double(), found.asked.double()[:, None]
-    exact, cells = (100 * (hits == asked).double().mean(0)).tolist(), (100 * (hits / asked).mean(0)).tolist()
-    return {
-        name: {str(depth): values[depth - 1] for depth in depths}
-        for name, values in (("exact_accuracy", exact), ("cell_accuracy", cells))
-    }
+    names = {"exact_accuracy": "exact", "cell_accuracy": "cells", "lost_puzzles": "lost"}
+    shares = {name: (100 * (found.sums[part] / len(found.right))).tolist() for name, part in names.items()}
+    return {name: {str(depth): values[depth - 1] for depth in depths} for name, values in shares.items()}
 
 
 def halting(found: Solved, config: RunConfig) -> dict[str, float]:
-    """Exact accuracy in percent where each puzzle ends at the first segment after which the model would halt, the last of
-    `evaluation_steps` at the latest, and how many segments that takes; nothing of models that never halt by themselves."""
+    """Return what the halting head is worth; nothing of models that never halt by themselves.
+
+    Exact accuracy in percent where each puzzle ends at the first segment after which the model would halt, the last of
+    `evaluation_steps` at the latest, and how many segments that takes; the same, by `METRIC.THRESHOLD`, where its halting
+    probability is first above each of `train.at_test.halts`. And the AUROC in percent of its logit after `evaluation_steps` as
+    a verifier of the answer, where some answers are right and others are not.
+    """
     if not config.model.halts or not config.model.recursive:
         return {}
-    halts = found.halts[:, : config.train.evaluation_steps].clone()
-    halts[:, -1] = True
-    first = halts.int().argmax(1, keepdim=True)
-    exact = found.hits.gather(1, first)[:, 0] == found.asked
-    return {"halted_exact_accuracy": 100 * exact.double().mean().item(), "halted_steps": 1 + first.double().mean().item()}
+    rules = ["", *(f".{threshold}" for threshold in config.train.at_test.halts)]
+    halted, used = ((found.sums[name] / len(found.right)).tolist() for name in ("halted", "used"))
+    told = {f"halted_exact_accuracy{rule}": 100 * share for rule, share in zip(rules, halted, strict=True)}
+    told |= {f"halted_steps{rule}": steps for rule, steps in zip(rules, used, strict=True)}
+    if 0 < found.right.sum() < len(found.right):
+        from sklearn.metrics import roc_auc_score
+
+        told["halting_auroc"] = 100 * float(roc_auc_score(found.right.cpu().numpy(), found.sure.cpu().numpy()))
+    return told
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """More thinking at test by hand: networks whose answers are known, on grids that are to be read from right to left."""
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from mirrored import SIZES, SMALL, TINY, Mirrored
 from torch.nn import functional as F
 
+from recstudy.analysis.targets import AT_TEST
 from recstudy.config import AtTest, RunConfig, TrainConfig, doubled
 from recstudy.data import Digits
 from recstudy.data.cache import load
@@ -14,7 +16,7 @@ from recstudy.data.puzzles import numbers
 from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
-from recstudy.tasks.at_test import at_test, elected, shaken, spread
+from recstudy.tasks.at_test import at_test, elected, pass_at, shaken, spread
 from recstudy.testing import make_training, trained
 from recstudy.train.halting import halted
 
@@ -64,7 +66,7 @@ def test_the_surest_of_more_noisy_trajectories_is_right_more_often():
     for count, share in ((1, 31), (2, 52), (4, 77), (6, 89)):
         assert drifts[f"noisy_exact_accuracy.{count}"] == pytest.approx(share, abs=25)
         assert drifts[f"noisy_exact_accuracy.{count}"] == drifts[f"any_exact_accuracy.{count}"]
-    assert len(drifts) == 8
+    assert len(drifts) == 12
 
 
 def test_the_halting_head_chooses_even_where_it_is_mistaken():
@@ -81,19 +83,52 @@ def test_the_halting_head_chooses_even_where_it_is_mistaken():
 def test_noise_is_drawn_from_the_seed_and_more_trajectories_are_those_of_fewer_and_others():
     few, many = (found(Drifts(), trajectories=count, segments=4) for count in (2, 4))
 
-    assert few == {name: value for name, value in many.items() if name in few}
+    assert {name: value for name, value in few.items() if not name.startswith("pass_at")}.items() <= many.items()
     assert many == found(Drifts(), trajectories=4, segments=4)
 
 
+def test_pass_at_k_is_the_share_of_draws_with_one_that_is_right():
+    """Of 5 trajectories, 2 right: every way to draw k of them, counted; and of any many the chance stays between 0 and 1."""
+    right = [True, True, False, False, False]
+
+    for count in range(1, 6):
+        draws = [any(draw) for draw in combinations(right, count)]
+        assert pass_at(count, 2, 5) == pytest.approx(sum(draws) / len(draws))
+    assert [pass_at(512, right, 1024) for right in (0, 513, 1024)] == [0, 1, 1]
+    assert 0 < pass_at(512, 1, 1024) == 0.5
+
+
+def test_pass_at_k_takes_every_trajectory_and_at_all_of_them_is_whether_any_is_right():
+    drifts = found(Drifts(), trajectories=6, noise=0.5, segments=4)
+
+    assert drifts["pass_at.6"] == pytest.approx(drifts["any_exact_accuracy.6"])
+    assert drifts["pass_at.1"] == pytest.approx(31, abs=8)  # the mean of six trajectories, where any.1 is the first alone
+    assert list(drifts)[-4:] == [f"pass_at.{count}" for count in (1, 2, 4, 6)]
+
+
 @pytest.mark.parametrize("model", [TINY, HRM(**SMALL, low_layers=1, high_layers=1)], ids=["trm", "hrm"])
-def test_noise_is_on_the_latent_alone(model):
+@pytest.mark.parametrize(("on", "noisy"), [("latent", [1]), ("answer", [0]), ("both", [0, 1])])
+def test_noise_is_on_the_latent_alone_unless_asked_otherwise(model, on, noisy):
     carry = build(model, Mirrored()).start(torch.zeros(64, 1, 2, 3))
 
-    y, z, *rest = shaken(carry, 0.3, torch.Generator().manual_seed(0))
+    new = shaken(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))
 
-    assert torch.equal(y, carry[0])
-    assert (z - carry[1]).std().item() == pytest.approx(0.3, rel=0.03)
-    assert all(torch.equal(new, old) for new, old in zip(rest, carry[2:], strict=True))
+    for at, (state, before) in enumerate(zip(new, carry, strict=True)):
+        if at in noisy:
+            assert (state - before).std().item() == pytest.approx(0.3, rel=0.03)
+        else:
+            assert torch.equal(state, before)
+    assert AtTest().noise_on == "latent"
+
+
+def test_a_network_of_one_state_has_it_noisy_whatever_is_asked_for():
+    carry = build(TINY.model_copy(update={"states": "single"}), Mirrored()).start(torch.zeros(8, 1, 2, 3))
+
+    drawn = [shaken(carry, AtTest(noise_on=on), torch.Generator().manual_seed(0))[0] for on in ("latent", "answer", "both")]
+
+    assert not torch.equal(drawn[0], carry[0])
+    assert torch.equal(drawn[0], drawn[1])
+    assert torch.equal(drawn[0], drawn[2])
 
 
 def test_most_votes_win_and_of_several_the_surest_copies():
@@ -122,7 +157,10 @@ def test_copies_vote_with_their_answers_turned_back():
     alike = torch.stack([ok.int() - (~ok & turned).int() for ok, turned in zip(right, copies, strict=True)], 1)  # 1, 0 or -1
     expected = [solved[at, max(range(3), key=lambda k: ((alike[at] == alike[at, k]).sum(), -k))] for at in range(SIZES[1])]
     assert voted["voted_exact_accuracy.3"] == pytest.approx(100 * torch.stack(expected).double().mean().item())
-    assert list(voted) == [f"voted_exact_accuracy.{count}" for count in (1, 2, 3)]
+    assert [name for name in voted if name.startswith("voted")] == [f"voted_exact_accuracy.{count}" for count in (1, 2, 3)]
+    assert voted["any_copy_exact_accuracy.3"] == pytest.approx(100 * solved.any(1).double().mean().item())
+    flips = solved.any(1) & ~solved.all(1)
+    assert voted["flipped_puzzles.3"] == pytest.approx(100 * flips.double().mean().item()) != 0
 
 
 def test_an_answer_that_is_right_stays_so_in_every_copy():
@@ -131,7 +169,10 @@ def test_an_answer_that_is_right_stays_so_in_every_copy():
         def right(images):
             return torch.ones(len(images), dtype=torch.bool)
 
-    assert set(found(Right(), copies=4, segments=1).values()) == {100}
+    always = found(Right(), copies=4, segments=1)
+
+    assert {value for name, value in always.items() if name.startswith("flipped")} == {0}
+    assert {value for name, value in always.items() if not name.startswith("flipped")} == {100}
 
 
 def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwise():
@@ -142,19 +183,22 @@ def test_a_run_keeps_what_more_thinking_gives_and_computes_nothing_else_otherwis
     results = [trained(config).finish() for config in (plain, more)]
 
     added = results[1]["metrics"].keys() - results[0]["metrics"].keys()
-    assert {name.partition(".")[0] for name in added} == {"noisy_exact_accuracy", "any_exact_accuracy", "voted_exact_accuracy"}
+    assert {name.partition(".")[0] for name in added} == set(AT_TEST)
     assert results[0]["metrics"] == {name: value for name, value in results[1]["metrics"].items() if name not in added}
     assert results[1]["metrics"]["voted_exact_accuracy.1"] == results[1]["metrics"]["exact_accuracy"]
     assert results[0]["depths"] == results[1]["depths"]
     assert plain.run_id == RUN.with_changes({**train, "train.at_test.noise": 0.3}).run_id != more.run_id
+    others = [more.with_changes({"train.at_test.noise_on": on}) for on in ("latent", "answer", "both")]
+    assert [other.run_id == more.run_id for other in others] == [True, False, False]
 
 
 def test_a_part_of_the_puzzles_is_spread_over_all():
     training = make_training(RUN)
     test = training._batches(training.data.test, shared=False)
 
-    assert spread(test, None).rows.tolist() == spread(test, 99).rows.tolist() == test.rows.tolist()
-    assert spread(test, 15).rows.tolist() == test.rows[::3].tolist()
+    assert spread(test, AtTest()).rows.tolist() == spread(test, AtTest(puzzles=99)).rows.tolist() == test.rows.tolist()
+    assert spread(test, AtTest(puzzles=15)).rows.tolist() == test.rows[::3].tolist()
+    assert [AtTest(puzzles=most).scored(len(test.rows)) for most in (15, 99)] == [14, 40]
     assert found(Lopsided(), copies=1, puzzles=15).keys() == {"voted_exact_accuracy.1"}
 
 
@@ -186,3 +230,10 @@ def test_it_is_for_puzzles_and_halting_heads_and_copies_need_symmetries(monkeypa
     monkeypatch.setattr(TRM, "halts", False)
     with pytest.raises(ConfigError, match=r"train\.at_test must be off for TRM, which has no halting head to choose by"):
         RUN.with_changes({"train.at_test.trajectories": 2})
+
+
+@pytest.mark.parametrize(("halts", "wrong"), [("0.5,1", "1"), ((0.0,), "0")])
+def test_thresholds_of_halting_are_probabilities(halts, wrong):
+    with pytest.raises(ConfigError, match=f"halts must be probabilities above 0 and below 1, but got {wrong}"):
+        RUN.with_changes({"train.at_test.halts": halts})
+    assert RUN.with_changes({"train.at_test.halts": "0.5, 0.9"}).train.at_test.halts == (0.5, 0.9)

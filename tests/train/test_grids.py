@@ -1,6 +1,7 @@
 """Puzzles through the loop: loss, scores and halting by hand, symmetries and rounds, and what is kept to look at."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from recstudy.metrics.kept import packed, unpacked
 from recstudy.models import HRM, TRM, Transformer, ViTRM
 from recstudy.models.networks.contract import Output
 from recstudy.tasks import Grid
-from recstudy.tasks.solving import Solved, by_depth, halting, solve
+from recstudy.tasks.solving import Solved, by_depth, halting, solve, sums_of
 from recstudy.testing import trained
 from recstudy.train.losses import step_loss
 
@@ -98,17 +99,37 @@ def test_accuracy_by_segment_and_by_its_own_halting_by_hand():
     """Three puzzles of two cells, three segments, of which two count for halting.
 
     Puzzle 0 halts at once and is right from the second on; 1 halts at the second, right there; 2 never does, right at the third.
+    By the second rule all halt at once. Puzzle 1 is lost at the third segment. Of the right one of the last, 1, and the wrong
+    one, 2, the head is surer of 1, and of 0 than of both.
     """
-    config = RUN.with_changes({"train.evaluation_steps": 2, "train.evaluation_depths": 3, "train.supervision_steps": 2})
+    changes = {"train.evaluation_steps": 2, "train.evaluation_depths": 3, "train.supervision_steps": 2}
+    config = RUN.with_changes({**changes, "train.at_test.halts": "0.25"})
     hits = torch.tensor([[1, 2, 2], [0, 2, 0], [1, 1, 2]])
-    halts = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 0, 1]]).bool()
-    found = Solved(torch.empty(0), torch.empty(0), hits, torch.tensor([2, 2, 2]), halts, torch.zeros(3))
+    halts = torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 1, 1]] * 3]).bool()
+    sums = sums_of(hits, torch.tensor([2, 2, 2]), halts, last=2)
+    found = Solved(torch.empty(0), torch.empty(0), hits[:, 1] == 2, torch.tensor([5.0, 4.0, 4.0]), sums)
 
     assert by_depth(found, config) == {
         "exact_accuracy": pytest.approx({"1": 0, "2": 200 / 3, "3": 200 / 3}),
         "cell_accuracy": pytest.approx({"1": 100 / 3, "2": 250 / 3, "3": 200 / 3}),
+        "lost_puzzles": pytest.approx({"1": 0, "2": 0, "3": 100 / 3}),
     }
-    assert halting(found, config) == pytest.approx({"halted_exact_accuracy": 100 / 3, "halted_steps": 5 / 3})
+    assert halting(found, config) == pytest.approx(
+        {
+            "halted_exact_accuracy": 100 / 3, "halted_exact_accuracy.0.25": 0, "halted_steps": 5 / 3, "halted_steps.0.25": 1,
+            "halting_auroc": 75,
+        }
+    )  # fmt: skip
+    assert "halting_auroc" not in halting(replace(found, right=torch.ones(3, dtype=torch.bool)), config)
+
+
+def test_a_run_is_scored_where_its_head_is_first_sure_enough():
+    """At a probability that is passed at once all puzzles halt after one segment, at one that is never reached after the last."""
+    found = trained(RUN.with_changes({"train.epochs": 1, "train.at_test.halts": "1e-9,0.999999999"})).finish()
+    told, depths = found["metrics"], found["depths"]["exact_accuracy"]
+
+    assert [told[f"halted_steps.{at}"] for at in ("1e-09", "0.999999999")] == [1, 4]
+    assert [told[f"halted_exact_accuracy.{at}"] for at in ("1e-09", "0.999999999")] == [depths["1"], depths["4"]]
 
 
 def test_numbers_follow_from_seed_row_and_turn_alone():
@@ -220,7 +241,7 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
     assert thinking["given"].shape == thinking["answers"].shape == (12, 6)
     exact = ((thinking["cells"][:, 3] == thinking["answers"]) | (thinking["answers"] == 0)).all(1)
     solved = solve(training.task, training.state.evaluated, training._batches(training.data.test, shared=False))
-    assert exact.tolist() == (solved.hits[:12, 3] == solved.asked[:12]).tolist()
+    assert exact.tolist() == solved.right[:12].tolist()
 
 
 def test_a_transformer_answers_in_one_pass_and_never_halts():
