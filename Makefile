@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 DATA ?= data
 TORCH_INDEX ?=
+MINUTES ?= 30
 BIN := $(VENV)/bin
 # Tests at once: one more than there are cores, because some wait.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 8))')
@@ -59,8 +60,9 @@ trial: setup
 bench: setup
 	$(BIN)/python studies/bench/overhead.py
 
+# What one GPU does in half an hour, and goes on with the next time; its records are in build/gpu_day. DATA as for small-images.
 gpu-bench: setup
-	$(BIN)/python studies/bench/overhead.py throughput
+	DATA=$(DATA) studies/bench/gpu_day.sh $(MINUTES)
 
 # HRM-Small-Images in full, for a GPU: MNIST and CIFAR-10, three seeds, about 20 PFLOP each; DATA: MNIST/ and cifar-10-batches-py/
 small-images: setup

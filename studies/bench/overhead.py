@@ -12,11 +12,7 @@
 The figures go to bench/overhead.json in the results folder, each part with its date, machine and versions. Run it on an idle
 machine: other work slows the two sides of a ratio alike, but not a figure in seconds.
 
-On a GPU, `throughput` measures bf16 under torch.compile in large batches (some minutes, most of it compiling). It needs torch,
-torchvision, pydantic, tyro and rich, and neither Ray nor an installed recstudy:
-
-    PYTHONPATH=. python studies/bench/overhead.py throughput
-
+`gpu_day.sh` is what a GPU is asked, by `gpu.py` and studies, in the minutes that there are (`make gpu-bench`).
 `evidence.py` (how well verdicts hold), `soak.py` (an hour of faults) and `trial.sh` (a cluster's page, typed) run by themselves.
 studies/LOG.md has what was measured once, too (searches, core use, board, recursion, experts, puzzles), whose code is in git.
 """

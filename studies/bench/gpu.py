@@ -1,0 +1,252 @@
+"""What `gpu_day.sh` asks of a GPU: whether every family computes and resumes there, and how fast HRM, TRM and ViTRM train.
+
+    python studies/bench/gpu.py contract | resume | hrm | trm | vitrm [--results DIR] [--toy]
+
+contract   every family on the small example of its contract, in float32: its logits beside the CPU's, and its weights after a
+           stop beside those of a run that never stopped.
+resume     a command, asked to leave after its first epoch, and the same command again, which goes on from its checkpoint.
+the others the training loop itself, data and all, at paper size in bf16, without and with torch.compile: images a second, what
+           they are in TFLOP/s of the model as its paper writes it, their share of the card's peak (MFU), the peak memory beside
+           the price that `--dry-run` gives, and where an epoch's time goes, a table of torch's profiler beside the figures.
+
+Each side is written down once it is measured, so that a time limit costs the rest alone. `--toy`, on a CPU, runs all of it in
+small. It needs neither Ray nor an installed recstudy (PYTHONPATH=.).
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import tyro
+from figure import Figure, as_table, hardware, write_part
+
+from recstudy import RunConfig, TrainConfig
+from recstudy.config import FAMILIES
+from recstudy.contract.checks import example
+from recstudy.data import Cifar10, PhantomCaptions, PhantomXray, Sudoku
+from recstudy.data.cache import DataSet, Split, load
+from recstudy.metrics import TASKS
+from recstudy.models import HRM, TRM, ViTRM
+from recstudy.models.costs import cost, training_memory
+from recstudy.terminal import console
+from recstudy.testing import TINY_MODELS, tiny_model, tiny_run
+from recstudy.train.loop import Training
+from recstudy.train.process import peak_memory_mb, reset_process
+from recstudy.train.state import load_checkpoint, save_checkpoint
+
+ON_GPU = torch.cuda.is_available()
+SPEC_TFLOPS = {"NVIDIA H100": 989, "NVIDIA H200": 989}  # dense bf16 of the SXM parts, as their data sheets have it
+A_THIRD = 100 / 3  # of that peak: 518 PFLOP, ViTRM's 1,000 epochs of CIFAR-10, in 26 minutes
+CLOSE = 1e-3  # relative: float32 on two kinds of processors, and atomic additions in another order
+UPDATES, ROUNDS = (20, 5) if ON_GPU else (2, 2)
+SLOTS = TrainConfig(
+    batch_size=768, halting="sample", supervision_steps=16, halt_weight=0.5, optimizer="adam_atan2", loss="stablemax",
+    precision="bfloat16", selection="last",
+)  # fmt: skip
+BATCH = TrainConfig(supervision_steps=16, halt_threshold=1.0, precision="bfloat16", selection="last")
+MEASURED = {
+    "hrm": [RunConfig(data=Sudoku(side=9), model=HRM(tokens="cell"), train=SLOTS)],
+    "trm": [RunConfig(data=Sudoku(side=9), model=TRM(tokens="cell", mixing="mlp"), train=SLOTS)],
+    "vitrm": [RunConfig(data=Cifar10(), model=ViTRM(), train=BATCH.model_copy(update={"batch_size": n})) for n in (128, 1024)],
+}
+TOY = {"model.width": 32, "model.heads": 2, "train.batch_size": 16, "train.supervision_steps": 2}
+SWEEP, ONE = Path(__file__).parents[1] / "vitrm_depth_sweep.py", "latent_steps=1, supervision_steps=1"
+UNLIKE = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}  # families without an example of their contract
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is measured, and where its figures go."""
+
+    part: tyro.conf.Positional[Literal["contract", "resume", "hrm", "trm", "vitrm"]]
+    results: Path = Path("results")
+    """The folder that gets bench/overhead.json and bench/profile-*.txt."""
+    toy: bool = False
+    """All of it in small, on whatever there is."""
+
+
+def main(options: Options) -> int:
+    if not (ON_GPU or options.toy):
+        print("gpu.py: torch sees no GPU here. --toy runs all of it in small on a CPU.", file=sys.stderr)
+        return 2
+    out, began, figures = console(), time.perf_counter(), list[Figure]()
+    out.print("  ".join(f"{name}: {value}" for name, value in hardware().items()))
+    parts = {"contract": contract, "resume": left}.get(options.part, trained)(options)
+    for figure in parts:
+        figures.append(figure)
+        write_part(options.results, f"gpu {options.part}", figures, time.perf_counter() - began)
+    out.print(as_table(f"{options.part}, {time.perf_counter() - began:.0f} s", figures))
+    return 0
+
+
+def place(compile: str) -> dict[str, Any]:
+    return {"place.gpus_per_run": int(ON_GPU), "place.compile": compile}
+
+
+# --------------------------------------------------------------------------------------------------------------- contract
+
+
+def contract(options: Options) -> Iterator[Figure]:
+    """How far a GPU's logits are from the CPU's, and a resumed run from a straight one, by the largest number of either."""
+    failed = list[str]()
+    ours = [name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.") and name != "fuselip"]
+    for family in ours:  # fuselip trains its tokenizer first
+        fields = TINY_MODELS.get(family, {})
+        small = tiny_run(tiny_model(family), UNLIKE[family]) if family in UNLIKE else example(family, **fields)
+        config = small.with_changes({"train.precision": "float32", "data.limit": 32, **place("off")})
+        try:
+            yield Figure(f"{family}: logits beside the CPU's", "", [beside_the_cpu(config)], most=CLOSE)
+            yield Figure(f"{family}: resumed beside straight", "", [resumed(config)], most=CLOSE)
+        except Exception:  # of one family: the others are asked, too
+            traceback.print_exc()
+            failed.append(family)
+    assert not failed, f"failed: {', '.join(failed)}"
+
+
+def beside_the_cpu(config: RunConfig) -> float:
+    there = start(config)
+    here = Training(config, there.data, torch.device("cpu"))
+    here.state.network.load_state_dict(there.state.network.state_dict())
+    with torch.no_grad():
+        logits = []
+        for training in (there, here):
+            network, batch = training.state.network.eval(), next(training._train.epoch(0))
+            output, _ = network(batch.images, network.start(batch.images, batch.told))
+            logits.append({"logits": output.logits.cpu()})
+    return apart(*logits)
+
+
+def resumed(config: RunConfig) -> float:
+    straight, stopped = start(config), start(config)
+    for _ in straight.epochs():
+        pass
+    next(stopped.epochs())
+    with tempfile.TemporaryDirectory() as saved:
+        save_checkpoint(stopped, Path(saved))
+        again = start(config)
+        assert load_checkpoint(again, Path(saved)), "its checkpoint is not found"
+    assert [line["epoch"] for line in again.epochs()] == [*range(1, config.train.epochs)]
+    return apart(*(training.state.network.state_dict() for training in (straight, again)))
+
+
+def left(options: Options) -> Iterator[Figure]:
+    """A run that SIGTERM asks to leave, and that the same command goes on with."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--no-ray", "--seeds", "1", "--only", ONE, "--gpus-per-run", str(int(ON_GPU)), "--results", folder]
+        flags += ["--smoke"] * options.toy
+        command, logs = [sys.executable, str(SWEEP), *flags], Path(folder, "runs")
+        with subprocess.Popen(command) as first:
+            while first.poll() is None and not any(log.stat().st_size for log in logs.glob("*/epochs.jsonl")):
+                time.sleep(0.05)
+            first.terminate()
+        subprocess.run(command, check=True)
+        lines = [log.read_text().count("\n") for log in logs.glob("*/attempts.jsonl")]
+        yield Figure("attempts of a run that was asked to leave", "", lines, least=2, note=f"of {len(lines)} run")
+
+
+def start(config: RunConfig) -> Training:
+    device = reset_process(config)
+    return Training(config, load(config.data, Path("data"), hold_out=config.train.selection == "validation"), device)
+
+
+def apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    """Return the largest difference of two sets of tensors, over the largest number in them."""
+    pairs = [(one[name].double(), other[name].double()) for name in one if one[name].numel()]
+    assert all(bool(torch.isfinite(tensor).all()) for pair in pairs for tensor in pair), "a number is not finite"
+    return max(float((a - b).abs().max()) for a, b in pairs) / max(float(a.abs().max()) for a, _ in pairs)
+
+
+# --------------------------------------------------------------------------------------------------------------- training
+
+
+def trained(options: Options) -> Iterator[Figure]:
+    """Every size of a family, without and with torch.compile."""
+    peak = matrix_peak()
+    yield Figure("matrix product", "TFLOP/s", [peak], note="bf16, random values")
+    for config in MEASURED[options.part]:
+        for compile in ("off", "on"):
+            small = TOY if options.toy else {}
+            profile = options.results / "bench" / f"profile-{options.part}-{config.train.batch_size}-{compile}.txt"
+            yield from epochs(config.with_changes(small | place(compile)), peak, profile)
+
+
+def epochs(config: RunConfig, peak: float, profile: Path) -> Iterator[Figure]:
+    """An epoch of some updates at a time; the first one compiles, the last one is profiled."""
+    compiles, size = config.place.compiles, config.train.batch_size
+    what = f"{config.model.title}, batch {size}, {'compiled' if compiles else 'eager'}"
+    device = reset_process(config)
+    held = 0.0 if ON_GPU else peak_memory_mb(device) or 0.0  # a process's own, with torch and all
+    training = Training(config, drawn(config, UPDATES * size), device, compiles)
+    first, *seconds = [one_epoch(training) for _ in range(1 + ROUNDS)]
+    images = UPDATES * size
+    gflops = cost(config).train_gflops
+    teraflops = [images / spent * gflops / 1e3 for spent in seconds]
+    yield Figure(f"{what}: the first {UPDATES} updates", "s", [first], note="with all that is compiled" * compiles)
+    yield Figure(what, "images/s", [images / spent for spent in seconds], note=f"epochs of {UPDATES} updates, data and all")
+    yield Figure(what, "TFLOP/s", teraflops)
+    yield from of_peak(what, teraflops, peak)
+    used, priced = (peak_memory_mb(device) or 0.0) - held, training_memory(config) / 2**20
+    marked = {"most": 1.25} if ON_GPU and not compiles else {}  # a compiled graph may save less; malloc may keep more
+    yield Figure(f"{what}: peak memory / price of --dry-run", "x", [used / priced], **marked, note=f"{used:,.0f} MB")
+    activities = [torch.profiler.ProfilerActivity.CPU, *[torch.profiler.ProfilerActivity.CUDA] * ON_GPU]
+    with torch.profiler.profile(activities=activities) as watched:
+        one_epoch(training)
+    order = "self_cuda_time_total" if ON_GPU else "self_cpu_time_total"
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    profile.write_text(watched.key_averages().table(sort_by=order, row_limit=30, max_name_column_width=70))
+
+
+def one_epoch(training: Training) -> float:
+    began = time.perf_counter()
+    training.one_epoch()  # which waits for the device at its end
+    return time.perf_counter() - began
+
+
+def drawn(config: RunConfig, images: int) -> DataSet:
+    """Random pixels, or tokens, and labels of the kind that `config` trains on."""
+    random, kind, classes = np.random.default_rng(0), TASKS[config.task].labels, config.data.classes
+    tokens = config.data.task == "grid"
+    pixels = random.integers(tokens, classes if tokens else 256, (images, *config.data.shape), dtype=np.uint8)
+    labels = random.integers(tokens, int(kind.bound(config.data) or 256), (images, *kind.sides(config.data)))
+    rows, channels = np.arange(images), config.data.shape[0]
+    split = Split(pixels, labels.astype(kind.dtype), rows, "random/train")
+    mean, std = config.data.moments or ((0.5,) * channels, (0.25,) * channels)
+    return DataSet(split, split, split, mean, std, "random", classes)
+
+
+def of_peak(what: str, teraflops: list[float], peak: float) -> Iterator[Figure]:
+    """TFLOP/s as a share of the data sheet's, where that is known, and of what a matrix product reached."""
+    name = torch.cuda.get_device_name() if ON_GPU else ""
+    spec = next((value for card, value in SPEC_TFLOPS.items() if card in name), None)
+    if spec:
+        yield Figure(
+            f"{what}: MFU of {spec} TFLOP/s (data sheet)", "%", [100 * value / spec for value in teraflops], least=A_THIRD
+        )
+    yield Figure(f"{what}: MFU of the matrix product above", "%", [100 * value / peak for value in teraflops])
+
+
+def matrix_peak(products: int = 20) -> float:
+    """TFLOP/s of a large bf16 matrix product: what this processor gives today."""
+    size, device = (8192, "cuda") if ON_GPU else (512, "cpu")
+    a, b = torch.randn(2, size, size, device=device, dtype=torch.bfloat16)
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        for _ in range(products):
+            c = a @ b
+        c[0, 0].item()
+        times.append(time.perf_counter() - began)
+    return 2 * size**3 * products / median(times[1:]) / 1e12
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Options, description=__doc__.split("\n\n    python")[0])))
