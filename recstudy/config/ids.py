@@ -114,6 +114,7 @@ FIELDS: dict[str, str] = {
 }
 
 _DRAWN_FROM_0 = ("digits", "dominoes", "phantom_captions", "phantom_xray")  # they had no `drawing_seed` once
+_THOUGHT = {"start": "fixed", "noise": 0.0, "feedback": 0.0}
 
 YOUNGER: dict[str, dict[str, Any]] = {
     **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
@@ -129,12 +130,21 @@ YOUNGER: dict[str, dict[str, Any]] = {
         "schedule_options": {},
         "score": None,
         "caption_mean": "caption",
+        "supervised": "each",
         "decayed": "all",
         "at_test": {"segments": 16, "trajectories": 0, "noise": 0.3, "copies": 0, "puzzles": None},
     },
-    "model.hrm": {"multiple": 256, "halt_bias": -5.0, "mixing": "attention"},
-    "model.transformer": {"halt_bias": -5.0, "mixing": "attention"},
-    "model.trm": {"multiple": 256, "halt_bias": -5.0, "networks": 1, "states": "answer and latent", "act": "halt only"},
+    "model.hrm": {"multiple": 256, "halt_bias": -5.0, "mixing": "attention", **_THOUGHT},
+    "model.transformer": {"halt_bias": -5.0, "mixing": "attention", **_THOUGHT},
+    "model.trm": {
+        "multiple": 256,
+        "halt_bias": -5.0,
+        "networks": 1,
+        "states": "answer and latent",
+        "act": "halt only",
+        **_THOUGHT,
+        "curriculum": "none",
+    },
 }
 
 RENAMED: dict[str, dict[str, str]] = {}  # part -> a field's name now -> the name that it had

@@ -81,6 +81,11 @@ class ModelConfig(Config):
         """Those of them that give no loss."""
         return 0
 
+    @property
+    def stages(self) -> "tuple[tuple[float, ModelConfig], ...]":
+        """Shares of the training updates, each with the model as deep as it is then; the last one as it is at test."""
+        return ((1.0, self),)
+
     def check(self, data: "DataConfig") -> None:
         """Refuse (ValueError) a data set that this model cannot read."""
 

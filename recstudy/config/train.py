@@ -144,6 +144,9 @@ class TrainConfig(Config):
     detach_carry: bool = Field(
         True, description="an optimiser step each supervision step, no gradient between them; false: one step through all"
     )
+    supervised: Literal["each", "last"] = Field(
+        "each", description="which of a batch's supervision steps have a loss; only the last one with detach_carry false"
+    )
     loss: Annotated[str, OneOf(LOSSES)] = Field(
         "softmax", description="of one label an image or token: the cross-entropy of these probabilities, or a registered one"
     )
@@ -219,6 +222,8 @@ class TrainConfig(Config):
             raise ValueError(f"score {self.score!r} selects epochs, but selection 'last' takes the last one")
         if self.halting == "sample" and not self.detach_carry:
             raise ValueError("detach_carry must be true with halting 'sample': a step's batch holds samples of several ages")
+        if self.supervised == "last" and self.detach_carry:
+            raise ValueError("supervised must be 'each' with detach_carry true: a step before the last one would learn nothing")
         if self.amsgrad and self.optimizer != "adamw":
             raise ValueError(f"amsgrad must be false with optimizer {self.optimizer!r}: it is a variant of AdamW")
         self.loss_options.check(LOSSES, self.loss)

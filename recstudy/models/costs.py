@@ -43,7 +43,9 @@ class Cost:
 def cost(config: RunConfig) -> Cost:
     """Return what `config`'s model costs, without early halting."""
     model, train = config.model, config.train
-    params, trained_params, forward, blind, step = counted("recstudy.models.networks.counting:count", model, config.data)
+    stages = [(share, counted("recstudy.models.networks.counting:count", one, config.data)) for share, one in model.stages]
+    params, trained_params, forward, *_ = stages[-1][1]  # as it is at test
+    blind, step = (sum(share * counts[at] for share, counts in stages) for at in (3, 4))
     silent = model.silent_steps if train.detach_carry else 0
     steps = steps_a_batch(config)
     trained = silent * blind + (steps - silent) * step

@@ -54,6 +54,15 @@ class SequenceModel(ModelConfig):
     )
     identifiers: int = Field(0, ge=0, description="rows of the puzzle table: at least the patients or puzzles of the data")
     halt_bias: float = Field(-5.0, description="of the halting head at the start: the logit of an answer that is right")
+    start: Literal["fixed", "random"] = Field(
+        "fixed",
+        description="where states start: at one vector, the same everywhere; or, in training, at Gaussian ones, drawn anew for "
+        "each puzzle and place (EqR), and at test at that vector",
+    )
+    noise: float = Field(
+        0.0, ge=0, description="of the Gaussian noise on the lower state before each segment in training, the deviation"
+    )
+    feedback: float = Field(0.0, description="puzzles: how much of the answer so far each segment reads beside the input")
     halves: Literal["whole", "carry", "no_carry"] = Field(
         "whole",
         description="read the image whole; or its left half, then its right half, with the states carried over or started anew",
@@ -97,6 +106,8 @@ class SequenceModel(ModelConfig):
 
     def check(self, data: DataConfig) -> None:
         cells = TASKS[data.task].output == "cells"
+        if self.feedback and not cells:
+            raise ValueError(f"model.feedback must be 0 for {data.title} ({data.task}): an answer is no input there")
         if (self.tokens == "cell") != cells:
             wanted = "must be 'cell'" if cells else "must be 'pixel' or 'patch'"
             raise ValueError(f"model.tokens {wanted} for {data.title} ({data.task}), but got {self.tokens!r}")
@@ -224,10 +235,23 @@ class TRM(SequenceModel):
         "halt only",
         description="what the halting head learns: whether the answer is right; also HRM's value of going on (Table 1)",
     )
+    curriculum: Literal["none", "thirds"] = Field(
+        "none",
+        description="recursion deepens in training: T and n are a third of theirs, from 30 % of the updates on two thirds, from "
+        "60 % on whole (CGAR)",
+    )
 
     @property
     def bootstraps(self) -> bool:
         return self.act == "continue"
+
+    @property
+    def stages(self) -> "tuple[tuple[float, TRM], ...]":
+        if self.curriculum == "none":
+            return super().stages
+        thirds = [self.model_copy(update={"cycles": -(-self.cycles * k // 3), "latent_steps": -(-self.latent_steps * k // 3)})
+                  for k in (1, 2, 3)]  # fmt: skip
+        return tuple(zip((0.3, 0.3, 0.4), thirds, strict=True))
 
     @property
     def revised(self) -> int:

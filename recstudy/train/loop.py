@@ -193,6 +193,8 @@ class Training:
             seen = step >= self.config.model.unseen_steps
             if seen and step + 1 < config.supervision_steps and self._halts(output, batch):
                 break
+        if config.supervised == "last":
+            del pending[:-1]
         if pending:
             self._step(torch.stack(pending).sum(), self._not_again)
         return losses
@@ -251,14 +253,16 @@ class Training:
         return 0 if slots is None else torch.stack([slots.halted.sum(), (slots.steps * slots.halted).sum()])
 
     def _schedule(self) -> float:
-        """Set the learning rate for what comes next, and say it."""
+        """Set learning rate and depth of recursion for what comes next, and say the rate."""
         state, config = self.state, self.config.train
         if config.schedule in BY_EPOCH:
-            rate = learning_rate(config, state.epoch, config.epochs)
+            done, length = state.epoch, config.epochs
         else:
             updates = self.config.updates_a_batch if config.schedule == "update" else 1
             batches = self._train.size // self._full_batch if self._by_sample else len(self._train)
-            rate = learning_rate(config, state.updates, config.epochs * batches * updates)
+            done, length = state.updates, config.epochs * batches * updates
+        state.network.deepen(done / length)
+        rate = learning_rate(config, done, length)
         set_learning_rate(state.optimizers, rate)
         return rate
 

@@ -8,7 +8,7 @@ import torch
 from recstudy.config import RunConfig
 from recstudy.data import Digits, PhantomXray
 from recstudy.errors import ConfigError
-from recstudy.models import HRM, TRM, HRMImage
+from recstudy.models import HRM, TRM, HRMImage, Transformer
 from recstudy.models.costs import cost
 from recstudy.models.networks.hrm import HRMCore, HRMImageNetwork
 from recstudy.models.networks.layers import SwiGLU
@@ -20,6 +20,7 @@ SHAPE = (1, 2, 2)
 XRAY = PhantomXray(size=224)
 WIDE = (1, 2, 4)  # halves of 2x2
 SMALL = {"width": 8, "heads": 2, "low_layers": 1, "high_layers": 1}
+CELLS = {"tokens": "cell", "width": 8, "heads": 2, "prefix": 1}
 
 
 def tiny(shape=SHAPE, classes=10, **fields) -> SequenceNetwork:
@@ -237,3 +238,53 @@ def test_states_of_hrm_for_small_images_start_fixed_and_are_not_trained():
     assert {"z_low", "z_high"} <= set(network.state_dict())
     assert {"z_low", "z_high"}.isdisjoint(dict(network.named_parameters()))
     assert network.z_low.abs().max() <= 2
+
+
+@pytest.mark.parametrize("kind", [HRM, TRM, Transformer])
+def test_a_random_start_is_drawn_for_each_puzzle_and_place_in_training_alone(kind):
+    """Equation (9)."""
+    torch.manual_seed(0)
+    network, images = kind(start="random", **CELLS).build(SHAPE, 6), image((1, 2), (3, 4)).expand(2, -1, -1, -1)
+    z_BQSD, *_ = network.start(images)
+    fixed_BQSD, *_ = network.eval().start(images)
+
+    assert len(z_BQSD.flatten(0, 2).unique(dim=0)) == 2 * 5  # five places, one of them the prefix
+    assert abs(z_BQSD.std() - 1) < 0.2
+    assert torch.equal(fixed_BQSD, network.core.z_high.expand(2, 1, 5, -1))
+
+
+@pytest.mark.parametrize(("fields", "noisy"), [({}, 1), ({"states": "single"}, 0)])
+def test_noise_is_added_to_the_last_state_there_is_before_a_segment_in_training_alone(fields, noisy):
+    """Equation (10): the core is given that state and 0.5 times a Gaussian, drawn anew at each segment."""
+    torch.manual_seed(0)
+    network, given = TRM(noise=0.5, **CELLS, **fields).build(SHAPE, 6), []
+    network.core.forward = lambda x, y, z: given.append((y, z)) or (y, z)
+    images = image((1, 2), (3, 4)).expand(20, -1, -1, -1)
+    carry = network.start(images)
+    for mode in (True, True, False):
+        network.train(mode)(images, carry)
+
+    added = [(states[noisy] - carry[noisy].flatten(0, 1)) for states in given]
+    assert [round(float(one.std()), 1) for one in added] == [0.5, 0.5, 0.0]
+    assert not torch.equal(added[0], added[1])
+    if noisy:
+        assert torch.equal(given[0][0], carry[0].flatten(0, 1))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_segment_reads_the_answer_so_far_beside_the_input(sign):
+    """Equation (11) where the head is sure of token 2 in every cell: x + sqrt(8) E[2] there, x in the prefix."""
+    network, seen = TRM(feedback=sign, **CELLS).build(SHAPE, 6), []
+    network.answer.weight.data.zero_()[2] = 1e4 * network.core.z_high.sign()
+    network.core.forward = lambda x, y, z: seen.append(x) or (y, z)
+    images = image((1, 2), (3, 4))
+    network(images, network.start(images))
+
+    x_SD = network.sequence(images, torch.zeros(1, dtype=torch.int64))[0, 0]
+    torch.testing.assert_close(seen[0][0, 1:] - x_SD[1:], sign * math.sqrt(8) * network.embed.weight[[2, 2, 2, 2]])
+    assert torch.equal(seen[0][0, 0], x_SD[0])
+
+
+def test_feedback_is_refused_where_an_answer_is_no_input():
+    with pytest.raises(ConfigError, match=r"model\.feedback must be 0 for Digits \(multiclass\): an answer is no input there"):
+        RunConfig(data=Digits(), model=TRM(feedback=1.0))

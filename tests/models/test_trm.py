@@ -2,8 +2,12 @@ import pytest
 import torch
 from torch import nn
 
+from recstudy.config import RunConfig, TrainConfig
+from recstudy.data import Sudoku
 from recstudy.models import TRM
+from recstudy.models.costs import cost
 from recstudy.models.networks.sequence import MixLayer
+from recstudy.testing import make_training
 
 SHAPE = (1, 2, 2)
 
@@ -141,3 +145,38 @@ def test_token_mixing_acts_on_the_sequence():
 
     expected = over_tokens / over_tokens.square().mean(1, keepdim=True).sqrt()
     torch.testing.assert_close(mixing(2, 2, 1 / 16)(s[None])[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_recursion_deepens_in_thirds_in_training_and_is_whole_at_test():
+    """Equation (6) with T = 2 and n = 6: (1, 2) in the first 30 % of the updates, (2, 4) to 60 %, then (2, 6)."""
+    network = tiny(cycles=2, latent_steps=6, curriculum="thirds")
+    depths = {}
+    for share in (0.0, 0.29, 0.3, 0.59, 0.6, 0.99):
+        network.deepen(share)
+        depths[share] = network.core.depth
+
+    assert depths == {0.0: (1, 2), 0.29: (1, 2), 0.3: (2, 4), 0.59: (2, 4), 0.6: (2, 6), 0.99: (2, 6)}
+    network.deepen(0.0)
+    assert network.eval().core.depth == (2, 6)
+
+
+def test_without_a_curriculum_recursion_is_whole_from_the_first_update_on():
+    network = tiny(cycles=2, latent_steps=6)
+    network.deepen(0.0)
+
+    assert network.core.depth == (2, 6)
+
+
+def test_a_curriculum_runs_through_while_a_run_trains_and_costs_what_its_stages_cost():
+    """Three epochs of three updates, of which the depth is set before each: cycles 1, 1, 1, 2, 2, 2, then 3, 3, 3.
+    A training step costs 0.3 of that of T = 1, 0.3 of T = 2 and 0.4 of T = 3."""
+    model = TRM(tokens="cell", width=8, heads=2, layers=1, prefix=1, cycles=3, latent_steps=1, curriculum="thirds")
+    train = {"epochs": 3, "batch_size": 8, "halting": "sample", "supervision_steps": 2, "selection": "last", "schedule": "update"}
+    config = RunConfig(data=Sudoku(side=4, limit=24), model=model, train=TrainConfig(**train))
+    run, seen = make_training(config), []
+    run.state.network.register_forward_pre_hook(lambda network, _: seen.append(network.core.depth) if network.training else None)
+    list(run.epochs())
+
+    assert [cycles for cycles, _ in seen] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    fixed = [cost(config.with_changes({"model.curriculum": "none", "model.cycles": t})).train_gflops for t in (1, 2, 3)]
+    assert cost(config).train_gflops == pytest.approx(0.3 * fixed[0] + 0.3 * fixed[1] + 0.4 * fixed[2])

@@ -4,8 +4,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from recstudy.config import Augment
+from recstudy.config import Augment, TrainConfig
 from recstudy.data import Digits
+from recstudy.errors import ConfigError
 from recstudy.models import ResNet
 from recstudy.models.networks.contract import Output
 from recstudy.testing import make_training, tiny_model, tiny_run
@@ -58,6 +59,23 @@ def test_an_attached_carry_makes_one_step_a_batch_through_all_supervision_steps(
 
     assert {int(state["step"]) for state in run.state.optimizers[0].state.values()} == {4}
     assert run.state.spent["image_steps"] == 3 * 58
+
+
+def test_a_loss_at_the_last_step_alone_is_the_one_that_is_stepped_on():
+    """Two steps with an attached carry: the gradient of the second one's loss, and not that of their sum."""
+    run = training(
+        **FIXED | {"train__supervision_steps": 2}, train__detach_carry=False, train__supervised="last", model__dropout=0
+    )
+    batch, stepped = next(run._train.epoch(0)), []
+    run._step = lambda loss, again: stepped.append(loss.item())
+    losses = run.train_batch(batch)
+
+    assert stepped == [losses[1].item()]
+
+
+def test_a_loss_at_the_last_step_alone_needs_an_attached_carry():
+    with pytest.raises(ConfigError, match="supervised must be 'each' with detach_carry true"):
+        TrainConfig(supervised="last")
 
 
 def test_attached_gradient_is_plain_autograd_through_the_chain():

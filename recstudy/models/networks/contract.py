@@ -48,6 +48,9 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]: ...
 
+    def deepen(self, share: float) -> None:
+        """Make the recursion of training as deep as it is after this share of its updates; by default it stays as it is."""
+
 
 class VisionEncoder(nn.Module):
     """A part of a network that sees pixels, whose weights `train.backbone_learning_rate` is the learning rate of."""

@@ -28,15 +28,12 @@ from recstudy.models.classifiers import HRMImage
 from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.models.networks.layers import GEGLU, TRUNCATED, Attention, PostNorm, Rotary, lecun_normal, truncated_normal
 from recstudy.models.networks.recursion import hierarchy
-from recstudy.models.networks.sequence import make_layers
+from recstudy.models.networks.sequence import SequenceCore, make_layers
 from recstudy.models.sequence import HRM
 
 
-class HRMCore(nn.Module):
+class HRMCore(SequenceCore):
     """Equations (1)-(3)."""
-
-    z_high: Tensor
-    z_low: Tensor
 
     def __init__(self, config: HRM, length: int) -> None:
         super().__init__()

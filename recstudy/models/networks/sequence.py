@@ -8,12 +8,18 @@
     logits = W_c z_H[0]                             `multilabel`; one a pass where findings are asked    (5)
     halt, proceed = W_q z_H[0] + b_q                in float32, at first W_q = 0, b_q = (halt_bias, -5)  (6)
     logits of a cell = lm_head z_H[its token]       cells                                                (8)
+    z_H, z_L ~ N(0, 1) at the start      `start` random (EqR), in training; at test and else one vector   (9)
+    z_L <- z_L + noise N(0, 1)           before each segment in training (EqR)                            (10)
+    x <- x + feedback sqrt(D) p E        cells; p = softmax(8) of z_H before the segment                  (11)
 
 The puzzle embedding fills the prefix, padded with zeros: of nothing, of the finding that is asked for (K passes over an
 image, one a finding), of the patient or of the puzzle. It starts at 0, so that who was never trained on is nobody.
 
 An image in halves is read left half first: `half_steps` supervision steps on that, the others on the right half; the
 positions start anew. The states cross over, or start anew too. How many steps an image has had is part of its carry.
+
+(9)-(11) follow what others say of EqR (arXiv:2605.21488) and of readout feedback (arXiv:2608.24136); their exact forms are ours.
+Where there is one state, it is the noisy one.
 
 The layers of HRM, TRM and the transformer beside them, by how tokens mix. No layer has a bias, no norm a scale:
 
@@ -32,7 +38,6 @@ Shapes: B images, Q passes, S tokens, N of them cells, D width, K classes, V voc
 """
 
 import math
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -43,25 +48,24 @@ from recstudy.models.networks.layers import Attention, PostNorm, Rotary, SwiGLU,
 from recstudy.models.sequence import SequenceModel, Transformer, hidden_width
 
 
-class SequenceCore(Protocol):
-    """A recursion over two states of the sequence: one segment."""
+class SequenceCore(nn.Module):
+    """A recursion over two states of the sequence: x and both states (B, S, D) give the states after one segment."""
 
     z_high: Tensor  # (D,) where they start
     z_low: Tensor
 
-    def __call__(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]: ...
+    def deepen(self, share: float) -> None:
+        """See `Network.deepen`."""
 
 
 class SequenceNetwork(Network):
-    """Equations (1)-(8) around a core."""
+    """Equations (1)-(11) around a core."""
 
-    core: SequenceCore
-
-    def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: nn.Module) -> None:
+    def __init__(self, config: SequenceModel, shape: Shape, classes: int, core: SequenceCore) -> None:
         super().__init__()
         self.config, self.classes = config, classes
         self.length, self.queries = config.length(shape), config.queries(classes)
-        self.core = core  # type: ignore[assignment]
+        self.core = core
         self.embed: nn.Embedding | nn.Linear
         if config.tokens == "patch":
             self.embed = nn.Linear(shape[0] * config.patch**2, config.width, bias=False)
@@ -93,7 +97,13 @@ class SequenceNetwork(Network):
         """Return z_H and z_L (B, Q, S, D), the steps an image has had (B,), and its patient (B,)."""
         size = (len(images), self.queries, self.length, -1)
         steps = torch.zeros(len(images), dtype=torch.int64, device=images.device)
-        return self.core.z_high.expand(*size), self.core.z_low.expand(*size), steps, steps if groups is None else groups
+        states = self.core.z_high.expand(*size), self.core.z_low.expand(*size)
+        if self.config.start == "random" and self.training:
+            states = torch.randn_like(states[0]), torch.randn_like(states[1])  # (9)
+        return *states, steps, steps if groups is None else groups
+
+    def deepen(self, share: float) -> None:
+        self.core.deepen(share)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         z_high_BQSD, z_low_BQSD, steps, groups = carry
@@ -101,7 +111,13 @@ class SequenceNetwork(Network):
             anew = (steps == self.config.half_steps).view(-1, 1, 1, 1)
             z_high_BQSD = torch.where(anew, self.core.z_high, z_high_BQSD)
             z_low_BQSD = torch.where(anew, self.core.z_low, z_low_BQSD)
+        if self.config.noise and self.training and z_low_BQSD.numel():
+            z_low_BQSD = z_low_BQSD + self.config.noise * torch.randn_like(z_low_BQSD)  # (10)
+        elif self.config.noise and self.training:
+            z_high_BQSD = z_high_BQSD + self.config.noise * torch.randn_like(z_high_BQSD)
         x_BQSD = self.sequence(self.seen(images, steps), groups)
+        if self.config.feedback:
+            x_BQSD = x_BQSD + self.config.feedback * self.reread(z_high_BQSD)
         states = (tensor.flatten(0, 1) for tensor in (x_BQSD, z_high_BQSD, z_low_BQSD))
         z_high_BQSD, z_low_BQSD = (z.unflatten(0, (len(images), -1)) for z in self.core(*states))
         return self.read(z_high_BQSD), (z_high_BQSD, z_low_BQSD, steps + 1, groups)
@@ -136,6 +152,11 @@ class SequenceNetwork(Network):
         if self.config.puzzle_emb != "pathology_query":
             return look_up(self.puzzle, groups)[:, None]
         return look_up(self.puzzle, torch.arange(self.queries, device=groups.device))[None]
+
+    def reread(self, z_BQSD: Tensor) -> Tensor:
+        """Return what (11) adds to x where feedback is 1, nothing in the prefix."""
+        p_BQNK = self.answer(z_BQSD[:, :, self.config.prefix :]).softmax(-1)
+        return nn.functional.pad(math.sqrt(self.config.width) * p_BQNK @ self.embed.weight, (0, 0, self.config.prefix, 0))
 
     def read(self, z_BQSD: Tensor) -> Output:
         """Equations (4)-(6) and (8); halting is judged by the mean over the passes of an image."""
@@ -184,11 +205,8 @@ class MixLayer(nn.Module):
         return self.norm2(s_BSD + self.ffn(s_BSD))
 
 
-class TransformerCore(nn.Module):
+class TransformerCore(SequenceCore):
     """Equation (T1)."""
-
-    z_high: Tensor
-    z_low: Tensor
 
     def __init__(self, config: Transformer, length: int) -> None:
         super().__init__()

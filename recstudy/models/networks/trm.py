@@ -6,47 +6,63 @@
     single state:    y <- f(y + x)     n times, then y <- f(y)                     (4)
     multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (5)
 
+    curriculum:      T and n a third of theirs, rounded up, in the first 30 % of the updates; two thirds to 60 %    (6)
+
 In TRM-MLP a SwiGLU over the tokens stands for attention (`sequence.py`). The image x enters (1) alone. In the paper's
 gradient mode the first T-1 cycles run without gradient. y and z start as HRM's states do. With two networks (2) has an f of
 its own.
 
 (4) and (5) are Table 2's variants, as its authors' code has them: the last update of (4) reads no image.
+(6) is the depth curriculum of CGAR (arXiv:2511.08653), of training alone: at test recursion is whole.
 
 Shapes: B sequences, S tokens, D width.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recstudy.models.networks.layers import lecun_normal, truncated_normal
 from recstudy.models.networks.recursion import updating
-from recstudy.models.networks.sequence import make_layers
+from recstudy.models.networks.sequence import SequenceCore, make_layers
 from recstudy.models.sequence import TRM
 
 
-class TRMCore(nn.Module):
-    """Equations (1)-(5); y stands where HRM has z_H, z where it has z_L, several of them side by side."""
-
-    z_high: Tensor
-    z_low: Tensor
+class TRMCore(SequenceCore):
+    """Equations (1)-(6); y stands where HRM has z_H, z where it has z_L, several of them side by side."""
 
     def __init__(self, config: TRM, length: int) -> None:
         super().__init__()
         self.config = config
         self.f = make_layers(config, length, config.layers)
         self.f_answer = make_layers(config, length, config.layers) if config.networks == 2 else None
+        self.trained_depth = config.cycles, config.latent_steps
         self.latents = {"single": 0, "answer and latent": 1, "multi-scale": config.latent_steps}[config.states]
         lecun_normal(self)
         for name, width in (("z_high", config.width), ("z_low", self.latents * config.width)):
             self.register_buffer(name, truncated_normal(torch.empty(width), 1.0) if width else torch.empty(0))
 
     def forward(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        for cycle in range(self.config.cycles):
-            y_BSD, z_BSD = self.cycle(x_BSD, y_BSD, z_BSD, last=cycle == self.config.cycles - 1)
+        cycles, _ = self.depth
+        for cycle in range(cycles):
+            y_BSD, z_BSD = self.cycle(x_BSD, y_BSD, z_BSD, last=cycle == cycles - 1)
         return y_BSD, z_BSD
 
+    @property
+    def depth(self) -> tuple[int, int]:
+        """T and n as they are now."""
+        return self.trained_depth if self.training else (self.config.cycles, self.config.latent_steps)
+
+    def deepen(self, share: float) -> None:
+        """Set T and n of training by (6), after this share of its updates."""
+        passed = 0.0
+        for own, stage in self.config.stages:
+            passed += own
+            self.trained_depth = stage.cycles, stage.latent_steps
+            if share < passed:
+                return
+
     def cycle(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor, last: bool) -> tuple[Tensor, Tensor]:
-        steps, mode = self.config.latent_steps, self.config.gradient
+        (_, steps), mode = self.depth, self.config.gradient
         zs = list(z_BSD.chunk(self.latents, dim=-1)) if self.latents > 1 else [z_BSD]
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
