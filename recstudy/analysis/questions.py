@@ -227,7 +227,7 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     least = min(rows, key=standing)
     if least.answer.p is not None and standing(least) < 0:
         least = replace(least, answer=replace(least.answer, p=min(1.0, least.answer.p * len(rows))))
-    apart = isinstance(claim.less, Gain) or isinstance(claim.than, Gain)
+    apart = not isinstance(claim.less, dict) or isinstance(claim.than, Gain)
     judged_by: list[Statement] = [claim, *(one for one in records.plan.learned.items() if one[0] == claim.metric)]
     marks = (str(Reason.POST_HOC),) if any(post_hoc(records, one, among) for one in judged_by) else ()
     return replace(least, margin=claim.margin, apart=apart, marks=marks)

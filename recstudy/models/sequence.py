@@ -246,7 +246,7 @@ class TRM(SequenceModel):
         return self.act == "continue"
 
     @property
-    def stages(self) -> "tuple[tuple[float, TRM], ...]":
+    def stages(self) -> tuple[tuple[float, ModelConfig], ...]:
         if self.curriculum == "none":
             return super().stages
         thirds = [self.model_copy(update={"cycles": -(-self.cycles * k // 3), "latent_steps": -(-self.latent_steps * k // 3)})

@@ -6,7 +6,8 @@ says that accuracy at 16 supervision steps is at least half a point below that a
 `where` of a table does, a list being any of its levels; one that fits several means their mean, or, with `each`, every one by
 itself ("the largest decline"). With `eval.depth` it is the metric after so many supervision steps at test, from the same weights;
 with `metric`, another metric than the claim's; `tuned` names a setting, at the level that is best on the selection split.
-A `Gain` in place of a selector is a difference of two:
+Without `less` it is of the metric itself ("a quarter of the puzzles, or more"). A `Gain` in place of a selector is a difference of
+two:
 
     Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4}, over={"eval.depth": 1}),
           than=Gain(of={"model": "three loops"}, over={"model": "one loop"}))
@@ -58,8 +59,8 @@ class Claim:
 
     Args:
         text: with its place; in quotation marks only where it is verbatim.
-        less: where the metric is lower, whether that is better or worse.
-        than: where it is higher.
+        than: where the metric is higher, whether that is better or worse.
+        less: where it is lower; None for a claim of the metric at `than` alone, which is at least `by`.
         by: by at least so much, in the metric's own unit.
         within: instead of a direction: the two differ by less than this.
         metric: by default the one that all selectors name (the first of `than`, if they name several), else the score of the
@@ -68,7 +69,7 @@ class Claim:
     """
 
     text: str
-    less: Side
+    less: Side | None = Field(default=None, kw_only=True)
     than: Side
     by: float = Field(default=0.0, ge=0)
     within: float | None = Field(default=None, gt=0)
@@ -85,14 +86,15 @@ class Claim:
     @property
     def selectors(self) -> tuple[tuple[float, Where], ...]:
         """What the contrast adds, with the sign of each: `than` minus `less`."""
-        sides = ((1.0, self.than), (-1.0, self.less))
+        sides = ((1.0, self.than), *(((-1.0, self.less),) if self.less is not None else ()))
         parts = (((sign, side.of), (-sign, side.over)) if isinstance(side, Gain) else ((sign, side),) for sign, side in sides)
         return tuple(chain.from_iterable(parts))
 
     @property
     def contrast(self) -> str:
         """In words: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
-        return f"{'each of ' * self.each}{_words(self.than)} minus {_words(self.less)}: {self.margin}"
+        minus = "" if self.less is None else f" minus {_words(self.less)}"
+        return f"{'each of ' * self.each}{_words(self.than)}{minus}: {self.margin}"
 
     @property
     def margin(self) -> str:
@@ -162,7 +164,7 @@ def weights_each(
     sides = []  # each variant of a side by itself; a gain stays a difference of means
     for side, selected in ((claim.than, than), (claim.less, less)):
         alone = [[(sign, name, [at])] for sign, name, fit in selected for at in fit]
-        sides.append([selected] if isinstance(side, Gain) else alone)
+        sides.append([selected] if side is None or isinstance(side, Gain) else alone)
     pairs = [[*one, *other] for one in sides[0] for other in sides[1]]
     if len(pairs) < 2:
         raise ConfigError(f"{_named(claim)} is of each of several variants, but each side fits one: leave out each")

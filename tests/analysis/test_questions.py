@@ -78,6 +78,15 @@ def test_less_than_is_claimed_and_more_than_none(tmp_path):
     assert alike.verdict is Verdict.CONTRADICTED
 
 
+def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
+    """Accuracy at one step is 93 in the middle: at least 92, and not at least 94."""
+    enough, short = claimed(tmp_path, *(Claim("solved", than={"steps": 1}, by=least) for least in (92.0, 94.0)))
+
+    assert [row.verdict for row in (enough, short)] == [Verdict.SUPPORTED, Verdict.SMALLER]
+    assert (enough.estimate.value, enough.sides, enough.contrast) == (pytest.approx(93.0), None, "steps=1: at least 92")
+    assert [term.weight for term in enough.terms] == [1.0]
+
+
 def test_holm_counts_every_claim_and_intervals_agree_with_it(tmp_path):
     found = claimed(tmp_path, *by(PLAIN, HURTS, SAME, CLOSE), losses={(4, 0): "failed"})
     hurts, same, close = found
