@@ -6,8 +6,8 @@ says that accuracy at 16 supervision steps is at least half a point below that a
 `where` of a table does, a list being any of its levels; one that fits several means their mean, or, with `each`, every one by
 itself ("the largest decline"). With `eval.depth` it is the metric after so many supervision steps at test, from the same weights;
 with `metric`, another metric than the claim's; `tuned` names a setting, at the level that is best on the selection split.
-Without `less` it is of the metric itself ("a quarter of the puzzles, or more"). A `Gain` in place of a selector is a difference of
-two:
+Without `less` it is of the metric itself ("at least a quarter of the puzzles"). A `Gain` in place of a selector is a difference
+of two:
 
     Claim("the loop at training matters more than at test", less=Gain(of={"eval.depth": 4}, over={"eval.depth": 1}),
           than=Gain(of={"model": "three loops"}, over={"model": "one loop"}))

@@ -80,7 +80,7 @@ def test_less_than_is_claimed_and_more_than_none(tmp_path):
 
 def test_a_claim_without_less_is_of_the_metric_itself(tmp_path):
     """Accuracy at one step is 93 in the middle: at least 92, and not at least 94."""
-    enough, short = claimed(tmp_path, *(Claim("solved", than={"steps": 1}, by=least) for least in (92.0, 94.0)))
+    enough, short = claimed(tmp_path, *by(PLAIN, *(Claim("solved", than={"steps": 1}, by=least) for least in (92.0, 94.0))))
 
     assert [row.verdict for row in (enough, short)] == [Verdict.SUPPORTED, Verdict.SMALLER]
     assert (enough.estimate.value, enough.sides, enough.contrast) == (pytest.approx(93.0), None, "steps=1: at least 92")

@@ -5,7 +5,6 @@
     layer of f: s <- rms(s + Attn(s)),  s <- rms(s + SwiGLU(s)),  as in HRM        (3)
     single state:    y <- f(y + x)     n times, then y <- f(y)                     (4)
     multi-scale:     z_i <- f(z_1 + ... + z_n + y + x)   for i = 1 to n; then (2) with the sum of z's    (5)
-
     curriculum:      T and n a third of theirs, rounded up, in the first 30 % of the updates; two thirds to 60 %    (6)
 
 In TRM-MLP a SwiGLU over the tokens stands for attention (`sequence.py`). The image x enters (1) alone. In the paper's

@@ -1,0 +1,172 @@
+"""Which findings of follow-up work on TRM hold on Sudokus of this size?
+
+Those who built on TRM (arXiv:2510.04871) and HRM report what helps: more segments at test, noise and a choice, votes of copies,
+random starts, a curriculum, feedback of the answer, other batches and lengths of training. Most figures are of one run on
+Sudoku-Extreme or ARC-AGI. Each is one claim here, in points of exact accuracy, and its margin is a third of what its source
+prints: less than that would be another finding. Margins of another kind are said in the claim.
+Sources: c01, c02 arXiv:2512.11847; c05 2604.21999 (of a universal transformer); c07 PTRM, 2605.19943; c08 EqR, 2605.21488; c11
+2510.00355; c19 CGAR, 2511.08653; c21 2608.24136; c15, c16 TRM; c06, c09, c10, c13, c14, c24, c25 reports and repositories that
+others have published; of c18 no source is known here, only its figures.
+Read with it: random start, noise and feedback have a form of ours; copies are under all symmetries of a Sudoku, not of digits
+alone; rows share updates, not FLOPs, of which the table has both.
+Not asked: the puzzle's identifier and symbols tied by symmetry (c03, c17), which one family of rules and this embedding cannot
+tell; checkpoints that vote and two modules (c04, c12), see hrm_outer_loop; four layers of attention (c20), which solve nothing in
+so few updates; round-off (c23), which is of an evaluation and of no run; the spread over seeds (c22), which the dots show.
+Cost: quick (synthetic 6x6 Sudokus), 20 minutes on 2 cores; standard (9x9), a day of one GPU.
+
+    python studies/field_claims.py
+    python studies/field_claims.py --preset standard
+"""
+
+from recstudy import AtTest, Claim, Gain, Place, RunConfig, Study, TrainConfig, Variant, leave_one_out, main
+from recstudy.data import Sudoku
+from recstudy.models import TRM
+from recstudy.report import Curve, LearningCurves, Part, Table
+
+SLOTS = TrainConfig(
+    halting="sample", supervision_steps=16, evaluation_steps=16, evaluation_depths=64, halt_weight=0.5, schedule="update",
+    beta2=0.95, selection="last",
+)  # fmt: skip
+QUICK = {
+    "epochs": 3, "supervision_steps": 4, "batch_size": 32, "learning_rate": 4e-3, "final_learning_rate": 4e-4, "warmup": 0.03,
+    "weight_decay": 0.1, "ema_decay": 0.99, "at_test": AtTest(trajectories=16, copies=8),
+}  # fmt: skip
+STANDARD = {
+    "epochs": 10, "batch_size": 768, "learning_rate": 1e-4, "final_learning_rate": 1e-4, "warmup": 0.03072, "weight_decay": 1.0,
+    "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax", "precision": "bfloat16",
+    "at_test": AtTest(trajectories=100, segments=64, copies=32, puzzles=1000),
+}  # fmt: skip
+SIZE = {"tokens": "cell", "mixing": "mlp"}
+SMALL = TRM(**SIZE, width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1)
+PLAIN = {"train.at_test": AtTest(), "train.evaluation_depths": 16}
+# T=n=3 as trm_recursions has it: deep enough for a curriculum.
+DEEP = {
+    "data.givens": 12, "model.heads": 4, "model.layers": 1, "model.cycles": 3, "model.latent_steps": 3, "train.epochs": 2,
+    "train.evaluation_steps": 8, "train.evaluation_depths": 8, "train.at_test": AtTest(),
+}  # fmt: skip
+
+
+def variants(rounds: int, batch: int, epochs: int, steps: int, deep: dict) -> list[Variant]:
+    """TRM and what the claims change in it.
+
+    Args:
+        rounds: of an epoch of TRM, and likewise its `batch` and `epochs`.
+        steps: n, of the row with twice as many.
+        deep: what else is set where the recursion deepens in training.
+    """
+    through = {**PLAIN, "train.halting": "batch", "train.halt_threshold": 1.0, "train.detach_carry": False,
+               "train.supervision_steps": 4, "train.epochs": 1}  # fmt: skip
+    changes = {
+        **{f"halting bias {bias}": {"model.halt_bias": float(bias), **PLAIN} for bias in (-3, 0, 1)},
+        "no halting in training": {"train.halt_weight": 0.0, **PLAIN},
+        "random start": {"model.start": "random", **PLAIN},
+        "random start and noise": {"model.start": "random", "model.noise": 0.5, "train.at_test": AtTest()},
+        "feedback": {"model.feedback": 1.0, **PLAIN},
+        "feedback reversed": {"model.feedback": -1.0, **PLAIN},
+        "batch / 4": {"data.rounds": rounds // 4, "train.batch_size": batch // 4, **PLAIN},
+        "batch x 4": {"data.rounds": 4 * rounds, "train.batch_size": 4 * batch, **PLAIN},
+        "epochs x 2": {"train.epochs": 2 * epochs, **PLAIN},
+        "no average of weights": {"train.ema_decay": 0.0, **PLAIN},
+        "n x 2": {"model.latent_steps": 2 * steps, **PLAIN},
+        "n x 2, one-step gradient": {"model.latent_steps": 2 * steps, "model.gradient": "one_step", **PLAIN},
+        "loss at each step": through,
+        "loss at the last step": {**through, "train.supervised": "last"},
+    }
+    whole = leave_one_out({**changes, "deep": deep}, base="TRM")
+    return [*whole, Variant("deep, curriculum", {**deep, "model.curriculum": "thirds"}, base="deep")]
+
+
+def claims(trajectories: int, copies: int, on: str) -> list[Claim]:
+    """What the field says, asked `on` these puzzles."""
+    trm = {"variant": "TRM"}
+
+    def row(label: str) -> dict:
+        return {"variant": label}
+
+    def at_test(name: str, count: int = 0) -> dict:
+        return {**trm, "metric": f"{name}.{count}" if count else name}
+
+    plain, late, early = at_test("exact_accuracy"), {**trm, "eval.depth": 64}, {**trm, "eval.depth": 16}
+    noisy = row("random start and noise")
+    published = [  # sentence, points published, where it is lower and higher
+        ("c06 HRM, CGAR, EqR: 64 segments at test solve more than 16", 5.0, early, late),
+        (f"c07 PTRM: the surest of {trajectories} noisy trajectories solves more than one without noise", 10.9, plain,
+         at_test("noisy_exact_accuracy", trajectories)),
+        ("c07 EqR: noise makes a single trajectory worse", 9.4, at_test("noisy_exact_accuracy", 1), plain),
+        (f"c01 a vote of {copies} copies solves more than one", 10.75, plain, at_test("voted_exact_accuracy", copies)),
+        (f"c09 any of {copies} copies solves more than one", 10.0, plain, at_test("any_copy_exact_accuracy", copies)),
+        ("c08 EqR: a random start in training solves more", 1.2, trm, row("random start")),
+        ("c08 EqR: random start and noise in training gain more from 16 to 64 segments", 6.6, Gain(of=late, over=early),
+         Gain(of={**noisy, "eval.depth": 64}, over={**noisy, "eval.depth": 16})),
+        ("c10 EqR: halting in training solves more than none, at equal updates", 8.3, row("no halting in training"), trm),
+        ("c13 alphaXiv: training for longer solves fewer", 3.8, row("epochs x 2"), trm),
+        ("c14 alphaXiv: a larger batch solves fewer, at equal updates", 7.1, row("batch x 4"), trm),
+        ("c14 a tiny batch breaks it, at equal updates", 68.0, row("batch / 4"), trm),
+        ("c15 TRM: the gradient through a whole cycle solves more than that of one step", 30.9, row("n x 2, one-step gradient"),
+         row("n x 2")),
+        ("c16 TRM: averaged weights solve more", 7.5, row("no average of weights"), trm),
+        ("c18 a loss at the last of four steps alone solves more than one at each", 3.3, row("loss at each step"),
+         row("loss at the last step")),
+        ("c21 feedback of the answer solves more", 5.8, trm, row("feedback")),
+        ("c21 feedback with the sign reversed solves fewer", 9.4, row("feedback reversed"), trm),
+        ("c25 alphaXiv, of ARC-AGI: twice the inner cycles solve more", 9.75, trm, row("n x 2")),
+    ]  # fmt: skip
+    return [
+        *(Claim(f"{text} ({points:g} points published), {on}", less=less, than=than, by=round(points / 3, 1))
+          for text, points, less, than in published),
+        Claim(f"c02 of ARC-AGI: nearly all is solved after one segment (94.4 % of it published: within 5 points), {on}",
+              less={**trm, "eval.depth": 1}, than=early, within=5.0),
+        Claim(f"c05 a halting head that starts at 0 or 1 fails (in 70 % of runs published: a third of 60 points), {on}",
+              less={"variant": ["halting bias 0", "halting bias 1"]}, than=row("halting bias -3"), by=20.0),
+        Claim(f"c09 copies disagree on at least 24 % of the puzzles (24 to 50 published), {on}",
+              than=at_test("flipped_puzzles", copies), by=24.0),
+        Claim(f"c09 a vote of {copies} copies adds no more than 2.7 points (the most published), {on}", less=plain,
+              than=at_test("voted_exact_accuracy", copies), within=2.7),
+        Claim(f"c11 of HRM, in its source's first version: halting at test by itself solves more (no figure), {on}",
+              less=plain, than=at_test("halted_exact_accuracy")),
+        Claim(f"c19 CGAR: a curriculum of depth costs little (0.6 to 1.2 points published: within 2), {on}",
+              less=row("deep, curriculum"), than=row("deep"), within=2.0),
+        Claim(f"c24 the halting head tells right answers from wrong ones (AUROC of 99.8 published: at least 99), {on}",
+              than=at_test("halting_auroc"), by=99.0),
+    ]  # fmt: skip
+
+
+def report(*counts: str) -> list[Part]:
+    return [
+        Table(
+            "rows",
+            metrics=("exact_accuracy", "cell_accuracy", "train_exact_accuracy", "halted_exact_accuracy", "halted_steps",
+                     "supervision_steps_used", "params", "train_pflop"),
+            title="What the claims change in TRM",
+        ),
+        Table("at_test", metrics=(*counts, "halting_auroc"), across=True, where={"variant": "TRM"},
+              title="More at test, from the weights of TRM"),
+        Curve("segments", x="eval.depth", y="exact_accuracy", by="variant", title="Solved after so many segments, same weights"),
+        LearningCurves(metrics=("train_loss", "supervision_steps_used")),
+    ]  # fmt: skip
+
+
+NAMES = ("noisy_exact_accuracy", "any_exact_accuracy", "voted_exact_accuracy", "any_copy_exact_accuracy", "flipped_puzzles")
+study = Study(
+    name="field_claims",
+    presets={
+        "quick": RunConfig(
+            data=Sudoku(side=6, givens=10, rounds=8),
+            model=SMALL,
+            train=SLOTS.model_copy(update=QUICK),
+            place=Place(gpus_per_run=0),
+        ),
+        "standard": RunConfig(data=Sudoku(side=9, rounds=500), model=TRM(**SIZE), train=SLOTS.model_copy(update=STANDARD)),
+    },
+    variants={"quick": variants(8, 32, 3, 1, DEEP), "standard": variants(500, 768, 10, 6, PLAIN)},
+    seeds={"quick": 3, "standard": 1},
+    seeds_at_most={"quick": 10},
+    report={
+        "quick": report(*(f"{name}.{count}" for name in NAMES for count in (1, 4, 8) if name[0] != "f" or count > 1)),
+        "standard": report(*(f"{name}.{count}" for name in NAMES for count in (2, 8, 32))),
+    },
+    claims={"quick": claims(16, 8, "synthetic 6x6 Sudokus"), "standard": claims(100, 32, "synthetic 9x9 Sudokus")},
+)
+
+if __name__ == "__main__":
+    main(study)
