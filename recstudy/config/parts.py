@@ -82,7 +82,7 @@ class ModelConfig(Config):
         return 0
 
     @property
-    def stages(self) -> "tuple[tuple[float, ModelConfig], ...]":
+    def stages(self) -> tuple[tuple[float, Self], ...]:
         """Shares of the training updates, each with the model as deep as it is then; the last one as it is at test."""
         return ((1.0, self),)
 

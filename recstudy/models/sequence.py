@@ -4,7 +4,7 @@ What goes in and out, and the transformer's layers, stand in `networks/sequence.
 its chest X-ray form HRM-ChestXRay) and `networks/trm.py`.
 """
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -246,7 +246,7 @@ class TRM(SequenceModel):
         return self.act == "continue"
 
     @property
-    def stages(self) -> tuple[tuple[float, ModelConfig], ...]:
+    def stages(self) -> tuple[tuple[float, Self], ...]:
         if self.curriculum == "none":
             return super().stages
         thirds = [self.model_copy(update={"cycles": -(-self.cycles * k // 3), "latent_steps": -(-self.latent_steps * k // 3)})
