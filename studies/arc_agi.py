@@ -13,7 +13,7 @@ Cost: quick (the subset, real), 10 minutes on 2 cores; standard (the subset), an
     python studies/arc_agi.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
 from recstudy.data import ArcAgi
 from recstudy.models import HRM, TRM, Transformer
 from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table, Thinking
@@ -50,7 +50,7 @@ DATA = {
 }
 KNOWN = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}
 MODELS = {
-    "Direct pred": {"model": Transformer(**KNOWN), **ONCE},
+    "Direct pred": {"model": Transformer(**KNOWN, heads=12), **ONCE},
     "HRM": {"model": HRM(**KNOWN)},
     "TRM-Att": {"model": TRM(**KNOWN, latent_steps=4)},
     "TRM-MLP": {"model": TRM(**KNOWN, latent_steps=4, mixing="mlp")},
@@ -111,7 +111,6 @@ study = Study(
         "paper": claims("ARC-AGI-1", "ARC-AGI-1"),
     },
     deviations=(
-        *deviations("direct_prediction"),
         Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
         Deviation(
             field="training of HRM and of direct prediction",

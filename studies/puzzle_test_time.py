@@ -30,10 +30,11 @@ QUICK = {
 # The published code's: a constant rate after 2,000 of 65,100 updates (50,000 epochs of 1,000 puzzles).
 PAPER = {
     "epochs": 10, "batch_size": 768, "learning_rate": 1e-4, "final_learning_rate": 1e-4, "warmup": 0.03072, "weight_decay": 1.0,
-    "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax", "precision": "bfloat16",
-    "at_test": AtTest(trajectories=100, segments=64, copies=32, puzzles=1000),
+    "puzzle_learning_rate": 1e-4, "puzzle_weight_decay": 1.0, "ema_decay": 0.999, "optimizer": "adam_atan2", "loss": "stablemax",
+    "precision": "bfloat16", "at_test": AtTest(trajectories=100, segments=64, copies=32, puzzles=1000),
 }  # fmt: skip
-MLP = TRM(tokens="cell", mixing="mlp")
+CELLS = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 1}  # one trained row in front, the same for all puzzles
+MLP = TRM(**CELLS, mixing="mlp")
 SMALL = TRM(tokens="cell", mixing="mlp", width=64, expansion=2, multiple=32, prefix=1, cycles=1, latent_steps=1)
 FIRST = {"model.halt_bias": -5.0}
 PLAIN = {"train.at_test": AtTest(), "train.evaluation_depths": 16}
@@ -94,7 +95,11 @@ study = Study(
             place=Place(gpus_per_run=0),
         ),
         "standard": RunConfig(data=Sudoku(side=9, rounds=500), model=MLP, train=SLOTS.model_copy(update=PAPER)),
-        "paper": RunConfig(data=SudokuExtreme(train_puzzles=1000, rounds=5000), model=MLP, train=SLOTS.model_copy(update=PAPER)),
+        "paper": RunConfig(
+            data=SudokuExtreme(train_puzzles=1000, augmentations=1000, rounds=5000),
+            model=MLP,
+            train=SLOTS.model_copy(update=PAPER),
+        ),
     },
     variants=grid({"model.halt_bias": BIASES}),
     seeds={"quick": 3, "standard": 1, "paper": 3},

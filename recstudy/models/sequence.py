@@ -35,7 +35,7 @@ class SequenceModel(ModelConfig):
         256, ge=2, le=256, description="V: grey levels of a pixel, and tokens an answer is chosen from; puzzles have their own"
     )
     width: int = Field(512, ge=2, description="d: dimensions of a token")
-    heads: int = Field(8, ge=1, description="attention heads")
+    heads: int = Field(8, ge=1, description="attention heads, of d / heads dimensions each, rounded down: 12 of 512 read 504")
     expansion: int = Field(4, ge=1, description="the SwiGLU's hidden width is 2/3 of so many widths, rounded up by `multiple`")
     multiple: int = Field(256, ge=1, description="hidden widths are multiples of it; 256 is large for a small width")
     mixing: Literal["attention", "mlp"] = Field(
@@ -151,8 +151,9 @@ class SequenceModel(ModelConfig):
                 "model.identifiers must be the number of patients or puzzles with model.puzzle_emb 'patient' or 'puzzle', and 0 "
                 f"otherwise, but got {self.identifiers} with {self.puzzle_emb!r}"
             )
-        if self.width % self.heads or self.width // self.heads % 2:
-            raise ValueError(f"model.width must be an even multiple of model.heads, but got {self.width} and {self.heads}")
+        if not (own := self.width // self.heads) or own % 2:
+            given = f"{self.width} // {self.heads} = {own}"
+            raise ValueError(f"model.width // model.heads, a head's dimensions, must be even and not 0, but got {given}")
         height, width = shape[1], shape[2] if self.halves == "whole" else shape[2] // 2
         if self.halves != "whole" and shape[2] % 2:
             raise ValueError(f"model.halves must be 'whole' for images {shape[2]} pixels wide, which have no middle")
@@ -193,8 +194,10 @@ class HRM(SequenceModel):
 
     def counts(self, shape: Shape, classes: int) -> dict[str, int]:
         """Return parameters by part, as the arithmetic of HRM-ChestXRay asks for them; `core` is both modules."""
-        length = self.length(shape)
-        mixing = 3 * length * hidden_width(length, self.expansion, self.multiple) if self.mixing == "mlp" else 4 * self.width**2
+        length, inner = self.length(shape), self.width // self.heads * self.heads
+        mixing = (
+            3 * length * hidden_width(length, self.expansion, self.multiple) if self.mixing == "mlp" else 4 * self.width * inner
+        )
         layer = mixing + 3 * self.width * self.hidden_width
         inputs = {"pixel": self.vocabulary, "patch": shape[0] * self.patch**2, "cell": classes}[self.tokens]
         outputs = self.vocabulary if self.head == "single_token" else 1 if self.puzzle_emb == "pathology_query" else classes

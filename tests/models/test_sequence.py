@@ -163,7 +163,7 @@ TWO_STEPS = {"supervision_steps": 2, "evaluation_steps": 2}
         (HRM(), {}, "model.head must be 'multilabel' for Phantom"),
         (HRM(head="multilabel", puzzle_emb="patient"), {}, "model.identifiers must be the number of patients"),
         (HRM(head="multilabel", identifiers=7), {}, "model.identifiers must be the number of patients"),
-        (HRM(head="multilabel", width=20, heads=8), {}, "model.width must be an even multiple of model.heads"),
+        (HRM(head="multilabel", width=24, heads=8), {}, r"a head's dimensions, must be even and not 0, but got 24 // 8 = 3"),
         (HRM(head="multilabel", tokens="patch", patch=5), {}, "model.patch must divide the 32x32 pixels"),
         (TRM(head="multilabel", tokens="patch", patch=32, halves="carry"), {}, "must divide the 32x16 pixels"),
         (HRM(**HALVES), {}, "must be above 1, the steps in which HRM has not seen the whole image"),

@@ -223,6 +223,21 @@ def test_slots_of_puzzles_resume_to_the_bit(model):
     promises.resumes_to_the_bit(RUN.with_changes({"model": model}))
 
 
+def test_puzzles_without_identifiers_share_a_row_that_signsgd_trains_at_its_own_rate():
+    """Two updates from 0 with rate 0.01 and decay 1: the first gives +-0.01, the second +-0.01 to 0.99 of that."""
+    model = TRM(**SMALL, layers=1, puzzle_emb="puzzle", identifiers=1)
+    train = {"puzzle_learning_rate": 0.01, "puzzle_weight_decay": 1.0, "schedule": "update", "final_learning_rate": 3e-4}
+    config = RunConfig(data=Mirrored(), model=model, train=SLOTS.model_copy(update=train | {"epochs": 1, "batch_size": 54}))
+    training = trained(config)
+
+    row = training.state.network.puzzle.weight[0]
+
+    updates = len(training._batches(training.data.train, shared=False))
+    assert (updates, row.shape) == (2, (config.model.width,))
+    expected = torch.tensor([0.01 * 0.99 + 0.01, 0.01 * 0.99 - 0.01])
+    assert torch.isclose(row.abs()[:, None], expected.abs(), rtol=1e-4).any(1).all()
+
+
 def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
     config = RUN.with_changes({"data.rounds": 8, "train.epochs": 6, "train.learning_rate": 1e-2})
 

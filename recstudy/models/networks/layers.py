@@ -78,7 +78,7 @@ def by_head(x_BSD: Tensor, heads: int) -> Tensor:
 class Attention(nn.Module):
     """Multi-head self-attention. With the default biases it has the parameters of `torch.nn.MultiheadAttention`.
 
-    With `causal` a token sees itself and those before it.
+    With `causal` a token sees itself and those before it. A head has `width // heads` dimensions: 12 of 512 have 504 in all.
     """
 
     def __init__(
@@ -93,8 +93,9 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.dropout, self.causal = heads, dropout, causal
-        self.qkv = nn.Linear(width, 3 * width, bias=qkv_bias)
-        self.out = nn.Linear(width, width, bias=out_bias)
+        inner = width // heads * heads
+        self.qkv = nn.Linear(width, 3 * inner, bias=qkv_bias)
+        self.out = nn.Linear(inner, width, bias=out_bias)
         self.rotary = rotary  # needs all tokens to be read: a token's position is its place in the sequence
 
     def init_as_torch(self) -> None:
@@ -118,9 +119,9 @@ class Attention(nn.Module):
     def _project(self, x_BSD: Tensor, read: slice) -> tuple[Tensor, ...]:
         if read == ALL:
             return self.qkv(x_BSD).chunk(3, dim=-1)
-        width = x_BSD.shape[-1]
-        w_q, w_kv = self.qkv.weight.split([width, 2 * width])
-        b_q, b_kv = self.qkv.bias.split([width, 2 * width]) if self.qkv.bias is not None else (None, None)
+        parts = [self.out.in_features, 2 * self.out.in_features]
+        w_q, w_kv = self.qkv.weight.split(parts)
+        b_q, b_kv = self.qkv.bias.split(parts) if self.qkv.bias is not None else (None, None)
         return F.linear(x_BSD[:, read], w_q, b_q), *F.linear(x_BSD, w_kv, b_kv).chunk(2, dim=-1)
 
 
