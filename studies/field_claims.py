@@ -4,19 +4,21 @@ Those who built on TRM (arXiv:2510.04871) and HRM report what helps: more segmen
 random starts, a curriculum, feedback of the answer, other batches and lengths of training. Most figures are of one run on
 Sudoku-Extreme or ARC-AGI. Each is one claim here, in points of exact accuracy, and its margin is a third of what its source
 prints: less than that would be another finding. Margins of another kind are said in the claim.
-Sources: c01, c02 arXiv:2512.11847; c05 2604.21999 (of a universal transformer); c07 PTRM, 2605.19943; c08 EqR, 2605.21488; c11
-2510.00355; c19 CGAR, 2511.08653; c21 2608.24136; c15, c16 TRM; c06, c09, c10, c13, c14, c24, c25 reports and repositories that
-others have published; of c18 no source is known here, only its figures.
+Sources: PTRM, arXiv:2605.19943; EqR, 2605.21488; CGAR, 2511.08653; by their numbers 2510.00355, 2512.11847, 2604.21999 (of a
+universal transformer) and 2608.24136; reports of alphaXiv and of Aakash, repositories that trained TRM anew. Of the loss at the
+last step the figures are known here and no source. TRM's own are of its Table 1.
 Read with it: random start, noise and feedback have a form of ours; copies are under all symmetries of a Sudoku, not of digits
 alone; rows share updates, not FLOPs, of which the table has both.
-Not asked: the puzzle's identifier and symbols tied by symmetry (c03, c17), which one family of rules and this embedding cannot
-tell; checkpoints that vote and two modules (c04, c12), see hrm_outer_loop; four layers of attention (c20), which solve nothing in
-so few updates; round-off (c23), which is of an evaluation and of no run; the spread over seeds (c22), which the dots show.
-Cost: quick (synthetic 6x6 Sudokus), 20 minutes on 2 cores; standard (9x9), a day of one GPU.
+Not asked: the puzzle's identifier and symbols tied by symmetry, which one family of rules and this embedding cannot tell;
+checkpoints that vote and HRM's two modules, see hrm_outer_loop; four layers of attention, which solve nothing in so few updates;
+round-off, which is of an evaluation and of no run; the spread over seeds, which the dots show.
+Cost: quick (synthetic 6x6 Sudokus), 25 minutes on 2 cores; standard (9x9), a day of one GPU.
 
     python studies/field_claims.py
     python studies/field_claims.py --preset standard
 """
+
+from typing import Any
 
 from recstudy import AtTest, Claim, Gain, Place, RunConfig, Study, TrainConfig, Variant, leave_one_out, main
 from recstudy.data import Sudoku
@@ -46,7 +48,7 @@ DEEP = {
 }  # fmt: skip
 
 
-def variants(rounds: int, batch: int, epochs: int, steps: int, deep: dict) -> list[Variant]:
+def variants(rounds: int, batch: int, epochs: int, steps: int, deep: dict[str, Any]) -> list[Variant]:
     """TRM and what the claims change in it.
 
     Args:
@@ -80,53 +82,53 @@ def claims(trajectories: int, copies: int, on: str) -> list[Claim]:
     """What the field says, asked `on` these puzzles."""
     trm = {"variant": "TRM"}
 
-    def row(label: str) -> dict:
+    def row(label: str) -> dict[str, Any]:
         return {"variant": label}
 
-    def at_test(name: str, count: int = 0) -> dict:
+    def at_test(name: str, count: int = 0) -> dict[str, Any]:
         return {**trm, "metric": f"{name}.{count}" if count else name}
 
     plain, late, early = at_test("exact_accuracy"), {**trm, "eval.depth": 64}, {**trm, "eval.depth": 16}
     noisy = row("random start and noise")
-    published = [  # sentence, points published, where it is lower and higher
-        ("c06 HRM, CGAR, EqR: 64 segments at test solve more than 16", 5.0, early, late),
-        (f"c07 PTRM: the surest of {trajectories} noisy trajectories solves more than one without noise", 10.9, plain,
+    published: list[tuple[str, float, Any, Any]] = [  # sentence, points, where it is lower and higher
+        (f"2512.11847: a vote of {copies} copies solves more than one", 10.75, plain, at_test("voted_exact_accuracy", copies)),
+        (f"Aakash: any of {copies} copies solves more than one", 10.0, plain, at_test("any_copy_exact_accuracy", copies)),
+        ("HRM, CGAR, EqR: 64 segments at test solve more than 16", 5.0, early, late),
+        (f"PTRM: the surest of {trajectories} noisy trajectories solves more than one without noise", 10.9, plain,
          at_test("noisy_exact_accuracy", trajectories)),
-        ("c07 EqR: noise makes a single trajectory worse", 9.4, at_test("noisy_exact_accuracy", 1), plain),
-        (f"c01 a vote of {copies} copies solves more than one", 10.75, plain, at_test("voted_exact_accuracy", copies)),
-        (f"c09 any of {copies} copies solves more than one", 10.0, plain, at_test("any_copy_exact_accuracy", copies)),
-        ("c08 EqR: a random start in training solves more", 1.2, trm, row("random start")),
-        ("c08 EqR: random start and noise in training gain more from 16 to 64 segments", 6.6, Gain(of=late, over=early),
+        ("EqR: noise makes a single trajectory worse", 9.4, at_test("noisy_exact_accuracy", 1), plain),
+        ("EqR: a random start in training solves more", 1.2, trm, row("random start")),
+        ("EqR: a random start and noise in training gain more from 16 to 64 segments", 6.6, Gain(of=late, over=early),
          Gain(of={**noisy, "eval.depth": 64}, over={**noisy, "eval.depth": 16})),
-        ("c10 EqR: halting in training solves more than none, at equal updates", 8.3, row("no halting in training"), trm),
-        ("c13 alphaXiv: training for longer solves fewer", 3.8, row("epochs x 2"), trm),
-        ("c14 alphaXiv: a larger batch solves fewer, at equal updates", 7.1, row("batch x 4"), trm),
-        ("c14 a tiny batch breaks it, at equal updates", 68.0, row("batch / 4"), trm),
-        ("c15 TRM: the gradient through a whole cycle solves more than that of one step", 30.9, row("n x 2, one-step gradient"),
+        ("EqR: halting in training solves more, at equal updates", 8.3, row("no halting in training"), trm),
+        ("2608.24136: feedback of the answer solves more", 5.8, trm, row("feedback")),
+        ("2608.24136: feedback with its sign reversed solves fewer", 9.4, row("feedback reversed"), trm),
+        ("alphaXiv: longer training solves fewer", 3.8, row("epochs x 2"), trm),
+        ("alphaXiv: a larger batch solves fewer, at equal updates", 7.1, row("batch x 4"), trm),
+        ("A repository of TRM: a tiny batch breaks it, at equal updates", 68.0, row("batch / 4"), trm),
+        ("TRM: the gradient through a whole cycle solves more than that of one step", 30.9, row("n x 2, one-step gradient"),
          row("n x 2")),
-        ("c16 TRM: averaged weights solve more", 7.5, row("no average of weights"), trm),
-        ("c18 a loss at the last of four steps alone solves more than one at each", 3.3, row("loss at each step"),
+        ("TRM: averaged weights solve more", 7.5, row("no average of weights"), trm),
+        ("Unsourced: a loss at the last of four steps alone solves more", 3.3, row("loss at each step"),
          row("loss at the last step")),
-        ("c21 feedback of the answer solves more", 5.8, trm, row("feedback")),
-        ("c21 feedback with the sign reversed solves fewer", 9.4, row("feedback reversed"), trm),
-        ("c25 alphaXiv, of ARC-AGI: twice the inner cycles solve more", 9.75, trm, row("n x 2")),
+        ("alphaXiv, of ARC-AGI: twice the inner cycles solve more", 9.75, trm, row("n x 2")),
     ]  # fmt: skip
     return [
-        *(Claim(f"{text} ({points:g} points published), {on}", less=less, than=than, by=round(points / 3, 1))
+        *(Claim(f"{text} ({points:g} published), {on}", less=less, than=than, by=round(points / 3, 1))
           for text, points, less, than in published),
-        Claim(f"c02 of ARC-AGI: nearly all is solved after one segment (94.4 % of it published: within 5 points), {on}",
+        Claim(f"2512.11847, of ARC-AGI: nearly all is solved after one segment (94.4 % of it: within 5 points), {on}",
               less={**trm, "eval.depth": 1}, than=early, within=5.0),
-        Claim(f"c05 a halting head that starts at 0 or 1 fails (in 70 % of runs published: a third of 60 points), {on}",
+        Claim(f"2604.21999: a halting head that starts at 0 or 1 fails (in 70 % of runs: a third of 60 points), {on}",
               less={"variant": ["halting bias 0", "halting bias 1"]}, than=row("halting bias -3"), by=20.0),
-        Claim(f"c09 copies disagree on at least 24 % of the puzzles (24 to 50 published), {on}",
+        Claim(f"Aakash: copies disagree on 24 to 50 % of the puzzles (at least 24), {on}",
               than=at_test("flipped_puzzles", copies), by=24.0),
-        Claim(f"c09 a vote of {copies} copies adds no more than 2.7 points (the most published), {on}", less=plain,
+        Claim(f"Aakash: a vote of {copies} copies adds 2.7 points at most, {on}", less=plain,
               than=at_test("voted_exact_accuracy", copies), within=2.7),
-        Claim(f"c11 of HRM, in its source's first version: halting at test by itself solves more (no figure), {on}",
+        Claim(f"2510.00355v1, of HRM: halting by itself at test solves more (no figure: above 0), {on}",
               less=plain, than=at_test("halted_exact_accuracy")),
-        Claim(f"c19 CGAR: a curriculum of depth costs little (0.6 to 1.2 points published: within 2), {on}",
+        Claim(f"CGAR: a curriculum of depth costs little (0.6 to 1.2 points: within 2), {on}",
               less=row("deep, curriculum"), than=row("deep"), within=2.0),
-        Claim(f"c24 the halting head tells right answers from wrong ones (AUROC of 99.8 published: at least 99), {on}",
+        Claim(f"Aakash: the halting head knows right answers from wrong ones (AUROC of 99.8: at least 99), {on}",
               than=at_test("halting_auroc"), by=99.0),
     ]  # fmt: skip
 
