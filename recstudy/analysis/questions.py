@@ -146,6 +146,11 @@ class QuestionRow:
         return sum(weight * own for weight, own in means if weight > 0), sum(-weight * own for weight, own in means if weight < 0)
 
     @property
+    def alone(self) -> bool:
+        """Whether it is of one metric of one variant, and of no difference."""
+        return len(self.terms) == 1 and len(self.terms[0].of) == 1
+
+    @property
     def run_ids(self) -> tuple[str, ...]:
         return tuple(run.id for term in self.terms for run in term.runs)
 

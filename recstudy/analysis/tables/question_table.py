@@ -204,14 +204,21 @@ def asked(records: StudyRecords, part: QuestionPart) -> Shown:
 
 
 def _forest_rows(part: QuestionPart, found: Family) -> list[ForestRow]:
-    """Draw a row a question that has an estimate; its region is what is claimed, or the published difference with its margin."""
-    rows = []
+    """Draw a row a question that has an estimate; its region is what is claimed, or the published difference with its margin.
+
+    Claims of several metrics share an axis where these have one unit, but for those of a metric itself.
+    """
+    rows, several = [], len({row.metric for row in found.rows}) > 1
     for row in found.rows:
         if row.estimate.value is None:
             continue
         known, estimate = metric(row.metric), row.estimate
         unit = "points" if known.unit == "%" else known.unit or "no unit"
         group = f"{known.title}: difference{f' from {row.group}' if row.group else ''} ({unit})"
+        if row.alone:
+            group = f"{known.title} ({known.unit or unit})"
+        elif several and isinstance(part, Claims):
+            group = f"Difference ({unit})"
         region = row.answer.question.region if isinstance(part, Claims) else None
         about = f"{row.contrast or row.label}; {interval_words(row)}"
         for theirs in row.published:
