@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from recstudy.cluster.view import View
     from recstudy.study.rerun import Outdated
     from recstudy.study.until import Until
+    from recstudy.train.initial import Weights
 
 S = TypeVar("S", bound=Study | Search)
 Given = TypeVar("Given", bound=CommonOptions)
@@ -64,7 +65,7 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     def given(kind: type[Given]) -> Given:
         return parsed(lambda: tyro.cli(kind, description=description, args=words, config=(tyro.conf.DisallowNone,)))
 
-    finish(lambda: _search(study, given(SearchOptions)) if isinstance(study, Search) else _study(study, given(StudyOptions)))
+    finish(lambda: _search(study, given(SearchOptions)) if isinstance(study, Search) else carry_out(study, given(StudyOptions)))
 
 
 def _asking(study: S) -> S:
@@ -88,6 +89,7 @@ def run(
     data: str | Path | None = None,
     address: str | None = None,
     ray: bool = True,
+    init_from: str | Path = "",
 ) -> "Loaded":
     """Run a study from Python, in a notebook too, and give what it found; the arguments are the command line's flags.
 
@@ -106,6 +108,7 @@ def run(
         data: where data sets lie; RECSTUDY_DATA by default, else ./data.
         address: of a Ray cluster; one is started on this machine by default.
         ray: False makes one run after another in this process, where a debugger sees it.
+        init_from: a run, or a file or folder of weights, that training starts from.
 
     Raises:
         ConfigError, DataError, StorageError, ClusterError: what the command would refuse in one line.
@@ -121,22 +124,25 @@ def run(
         address=address,
         no_ray=not ray,
         data=Path(data) if data else None,
+        init_from=str(init_from),
     )
-    study = varied(study, preset, vary or {})
-    plan = make_plan(study, preset, set, seeds, smoke, seeds_at_most)
+    study, begin = varied(study, preset, vary or {}), _begin(options)
+    plan = make_plan(study, preset, {**(set or {}), **_begun(begin)}, seeds, smoke, seeds_at_most)
     place = Results(options.results).pull()
     with sigterm_restored(), environment():  # what ours and Ray's do suits a command
-        _carry_out(plan, select(plan, only), place, options)
+        _run(plan, select(plan, only), place, options, begin)
     from recstudy.analysis.report import load
 
     record_look(place, study.name, plan.folder)
     return load(place.study(study.name, plan.folder))
 
 
-def _study(study: Study, options: StudyOptions) -> int:
+def carry_out(study: Study, options: StudyOptions, begin: "Weights | None" = None) -> int:
+    """Do what the command line of a study says, and return its exit code; `begin`: what runs start from, where it is at hand."""
     bundle()  # refuses what no worker could load
-    study = varied(study, options.preset, axes(options.vary))
-    plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke, options.seeds_at_most)
+    study, begin = varied(study, options.preset, axes(options.vary)), begin or _begin(options)
+    changes = changes_of(options) | _begun(begin)
+    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke, options.seeds_at_most)
     if options.register:
         from recstudy.study.plan import plan_record, register
 
@@ -152,7 +158,7 @@ def _study(study: Study, options: StudyOptions) -> int:
         _check_report(plan)
         print_plan(plan, runs, known, results, as_json=options.json, until=until)
         return 0
-    plan, why = _carry_out(plan, runs, results, options, until)
+    plan, why = _run(plan, runs, results, options, begin, until)
     for line in until.told(plan, results) if until else ():
         say(line)
     return exit_code(why) if _report(results, study.name, plan.folder, options) else EXIT_CODES["storage"]
@@ -172,8 +178,27 @@ def _until(plan: Plan, results: Results, options: StudyOptions) -> "tuple[Plan, 
     return resumed(plan, results), Until.of(plan, results, options.budget)
 
 
-def _carry_out(
-    plan: Plan, runs: Sequence[Run], results: Results, options: StudyOptions, until: "Until | None" = None
+def _begin(options: CommonOptions) -> "Weights | None":
+    """Read the weights that `--init-from` names."""
+    if not options.init_from:
+        return None
+    from recstudy.train.initial import taken_from  # it loads torch
+
+    return taken_from(options.init_from, Results(options.results).pull())
+
+
+def _begun(begin: "Weights | None") -> dict[str, str]:
+    """Return what weights change in the config of runs that start from them."""
+    return {"train.init_from": begin.digest} if begin else {}
+
+
+def _run(
+    plan: Plan,
+    runs: Sequence[Run],
+    results: Results,
+    options: StudyOptions,
+    begin: "Weights | None" = None,
+    until: "Until | None" = None,
 ) -> tuple[Plan, set[str]]:
     """Run what of the plan is not finished, and with `until` what it lacks; give the plan with that, and why runs have no
     numbers."""
@@ -185,16 +210,17 @@ def _carry_out(
     from recstudy.cluster.driver import run_study
 
     with _watched(plan, options) as view:
-        plan = run_study(plan, runs, results, where, view, again=known.again, until=until)
+        plan = run_study(plan, runs, results, where, view, again=known.again, until=until, begin=begin)
     return plan, reasons(plan.runs if until else runs, results)
 
 
 def _search(study: Search, options: SearchOptions) -> int:
     bundle()  # refuses what no worker could load
+    begin = _begin(options)
     plan = make_search(
         study,
         options.preset,
-        changes_of(options),
+        changes_of(options) | _begun(begin),
         options.family,
         options.budget,
         options.sampler,
@@ -220,7 +246,7 @@ def _search(study: Search, options: SearchOptions) -> int:
         from recstudy.cluster.searching import run_search
 
         with _watched(plan, options) as view:
-            runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again)
+            runs = run_search(plan, results, where, view, options.optuna_storage, again=known.again, begin=begin)
     if not _report(results, study.name, plan.folder, options):
         return EXIT_CODES["storage"]
     found = any(not results.run(run.id).reason for run in runs)  # some settings of a search may well diverge

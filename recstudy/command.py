@@ -23,6 +23,7 @@ from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
 from recstudy.shipped import completion, new, question, run, shipped
 from recstudy.terminal import console, finish, parsed, say
+from recstudy.weights import Export, Import
 
 T = TypeVar("T")
 Place = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DIR|URI")]]
@@ -270,6 +271,20 @@ class Completion:
         return 0
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Take weights in that were trained elsewhere, such as those of HRM's and TRM's authors, or give a run's out."""
+
+    command: tyro.conf.OmitSubcommandPrefixes[
+        tyro.conf.OmitArgPrefixes[
+            Annotated[Import, tyro.conf.subcommand("import")] | Annotated[Export, tyro.conf.subcommand("export")]
+        ]
+    ]
+
+    def run(self) -> int:
+        return self.command.run()
+
+
 COMMANDS: dict[str, Callable[..., Any]] = {
     "report": Report,
     "status": Status,
@@ -281,6 +296,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "tokenizer": TrainTokenizer,
     "data": Data,
     "contract": Contract,
+    "weights": Weights,
     "studies": Studies,
     "run": RunShipped,
     "register": Register,

@@ -87,6 +87,9 @@ class CommonOptions:
     results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
     """Where records and reports go: a folder, or s3://bucket/folder. A finished run found there is never run again."""
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
+    init_from: Annotated[str, tyro.conf.arg(metavar="RUN|FILE|DIR")] = ""
+    """Start from these weights: a run's of the results folder, a file of safetensors, or a folder that holds one. Their digest is
+    part of a run's id (train.init_from); with train.epochs=0 nothing is trained."""
     cpus_per_run: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """CPU cores a worker may use."""
     gpus_per_run: Annotated[float | None, tyro.conf.arg(metavar="N")] = None

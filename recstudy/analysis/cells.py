@@ -43,8 +43,9 @@ class Cell:
     the other variant, where the estimate is by how many percent that one is better than `values`.
     `lacking`: finished runs without this metric, such as an AUROC of data with one label an image; `unavailable`: why some of
     them could not have it, such as no Java for METEOR.
-    `synthetic`: on data drawn by a program. `leaks`: by a model that is told the answer, so never `best`. `tied`: it was
-    compared with others, and no difference between any two of them is significant. `pooled`: variants of its fit.
+    `synthetic`: on data drawn by a program. `imported`: of weights that were not trained here. `leaks`: by a model that is told
+    the answer, so never `best`. `tied`: it was compared with others, and no difference between any two of them is significant.
+    `pooled`: variants of its fit.
     """
 
     metric: str
@@ -70,6 +71,7 @@ class Cell:
     tied: bool = False
     synthetic: bool = False
     leaks: bool = False
+    imported: bool = False
 
     @property
     def value(self) -> float | None:
@@ -207,6 +209,7 @@ def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Seq
         pooled=max(1, len(fit.own)) if fit else 1,
         synthetic=is_synthetic(records, variants),
         leaks=any(records.leaks(index) for index in variants),
+        imported=not records.imported.isdisjoint(variants),
     )
 
 

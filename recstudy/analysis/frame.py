@@ -213,6 +213,11 @@ class StudyRecords:
         planned = (index for index, variant in enumerate(self.variants) if variant.synthetic)
         return frozenset({*planned, *(row.variant for row in self.rows if row.found.provenance.synthetic)})
 
+    @cached_property
+    def imported(self) -> frozenset[int]:
+        """The variants of which nothing is trained: weights from elsewhere are judged as they are."""
+        return frozenset(index for index, config in enumerate(self.configs) if config.get("train.epochs") == 0)
+
     @property
     def parts(self) -> list[Part]:
         """The parts of the report, by the study's own modules as they are now; one that cannot be read here says why."""

@@ -14,7 +14,7 @@ from functools import partial
 from math import isclose
 from typing import Any
 
-from recstudy.analysis.caveats import LEAK
+from recstudy.analysis.caveats import IMPORTED, LEAK
 from recstudy.analysis.frame import OTHERS, StudyRecords, differing_fields
 from recstudy.analysis.registration import post_hoc
 from recstudy.papers import Target, by_name, settings
@@ -181,7 +181,7 @@ def _reasons(
     """
     design, kept = records.design, records.plan.reference
     config = design.configs[index]
-    reasons = [LEAK] if records.leaks(index) else []
+    reasons = [*([LEAK] if records.leaks(index) else []), *([IMPORTED] if index in records.imported else [])]
     reasons += [
         f"{_short(path)} {plain(design.setting(index, path))}, not {plain(value)}"
         for path, value in stated.items()

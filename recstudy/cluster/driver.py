@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from recstudy.cluster.alone import Alone
     from recstudy.cluster.sweep import Sweep
     from recstudy.study.until import Until
+    from recstudy.train.initial import Weights
 
 
 def run_study(
@@ -36,10 +37,12 @@ def run_study(
     work: Work | None = None,
     again: Collection[str] = (),
     until: "Until | None" = None,
+    begin: "Weights | None" = None,
 ) -> Plan:
     """Run those of `runs` that have no result yet, and record the plan; those with the ids `again` are run anew.
 
-    With `until` it is all runs of the plan, and then block after block of further ones.
+    With `until` it is all runs of the plan, and then block after block of further ones. What they `begin` from is kept beside
+    them.
 
     Returns:
         The plan with the blocks.
@@ -47,7 +50,7 @@ def run_study(
     Raises:
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
-    check(plan.configs if until else [run.config for run in missing(runs, results, again)], where, view)
+    check(plan.configs if until else [run.config for run in missing(runs, results, again)], results, where, view, begin)
     with results.holding(plan.study.name, plan.folder, on_wait=view.waits), ExitStack() as opened:
         if until:
             plan = resumed(plan, results)  # a driver for which this one has waited may have gone on with it
@@ -64,6 +67,8 @@ def run_study(
                     sources = {place: _source(fit, until) for place, fit in places.items()}
                     sweep = sweep_of(plan.study.name, results, where, view, work)
                 record_plan(plan, results, where.data)  # from here on nothing is refused
+                if begin is not None:
+                    begin.keep(results)
                 archive(again, results)
                 again = ()
                 for place in dict.fromkeys(run.config.place for run in todo):  # a warm process serves runs of one size
@@ -106,8 +111,8 @@ def archive(again: Collection[str], results: Results) -> None:
         results.pull(run_id)
 
 
-def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
-    """Refuse trackers, an address and data that cannot be used, before anything is written, and not in every run."""
+def check(configs: Sequence[RunConfig], results: Results, where: Where, view: View, begin: "Weights | None" = None) -> None:
+    """Refuse trackers, an address, data and weights that cannot be used, before anything is written, and not in every run."""
     if not where.alone:
         from recstudy.cluster.connection import check_address
 
@@ -120,6 +125,10 @@ def check(configs: Sequence[RunConfig], where: Where, view: View) -> None:
         known = load(drawn, where.data, download=where.download)
         for model in {config.model for config in configs if config.data == data}:
             model.check_groups(known.group_count, data.title)
+    if started := [config for config in configs if config.train.init_from]:
+        from recstudy.train.initial import check_initial  # it loads torch
+
+        check_initial(started, results, begin)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ The trial log and the records are the truth: a killed driver's successor makes O
 import itertools
 from collections import deque
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recstudy.cluster.driver import archive, check, missing, ready, sweep_of
 from recstudy.cluster.sources import Outcome, Paid, Where
@@ -22,6 +22,9 @@ from recstudy.study.study import Run
 from recstudy.study.trials import State, TrialLog, objective_values, result_of
 from recstudy.train.work import Work
 
+if TYPE_CHECKING:
+    from recstudy.train.initial import Weights
+
 TRIES = 30  # proposals of the sampler in a row that cannot be run, before other settings are looked for
 DRAWS = 1000  # of those in a space that cannot be gone through: half a second
 
@@ -34,6 +37,7 @@ def run_search(
     storage: str = "",
     work: Work | None = None,
     again: Collection[str] = (),
+    begin: "Weights | None" = None,
 ) -> list[Run]:
     """Search as far as the budget goes, then run the best again with fresh seeds on what is kept of it.
 
@@ -45,6 +49,7 @@ def run_search(
         storage: where optuna-dashboard finds the trials: a journal file or a database URL.
         work: what is done with a trial, by default training.
         again: ids of finished runs that are run anew.
+        begin: what runs start from, which is kept beside them.
 
     Returns:
         The search's runs and those with fresh seeds.
@@ -52,12 +57,14 @@ def run_search(
     Raises:
         ConfigError, StorageError, DataError, ClusterError: before anything is started.
     """
-    check(list(plan.bases.values()), where, view)
+    check(list(plan.bases.values()), results, where, view, begin)
     with results.holding(plan.study.name, plan.folder, on_wait=view.waits) as folder:
         archive(again, results)  # first: the sampler hears of what is left
         log = TrialLog(plan, results)
         proposals = Proposals(plan, results, log, view, storage)
         record_plan(plan, results, where.data)
+        if begin is not None:
+            begin.keep(results)
         states = results.states()
         view.searching(plan, log.made, sum(states.get(run_id) not in ("done", "stopped") for run_id in (*log.params, *log.fresh)))
         with ready(plan.study.name, list(plan.bases.values()), results, where, view) as places:

@@ -124,6 +124,7 @@ YOUNGER: dict[str, dict[str, Any]] = {
     "Augment": {"more": []},
     "TrainConfig": {
         "amsgrad": False,
+        "init_from": "",
         "backbone_learning_rate": None,
         "loss_options": {},
         "optimizer_options": {},

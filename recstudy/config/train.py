@@ -115,7 +115,15 @@ def averaged_steps(decay: float) -> float:
 class TrainConfig(Config):
     """How a model is trained: the one loop's settings, with the defaults of ViTRM where it states them."""
 
-    epochs: int = Field(1, ge=1, description="passes over the training images")
+    epochs: int = Field(
+        1, ge=0, description="passes over the training images; with init_from also 0: its weights are judged as they are"
+    )
+    init_from: str = Field(
+        "",
+        pattern=r"^(?:[0-9a-f]{20})?$",
+        description="the weights that training starts from, by the digest that `--init-from` and `recstudy weights import` keep "
+        "them under; by default the seed draws them",
+    )
     batch_size: Annotated[int, Tunable([16, 32, 64, 128, 256, 512])] = Field(
         128, ge=1, description="images an optimiser step, over all workers"
     )
@@ -214,8 +222,15 @@ class TrainConfig(Config):
         counted = self.schedule == "update" or (self.schedule == "batch" and self.warmup > 0)
         return self.revision + (counted or (self.halting == "sample" and self.supervision_steps == 1))
 
+    @property
+    def imported(self) -> bool:
+        """Whether nothing is trained: weights that others made, or another run, are judged as they are."""
+        return self.epochs == 0
+
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
+        if self.imported and not self.init_from:
+            raise ValueError("epochs must be at least 1, or 0 with the weights of init_from, which are then judged as they are")
         if self.patience and self.selection == "last":
             raise ValueError("patience must be 0 with selection 'last', which scores no epoch")
         if self.score and self.selection == "last":

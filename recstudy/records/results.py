@@ -19,6 +19,7 @@
                    attempt-N/                  all of the above, of the N-th time that it was finished and then run again
                    lock                        held by the worker that writes here (locks.py)
                    lease-TOKEN                 on an object store, in its place (leases.py)
+    RESULTS/weights/DIGEST.safetensors         what runs start from, with DIGEST.json, which says where it is from
     RESULTS/studies/NAME/PRESET/plan.json      label, seed -> id, and the reports to draw
                                /report/        tables, figures, report.html
                                /lock           held by the one driver that plans and runs it
@@ -209,6 +210,10 @@ class Results:
     @cached_property
     def _runs(self) -> Path:
         return self.root / "runs"
+
+    def weights(self, digest: str) -> Path:
+        """Return where the weights of this digest lie, from which runs start."""
+        return self.root / "weights" / f"{digest}.safetensors"
 
     def run_folders(self) -> list[os.DirEntry[str]]:
         """Return the folders of all runs; neither a stray file, such as a file manager leaves, nor what a killed cleaning left.

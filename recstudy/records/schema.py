@@ -50,6 +50,23 @@ _alike: dict[Any, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class Initial:
+    """`weights/DIGEST.json`: where the weights beside it, from which runs start, were taken from."""
+
+    format: int = FORMAT
+    source: str = ""  # a file as it was named, or the run
+    sha256: str = ""  # of that file
+    names: str = ""  # whose: `trm` or `hrm` of their authors' code; empty where they are recstudy's own
+    settings: Json = Field(default_factory=dict)  # what its authors' config says of the network
+    date: str = ""
+
+    @property
+    def words(self) -> str:
+        """Where the weights are from, for a reader."""
+        return f"{self.source} (sha256 {self.sha256[:12]})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Provenance:
     """What made a run's numbers."""
 
@@ -66,6 +83,8 @@ class Provenance:
     data_notes: tuple[str, ...] = ()
     synthetic: bool = False
     lost_epochs: int = 0  # whose lines were damaged when it went on after them
+    origin: Literal["trained", "imported"] = "trained"  # imported: from `initial` as it is
+    initial: Initial | None = None  # what it started from, where that was not drawn
     started: str = ""
     finished: str = ""
 

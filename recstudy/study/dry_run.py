@@ -169,7 +169,7 @@ def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
     """Return the hints of a plan, a line each, each said once."""
     for config in configs:
         steps, span = optimiser_steps(config), averaged_steps(config.train.ema_decay)
-        if steps is not None and steps < span:
+        if steps is not None and steps < span and not config.train.imported:
             yield (
                 f"Note: the moving average of the weights spans {span:,.0f} steps, but a run makes {steps:,}. "
                 "It will be evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."

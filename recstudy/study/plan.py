@@ -41,7 +41,7 @@ from recstudy.study.search import Search, SearchPlan
 from recstudy.study.study import PAPER, Plan, Study, described
 from recstudy.train.code import codes, part_names
 
-LEAKY = "LEAKY"
+LEAKY, IMPORTED = "LEAKY", "imported"
 
 
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
@@ -167,8 +167,9 @@ def decode_present(configs: Iterable[RunConfig], folder: Path) -> None:
 
 
 def variant_record(variant: Variant, config: RunConfig, **known: Any) -> VariantRecord:
-    """Return a variant as the plan keeps it, with what else is known of it; the label of one that leaks says so."""
-    label = variant.label + f", {LEAKY}" * (config.model.leaks and LEAKY not in variant.label)
+    """Return a variant as the plan keeps it, with what else is known; the label says of one that it leaks, or was imported."""
+    told = {LEAKY: config.model.leaks, IMPORTED: config.train.imported}
+    label = ", ".join([variant.label, *(word for word, so in told.items() if so and word not in variant.label)])
     return described(replace(variant, label=label), config, changes=_plain(variant.changes), code=part_names(config), **known)
 
 
@@ -196,6 +197,7 @@ def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
         word for at, word in enumerate(arguments) if not word.startswith(left_out) and arguments[max(at - 1, 0)] not in left_out
     ]
     start = ["recstudy", "run", script.stem] if script.parent == INSIDE else ["python", shown]
+    start = ["recstudy"] if script.name == "recstudy" else start  # its own commands
     return shlex.join([*start, *map(without_secrets, kept)])
 
 

@@ -249,6 +249,7 @@ def smaller(changes: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
     within = {f"{part}.{name}" for part, value in changes.items() if isinstance(value, Mapping) for name in value}
     parts = {field: type(getattr(base, field.partition(".")[0])) for field in SMOKE}
     has = {field for field, part in parts.items() if field.partition(".")[2] in part.model_fields}  # puzzles alone have rounds
+    has -= {"train.epochs"} if base.train.imported else set()
     return {field: value for field, value in SMOKE.items() if field in has - changes.keys() - within}
 
 

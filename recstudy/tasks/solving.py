@@ -132,10 +132,12 @@ def findings(
     config = task.config
     found = solve(task, network, test, config.train.evaluation_depths if config.model.recursive else 0)
     told = _told(task, found, test)
-    taught = solve(task, network, train, most=TAUGHT)
-    seen = answers(task, {"cells": taught.cells}, train, train.rows[: len(taught.cells)].numpy())
-    scores = measured(told)
-    own = defined({f"train_{config.score}": score(config.score, seen)}) | halting(found, config) | at_test(network, test, config)
+    scores, own = measured(told), {}
+    if not config.train.imported:  # what others trained on is not known
+        taught = solve(task, network, train, most=TAUGHT)
+        seen = answers(task, {"cells": taught.cells}, train, train.rows[: len(taught.cells)].numpy())
+        own = defined({f"train_{config.score}": score(config.score, seen)})
+    own |= halting(found, config) | at_test(network, test, config)
     assert isinstance(config.data, Puzzles)
     ids = None if test.split.ids is None else test.split.ids[told.rows]
     verdict, files = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)

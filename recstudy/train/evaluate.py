@@ -113,8 +113,10 @@ def findings(
     """
     tested, name = answered(task, network, test), task.config.score
     told = measured(tested)
-    (seen,), _ = predict(task, network, train)
-    taught = defined({f"train_{name}": score(name, answers(task, seen, train))})
+    taught = {}
+    if not task.config.train.imported:  # what others trained on is not known
+        (seen,), _ = predict(task, network, train)
+        taught = defined({f"train_{name}": score(name, answers(task, seen, train))})
     content, count = packed(tested)
     stated = {
         "metrics": told.values | taught,

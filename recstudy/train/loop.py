@@ -32,6 +32,7 @@ from recstudy.metrics import METRICS, TASKS
 from recstudy.models.networks.contract import Carry, Network, Output, build
 from recstudy.train.evaluate import Diverged, autocast, defined
 from recstudy.train.halting import Slots, halted, proceed_target, refilled
+from recstudy.train.initial import Weights, check_state
 from recstudy.train.losses import step_loss
 from recstudy.train.optim import MovingAverage, keep_bounds, learning_rate, make_optimizers, set_learning_rate, takes_closure
 from recstudy.train.parallel import average_buffers, rank_and_world, solo, sum_gradients, total
@@ -85,15 +86,28 @@ class Training:
         data: its data set, already read.
         device: where; every worker of a group has its own.
         compile: torch.compile the network.
+        initial: the weights of `train.init_from`.
     """
 
-    def __init__(self, config: RunConfig, data: DataSet, device: torch.device, compile: bool = False) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        data: DataSet,
+        device: torch.device,
+        compile: bool = False,
+        initial: Weights | None = None,
+    ) -> None:
         self.config, self.data, self.device = config, data, device
         self.task: Task = TASKS[config.task](config)
         torch.manual_seed(draw(config.seed, "weights"))
         network = build(config.model, config.data).to(device)
         self._read, self.facts = self.task.reader(data, device)
         self.task.equip(network, data, self.facts, self._trained)
+        if (initial is None) == bool(config.train.init_from):
+            raise ConfigError(f"train.init_from is {config.train.init_from!r}: its weights, and no others, must be given")
+        if initial is not None:
+            check_state(initial, network.state_dict(), config.model.title)
+            network.load_state_dict(initial.state)
         average = MovingAverage(network, config.train.ema_decay) if config.train.ema_decay else None
         self.state = State(network, average, make_optimizers(network, config.train))
         self._sign = METRICS[config.score].sign
@@ -336,8 +350,8 @@ class Training:
         if self.facts:
             found["tokenizer"] = found.get("tokenizer", {}) | self.facts
         selected = {
-            "split": config.train.selection,
-            "epoch": state.best.epoch if state.best.weights else state.epoch - 1,
+            "split": "" if config.train.imported else config.train.selection,
+            "epoch": None if config.train.imported else state.best.epoch if state.best.weights else state.epoch - 1,
             **({self.config.score: state.best.score} if state.best.weights else {}),
         }
         state.spent["evaluation_seconds"] = time.perf_counter() - started

@@ -28,14 +28,15 @@ from recstudy.data.cache import load
 from recstudy.errors import DataError, StorageError
 from recstudy.models.costs import cost, steps_a_batch
 from recstudy.plugins import Bundle, use
-from recstudy.records import Attempt, Failure, Json, Result, RunFolder, append_line, read_log, write_json, write_whole
+from recstudy.records import Attempt, Failure, Json, Result, Results, RunFolder, append_line, read_log, write_json, write_whole
 from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import Held
-from recstudy.records.reading import record_of, write_record
-from recstudy.records.schema import CodeRecord
+from recstudy.records.reading import dumped, record_of, write_record
+from recstudy.records.schema import CodeRecord, Initial
 from recstudy.source import same_code
 from recstudy.train.code import codes
 from recstudy.train.evaluate import Diverged
+from recstudy.train.initial import initial
 from recstudy.train.loop import Training
 from recstudy.train.parallel import any_says, first_says, rank_and_world, wait_for_all
 from recstudy.train.process import peak_memory_mb, reset_process
@@ -128,7 +129,8 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
     config = RunConfig.model_validate(trial.config).drawn
     device = reset_process(config)
     data = load(config.data, Path(trial.data), download=trial.download, hold_out=config.train.selection == "validation")
-    training = Training(config, data, device, compile=config.place.compiles)  # may compute features of every image
+    begin = initial(config, Results(trial.store or Path(trial.folder).parents[1]))
+    training = Training(config, data, device, config.place.compiles, begin)  # may compute features of every image
     with watched(60 * config.place.silent_minutes, folder.hang_log(rank_and_world()[0])):
         load_checkpoint(training, folder.path)
         if write:
@@ -136,7 +138,7 @@ def _fit(trial: Trial, folder: RunFolder, report: Report, leave: Callable[[], bo
             _keep_code(training, folder)
         outcome = _outcome(training, folder, report, leave, write)
         if write:
-            _record(training, trial, folder, outcome, started)
+            _record(training, trial, folder, outcome, started, begin.about if begin else None)
     wait_for_all()  # a worker that leaves early would end the group
     return {"status": outcome["status"], "score": outcome.get("metrics", {}).get(config.score)}
 
@@ -190,7 +192,7 @@ def _train(training: Training, folder: RunFolder, report: Report, leave: Callabl
     return True
 
 
-def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, started: str) -> None:
+def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, started: str, begin: Initial | None) -> None:
     """Write what an ended run leaves; the result is last, so that there is all of it or none."""
     if outcome["status"] == "drained":
         folder.drained(now())
@@ -209,7 +211,8 @@ def _record(training: Training, trial: Trial, folder: RunFolder, outcome: Json, 
     commits["recstudy"] = ", then ".join(folder.told("recstudy"))
     code = {part: made.digest for part, made in folder.made_by.items()}
     kept = {"earlier": folder.earlier, "lost_epochs": folder.lost_epochs(training.state.epoch)}
-    provenance = {**commits, "code": code, **kept, **origin(training), "started": started, "finished": now()}
+    from_where = {"initial": dumped(begin)} if begin else {}
+    provenance = {**commits, "code": code, **kept, **from_where, **origin(training), "started": started, "finished": now()}
     told = {"cost": spent(training), "attempts": folder.tries, "provenance": provenance}
     folder.finish(record_of(Result, {**outcome, **told}))
     folder.sweep()
@@ -264,7 +267,7 @@ def spent(training: Training) -> Json:
 
 
 def origin(training: Training) -> Json:
-    """Versions, hardware, workers and data."""
+    """Versions, hardware, workers, data, and whether anything was trained."""
     return {
         "versions": {name: _version(name) for name in ("recstudy", "torch", "torchvision", "ray", "numpy")},
         "hardware": hardware(training.device),
@@ -272,6 +275,7 @@ def origin(training: Training) -> Json:
         "data_checksum": training.data.checksum,
         "data_notes": list(training.data.notes),
         "synthetic": training.config.data.synthetic,
+        "origin": "imported" if training.config.train.imported else "trained",
     }
 
 

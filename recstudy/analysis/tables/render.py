@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from statistics import mean
 
+from recstudy.analysis.caveats import IMPORTED
 from recstudy.analysis.cells import Cell, TableData, gap, with_items_of
 from recstudy.analysis.fits import fits_of
 from recstudy.analysis.frame import StudyRecords
@@ -48,6 +49,10 @@ def number_content(cell: Cell) -> Content:
         least, most = min(cell.values), max(cell.values)
         same = number(cell.metric, least) == number(cell.metric, most)
         return (Number(least, form),) if same else (Number(least, form), DASH, Number(most, form))
+    return (*_measured(cell, cell.value, form), *([" (imported)"] if cell.imported else []))
+
+
+def _measured(cell: Cell, value: float, form: str) -> Content:
     found = cell.estimate
     if found.split:
         share = f"({100 * found.split.low:.0f} to {100 * found.split.high:.0f} %)"
@@ -55,8 +60,8 @@ def number_content(cell: Cell) -> Content:
     if found.why in (Why.CEILING, Why.FLOOR) and found.interval:
         above = found.why is Why.CEILING
         sign = "\N{GREATER-THAN OR EQUAL TO}" if above else "\N{LESS-THAN OR EQUAL TO}"
-        return Number(cell.value, form), f" ({sign} {format((found.low if above else found.high) or 0.0, form)})"
-    return (Number(cell.value, form), " ", Interval(*found.interval, form)) if found.interval else (Number(cell.value, form),)
+        return Number(value, form), f" ({sign} {format((found.low if above else found.high) or 0.0, form)})"
+    return (Number(value, form), " ", Interval(*found.interval, form)) if found.interval else (Number(value, form),)
 
 
 def seeds_counted(cell: Cell) -> str:
@@ -143,7 +148,8 @@ def csv_text(table: TableData) -> str:
             words = [published, _sources(cell), verdicts, reasons, " ".join([*cell.run_ids, *cell.against])]
             named = [row.label, column, cell.metric, metric(cell.metric).unit]
             settings = [word for words in row.settings for word in words]
-            behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, cell.assumed]
+            assumed = "; ".join(filter(None, [cell.assumed, IMPORTED if cell.imported else ""]))
+            behind = [cell.synthetic, "; ".join(cell.unavailable), cell.deviations, assumed]
             items = (cell.items.low, cell.items.high) if cell.items else (None, None)
             lines.append([*named, *numbers, *words, *behind, *items, *settings])
     return csv_lines([*CSV_HEADS, *(path for fields in table.settings for path in fields)], lines)

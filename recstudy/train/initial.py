@@ -1,0 +1,147 @@
+"""Weights that runs start from: kept in the results folder under their digest, with where they were taken from.
+
+Every worker finds them there, on a shared file system or an object store, and the digest is part of the run's id
+(`train.init_from`). A file is read without executing anything in it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from safetensors.torch import save as safetensors_bytes
+from torch import Tensor
+
+from recstudy.config import RunConfig
+from recstudy.errors import ConfigError, DataError
+from recstudy.models.networks.contract import build
+from recstudy.models.networks.weight_files import check_names, read_weights
+from recstudy.records import Results, write_record, write_whole
+from recstudy.records.reading import read_record
+from recstudy.records.schema import Initial
+
+DIGITS = 20  # of a digest, as of a run's id
+FILES = ("model.safetensors", "weights.safetensors")  # in a folder that `recstudy weights export` wrote, and in a run's own
+FIX = "Give them by --init-from RUN|FILE|DIR, or take them in with `recstudy weights import`"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A network's state under recstudy's own names, and where it is from."""
+
+    state: Mapping[str, Tensor]
+    about: Initial
+
+    @property
+    def content(self) -> bytes:
+        return safetensors_bytes({name: value.contiguous() for name, value in self.state.items()})
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()[:DIGITS]
+
+    def keep(self, results: Results) -> str:
+        """Keep it in the results folder, and return its digest. What was known before of the same weights stays."""
+        file = results.create().weights(self.digest)
+        about = file.with_suffix(".json")
+        if not results.fetched(file).exists():
+            with results.changing(about, file):
+                file.parent.mkdir(exist_ok=True)
+                write_record(about, self.about)
+                write_whole(file, self.content)  # last, so that weights are never there without their origin
+        return self.digest
+
+
+def taken_from(given: str, results: Results) -> Weights:
+    """Return the weights that `--init-from` names: a run's of this results folder, a file, or a folder with one.
+
+    Raises:
+        ConfigError: neither is there. DataError: the file cannot be read.
+    """
+    run = results.run(given)
+    if len(given) == DIGITS and run.path.is_dir():
+        file, source = results.fetched(run.weights), f"run {given}"
+        if not file.exists():
+            raise ConfigError(f"the run {given} has no weights: it is not finished")
+    else:
+        named = Path(given)
+        file = next((named / name for name in FILES if (named / name).is_file()), named)
+        source = given
+        if not file.is_file():
+            place = results.store or results.root
+            raise ConfigError(
+                f"no weights {given!r}: it is neither a run of {place} nor a file of weights, nor a folder that has one"
+            )
+    return Weights(tensors(file), Initial(source=source, sha256=sha256(file), date=now()))
+
+
+def tensors(file: Path) -> dict[str, Tensor]:
+    """Return a file's weights by name.
+
+    Raises:
+        DataError: it cannot be read, or holds other things.
+    """
+    found = read_weights(file)
+    others = [str(name) for name, value in found.items() if not isinstance(value, Tensor)]
+    if others:
+        raise DataError(f"{file} holds more than weights ({others[0]}). Save the network's state dict.")
+    return found
+
+
+def sha256(file: Path) -> str:
+    with open(file, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def initial(config: RunConfig, results: Results) -> Weights | None:
+    """Return what a run starts from; None where its seed draws it.
+
+    Raises:
+        DataError: it is not in the results folder.
+    """
+    digest = config.train.init_from
+    if not digest:
+        return None
+    file = results.fetched(results.weights(digest))
+    about = read_record(results.fetched(file.with_suffix(".json")), Initial)
+    if not file.exists() or about is None:
+        raise DataError(f"the weights {digest} of train.init_from are not in {file.parent}. {FIX}.")
+    return Weights(tensors(file), about)
+
+
+def check_initial(configs: Iterable[RunConfig], results: Results, given: Weights | None = None) -> None:
+    """Refuse runs whose weights are not there, or are those of another network, before anything is started.
+
+    Args:
+        configs: of the runs.
+        results: where the weights are kept.
+        given: some that will be kept there.
+
+    Raises:
+        ConfigError, DataError.
+    """
+    known: dict[str, Weights | None] = {given.digest: given} if given else {}
+    for config in {(config.model, config.data, config.train.init_from): config for config in configs}.values():
+        digest = config.train.init_from
+        if digest and digest not in known:
+            known[digest] = initial(config, results)
+        if weights := known.get(digest):
+            with torch.device("meta"):
+                wanted = build(config.model, config.data).state_dict()
+            check_state(weights, wanted, config.model.title)
+
+
+def check_state(weights: Weights, wanted: Mapping[str, Tensor], title: str) -> None:
+    """Refuse (DataError) weights of another network than that of this state."""
+    check_names(weights.about.source, f"the weights of {title} as set here", wanted, weights.state)
+    for name, value in wanted.items():
+        if (found := weights.state[name].shape) != value.shape:
+            source = weights.about.source
+            raise DataError(f"{source}: {name} must be of shape {tuple(value.shape)}, but is {tuple(found)}")

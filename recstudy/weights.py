@@ -1,0 +1,161 @@
+"""The commands that take weights in and give them out: `recstudy weights import` and `recstudy weights export`."""
+
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from recstudy.cli import carry_out
+from recstudy.config import DATASETS, RunConfig, TrainConfig, configure
+from recstudy.errors import ConfigError, choices
+from recstudy.metrics.registry import of_task
+from recstudy.options import StudyOptions, settings
+from recstudy.records import read_json
+from recstudy.report import Curve, Part, Table, Thinking
+from recstudy.study.design import Variant
+from recstudy.study.study import NAME, Study
+from recstudy.terminal import say
+
+if TYPE_CHECKING:
+    from recstudy.train.initial import Weights
+
+NONE = "0" * 20  # a digest, until the weights' own is known
+ARCH = "all_config.yaml"  # as the authors' trainers write it beside their checkpoints
+JUDGED = {"epochs": 0, "init_from": NONE, "selection": "last"}
+AS_THEIRS = {
+    "halting": "sample",
+    "loss": "stablemax",
+    "ema_decay": 0.0,
+}  # what the authors' trainers do, so that the record says so
+
+
+@dataclass(frozen=True)
+class Import:
+    """Judge weights that were trained elsewhere: a finished run of origin `imported`, in a study of its own, with its report.
+
+    Such as: recstudy weights import step_65100 sudoku_extreme --as trm --data DIR
+    """
+
+    file: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE|DIR")]]
+    """A checkpoint of the authors' code, or a folder that `recstudy weights export` wrote, or a run's."""
+    data_set: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="NAME")]] = ""
+    """The data set to judge them on, by its name in a run config: sudoku_extreme, maze_hard, puzzle_folder, sudoku, ... Default:
+    that of the folder's config."""
+    family: Annotated[Literal["", "trm", "hrm"], tyro.conf.arg(name="as", metavar="trm|hrm")] = ""
+    """Whose checkpoint it is: by the names of TRM's or of HRM's authors. Default: recstudy's own."""
+    arch: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """The config that it was trained with. Default: all_config.yaml beside it, else the authors' defaults, which are printed."""
+    set: Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FIELD=VALUE")] = ()
+    """Change a field, such as data.limit=1000 or train.evaluation_steps=64. May be given more than once."""
+    name: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """Of the study. Default: that of the file, with `imported` before it."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
+    """Where records and reports go."""
+
+    def run(self) -> int:
+        name = self.name or f"imported_{self.file.name}"
+        if not NAME.fullmatch(name):
+            raise ConfigError(f"{name!r} cannot be the name of a study: give one by --name")
+        config, weights = self._theirs() if self.family else self._ours()
+        study = Study(
+            name=name,
+            presets={"imported": config},
+            variants=[Variant(f"{config.model.title} of {self.file.name}", {})],
+            report=_report(config),
+            question=f"What do the weights of {self.file.name} score here?\nThey were trained elsewhere: {weights.about.words}.",
+        )
+        return carry_out(study, StudyOptions(results=self.results, data=self.data, no_ray=True), weights)
+
+    def _theirs(self) -> "tuple[RunConfig, Weights]":
+        """Return the run, and the weights under our names, of a checkpoint of the authors' code."""
+        assert self.family
+        if not self.data_set:
+            raise ConfigError(f"on which data set? Give its name behind {self.file}: {choices(sorted(DATASETS))}")
+        from recstudy.models.networks.contract import build  # it loads torch
+        from recstudy.models.networks.official_weights import from_official, official_model, read_arch, read_official
+        from recstudy.models.networks.sequence import SequenceNetwork
+        from recstudy.records.schema import Initial
+        from recstudy.train.initial import Weights, now, sha256
+
+        beside = self.file.with_name(ARCH)
+        file = self.arch or (beside if beside.exists() else None)
+        found, arch = read_official(self.file), read_arch(file, self.family)
+        if file is None:
+            told = ", ".join(f"{name}={value}" for name, value in arch.model_dump(exclude={"name"}).items())
+            say(f"No {ARCH} beside {self.file}, so the authors' defaults: {told}")
+        steps = {"evaluation_steps": arch.halt_max_steps, "evaluation_depths": arch.halt_max_steps}
+        train = {**JUDGED, **AS_THEIRS, "supervision_steps": arch.halt_max_steps, **steps}
+        config = self._config({"model": official_model(self.family, arch, found).model_dump(), "train": train})
+        network = build(config.model, config.data)
+        assert isinstance(network, SequenceNetwork)
+        about = Initial(
+            source=str(self.file),
+            sha256=sha256(self.file),
+            names=self.family,
+            settings=arch.model_dump(mode="json"),
+            date=now(),
+        )
+        weights = Weights(from_official(network, found, self.file), about)
+        return config.with_changes({"train.init_from": weights.digest}), weights
+
+    def _ours(self) -> "tuple[RunConfig, Weights]":
+        """Return the run and the weights of a folder that recstudy wrote."""
+        folder = self.file if self.file.is_dir() else self.file.parent
+        kept = read_json(folder / "config.json") or {}
+        parts = kept.get("recstudy", kept)
+        if not {"data", "model", "train"} <= parts.keys():
+            raise ConfigError(
+                f"{folder} has no config.json of recstudy's. Say whose checkpoint {self.file} is: --as trm or --as hrm"
+            )
+        from recstudy.records import Results
+        from recstudy.train.initial import taken_from
+
+        weights = taken_from(str(self.file), Results(self.results))
+        train = {**parts["train"], **JUDGED, "init_from": weights.digest}
+        return self._config({"data": parts["data"], "model": parts["model"], "train": train}), weights
+
+    def _config(self, parts: dict[str, dict[str, Any]]) -> RunConfig:
+        """Return the run of these parts, with what the command line sets."""
+        changes = settings(chain.from_iterable(self.set), "data.limit=1000")
+        if self.data_set:
+            fields = {path.removeprefix("data."): changes.pop(path) for path in [*changes] if path.startswith("data.")}
+            parts = {**parts, "data": configure(DATASETS[self.data_set], fields, "data").model_dump(mode="json")}
+        return configure(RunConfig, {**parts, "train": TrainConfig(**parts["train"])}).with_changes(changes)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a finished run's weights, config and model card into a new folder, as the Hugging Face hub shows them.
+
+    Nothing is sent. `recstudy weights import DIR` and `--init-from DIR` read it. Such as:
+    recstudy weights export 3f0c... trm-sudoku --results results
+    """
+
+    run_id: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="RUN")]]
+    """The run, by its id: its page and `recstudy explain` name it."""
+    folder: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
+    """What to write; nothing may be there."""
+    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "results"
+    """Where its records are."""
+
+    def run(self) -> int:
+        from recstudy.analysis.model_card import export
+        from recstudy.records import Results
+
+        export(Results(self.results).pull(), self.run_id, self.folder)
+        say(f"{self.folder}: model.safetensors, config.json and README.md, whose licence is yours to choose")
+        return 0
+
+
+def _report(config: RunConfig) -> list[Part]:
+    """Return what is shown of one run."""
+    score = config.score
+    own = dict.fromkeys([score, *of_task(config.task, levels=False), "halted_exact_accuracy", "halted_steps", "params", "gflops"])
+    parts: list[Part] = [Table("scores", metrics=tuple(own), across=True)]
+    if config.model.recursive and config.train.evaluation_depths:
+        parts.append(Curve("depths", x="eval.depth", y=score, by="variant"))
+    return [*parts, Thinking()] if config.task == "grid" else parts
