@@ -10,25 +10,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
-from recstudy.analysis.cells import cell
+from recstudy.analysis.cells import cell, item_scores
 from recstudy.analysis.frame import StudyRecords, load_studies
 from recstudy.analysis.rows import Row
 from recstudy.analysis.status import studies
-from recstudy.analysis.tables.entries import md
+from recstudy.analysis.tables.entries import Interval, md
 from recstudy.analysis.tables.render import cell_text, outcome_words
 from recstudy.analysis.targets import place
 from recstudy.config import RunConfig, flatten
 from recstudy.errors import ConfigError, StorageError
+from recstudy.evidence.estimates import variance_of_mean
+from recstudy.evidence.fits import share_interval
 from recstudy.files import whole
 from recstudy.papers import Target
 from recstudy.records import Json, Result, Results, read_json, read_record
 from recstudy.records.run_folder import RunFolder
-from recstudy.report.names import metric, number, plain, quantity
+from recstudy.report.names import DASH, metric, number, plain, quantity
 from recstudy.terminal import duration
 
 FIX = "# license: to be chosen by whoever publishes this; it depends on the data and on initial weights"
+NORMAL = 1.96  # of 95 %
 COSTS = ("params", "gflops", "train_pflop", "device_seconds", "peak_memory_mb")
 
 
@@ -114,8 +118,8 @@ def card(found: Found, name: str) -> str:
         "\n## Settings that are not the defaults\n",
         *_table(("field", "value"), [(path, plain(value)) for path, value in _own(found.config).items()]),
         "\n## Numbers\n",
-        "On the test split, of this run; behind them the mean and the 95 % interval over the seeds of its variant.\n",
-        *_table(("metric", "this run", "its variant", "evidence"), list(_numbers(found, values))),
+        "On the test split, with 95 % intervals: of this run over test items, of its variant over seeds.\n",
+        *_table(("metric", "this run", "its variant", "where, and what is published"), list(_numbers(found, values))),
         "\n## Origin\n",
         *(f"- {line}" for line in _origin(found)),
     ]
@@ -157,16 +161,30 @@ def _own(config: RunConfig) -> Json:
 
 def _numbers(found: Found, values: dict[str, float | int]) -> Iterator[tuple[str, ...]]:
     for name, value in values.items():
-        row = metric(name).heading, number(name, value)
+        title, own = metric(name).heading, number(name, value)
         if not found.places:
-            yield (*row, "", "this run alone: no study here plans it")
+            yield title, own, DASH, "no study here plans this run"
         for records, run in found.places:
             placement = place(records, _targets(records), [run.variant], [name])
             ours = cell(records, [run.variant], name, placement)
-            seeds = f"{records.plan.study} ({records.plan.folder}), {run.label}: seeds {', '.join(map(str, ours.seeds))}"
-            verdicts = "; ".join(dict.fromkeys(f"published {one.text}: {outcome_words(one, said)}" for one, said in ours.answers))
-            why = "; ".join(filter(None, [seeds, verdicts, *ours.reasons]))
-            yield (*row, cell_text(ours), why)
+            verdicts = dict.fromkeys(f"published {one.text}: {outcome_words(one, said)}" for one, said in ours.answers)
+            where = f"{records.plan.study} ({records.plan.folder}), {run.label}"
+            shown = cell_text(ours) if ours.n > 1 else "one seed"
+            yield title, own + _over_items(records, found.run, name), shown, "; ".join([where, *verdicts, *ours.reasons])
+
+
+def _over_items(records: StudyRecords, run: str, name: str) -> str:
+    """Return ` [low, high]` over test items: exact where they are right or wrong, else normal; nothing where it is unknown."""
+    found = item_scores(records, [run], name)
+    if found is None:
+        return ""
+    (values,), top = found.each, metric(name).bounds or (0.0, 1.0)
+    if found.clusters is None and np.isin(values, top).all():
+        low, high = (top[0] + share * (top[1] - top[0]) for share in share_interval(int((values == top[1]).sum()), len(values)))
+    else:
+        half = NORMAL * variance_of_mean(values, found.clusters)[0] ** 0.5
+        low, high = (float(np.clip(values.mean() + side * half, *top)) for side in (-1, 1))
+    return f" {Interval(low, high, metric(name).form)}"
 
 
 def _targets(records: StudyRecords) -> tuple[Target, ...]:

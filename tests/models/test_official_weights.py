@@ -3,6 +3,7 @@
 import pytest
 import torch
 import yaml
+from official import ARCH, TINY, drawn, theirs
 from torch.nn import functional as F
 
 from recstudy.data import Sudoku
@@ -17,48 +18,6 @@ PUBLISHED = {
     "TRM-MLP": TRM(tokens="cell", puzzle_emb="puzzle", identifiers=1, mixing="mlp"),
 }
 SIZES = {"HRM": 27e6, "TRM-Att": 7e6, "TRM-MLP": 5e6}  # as the papers have them
-SMALL = {"tokens": "cell", "puzzle_emb": "puzzle", "identifiers": 2, "width": 8, "heads": 2, "multiple": 256, "expansion": 1}
-TINY = {
-    "HRM": HRM(**SMALL, high_layers=1, low_layers=2),
-    "TRM-Att": TRM(**SMALL, layers=2, prefix=3, cycles=2, latent_steps=2),
-    "TRM-MLP": TRM(**SMALL, layers=1, prefix=3, cycles=2, latent_steps=2, mixing="mlp"),
-    "learned": HRM(**SMALL, high_layers=1, low_layers=1, positions="learned"),
-}
-ARCH = {"H_cycles": 2, "L_cycles": 2, "hidden_size": 8, "num_heads": 2, "expansion": 1, "puzzle_emb_len": 3}
-
-
-def drawn(model, data):
-    """A network whose every weight, the puzzle rows and q_head among them, is a number of its own."""
-    torch.manual_seed(0)
-    network = build(model, data).eval()
-    for name in ("puzzle", "q_head"):
-        torch.nn.init.normal_(getattr(network, name).weight)
-    return network
-
-
-def theirs(network, wrapped="_orig_mod.model.inner."):
-    """The network's weights as the authors' trainer saves them."""
-    own, found = network.state_dict(), {}
-    for name in ("lm_head.weight", "q_head.weight", "q_head.bias"):
-        found[name] = own[name.replace("lm_head", "answer")]
-    found |= {"embed_tokens.embedding_weight": own["embed.weight"], "puzzle_emb.weights": own["puzzle.weight"]}
-    found |= {"H_init": own["core.z_high"], "L_init": own["core.z_low"]}
-    if "places" in own:
-        found["embed_pos.embedding_weight"] = own["places"]
-    levels = {"f_high": "H_level", "f_low": "L_level", "f": "L_level"}
-    for level, stack in ((level, getattr(network.core, level, None)) for level in levels):
-        for at, layer in enumerate(stack or ()):
-            place = f"{levels[level]}.layers.{at}"
-            for gated, part in (("mlp", layer.ffn), ("mlp_t", layer.mix)):
-                if hasattr(part, "up"):
-                    hidden = part.down.in_features
-                    up, gate = part.up.weight[:hidden], part.up.weight[hidden:]
-                    found[f"{place}.{gated}.gate_up_proj.weight"] = torch.cat([gate, up])
-                    found[f"{place}.{gated}.down_proj.weight"] = part.down.weight
-            if hasattr(layer.mix, "qkv"):
-                found[f"{place}.self_attn.qkv_proj.weight"] = layer.mix.qkv.weight
-                found[f"{place}.self_attn.o_proj.weight"] = layer.mix.out.weight
-    return {f"{wrapped}{name}": weight.detach().clone() for name, weight in found.items()}
 
 
 def plain(found, arch, tokens, ids, segments):

@@ -1,0 +1,265 @@
+"""`recstudy weights import` and `export`, and `--init-from`: from the authors' file to a page that never says `trained here`."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from official import ARCH, TINY, drawn, theirs
+
+import recstudy
+from recstudy.analysis.audit import audit
+from recstudy.analysis.frame import load_study
+from recstudy.analysis.kinds import cells
+from recstudy.command import main
+from recstudy.config import AtTest, RunConfig
+from recstudy.data import Sudoku
+from recstudy.errors import ConfigError, DataError
+from recstudy.evidence import Verdict
+from recstudy.metrics.kept import unpacked
+from recstudy.papers import Target
+from recstudy.records import Result, Results, read_record
+from recstudy.report import Table
+from recstudy.study.design import Variant, grid
+from recstudy.study.study import Study
+from recstudy.testing import tiny_run
+from recstudy.train.reevaluate import answers_again
+
+DATA = Sudoku(side=4, puzzles=16, test_puzzles=32)
+SET = ("--set", "data.side=4", "data.puzzles=16", "data.test_puzzles=32")
+NAMES = {"hrm": "HRM", "trm": "TRM-MLP"}
+
+
+def command(capsys, *words):
+    with pytest.raises(SystemExit, match=r"^\d+$") as ended:
+        main(["weights", *map(str, words)])
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+def checkpoint(folder: Path, family: str) -> Path:
+    """A file as the authors' trainer writes it, with its config beside it."""
+    folder.mkdir()
+    model = TINY[NAMES[family]]
+    layers = {"H_layers": getattr(model, "high_layers", 0), "L_layers": getattr(model, "low_layers", 0) or model.layers}
+    arch = {**ARCH, **layers, "mlp_t": model.mixing == "mlp", "halt_max_steps": 4, "puzzle_emb_len": model.prefix}
+    (folder / "all_config.yaml").write_text(yaml.safe_dump({"arch": arch, "lr": 1e-4}))
+    torch.save(theirs(drawn(model, DATA)), folder / "step_3")
+    return folder / "step_3"
+
+
+def only_run(results: Results) -> str:
+    (folder,) = results.run_folders()
+    return folder.name
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory) -> Path:
+    """The results of an imported TRM."""
+    root = tmp_path_factory.mktemp("imported")
+    file = checkpoint(root / "theirs", "trm")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["weights", "import", str(file), "sudoku", "--as", "trm", *SET, "--results", str(root / "results")])
+    return root / "results"
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_a_checkpoint_of_the_authors_becomes_a_finished_run_that_nobody_trained_here(family, tmp_path, capsys):
+    file = checkpoint(tmp_path / "theirs", family)
+    code, out, errors = command(capsys, "import", file, "sudoku", "--as", family, *SET, "--results", tmp_path / "r")
+
+    assert (code, errors) == (0, "")
+    results = Results(tmp_path / "r")
+    result = read_record(results.run(only_run(results)).result, Result)
+    made = result.provenance
+    assert (made.origin, made.initial.source, made.initial.names) == ("imported", str(file), family)
+    assert made.initial.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert made.initial.settings["halt_max_steps"] == 4
+    assert result.selected.epoch is None
+    assert not [name for name in result.metrics if name.startswith("train_")]
+    network = drawn(TINY[NAMES[family]], DATA)
+    answers = unpacked(results.run(only_run(results)).answers).answers
+    assert np.array_equal(answers.cells, solved(network, segments=4))
+    assert " (imported)" in out
+    assert "imported weights, judged here and not trained here" in out
+
+
+def solved(network, segments):
+    """What the network answers after so many segments, without any of recstudy's training or evaluation."""
+    decoded = DATA.reader().read(Path())
+    images, ids = torch.from_numpy(decoded.test_images), torch.zeros(32, dtype=torch.int64)
+    carry = network.start(images, ids)
+    with torch.no_grad():
+        for _ in range(segments):
+            output, carry = network(images, carry)
+    return output.logits.argmax(-1).byte().numpy()
+
+
+def test_its_cells_are_marked_and_no_published_value_is_called_reproduced(imported):
+    records = load_study(Results(imported), "imported_step_3", "imported")
+    value = Target(source="a paper", metric="exact_accuracy", value=0.0, unit="%", kind="reported", where={}, margin=1.0)
+
+    (row,) = cells(records, Table("t", metrics=("exact_accuracy",), targets=(value,))).rows
+
+    assert row.label.endswith(", imported")
+    assert row.cells[0].imported
+    assert row.cells[0].verdicts == (Verdict.NOT_COMPARABLE,)
+    assert "imported weights, judged here and not trained here" in row.cells[0].reasons
+    assert "Weights that were not trained here" in [found.what for _, found in audit(records).findings]
+
+
+def test_explain_names_the_file_behind_a_number(imported, capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["explain", "scores:1:1", str(imported)])
+
+    assert "has its weights from " in (said := capsys.readouterr().out)
+    assert "step_3 (sha256 " in said
+    assert "judged as they are" in said
+
+
+def base(imported: Path, **train) -> RunConfig:
+    """A run of the imported network on the same data."""
+    known = RunConfig.model_validate(json.loads(Results(imported).run(only_run(Results(imported))).config.read_text()))
+    return known.with_changes({"train.init_from": "", "train.epochs": 1} | {f"train.{name}": one for name, one in train.items()})
+
+
+def study(config: RunConfig, **fields) -> Study:
+    variants = fields.pop("variants", [Variant("only", {})])
+    return Study(name="begun", presets={"quick": config}, variants=variants, report=[Table("t", ("exact_accuracy",))], **fields)
+
+
+def test_trajectories_and_copies_are_asked_of_imported_weights(imported, tmp_path):
+    """As in `puzzle_test_time`: each variant thinks on at test in its own way, and none of them trains."""
+    ways = grid({"train.at_test": {"plain": AtTest(), "more": AtTest(segments=2, trajectories=2, copies=2)}})
+    weights = imported / "runs" / only_run(Results(imported)) / "weights.safetensors"
+    found = recstudy.run(
+        study(base(imported), variants=ways), set={"train.epochs": 0}, init_from=weights, results=tmp_path, ray=False
+    )
+
+    plain, more = (row.result for row in found.records.rows)
+    assert plain.metrics["cell_accuracy"] == more.metrics["cell_accuracy"] > 0
+    assert "noisy_exact_accuracy.2" in more.metrics
+    assert "voted_exact_accuracy.2" in more.metrics
+
+
+def test_answers_are_made_again_from_imported_weights(imported):
+    results = Results(imported)
+    folder = results.run(only_run(results))
+    config = RunConfig.model_validate(json.loads(folder.config.read_text()))
+
+    again = answers_again(config, read_record(folder.result, Result), folder.weights, imported)
+
+    assert np.array_equal(again.cells, unpacked(folder.answers).answers.cells)
+
+
+def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
+    """With next to no learning rate the network ends where it began: at what the imported run answers."""
+    still, run = study(base(imported, learning_rate=1e-30, final_learning_rate=0.0)), only_run(Results(imported))
+    first = recstudy.run(still, results=tmp_path / "drawn", ray=False).records.rows[0]
+    begun = recstudy.run(still, results=imported.parent / "begun", init_from=imported / "runs" / run, ray=False).records.rows[0]
+    before = read_record(Results(imported).run(run).result, Result)
+
+    assert begun.id != first.id
+    assert begun.result.metrics["cell_accuracy"] == before.metrics["cell_accuracy"] != first.result.metrics["cell_accuracy"]
+    assert (begun.provenance.origin, begun.provenance.initial.source) == ("trained", str(imported / "runs" / run))
+    assert (first.provenance.origin, first.provenance.initial) == ("trained", None)
+
+
+def test_a_run_of_the_same_results_is_named_by_its_id(tmp_path):
+    results = Results(tmp_path)
+    first = recstudy.run(study(tiny_run(epochs=1)), results=tmp_path, ray=False).records.rows[0]
+    second = recstudy.run(study(tiny_run(epochs=1)), results=tmp_path, init_from=first.id, ray=False).records.rows[0]
+
+    digest = json.loads(results.run(second.id).config.read_text())["train"]["init_from"]
+    assert results.weights(digest).read_bytes() == results.run(first.id).weights.read_bytes()
+    assert second.provenance.initial.words.startswith(f"run {first.id} (sha256 {digest[:12]}")
+
+
+def test_what_is_exported_is_read_again_and_says_the_same(imported, tmp_path, capsys, monkeypatch):
+    run = only_run(Results(imported))
+    code, _, _ = command(capsys, "export", run, tmp_path / "model", "--results", imported)
+
+    assert code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["README.md", "config.json", "model.safetensors"]
+    card = (tmp_path / "model" / "README.md").read_text()
+    _, head, text = card.split("---\n", 2)
+    (told,) = yaml.safe_load(head)["model-index"]
+    scores = {one["type"]: one["value"] for one in told["results"][0]["metrics"]}
+    result = read_record(Results(imported).run(run).result, Result)
+    assert scores == {name: value for name, value in result.metrics.items() if "." not in name}
+    assert "license" not in yaml.safe_load(head)
+    assert "# license: to be chosen by whoever publishes this" in head
+    assert "| Cell accuracy (%) | " in text
+    assert "not trained here" in text
+
+    monkeypatch.chdir(tmp_path)
+    assert command(capsys, "import", "model", "--results", "again")[0] == 0
+    again = read_record(Results("again").run(only_run(Results("again"))).result, Result)
+    assert again.metrics == result.metrics
+
+
+def test_a_trained_run_is_exported_with_the_intervals_of_its_seeds(tmp_path, capsys):
+    found = recstudy.run(study(tiny_run(epochs=1), seeds=2), results=tmp_path / "r", ray=False)
+    command(capsys, "export", found.records.rows[0].id, tmp_path / "model", "--results", tmp_path / "r")
+
+    card = (tmp_path / "model" / "README.md").read_text()
+    (row,) = [line for line in card.splitlines() if line.startswith("| Top-1 accuracy (%)")]
+    _, _, own, seeds, where, _ = row.split("|")
+    assert own.count("[") == 1  # over items
+    assert "(n=2)" in seeds
+    assert "begun (quick), only" in where
+
+
+def test_an_export_is_whole_or_not_there(imported, tmp_path, capsys):
+    run = only_run(Results(imported))
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("")
+
+    for words, said in {
+        (run, "there"): r"there is there already. Give another name, or remove it first.",
+        ("0" * 20, "new"): r"no finished run '00000000000000000000' in ",
+        (run, "file/new"): r"file/new cannot be written: File exists. Nothing was.",
+    }.items():
+        code, _, errors = command(capsys, "export", words[0], tmp_path / words[1], "--results", imported)
+        assert (code, said in errors, errors.count("\n")) == (2, True, 1), errors
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "there"]
+
+
+def test_files_that_do_not_fit_are_one_line_and_nothing_is_written(tmp_path, capsys):
+    file = checkpoint(tmp_path / "theirs", "hrm")
+    for words, said in {
+        ("import", file, "--as", "hrm"): "on which data set? Give its name behind ",
+        ("import", file, "sudoku", "--as", "trm", *SET): "step_3 is not a checkpoint of TRM as set here: ",
+        ("import", file, "sudoku", "--as", "hrm"): "embed_tokens.embedding_weight must be of shape (8, 8), but is (6, 8)",
+        ("import", file, "sudoku"): "has no config.json of recstudy's. Say whose checkpoint ",
+        ("import", file, "nowhere", "--as", "hrm"): "'nowhere'",
+        ("import", file, "sudoku", "--as", "hrm", "--name", "a/b", *SET): "'a/b' cannot be the name of a study",
+    }.items():
+        code, _, errors = command(capsys, *words, "--results", tmp_path / "r")
+        assert (code, said in errors, errors.count("\n")) == (2, True, 1), errors
+
+    assert not (tmp_path / "r").exists()
+
+
+def test_weights_of_another_network_are_refused_before_anything_runs(imported, tmp_path):
+    weights = imported / "runs" / only_run(Results(imported))
+    with pytest.raises(DataError, match="is not the weights of ViTRM as set here: "):
+        recstudy.run(study(tiny_run()), results=tmp_path / "r", init_from=weights, ray=False)
+    with pytest.raises(ConfigError, match=r"no weights 'nowhere': it is neither a run of .* nor a file of weights"):
+        recstudy.run(study(tiny_run()), results=tmp_path / "r", init_from="nowhere", ray=False)
+    with pytest.raises(DataError, match=r"the weights 00000000000000000000 of train.init_from are not in "):
+        recstudy.run(study(tiny_run(init_from="0" * 20)), results=tmp_path / "r", ray=False)
+    assert not (tmp_path / "r").exists()
+
+
+def test_nothing_is_trained_only_where_there_are_weights():
+    with pytest.raises(ConfigError, match="epochs must be at least 1, or 0 with the weights of init_from"):
+        tiny_run(epochs=0)
+    with pytest.raises(ConfigError, match="init_from"):
+        tiny_run(init_from="weights.pt")
+    assert tiny_run(init_from="").run_id == tiny_run().run_id
