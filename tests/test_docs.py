@@ -177,7 +177,7 @@ def test_every_paper_is_cited():
 @pytest.fixture
 def typed(monkeypatch, capsys):
     """A line as it is typed -> exit code and what it said, without doing anything."""
-    monkeypatch.setattr(cli, "_study", planned)
+    monkeypatch.setattr(cli, "carry_out", planned)
     monkeypatch.setattr(cli, "_search", lambda study, options: 0 if isinstance(study, Search) else 1)
     monkeypatch.setattr(command, "run", lambda *_: None)
     for kind in command.COMMANDS.values():

@@ -60,9 +60,8 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
         runs.add_row(*map(Text, row))
     out.print(runs if told.runs else Text("No run is behind it."))
     for run in records.rows:
-        if run.id in dict(told.runs) and (initial := run.provenance.initial):
-            how = "judged as they are" if run.provenance.origin == "imported" else "trained on here"
-            out.print(Text(f"{run.id} has its weights from {initial.words}, {how}"), soft_wrap=True)
+        if run.id in dict(told.runs) and run.provenance.begun:
+            out.print(Text(f"{run.id} has its weights from {run.provenance.begun}"), soft_wrap=True)
     for line in told.lines:
         out.print(Text(line), soft_wrap=True)
     out.print(Text(f"Records: {shortest(records.results.root / 'runs')}/RUN"), soft_wrap=True)

@@ -194,8 +194,8 @@ def _targets(records: StudyRecords) -> tuple[Target, ...]:
 
 def _origin(found: Found) -> Iterator[str]:
     result, made = found.result, found.result.provenance
-    if made.initial:
-        yield f"initial weights: {made.initial.words}" + (", judged as they are" if made.origin == "imported" else "")
+    if made.begun:
+        yield f"initial weights: {made.begun}"
     selected = (
         f"epoch {result.selected.number}, selected on {result.selected.split}" if result.selected.number else "not trained here"
     )

@@ -222,5 +222,5 @@ def origin(made: Provenance) -> Json:
         "cores": machine.cores,
         "gpu": machine.gpu,
         "versions": made.packages,
-        **({"origin": made.origin, "initial": made.initial.words} if made.initial else {}),
+        "initial": made.begun,
     }

@@ -30,7 +30,6 @@ PROVENANCE = {
     "gpu": "accelerator",
     "data_checksum": "data checksum",
     "synthetic": "synthetic data",
-    "origin": "origin of the weights",
     "initial": "initial weights",
 }
 
@@ -104,7 +103,6 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
     cut = dict.fromkeys((kept.kept, kept.of) for row in records.rows if (kept := row.found.answers) and kept.kept < kept.of)
     later = Counter((name, how) for row in records.rows for name, how in row.later.items() if "." not in name)
     repeated = sum(row.provenance.earlier > 0 for row in records.rows)
-    begun = dict.fromkeys(row.provenance.initial.words for row in records.rows if row.provenance.initial)
     found = [
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", plan)] if of_plan.search is None else searched(records, of_plan.search)),
@@ -117,7 +115,6 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
         ("Computed later", ", ".join(f"{metric(one).title} of {plural(n, 'run')} from {how}" for (one, how), n in later.items())),
         ("Run again", f"{plural(repeated, 'run')}; the records of before are kept in runs/ID/attempt-N" * bool(repeated)),
         ("Protocol", "; ".join(SELECTIONS.get(name, name) for name in chosen)),
-        ("Initial weights", "; ".join(begun)),
         ("Drawn anew for each seed", drawn_anew(records, range(len(records.variants)))),
         ("Compute used", f"{duration(sum(row.paid for row in runs))} of runs, {flops(pflop)}{uncounted}"),
     ]

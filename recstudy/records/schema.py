@@ -96,6 +96,12 @@ class Provenance:
             object.__setattr__(self, name, _alike.setdefault(key, own))
 
     @property
+    def begun(self) -> str:
+        """Where its weights were taken from and what became of them, in words; empty where a seed drew them."""
+        how = "judged as they are" if self.origin == "imported" else "trained on here"
+        return f"{self.initial.words}, {how}" if self.initial else ""
+
+    @property
     def made_by(self) -> str:
         """The commits, in the order of the attempts; empty where none is known."""
         return ", then ".join(self.commits) or self.commit or ""

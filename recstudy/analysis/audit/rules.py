@@ -280,15 +280,6 @@ def _(records: StudyRecords) -> Iterator[Observation]:
 
 
 @rule(
-    "imported weights",
-    "How they were trained, and on what, is known from their authors alone.",
-    "Train the variant here (train.epochs above 0, without train.init_from).",
-)
-def _(records: StudyRecords) -> Iterator[Observation]:
-    yield Observation("Weights that were not trained here", records.imported, note=True)
-
-
-@rule(
     "one implementation of each metric",
     "Scores of different implementations may differ by more than models do.",
     "Score every row by the same one.",
