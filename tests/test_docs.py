@@ -194,7 +194,8 @@ def typed(monkeypatch, capsys):
 
 def planned(study, options) -> int:
     study = varied(study, options.preset, axes(options.vary))
-    plan = make_plan(study, options.preset, changes_of(options), options.seeds, options.smoke)
+    changes = changes_of(options) | ({"train.init_from": "0" * 20} if options.init_from else {})
+    plan = make_plan(study, options.preset, changes, options.seeds, options.smoke)
     return 0 if select(plan, options.only) else 1
 
 
