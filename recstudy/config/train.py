@@ -130,9 +130,9 @@ class TrainConfig(Config):
     supervision_steps: Annotated[int, Tunable(1, 16)] = Field(
         1, ge=1, le=64, description="N_sup: losses and optimiser steps a batch, at most"
     )
-    evaluation_steps: int = Field(1, ge=1, le=64, description="supervision steps (segments) before the logits are read at test")
+    evaluation_steps: int = Field(1, ge=1, le=1024, description="supervision steps (segments) before the logits are read at test")
     evaluation_depths: int = Field(
-        4, ge=0, le=64, description="also score the test set after each of 1 to so many supervision steps, without retraining"
+        4, ge=0, le=1024, description="also score the test set after each of 1 to so many supervision steps, without retraining"
     )
     halting: Literal["batch", "sample"] = Field(
         "batch",

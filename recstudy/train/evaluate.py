@@ -6,9 +6,9 @@ group's workers as training is; the test set is looked at by one of them.
 Shapes: N items.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet
 from recstudy.data.reader import Labels
 from recstudy.errors import ConfigError
-from recstudy.metrics import Answers, measured
+from recstudy.metrics import METRICS, Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
 from recstudy.models.networks.contract import Network, Output
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Kept = dict[str, Tensor]  # what a task keeps, N rows each
 LOSS = "loss"
+KEPT = 64  # depths whose answers are kept at a time, of a score that is no mean over items
 
 
 class Diverged(Exception):
@@ -43,27 +44,46 @@ def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManage
     return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
 
+class Step(NamedTuple):
+    """What a network says of a batch after so many supervision steps."""
+
+    depth: int
+    batch: Batch
+    output: Output
+    items: int  # that are there: an empty share is filled up with one that is not
+
+
+@torch.no_grad()
+def read(network: Network, batches: Batches, config: RunConfig, depths: Sequence[int]) -> Iterator[Step]:
+    """Yield, batch by batch of this worker's share, what the network says after each of `depths` supervision steps.
+
+    Depths are counted from 1 and come from one chain of steps. Nothing is kept of a step but the states after it.
+    """
+    network.eval()
+    for whole in batches.plain(own_batch(config) * batches.world):
+        alive()
+        batch = filled(whole)
+        carry = network.start(batch.images, batch.told)
+        for depth in range(1, max(depths) + 1):
+            with autocast(batch.images.device, config.train):
+                output, carry = network(batch.images, carry)
+            if depth in depths:
+                yield Step(depth, batch, output, len(whole.images))
+
+
 @torch.no_grad()
 def predict(task: "Task", network: Network, batches: Batches, depths: Sequence[int] = ()) -> tuple[list[Kept], Tensor]:
     """Return what the task keeps of this worker's share after each of `depths` supervision steps, and the last one's loss (N,).
 
-    Without depths: after `evaluation_steps`. Depths are counted from 1 and come from one chain of steps.
+    Without depths: after `evaluation_steps`.
     """
-    config = task.config.train
-    depths = depths or [config.evaluation_steps]
-    network.eval()
+    depths = depths or [task.config.train.evaluation_steps]
     kept: dict[int, list[Kept]] = {depth: [] for depth in depths}
     losses = []
-    for batch in batches.plain(own_batch(task.config) * batches.world):
-        alive()
-        count, batch = len(batch.images), filled(batch)
-        carry = network.start(batch.images, batch.told)
-        for step in range(1, max(depths) + 1):
-            with autocast(batch.images.device, config):
-                output, carry = network(batch.images, carry)
-            if step in kept:
-                kept[step].append(_rows(task, output, batch, count))
-        losses.append(item_loss(output, batch, task)[:count])
+    for depth, batch, output, count in read(network, batches, task.config, depths):
+        kept[depth].append(_rows(task, output, batch, count))
+        if depth == max(depths):
+            losses.append(item_loss(output, batch, task)[:count])
     whole = [{name: torch.cat([part[name] for part in parts]) for name in parts[0]} for parts in kept.values()]
     return whole, torch.cat(losses)
 
@@ -144,14 +164,27 @@ def answered(task: "Task", network: Network, test: Batches) -> Answers:
 
 def by_depth(task: "Task", network: Network, test: Batches) -> dict[str, float]:
     """Return the score on the test set after 1, 2, ... supervision steps of the same weights, from the first that has seen
-    the whole image on; none without recursion."""
-    config = task.config
+    the whole image on; none without recursion.
+
+    A score that is a mean over items is summed up batch by batch, so that more depths take no more memory. Of another one the
+    answers of `KEPT` depths are kept at a time, and the steps before them are taken again.
+    """
+    config, each = task.config, METRICS[task.config.score].each
     depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
     if not config.model.recursive or not depths:
         return {}
-    told, _ = predict(task, network, test, depths)
-    scores = (score(config.score, answers(task, kept, test)) for kept in told)
-    return defined({str(depth): value for depth, value in zip(depths, scores, strict=True)})
+    scores = dict.fromkeys(depths, 0.0)
+    if each is None:
+        for some in (depths[first : first + KEPT] for first in range(0, len(depths), KEPT)):
+            kept, _ = predict(task, network, test, some)
+            scores |= {depth: score(config.score, answers(task, one, test)) for depth, one in zip(some, kept, strict=True)}
+        return defined({str(depth): value for depth, value in scores.items()})
+    rows, seen = test.rows.numpy(), 0
+    for depth, batch, output, count in read(network, test, config, depths):
+        told = answers(task, _rows(task, output, batch, count), test, rows[seen : seen + count])
+        scores[depth] += float(each(told).sum()) / len(rows)
+        seen += count if depth == depths[-1] else 0
+    return defined({str(depth): value for depth, value in scores.items()})
 
 
 def defined(values: dict[str, float]) -> dict[str, float]:

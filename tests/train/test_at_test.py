@@ -1,5 +1,6 @@
 """More thinking at test by hand: networks whose answers are known, on grids that are to be read from right to left."""
 
+import weakref
 from itertools import combinations
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
 from recstudy.tasks.at_test import at_test, elected, pass_at, shaken, spread
+from recstudy.tasks.solving import solve, thinking
 from recstudy.testing import make_training, trained
 from recstudy.train.halting import halted
 
@@ -237,3 +239,27 @@ def test_thresholds_of_halting_are_probabilities(halts, wrong):
     with pytest.raises(ConfigError, match=f"halts must be probabilities above 0 and below 1, but got {wrong}"):
         RUN.with_changes({"train.at_test.halts": halts})
     assert RUN.with_changes({"train.at_test.halts": "0.5, 0.9"}).train.at_test.halts == (0.5, 0.9)
+
+
+def test_a_thousand_segments_keep_the_answers_of_one():
+    """The sums by segment are all that grows; a grid is shown after the first 64."""
+    alive, most = [], []
+
+    class Watched(Drifts):
+        def forward(self, images, carry):
+            most.append(sum(one() is not None for one in alive[-12:]))
+            output, carry = super().forward(images, carry)
+            alive.extend(weakref.ref(tensor) for tensor in (output.logits, carry[2]))
+            return output, carry
+
+    config = RUN.with_changes({"train.evaluation_steps": 1024, "train.evaluation_depths": 1024})
+    training = make_training(config)
+    test = training._batches(training.data.test, shared=False)
+
+    found, (thought, residual) = solve(training.task, Watched(), test, 1024), thinking(Watched(), test, config)
+
+    assert max(most) <= 3
+    assert {name: len(value) for name, value in found.sums.items()} == {
+        "exact": 1024, "cells": 1024, "lost": 1024, "halted": 1, "used": 1
+    }  # fmt: skip
+    assert (thought["cells"].shape[1], thought["halt"].shape[1], len(residual)) == (64, 64, 1024)

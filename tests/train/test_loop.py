@@ -1,4 +1,5 @@
 import shutil
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -7,9 +8,11 @@ import torch
 from recstudy.config import Augment, TrainConfig
 from recstudy.data import Digits
 from recstudy.errors import ConfigError
+from recstudy.metrics import METRICS
 from recstudy.models import ResNet
 from recstudy.models.networks.contract import Output
 from recstudy.testing import make_training, tiny_model, tiny_run
+from recstudy.train import evaluate
 from recstudy.train.evaluate import Diverged, predict
 from recstudy.train.loop import Training
 from recstudy.train.losses import step_loss
@@ -265,6 +268,42 @@ def test_depths_come_from_one_chain_of_the_selected_weights():
     by_depth = outcome["depths"]["top1_accuracy"]
     assert list(by_depth) == ["1", "2", "3"]
     assert by_depth["2"] == pytest.approx(outcome["metrics"]["top1_accuracy"])
+
+
+@pytest.mark.parametrize("name", ["top1_accuracy", "macro_f1"], ids=["a mean over items", "none"])
+def test_scores_by_depth_are_those_of_each_depths_answers(monkeypatch, name):
+    """Whether they are summed up batch by batch, or of a few depths at a time."""
+    monkeypatch.setattr(evaluate, "KEPT", 3)
+    run = training(train__epochs=1, train__evaluation_depths=8, train__score=name, train__batch_size=3)
+    list(run.epochs())
+    test = run._batches(run.data.test, shared=False)
+
+    scores = evaluate.by_depth(run.task, run.state.evaluated, test)
+
+    kept, _ = predict(run.task, run.state.evaluated, test, range(1, 9))
+    told = [evaluate.answers(run.task, one, test) for one in kept]
+    assert scores == pytest.approx({str(depth): METRICS[name](one) for depth, one in enumerate(told, 1)})
+    assert len({*scores.values()}) > 1
+
+
+def test_of_a_thousand_supervision_steps_at_test_no_more_is_kept_than_of_a_few(monkeypatch):
+    run = training(train__evaluation_depths=1024, data__limit=16)
+    network, alive, most = run.state.evaluated, [], 0
+    forward = type(network).forward
+
+    def watched(self, images, carry):
+        nonlocal most
+        most = max(most, sum(one() is not None for one in alive[-12:]))
+        output, carry = forward(self, images, carry)
+        alive.extend(weakref.ref(tensor) for tensor in (output.logits, *carry))
+        return output, carry
+
+    monkeypatch.setattr(type(network), "forward", watched)
+
+    scores = evaluate.by_depth(run.task, network, run._batches(run.data.test, shared=False))
+
+    assert (len(scores), len(alive) >= 3 * 1024) == (1024, True)
+    assert most <= 4  # the states and the answer of one step
 
 
 def test_train_accuracy_is_that_of_the_images_without_augmentation():
