@@ -13,7 +13,7 @@ Cost: quick (the subset, real), 10 minutes on 2 cores; standard (the subset), an
     python studies/arc_agi.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
 from recstudy.data import ArcAgi
 from recstudy.models import HRM, TRM, Transformer
 from recstudy.report import Curve, LearningCurves, Pareto, Replications, Table, Thinking
@@ -42,7 +42,7 @@ def on(name: str, data: ArcAgi, tasks: int) -> dict[str, object]:
 
 # 178 of 400 tasks that train and 77 of 400 for evaluation; all of them; 1,000 and 120; with the 160 of ConceptARC.
 SUBSET, LARGER = ArcAgi(side=10, augmentations=20, rounds=20), ArcAgi(side=10, augmentations=100, rounds=500)
-ARC_1, ARC_2 = (ArcAgi(version=version, concept=True, rounds=10_000) for version in (1, 2))
+ARC_1, ARC_2 = (ArcAgi(version=version, concept=True, whole_tasks=True, rounds=10_000) for version in (1, 2))
 DATA = {
     "quick": on("subset", SUBSET, 255),
     "standard": on("subset", LARGER, 255),
@@ -111,6 +111,13 @@ study = Study(
         "paper": claims("ARC-AGI-1", "ARC-AGI-1"),
     },
     deviations=(
+        *deviations("puzzle_code"),
+        Deviation(
+            field="votes",
+            paper="of ten evaluations, added up",
+            ours="of the last one",
+            why="as in HRM's notebook; TRM's trainer keeps the votes of all evaluations of a training",
+        ),
         Deviation(field="train.optimizer", paper="adamw", ours="adam_atan2", why="AdamW in its text, Adam-atan2 in its code"),
         Deviation(
             field="training of HRM and of direct prediction",

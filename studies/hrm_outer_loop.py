@@ -16,7 +16,7 @@ Cost: quick (synthetic 6x6 Sudokus), 10 minutes on 2 cores; standard (9x9), hour
     python studies/hrm_outer_loop.py --preset paper --data DIR
 """
 
-from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, Variant, main, published
+from recstudy import Claim, Deviation, Gain, Place, RunConfig, Study, TrainConfig, Variant, deviations, main, published
 from recstudy.data import Sudoku, SudokuExtreme
 from recstudy.models import HRM, Transformer
 from recstudy.report import Curve, LearningCurves, Pareto, Part, Residuals, Table, Thinking
@@ -159,7 +159,9 @@ study = Study(
         "standard": claims(16, 300, "synthetic 9x9 Sudokus"),
         "paper": claims(16, 300, "Sudoku-Extreme", KEPT),
     },
-    deviations=(  # TRM's paper does not say how the HRM of its Table 4 was trained, nor direct prediction
+    deviations=(
+        *deviations("puzzle_code"),
+        # TRM's paper does not say how the HRM of its Table 4 was trained, nor direct prediction
         Deviation(field="train.epochs", ours=4, why="a guess by HRM's code, 20,000 over the puzzles; TRM has 50,000"),
         Deviation(field="train.ema_decay", ours=0.0, why="a guess by HRM's code; TRM has an average of the weights"),
     ),

@@ -14,7 +14,7 @@ Cost: quick, about 6 minutes on 2 cores; standard (MedPix 2.0), an hour of a GPU
 
 from collections.abc import Iterable
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageHRM, ImageLSTM
 from recstudy.papers import Target
@@ -165,7 +165,10 @@ study = Study(
         "standard": [*loops("asked of MedPix 2.0"), *backbones("asked of MedPix 2.0")],
         "paper": [*loops("ROCOv2"), *backbones("ROCOv2")],
     },
-    deviations=tuple(Deviation(field=field, ours=ours, why=why) for field, ours, why in ASSUMED),
+    deviations=(
+        *(Deviation(field=field, ours=ours, why=why) for field, ours, why in ASSUMED),
+        *deviations("fuselip_fine_tuning"),
+    ),
 )
 
 if __name__ == "__main__":

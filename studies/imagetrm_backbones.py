@@ -13,7 +13,7 @@ Cost: quick, about 6 minutes on 2 cores; cpu (MedPix 2.0, small), 10 minutes; st
     python studies/imagetrm_backbones.py --preset standard --data DIR
 """
 
-from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, grid, main, published
+from recstudy import Claim, Deviation, Place, RunConfig, Study, TrainConfig, deviations, grid, main, published
 from recstudy.data import MedPix, PhantomCaptions, RocoV2
 from recstudy.models import VQ, Aligner, FuseLIP, FuseLIPBackboneConfig, ImageLSTM, ImageTRM
 from recstudy.report import Captions, LearningCurves, Table
@@ -164,7 +164,10 @@ study = Study(
         **dict.fromkeys(("quick", "cpu"), report()),
         **dict.fromkeys(("standard", "paper"), report("supervision_steps_used")),
     },
-    deviations=tuple(Deviation(field=field, ours=ours, why=why) for field, ours, why in ASSUMED),
+    deviations=(
+        *(Deviation(field=field, ours=ours, why=why) for field, ours, why in ASSUMED),
+        *deviations("fuselip_fine_tuning"),
+    ),
 )
 
 if __name__ == "__main__":

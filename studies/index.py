@@ -209,9 +209,10 @@ def index(studies: list[Study | Search], taken: dict[str, Any]) -> str:
 
 
 def papers() -> list[str]:
-    """The papers by the names that they have here, with their links."""
+    """The papers by the names that they have here, with their links and what to know of them."""
     linked = (f"[{paper['title']}]({paper['url']})" if paper["url"] else paper["title"] for paper in PAPERS.values())
-    return [f"- **{paper['name']}**: {title}" for paper, title in zip(PAPERS.values(), linked, strict=True)]
+    noted = (f". {paper['note']}" if "note" in paper else "" for paper in PAPERS.values())
+    return [f"- **{paper['name']}**: {title}{note}" for paper, title, note in zip(PAPERS.values(), linked, noted, strict=True)]
 
 
 def page(study: Study | Search, taken: dict[str, Any]) -> str:

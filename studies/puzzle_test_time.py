@@ -115,6 +115,7 @@ study = Study(
     },
     deviations=(
         Deviation(field="train.at_test.puzzles", paper=None, ours=1000, why="evenly over all, whose trajectories cost 69 EFLOP"),
+        *deviations("puzzle_code"),
         *deviations("trm_code"),
     ),
 )

@@ -117,7 +117,7 @@ study = Study(
         "standard": claims(1, 16, 20, "synthetic 9x9 Sudokus", 1, 3),
         "paper": claims(1, 16, 20, "Sudoku-Extreme", 3),
     },
-    deviations=deviations("trm_code"),
+    deviations=(*deviations("puzzle_code"), *deviations("trm_code")),
 )
 
 if __name__ == "__main__":

@@ -132,6 +132,7 @@ study = Study(
         "paper": claims(ROWS, "Sudoku-Extreme"),
     },
     deviations=(
+        *deviations("puzzle_code"),
         *deviations("trm_code"),
         Deviation(
             field="training of HRM",

@@ -147,6 +147,7 @@ study = Study(
         "paper": claims(1, 3, 2, "Sudoku-Extreme"),
     },
     deviations=(
+        *deviations("puzzle_code"),
         *deviations("trm_code"),
         Deviation(
             field="training of HRM and of direct prediction",

@@ -59,7 +59,7 @@ def test_what_is_written_is_read_back_bit_for_bit(tmp_path, capsys, name):
             assert (stored.dtype, stored.tobytes()) == (np.uint8, array.tobytes())
     assert json.loads((tmp_path / "made/identifiers.json").read_text()) == ["<blank>"]
     about = description(tmp_path / "made/train")
-    assert (about.total_groups, about.total_puzzles, about.seq_len, about.sets) == (20, 80, config.cells, ["all"])
+    assert (about.total_groups, about.total_puzzles, about.seq_len, about.sets) == (20, 20, config.cells, ["all"])
 
 
 def test_training_shows_the_symmetries_that_are_written(tmp_path, capsys):

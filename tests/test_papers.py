@@ -145,7 +145,7 @@ def test_what_the_paper_leaves_empty_is_no_target_and_a_blank_setting_stays_blan
         (
             deviations,
             "003_cod",
-            r"no list of deviations '003_cod': there are 003_code, trm_code\. Did you mean '003_code'",
+            r"no list of deviations '003_cod': there are 003_code, puzzle_code, trm_code, fuselip_fine_tuning\. Did you mean '003_code'",
         ),
     ],
 )

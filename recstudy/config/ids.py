@@ -120,6 +120,7 @@ YOUNGER: dict[str, dict[str, Any]] = {
     **{part: {"drawing": "fixed"} for part in FIELDS if part.startswith("data.")},
     **{f"data.{name}": {"drawing": "fixed", "drawing_seed": 0} for name in _DRAWN_FROM_0},
     "data.dominoes": {"drawing": "fixed", "drawing_seed": 0, "noise": 0.0},
+    "data.arc_agi": {"drawing": "fixed", "whole_tasks": False},
     "AtTest": {"noise_on": "latent", "halts": []},
     "Augment": {"more": []},
     "TrainConfig": {

@@ -54,8 +54,9 @@ class ArcAgi(Puzzles):
     but one are moved on the canvas as well. Test pairs are answered under every augmentation, which votes (`metrics.arc`).
 
     An epoch shows each task's demonstration pairs under one augmentation, and its test pairs under one. Validation holds out the
-    test pairs of the training tasks, under all of them. `model.identifiers` is at most 1 + tasks x (1 + augmentations). Of 1,000
-    on 30x30, the decoded set takes 6.3 GB of disk, and 12 while it is made.
+    test pairs of the training tasks, under all of them. With `whole_tasks` both are shown under the same one, and validation
+    holds out whole tasks. `model.identifiers` is at most 1 + tasks x (1 + augmentations). Of 1,000 on 30x30, the decoded set
+    takes 6.3 GB of disk, and 12 while it is made.
     """
 
     classes: ClassVar[int] = 12
@@ -71,6 +72,11 @@ class ArcAgi(Puzzles):
     side: int = Field(LARGEST, ge=2, le=LARGEST, description="of the canvas; less than 30 leaves out tasks with a larger grid")
     augmentations: int = Field(1000, ge=0, le=10_000, description="of each task, fewer where it has no more")
     concept: bool = Field(False, description="train on the 160 tasks of ConceptARC too, as the code of HRM and TRM does")
+    whole_tasks: bool = Field(
+        False,
+        description="in training a task's test pairs are shown under the augmentation of its demonstration pairs, as in the "
+        "authors' code; else under one of their own",
+    )
     drawing_seed: int = Field(0, ge=0, description="draws the augmentations")
     path: str = Field("arc_agi", description="the folder of arc-agi_*.json, as Kaggle has them, below the data folder")
 
@@ -159,7 +165,8 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
     puzzles = [one for own in drawn for one in own]
     tested = pairs.asked & evaluated[pairs.tasks]
     train, test = (rows_of(pairs, chosen, [len(own) for own in drawn]) for chosen in (~tested, tested))
-    later = pairs.asked[train.pairs], pairs.asked[test.pairs]
+    held, tests = pairs.asked[train.pairs], pairs.asked[test.pairs]
+    apart = held & (not config.whole_tasks)  # puzzles, and groups, of their own
     images, labels = laid_out(pairs, train, puzzles, moved(pairs, train, puzzles, config))
     test_images, test_labels = laid_out(pairs, test, puzzles, np.zeros((len(test.ids), 2), np.int64))
     return Decoded(
@@ -167,13 +174,13 @@ def make_set(folder: Path, config: ArcAgi) -> Decoded:
         labels,
         test_images,
         test_labels,
-        train_groups=train.tasks + len(tasks) * later[0],  # a task's test pairs are a group of their own
-        test_groups=test.tasks + len(tasks) * later[1],
-        train_puzzles=train.ids + len(puzzles) * later[0],
-        test_puzzles=test.ids + len(puzzles) * later[1],
+        train_groups=train.tasks + len(tasks) * apart,
+        test_groups=test.tasks + len(tasks) * tests,
+        train_puzzles=train.ids + len(puzzles) * apart,
+        test_puzzles=test.ids + len(puzzles) * tests,
         train_ids=train.ids,
         test_ids=test.ids,
-        train_held=later[0],
+        train_held=None if config.whole_tasks else held,
         identifiers=["<blank>", *(one.name for one in puzzles)],
         notes=(
             f"Of {len(tasks):,} tasks {evaluated.sum():,} are for evaluation: their demonstration pairs train, as in HRM's "

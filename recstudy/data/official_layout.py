@@ -47,7 +47,7 @@ class Description(BaseModel):
     num_puzzle_identifiers: int
     total_groups: int
     mean_puzzle_examples: float
-    total_puzzles: int | None = None  # in TRM's files, and not in HRM's
+    total_puzzles: int | None = None  # of TRM's files, and not of HRM's: its builders count groups here
     sets: list[str]
 
 
@@ -264,7 +264,7 @@ def _write_split(folder: Path, images: Pixels, labels: Pixels, config: Puzzles, 
         num_puzzle_identifiers=1,
         total_groups=count,
         mean_puzzle_examples=1,
-        total_puzzles=total,
+        total_puzzles=count,
         sets=[SET],
     )
     (folder / "dataset.json").write_text(about.model_dump_json(indent=1) + "\n")

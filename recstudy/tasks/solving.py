@@ -56,7 +56,7 @@ def sums_of(hits: Tensor, asked: Tensor, halts: Tensor, last: int) -> Sums:
 
     Args:
         hits: (B, T) cells that are right after each segment.
-        asked: (B,) cells that are asked for.
+        asked: (B,) cells that are asked for; where none is, the answer is right, as in the authors' code.
         halts: (H, B, T) whether the model would halt there, by each of H rules.
         last: the segment at which every puzzle halts at the latest.
 
@@ -70,7 +70,7 @@ def sums_of(hits: Tensor, asked: Tensor, halts: Tensor, last: int) -> Sums:
     first = ends.int().argmax(-1)
     return {
         "exact": right.double().sum(0),
-        "cells": (hits.double() / asked[:, None]).sum(0),
+        "cells": (hits.double() / asked[:, None].clamp(min=1)).sum(0),
         "lost": (right.int().cummax(1).values - right.int()).double().sum(0),
         "halted": torch.stack([right.gather(1, at[:, None])[:, 0] for at in first]).double().sum(1),
         "used": (first + 1).double().sum(1),

@@ -109,13 +109,13 @@ def token_hits(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Return of each caption or puzzle, (B,), how many of its tokens are the most likely ones, and how many there are."""
     tokens = _given(logits, tokens)
     there = tokens != PAD
-    return ((logits.argmax(-1) == tokens) & there).sum(-1), there.sum(-1).clamp(min=1)
+    return ((logits.argmax(-1) == tokens) & there).sum(-1), there.sum(-1)
 
 
 def token_share(logits: Tensor, tokens: Tensor, *, exact: bool) -> Tensor:
     """Return which captions or puzzles have all of their tokens right, (B,); the share of them that are, where not `exact`."""
     hits, there = token_hits(logits, tokens)
-    return hits == there if exact else hits / there
+    return hits == there if exact else hits / there.clamp(min=1)
 
 
 def _given(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import ArcAgi
 from recstudy.data.arc_agi import canvas, read_tasks
 from recstudy.data.cache import load
+from recstudy.data.puzzles import Groups
 from recstudy.errors import DataError
 from recstudy.metrics.arc import Augmented, augmented, cropped
 from recstudy.models import TRM
@@ -148,6 +150,22 @@ def test_validation_asks_what_the_training_tasks_ask(folder):
     names = {augmented(data.identifiers[one]).task for one in data.validation.ids[data.validation.rows]}
     assert names == set("abcdefgh")
     assert len(load(TINY, folder, hold_out=False).train) == 4 * 45
+
+
+def test_whole_tasks_show_all_pairs_of_a_training_task_under_one_augmentation(folder):
+    """8 tasks of 4 pairs that train, one of 5, and 4 of which 3 do: 45 examples an epoch either way."""
+    counts = {**dict.fromkeys("abcdefgh", 4), "b": 5, **dict.fromkeys("wxyz", 3)}
+    for whole in (True, False):
+        found = TINY.model_copy(update={"whole_tasks": whole}).reader().read(folder)
+        groups = Groups(found.train_groups, found.train_puzzles)
+        rows = groups.one_of_each(np.random.default_rng(0))
+        shown = [augmented(found.identifiers[one]) for one in found.train_ids[rows]]
+        assert Counter(one.task for one in shown) == counts
+        assert groups.examples == 45
+        assert (len(set(shown)) == len(counts)) == whole, "one augmentation a task"
+    data = load(TINY.model_copy(update={"whole_tasks": True}), folder)
+    held, trained = (set(split.groups[split.rows]) for split in (data.validation, data.train))
+    assert (held & trained, len(held | trained)) == (set(), 12)
 
 
 def test_a_run_ends_with_its_attempts(folder):

@@ -24,7 +24,7 @@ from recstudy.models.networks.contract import Output
 from recstudy.tasks import Grid
 from recstudy.tasks.solving import Solved, by_depth, halting, solve, sums_of
 from recstudy.testing import trained
-from recstudy.train.losses import step_loss
+from recstudy.train.losses import step_loss, token_hits, token_share
 
 SLOTS = TrainConfig(
     epochs=2, batch_size=32, halting="sample", supervision_steps=4, evaluation_steps=4, evaluation_depths=6, ema_decay=0.9,
@@ -62,6 +62,19 @@ def test_halting_is_learned_from_grids_that_are_right_as_a_whole():
 
     cells = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), reduction="none").view(2, 2).mean(1)
     assert (loss - cells).tolist() == pytest.approx([math.log1p(math.exp(-8)), 8 + math.log1p(math.exp(-8))], rel=1e-4)
+
+
+def test_a_puzzle_of_which_no_cell_is_asked_for_is_right_at_every_place():
+    """As in the authors' code; its share of right cells is 0 of 1."""
+    logits, labels = F.one_hot(torch.tensor([[1, 2], [1, 1]]), 3).float(), torch.tensor([[0, 0], [1, 2]])
+
+    hits, asked = token_hits(logits, labels)
+    sums = sums_of(hits[:, None], asked, torch.zeros(1, 2, 1, dtype=torch.bool), 1)
+
+    assert token_share(logits, labels, exact=True).tolist() == [True, False]
+    assert token_share(logits, labels, exact=False).tolist() == [0.0, 0.5]
+    assert (sums["exact"].tolist(), sums["cells"].tolist(), sums["halted"].tolist()) == ([1.0], [0.5], [1.0])
+    assert measured(Answers("grid", labels=labels.numpy(), cells=logits.argmax(-1).numpy())).values["exact_accuracy"] == 50.0
 
 
 def test_scores_count_only_cells_that_are_asked_for():
