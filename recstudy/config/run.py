@@ -28,7 +28,9 @@ class Place(Config):
     trainer: Literal["auto", "inline", "train"] = Field(
         "auto", description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a GPU"
     )
-    compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile the network; auto: where a run has a GPU")
+    compile: Literal["auto", "on", "off"] = Field(
+        "auto", description="torch.compile the network; auto: where a run has a GPU, or a study's runs train for long on a CPU"
+    )
     checkpoint_seconds: float = Field(30.0, ge=0, description="least time between two checkpoints; 0: one each epoch")
     silent_minutes: float = Field(
         30.0, ge=0, description="a run that shows no sign for so long is stopped and marked hung; 0: never"
@@ -173,6 +175,12 @@ class RunConfig(Config):
     def drawn(self) -> "RunConfig":
         """This config with its data set as its seed draws it, for what loads and trains; the run id is of the one as stated."""
         return self.model_copy(update={"data": self.data.drawn_by(self.seed)})
+
+    @property
+    def graph(self) -> str:
+        """What a compiled network is made for: runs that have it alike are compiled once."""
+        parts = [part.model_dump(mode="json") for part in (self.model, self.data)]
+        return canonical([*parts, self.train.batch_size]) + self.train.precision
 
     @property
     def updates_a_batch(self) -> int:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -13,6 +12,7 @@ from recstudy.errors import choices
 from recstudy.models.costs import cost, total_pflop, training_memory
 from recstudy.records import Results
 from recstudy.report.names import plural
+from recstudy.study.compiling import CORE_FLOPS, compiling, optimiser_steps
 from recstudy.study.plan import plan_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.search import FAMILY, SearchPlan
@@ -23,8 +23,7 @@ from recstudy.terminal import console, duration
 if TYPE_CHECKING:
     from recstudy.study.until import Until
 
-# Rates for a first estimate of the time, both well below peak: dense float32 on a core of 2024, bfloat16 on an H200.
-CORE_FLOPS, GPU_FLOPS = 50e9, 250e12
+GPU_FLOPS = 250e12  # for a first estimate of the time, as CORE_FLOPS: well below peak, bfloat16 on an H200
 START_S = 20.0  # from the command to the first update: a cluster of one's own, torch
 
 
@@ -39,7 +38,7 @@ def print_plan(
         return
     _print_table(plan, runs, rows, outdated.again)
     further = _further(plan, results, until) if until else ()
-    for line in [*outdated.notices, *further, *_margins(plan, results)]:
+    for line in [*outdated.notices, compiling(run.config for run in runs), *further, *_margins(plan, results)]:
         console().print(line, soft_wrap=True)
 
 
@@ -175,13 +174,3 @@ def hints(configs: Iterable[RunConfig]) -> Iterator[str]:
                 "It will be evaluated close to its initial weights. --set train.ema_decay=0 turns the average off."
             )
             return
-
-
-def optimiser_steps(config: RunConfig) -> int | None:
-    """Count the optimiser steps of a whole run that never halts; None where only the files tell how many images there are."""
-    images = config.training_images
-    if images is None:
-        return None
-    whole = config.train.halting == "sample"  # which leaves out a short last batch
-    batches = max(1, images // config.train.batch_size) if whole else ceil(images / config.train.batch_size)
-    return batches * config.updates_a_batch * config.train.epochs

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch.backends import cudnn
 
-from recstudy.config import RunConfig, canonical
+from recstudy.config import RunConfig
+from recstudy.train.compiled import keep_compiled
 
 # What some code may switch for a whole process, how it is read and how it is set.
 SWITCHES: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
@@ -35,6 +36,8 @@ def reset_process(config: RunConfig) -> torch.device:
     """
     gc.collect()
     _forget(config)
+    if config.place.compiles:
+        keep_compiled(config)
     _forget_peak()
     for (_, switch), value in zip(SWITCHES, FRESH, strict=True):
         switch(value)
@@ -74,11 +77,9 @@ def peak_memory_mb(device: torch.device) -> float | None:
 def _forget(config: RunConfig) -> None:
     """Graphs of other networks: torch compiles a function a few times at most, and then no more."""
     global _graphs
-    graphs = canonical([config.model.model_dump(mode="json"), config.data.model_dump(mode="json"), config.train.batch_size])
-    graphs += config.train.precision
-    if config.place.compiles and graphs != _graphs:
+    if config.place.compiles and config.graph != _graphs:
         torch.compiler.reset()
-        _graphs = graphs
+        _graphs = config.graph
 
 
 def draw(seed: int, *purpose: str | int) -> int:

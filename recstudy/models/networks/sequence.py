@@ -44,7 +44,7 @@ from torch import Tensor, nn
 
 from recstudy.config import Shape
 from recstudy.models.networks.contract import Carry, Network, Output
-from recstudy.models.networks.layers import Attention, PostNorm, Rotary, SwiGLU, lecun_normal, truncated_normal
+from recstudy.models.networks.layers import Attention, PostNorm, RMSNorm, Rotary, SwiGLU, lecun_normal, truncated_normal
 from recstudy.models.sequence import SequenceModel, Transformer, hidden_width
 
 
@@ -197,7 +197,7 @@ class MixLayer(nn.Module):
         super().__init__()
         self.mix = SwiGLU(length, hidden_width(length, config.expansion, config.multiple), bias=False)
         self.ffn = SwiGLU(config.width, config.hidden_width, bias=False)
-        self.norm1, self.norm2 = (nn.RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width))
+        self.norm1, self.norm2 = (RMSNorm(size, eps=1e-5, elementwise_affine=False) for size in (length, config.width))
 
     def forward(self, s_BSD: Tensor) -> Tensor:
         s_BDS = s_BSD.transpose(1, 2)
