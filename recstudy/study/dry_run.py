@@ -38,7 +38,7 @@ def print_plan(
         return
     _print_table(plan, runs, rows, outdated.again)
     further = _further(plan, results, until) if until else ()
-    for line in [*outdated.notices, compiling(run.config for run in runs), *further, *_margins(plan, results)]:
+    for line in [*outdated.notices, *further, *_margins(plan, results)]:
         console().print(line, soft_wrap=True)
 
 
@@ -72,6 +72,7 @@ def _print_table(plan: Plan, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
     out = console()
     out.print(f"{plan.study.name}, preset {plan.folder}: {len(rows)} runs")
     out.print(table)
+    out.print(compiling(run.config for run in runs), soft_wrap=True)
     if None in pflop:
         out.print("What all of it costs is not known here: only the files, or `train_size` of a set, tell how many images.")
         return
