@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from recstudy.config import RunConfig
-from recstudy.data.batches import Batches
+from recstudy.data.batches import Batch, Batches
 from recstudy.data.cache import DataSet
 from recstudy.data.puzzles import Puzzles
 from recstudy.metrics import Answers, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import score
-from recstudy.models.networks.contract import Carry, Network
+from recstudy.models.networks.contract import Carry, Network, Output
 from recstudy.tasks.at_test import at_test
 from recstudy.train.evaluate import Diverged, answers, autocast, defined, filled, own_batch
 from recstudy.train.losses import token_hits
@@ -78,7 +78,9 @@ def sums_of(hits: Tensor, asked: Tensor, halts: Tensor, last: int) -> Sums:
 
 
 @torch.no_grad()
-def solve(task: "Grid", network: Network, batches: Batches, segments: int = 0, most: int | None = None) -> Solved:
+def solve(
+    task: "Grid", network: Network, batches: Batches, segments: int = 0, most: int | None = None, watch: "Watch | None" = None
+) -> Solved:
     """Answers of this worker's share, or of the first `most` puzzles, after each of so many segments (`evaluation_steps`)."""
     config, last = task.config, task.config.train.evaluation_steps
     segments, size = max(segments, last), own_batch(config) * batches.world
@@ -96,8 +98,11 @@ def solve(task: "Grid", network: Network, batches: Batches, segments: int = 0, m
         hits = torch.zeros(len(batch.images), segments, dtype=torch.int32, device=batch.images.device)
         ended = torch.zeros(1 + len(config.train.at_test.halts), *hits.shape, dtype=torch.bool, device=hits.device)
         for step in range(1, segments + 1):
+            before = carry
             with autocast(batch.images.device, config.train):
                 output, carry = network(batch.images, carry)
+            if watch is not None and not done:
+                watch.see(batch, before, output, carry)
             hits[:, step - 1], asked = token_hits(output.logits.float(), batch.labels)
             halt = torch.zeros(len(hits), device=hits.device) if output.halt is None else output.halt.float()
             ended[..., step - 1] = halts(halt, output.proceed, config)
@@ -137,7 +142,8 @@ def findings(
         Diverged: a loss is not finite.
     """
     config = task.config
-    found = solve(task, network, test, config.train.evaluation_depths if config.model.recursive else 0)
+    watch = Watch()
+    found = solve(task, network, test, config.train.evaluation_depths if config.model.recursive else 0, watch=watch)
     told = _told(task, found, test)
     scores, own = measured(told), {}
     if not config.train.imported:  # what others trained on is not known
@@ -149,15 +155,14 @@ def findings(
     ids = None if test.split.ids is None else test.split.ids[told.rows]
     verdict, files = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)
     content, count = packed(told)
-    thought, residual = thinking(network, test, config)
     stated = {
         "metrics": scores.values | own | verdict,
-        "depths": {**by_depth(found, config), "residual": residual if config.model.recursive else {}},
+        "depths": {**by_depth(found, config), "residual": defined(watch.residual) if config.model.recursive else {}},
         "answers": {"kept": count, "of": len(told)},
         "unavailable": scores.unavailable,
         "raised": list(scores.raised),
     }
-    return stated, {"answers.npz": content, "thinking.npz": thought} | files
+    return stated, {"answers.npz": content, "thinking.npz": watch.kept(test, config)} | files
 
 
 def answered(task: "Grid", network: Network, test: Batches) -> Answers:
@@ -205,42 +210,43 @@ def halting(found: Solved, config: RunConfig) -> dict[str, float]:
     return told
 
 
-@torch.no_grad()
-def thinking(network: Network, test: Batches, config: RunConfig) -> tuple[dict[str, Any], dict[str, float]]:
-    """Return the first test puzzles with what stands in their cells after each of the first segments, and by segment how far the
-    states move: the mean over some puzzles of |z_t - z_(t-1)| / |z_t|, over all states together.
-    """
-    assert isinstance(config.data, Puzzles)
-    segments = max(config.train.evaluation_steps, config.train.evaluation_depths if config.model.recursive else 1)
-    network.eval()
-    batch = next(test.plain(min(WATCHED, own_batch(config))))
-    carry = network.start(batch.images, batch.told)
-    cells, halt, residual = [], [], {}
-    for segment in range(1, segments + 1):
-        before = _states(carry)
-        with autocast(batch.images.device, config.train):
-            output, carry = network(batch.images, carry)
-        after = _states(carry)
-        if segment <= SEEN:
-            cells.append(output.logits[:SHOWN].argmax(-1).byte())
-        if output.halt is not None and segment <= SEEN:
+class Watch:
+    """What the first test puzzles do from segment to segment, seen while they are solved: the first batch of a pass."""
+
+    def __init__(self) -> None:
+        self.cells: list[Tensor] = []  # (SHOWN, S) after each of the first segments
+        self.halt: list[Tensor] = []  # (SHOWN,) how sure the model is then
+        self.residual: dict[str, float] = {}  # by segment, how far the states move: the mean over some puzzles of
+        # |z_t - z_(t-1)| / |z_t|, over all states together
+        self.given, self.answers = torch.empty(0), torch.empty(0)
+
+    def see(self, batch: Batch, before: Carry, output: Output, carry: Carry) -> None:
+        """Take note of one more segment."""
+        self.given, self.answers = batch.images[:SHOWN], batch.labels[:SHOWN]
+        if len(self.cells) < SEEN:
+            self.cells.append(output.logits[:SHOWN].argmax(-1).byte())
+        if output.halt is not None and len(self.halt) < SEEN:
             sure = output.halt if output.proceed is None else output.halt - output.proceed
-            halt.append(sure[:SHOWN].float())
-        residual[str(segment)] = ((after - before).norm(dim=1) / after.norm(dim=1)).mean().item()
-    kept = {
-        "rows": test.rows[:SHOWN].numpy(),
-        "shape": np.array(config.data.shape[1:]),
-        "symbols": np.array(config.data.symbols),
-        "colours": np.array(config.data.colours, str),
-        "boxes": np.array(config.data.boxes),
-        "given": batch.images[:SHOWN].flatten(1).byte().cpu().numpy(),
-        "answers": batch.labels[:SHOWN].byte().cpu().numpy(),
-        "cells": torch.stack(cells, 1).cpu().numpy(),
-        "halt": torch.stack(halt, 1).cpu().numpy() if halt else np.empty((len(cells[0]), 0), np.float32),
-    }
-    return kept, defined(residual)
+            self.halt.append(sure[:SHOWN].float())
+        old, new = _states(before), _states(carry)
+        self.residual[str(len(self.residual) + 1)] = ((new - old).norm(dim=1) / new.norm(dim=1)).mean().item()
+
+    def kept(self, test: Batches, config: RunConfig) -> dict[str, Any]:
+        """Return the first test puzzles with what stands in their cells after each of the first segments."""
+        assert isinstance(config.data, Puzzles)
+        return {
+            "rows": test.rows[:SHOWN].numpy(),
+            "shape": np.array(config.data.shape[1:]),
+            "symbols": np.array(config.data.symbols),
+            "colours": np.array(config.data.colours, str),
+            "boxes": np.array(config.data.boxes),
+            "given": self.given.flatten(1).byte().cpu().numpy(),
+            "answers": self.answers.byte().cpu().numpy(),
+            "cells": torch.stack(self.cells, 1).cpu().numpy(),
+            "halt": torch.stack(self.halt, 1).cpu().numpy() if self.halt else np.empty((len(self.given), 0), np.float32),
+        }
 
 
 def _states(carry: Carry) -> Tensor:
-    """Return (N, D) of all states, in one row a puzzle."""
-    return torch.cat([state.flatten(1).float() for state in carry if state.is_floating_point()], 1)
+    """Return (N, D) of all states of the puzzles that are watched, in one row a puzzle."""
+    return torch.cat([state[:WATCHED].flatten(1).float() for state in carry if state.is_floating_point()], 1)
