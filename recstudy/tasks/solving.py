@@ -103,6 +103,7 @@ def solve(
                 output, carry = network(batch.images, carry)
             if watch is not None and not done:
                 watch.see(batch, before, output, carry)
+            del before
             hits[:, step - 1], asked = token_hits(output.logits.float(), batch.labels)
             halt = torch.zeros(len(hits), device=hits.device) if output.halt is None else output.halt.float()
             ended[..., step - 1] = halts(halt, output.proceed, config)

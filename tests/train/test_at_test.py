@@ -18,7 +18,7 @@ from recstudy.errors import ConfigError
 from recstudy.models import HRM, TRM
 from recstudy.models.networks.contract import Network, Output, build
 from recstudy.tasks.at_test import at_test, elected, pass_at, shaken, spread
-from recstudy.tasks.solving import solve, thinking
+from recstudy.tasks.solving import Watch, solve
 from recstudy.testing import make_training, trained
 from recstudy.train.halting import halted
 
@@ -256,10 +256,12 @@ def test_a_thousand_segments_keep_the_answers_of_one():
     training = make_training(config)
     test = training._batches(training.data.test, shared=False)
 
-    found, (thought, residual) = solve(training.task, Watched(), test, 1024), thinking(Watched(), test, config)
+    watch = Watch()
+    found = solve(training.task, Watched(), test, 1024, watch=watch)
+    thought = watch.kept(test, config)
 
     assert max(most) <= 3
     assert {name: len(value) for name, value in found.sums.items()} == {
         "exact": 1024, "cells": 1024, "lost": 1024, "halted": 1, "used": 1
     }  # fmt: skip
-    assert (thought["cells"].shape[1], thought["halt"].shape[1], len(residual)) == (64, 64, 1024)
+    assert (thought["cells"].shape[1], thought["halt"].shape[1], len(watch.residual)) == (64, 64, 1024)
