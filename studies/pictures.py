@@ -18,6 +18,7 @@ from recstudy.board.server import BoardServer
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 RESULTS = Path("results")
+CLAIMS = ".figure[aria-label^=Claims]"
 FIRST = ".figure:not([aria-label^=Claims]) >> nth=0"  # the first of the report's own, not the forest plot over the claims
 VIEW = {"width": 1000, "height": 6000}  # so high that nothing is scrolled under the bar that stays in sight
 
@@ -39,6 +40,7 @@ WANTED = (
     Picture("sudoku_depth", "segments.png", FIRST),
     Picture("sudoku_depth", "thinking.gif", "figures/thinking.gif"),
     Picture("puzzle_test_time", "effort.png", FIRST),
+    Picture("field_claims", "claims.png", CLAIMS),
     Picture("trm_recursions", "depth.png", FIRST),
     Picture("vitrm_depth_sweep", "levels.png", FIRST),
     Picture("imagetrm_backbones", "captions.png", "article.card >> nth=1"),

@@ -135,6 +135,16 @@ def test_what_readme_says_of_its_picture_is_as_it_was_taken():
         assert all(abs(float(re.search(r"[\d.]+", cell)[0]) - float(number)) <= 0.5 for cell in taken)
 
 
+def test_what_readme_says_of_the_claims_of_follow_up_work_is_as_it_was_judged():
+    said = r"Of (\d+) claims of follow-up work on TRM, (\d+) hold on such Sudokus, (\d+) do not and (\d+) are open"
+    found = re.search(said, " ".join((ROOT / "README.md").read_text().split())).groups()
+    claims = json.loads((ROOT / "studies/tables/field_claims.quick.json").read_text())["claims"].values()
+    verdicts = [claim["verdict"].partition(":")[0] for claim in claims]
+
+    hold, fail = verdicts.count("supported"), verdicts.count("contradicted")
+    assert list(map(int, found)) == [len(verdicts), hold, fail, len(verdicts) - hold - fail]
+
+
 def test_the_cells_on_real_data_that_readme_names_are_as_they_were_taken():
     readme = " ".join((ROOT / "README.md").read_text().split())
     cell = r"([\d.]+)(?: %)? \[([\d.]+), ([\d.]+)\] \((n=\d(?: of \d)?)(?:; (?:published )?([\d.]+): (\w+))?"
