@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 from recstudy.analysis.caveats import some
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
+from recstudy.analysis.targets import AT_TEST
 from recstudy.evidence import Estimate, Fit, Scale, Weighted, Why, contrast
 from recstudy.report.names import metric
 
@@ -21,11 +22,15 @@ Fits = Mapping[int, tuple[Fit[int], int]]  # variant -> its fit, and the variant
 
 
 def scale_of(name: str, runs: Sequence[Row]) -> Scale:
-    """Return the scale of a metric: angles for a share of right answers, logarithms for losses and times."""
+    """Return the scale of a metric: angles for a share of right answers, logarithms for losses and times.
+
+    A share is one of independent draws: copies and trajectories of a puzzle are one.
+    """
     known = metric(name.partition("@")[0])
     low, high = known.bounds or (-inf, inf)
     if known.share:
-        items = max((run.found.answers.of for run in runs if run.found.answers), default=0) or UNKNOWN
+        repeated = name.partition(".")[0] in AT_TEST
+        items = max((run.found.answers.count(repeated) for run in runs if run.found.answers), default=0) or UNKNOWN
         return Scale(low, high, "share", items)
     smaller = (known.better == "lower" or known.timed) and not known.bounds
     positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)

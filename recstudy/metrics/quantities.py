@@ -31,6 +31,7 @@ METRICS.update(
         "images_per_second": Metric("Throughput", "images/s", timed=True),
         "peak_memory_mb": Metric("Peak memory", "MB"),
         "supervision_steps_used": Metric("Supervision steps used"),
+        "numerical_floor": Metric("Items that rounding flips", "%", "lower", ".2f", bounds=PERCENT),
         "train_loss": Metric("Training loss", "nats", "lower", ".3f"),
         "selection_loss": Metric("Loss, selection", "nats", "lower", ".3f"),
         "learning_rate": Metric("Learning rate"),

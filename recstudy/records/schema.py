@@ -154,6 +154,13 @@ class Answered:
 
     kept: int
     of: int
+    draws: int | None = None  # of these images, where several of them are copies of one puzzle, which count once
+    repeated: int | None = None  # puzzles on which trajectories and copies are scored, which are no further draws
+
+    def count(self, repeated: bool) -> int:
+        """Return how many independent draws a share is one of: of all, or of the puzzles that are answered more than once."""
+        every = self.draws or self.of
+        return min(every, self.repeated) if repeated and self.repeated else every
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

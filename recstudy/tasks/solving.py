@@ -142,7 +142,7 @@ def findings(
     Raises:
         Diverged: a loss is not finite.
     """
-    config = task.config
+    config, more = task.config, task.config.train.at_test
     watch = Watch()
     found = solve(task, network, test, config.train.evaluation_depths if config.model.recursive else 0, watch=watch)
     told = _told(task, found, test)
@@ -156,10 +156,12 @@ def findings(
     ids = None if test.split.ids is None else test.split.ids[told.rows]
     verdict, files = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)
     content, count = packed(told)
+    draws = {} if told.groups is None else {"draws": len(np.unique(told.groups))}
+    draws |= {"repeated": more.scored(len(told))} if more.repeats else {}
     stated = {
         "metrics": scores.values | own | verdict,
         "depths": {**by_depth(found, config), "residual": defined(watch.residual) if config.model.recursive else {}},
-        "answers": {"kept": count, "of": len(told)},
+        "answers": {"kept": count, "of": len(told), **draws},
         "unavailable": scores.unavailable,
         "raised": list(scores.raised),
     }

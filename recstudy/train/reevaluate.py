@@ -2,6 +2,10 @@
 
 What is computed stands in a run's measured.json, beside its result, which never changes. Answers that had to be made again are
 kept too, where there were none. Torch is loaded for weights alone.
+
+The numerical floor is how many test items the same weights answer otherwise where nothing but rounding is other: in bfloat16,
+as the first of two workers, which takes half a batch at a time, or compiled. Item by item, runs of two machines differ by it
+whatever was trained.
 """
 
 from collections.abc import Sequence
@@ -27,16 +31,16 @@ from recstudy.report.names import metric, number, plural
 from recstudy.source import code_of, same_code
 from recstudy.train.run_folder import locked_run_folder
 
+FLOOR = "numerical_floor"  # the one metric that needs weights, and is computed where it is asked for alone
 How = Literal["answers", "weights"]
 
 
 @dataclass(frozen=True)
 class Found:
-    """A run's answers, and what they were read from; with the content of `answers.npz` where that is to be written."""
+    """A run's answers, and what they were read from."""
 
     answers: Answers
     how: How
-    file: bytes = b""
 
 
 def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, out: Console) -> bool:
@@ -61,7 +65,8 @@ def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], 
 
 def _check(name: str, command: str) -> None:
     try:
-        check_computed(name)
+        if name != FLOOR:
+            check_computed(name)
     except ConfigError as error:
         ours = "" if name in METRICS else f" One of your own is found once the study knows its module: {command}"
         raise ConfigError(f"{error}{ours}") from None
@@ -90,21 +95,54 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
         raise NotAvailable("its result is gone")
     kept, _ = kept_answers(results, row.id)
     task = kept.answers.task if kept else _config(folder.config).task
-    names = _lacking(result, before, metrics, task)
-    if not names:
+    named = [name for name in metrics if name != FLOOR]
+    names = _lacking(result, before, named, task) if named or not metrics else []
+    new, file = {}, b""
+    if names and kept is not None and not kept.cut:
+        new = {name: _later(name, Found(kept.answers, "answers")) for name in names}
+    elif names:
+        found = Found(_again(results, row.id, result, data), "weights")
+        file = b"" if kept else packed(found.answers)[0]
+        new = {name: _later(name, found) for name in names}
+    if FLOOR in metrics:
+        new[FLOOR] = _floor(results, row.id, result, data)
+    if not new:
         return {}
-    if kept is not None and not kept.cut:
-        found = Found(kept.answers, "answers")
-    else:
-        answers = _again(results, row.id, result, data)
-        found = Found(answers, "weights", b"" if kept else packed(answers)[0])
-    new = {name: _later(name, found) for name in names}
     with locked_run_folder(str(folder.path), results.store) as place:
         before = read_record(place.measured, Measured) or Measured()
-        if found.file:
-            write_whole(place.answers, found.file)
+        if file:
+            write_whole(place.answers, file)
         write_record(place.measured, replace(before, metrics=before.metrics | new))
     return new
+
+
+def _floor(results: Results, run_id: str, result: Result, data: Path) -> Later:
+    """Return the largest share of items that rounding flips, in percent, and that of each way to round."""
+    flipped = flips(_config(results.run(run_id).config), result, _weights(results, run_id), data)
+    return Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=_today(), code=code_of(flips).digest)
+
+
+def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dict[str, float]:
+    """Return in percent the test items of which float32 on one worker, not compiled, and another way make one right alone.
+
+    The arguments and errors are those of `answers_again`.
+
+    Raises:
+        NotAvailable: the task's score is no mean over items.
+    """
+    each = METRICS[TASKS[config.task].score].each
+    if each is None:
+        raise NotAvailable(f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip some")
+    plain = config.with_changes({"train.precision": "float32"})
+    half = max(1, config.train.batch_size // 2)
+    ways = {
+        "bfloat16": (config.with_changes({"train.precision": "bfloat16"}), False),
+        "two_workers": (plain.with_changes({"train.batch_size": half}), False),
+        "compiled": (plain, True),
+    }
+    right = each(answers_again(plain, result, weights, folder))
+    others = {name: each(answers_again(own, result, weights, folder, compiled)) for name, (own, compiled) in ways.items()}
+    return {name: 100 * float((other != right).mean()) for name, other in others.items()}
 
 
 def _lacking(result: Result, before: Measured, metrics: Sequence[str], task: str) -> list[str]:
@@ -131,27 +169,34 @@ def _later(name: str, found: Found) -> Later:
         unavailable=unavailable.get(name, ""),
         raised=bool(raised),
         how=found.how,
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        date=_today(),
         code=_code(name),
         tokenizer=TASKS[found.answers.task].cut_by(name, found.answers) if name in values else "",
     )
 
 
+def _today() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _again(results: Results, run_id: str, result: Result, data: Path) -> Answers:
-    """Return the answers of a run by its weights.
+    """Return the answers of a run by its weights (DataError: the data are not those of the run)."""
+    return answers_again(_config(results.run(run_id).config), result, _weights(results, run_id), data)
+
+
+def _weights(results: Results, run_id: str) -> Path:
+    """Return where a run's weights are.
 
     Raises:
         NotAvailable: it has none.
-        DataError: the data are not those of the run.
     """
-    folder = results.run(run_id)
-    weights = results.fetched(folder.weights)
+    weights = results.fetched(results.run(run_id).weights)
     if not weights.exists():
         raise NotAvailable("it kept neither answers nor weights")
-    return answers_again(_config(folder.config), result, weights, data)
+    return weights
 
 
-def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path) -> Answers:
+def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path, compiled: bool = False) -> Answers:
     """Return answers of the test set by `weights`, on a GPU where there is one.
 
     Args:
@@ -159,6 +204,7 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
         result: the run's.
         weights: of the selected epoch.
         folder: where data sets lie.
+        compiled: by torch.compile.
 
     Raises:
         DataError: the data, or what reads them, are not those of the run.
@@ -187,6 +233,8 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
             raise DataError(f"the {what} here is not that of the run: its checksum is {here[what]}, not {checksum}")
     network = build(config.model, config.data).to(device)
     network.load_state_dict(load_file(weights, device=str(device)))
+    if compiled:
+        network.compile(dynamic=False)  # in place: it is the same network by every other name
     return task.answered(network, batches(task, read(data.test), data, device), data)
 
 

@@ -1,6 +1,7 @@
 """Test items as a sample: by hand, by drawing, and in the tables of a study that kept its answers."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ from scipy import stats
 
 from recstudy.analysis import Differences, Table
 from recstudy.analysis.explain import find
+from recstudy.analysis.fits import scale_of
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.questions import family
-from recstudy.analysis.tables.question_table import csv_text
+from recstudy.analysis.tables.question_table import _machine_notes, csv_text
 from recstudy.analysis.tables.render import table_shown
 from recstudy.analysis.tables.table import table_data
+from recstudy.analysis.targets import AT_TEST
 from recstudy.evidence import Estimate, Fit, Scale, mcnemar, over_items
 from recstudy.evidence.questions import at_level
 from recstudy.report import dump_report
@@ -72,6 +75,22 @@ def test_drawn_anew_with_seeds_and_items_the_truth_is_covered():
     assert alone / 300 < 0.5
 
 
+@pytest.mark.parametrize(
+    ("told", "plain", "noisy"),
+    [({}, 500, 500), ({"repeated": 100}, 500, 100), ({"draws": 40}, 40, 40), ({"draws": 40, "repeated": 100}, 40, 40)],
+    ids=["each its own", "a part of the puzzles", "copies", "both"],
+)
+def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, told, plain, noisy):
+    """However many trajectories choose an answer, a share of solved puzzles has the noise of as many draws as there are puzzles."""
+    results = write_study(tmp_path / "r")
+    results.run(run_id(0, 0)).finish(as_result(result(50.0) | {"answers": {"kept": 0, "of": 500, **told}}))
+    runs = [run for run in read(results).rows if run.found and run.found.answers]
+
+    assert len(runs) == 1
+    assert scale_of("exact_accuracy", runs).items == plain
+    assert {scale_of(f"{name}.64", runs).items for name in AT_TEST} == {noisy}
+
+
 @pytest.fixture
 def kept(tmp_path):
     """Variant 0 is right on 18, 19 and 18 of 20 images, variant 1 on 12, 14 and 13, one each as the runs' results say."""
@@ -124,6 +143,20 @@ def test_the_items_of_a_patient_are_one_draw(kept):
     patients = table_data(load_study(kept.results, "made_up", "paper"), Table("t")).rows[0].cells[0]
 
     assert patients.items.error > alone.items.error > patients.estimate.error
+
+
+def test_item_by_item_between_machines_the_floor_of_rounding_is_told(kept):
+    """Of one machine nothing is said; of two, what is known of the same weights."""
+    found = family(kept, Differences(base="ViTRM, batch_size=128"))
+    row, (first, *others) = next((row, row.terms) for row in found.rows if row.items)
+    assert _machine_notes(kept, found) == []
+    run = first.runs[0]
+    elsewhere = replace(run, result=replace(run.result, provenance=replace(run.provenance, workers=2)))
+    moved = replace(row, terms=(replace(first, runs=(elsewhere, *first.runs[1:])), *others))
+
+    (said,) = _machine_notes(kept, replace(found, rows=(moved,)))
+
+    assert said.endswith("item by item, is not measured: recstudy evaluate FOLDER --metric numerical_floor")
 
 
 def test_cut_answers_and_those_to_other_items_are_left_out(kept):

@@ -9,7 +9,9 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
+from safetensors.torch import load_file, save_file
 
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report
@@ -124,6 +126,27 @@ def test_runs_without_answers_go_through_their_weights(results, brier):
     assert all("from its weights" in line for line in said)
     assert read_record(first.measured, Measured).metrics["brier"].value == pytest.approx(expected, rel=1e-3)
     assert measured(unpacked(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
+
+
+def test_what_rounding_flips_is_told_by_the_weights_where_it_is_asked_for(results, monkeypatch):
+    """Weights that are scaled down answer images that are alike: in bfloat16 some of them otherwise, and in half batches none."""
+    compiled = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda network, **how: compiled.append(how))
+    for folder in folders(results):
+        tied = {name: value * (1e-4 if "head" in name else 1) for name, value in load_file(folder.weights).items()}
+        save_file(tied, folder.weights)
+
+    done, said = computed(results, "numerical_floor")
+
+    assert done
+    assert all("Items that rounding flips" in line and "from its weights" in line for line in said)
+    for folder in folders(results):
+        floor = read_record(folder.measured, Measured).metrics["numerical_floor"]
+        assert floor.value == max(floor.by_class.values()) == floor.by_class["bfloat16"]
+        assert list(floor.by_class) == ["bfloat16", "two_workers", "compiled"]
+        assert floor.by_class["bfloat16"] > floor.by_class["two_workers"] == floor.by_class["compiled"] == 0
+    assert compiled == [{"dynamic": False}] * 2
+    assert computed(results)[1] == [f"[{at}/2] epochs=1, seed {at - 1}: nothing to compute" for at in (1, 2)]
 
 
 def told_by(folder) -> dict:

@@ -54,7 +54,12 @@ def printed(records: StudyRecords, part: QuestionPart, family: Family) -> Printe
         lines=[[line[at] for at in kept] for line in lines],
         caption=caption(records, variants),
         warnings=warnings(records),
-        notes=[*_notes(part, family), *spread_notes(records, variants, metrics), *text_notes(records, variants, metrics)],
+        notes=[
+            *_notes(part, family),
+            *_machine_notes(records, family),
+            *spread_notes(records, variants, metrics),
+            *text_notes(records, variants, metrics),
+        ],
         prose=frozenset(place for place, at in enumerate(kept) if heads[at] in ("contrast", "verdict", "cannot be told from")),
     )
 
@@ -119,6 +124,18 @@ def _notes(part: QuestionPart, family: Family) -> list[Said]:
     notes += [f"{plural(family.unmatched, 'published value')} with no matching variant"] if family.unmatched else []
     lost = "; ".join(dict.fromkeys(why for row in family.rows for why in row.lost))
     return [*notes, *([f"Undecided, because the runs that have a value may be the lucky ones: {lost}"] if lost else [])]
+
+
+def _machine_notes(records: StudyRecords, family: Family) -> list[str]:
+    """Say what rounding alone does to tests item by item between runs of several machines or precisions."""
+    terms = [term for row in family.rows if row.items for term in row.terms]
+    known = [(run, records.configs[term.variant].get("train.precision")) for term in terms for run in term.runs]
+    ways = {(run.provenance.hardware.cpu, run.provenance.hardware.gpu, run.provenance.workers, how) for run, how in known}
+    if len(ways) < 2:
+        return []
+    floors = [run.number("numerical_floor") for run, _ in known if run.value("numerical_floor") is not None]
+    floor = f"{max(floors):.2f} % of the items" if floors else "not measured: recstudy evaluate FOLDER --metric numerical_floor"
+    return [f"runs of several machines or precisions: what rounding alone flips between them, item by item, is {floor}"]
 
 
 def csv_text(family: Family) -> str:
