@@ -8,10 +8,10 @@ import sys
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from safetensors.torch import load_file, save_file
 
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.report import show_report
@@ -20,7 +20,7 @@ from recstudy.cli import exit_code, reasons
 from recstudy.config import RunConfig
 from recstudy.data import PhantomCaptions, PhantomXray
 from recstudy.errors import EXIT_CODES, ConfigError
-from recstudy.metrics import METRICS, measured, metric
+from recstudy.metrics import METRICS, Answers, measured, metric
 from recstudy.metrics.kept import packed, unpacked
 from recstudy.models import CNN
 from recstudy.plugins import gathering
@@ -30,6 +30,7 @@ from recstudy.study.design import grid
 from recstudy.study.plan import record_plan
 from recstudy.study.study import Study, make_plan
 from recstudy.testing import make_trial, tiny_model, tiny_run
+from recstudy.train import reevaluate
 from recstudy.train.reevaluate import evaluate
 from recstudy.train.trial import run_trial
 
@@ -128,13 +129,25 @@ def test_runs_without_answers_go_through_their_weights(results, brier):
     assert measured(unpacked(first.answers).answers).values["top1_accuracy"] == told_by(first)["top1_accuracy"]
 
 
+def test_what_rounding_flips_by_hand(monkeypatch):
+    """Of four images bfloat16 loses one and gains one, half a batch changes none, and the compiled network gains one."""
+    right = {("float32", 8, False): [1, 1, 0, 0], ("bfloat16", 8, False): [1, 0, 1, 0]}
+    right |= {("float32", 4, False): [1, 1, 0, 0], ("float32", 8, True): [1, 1, 0, 1]}
+
+    def answered(config, result, weights, folder, compiled=False):
+        found = right[config.train.precision, config.train.batch_size, compiled]
+        return Answers("multiclass", np.eye(2)[found], np.ones(4, int))
+
+    monkeypatch.setattr(reevaluate, "answers_again", answered)
+
+    flipped = reevaluate.flips(RUN.with_changes({"train.batch_size": 8}), None, Path(), Path())
+
+    assert flipped == {"bfloat16": 50, "two_workers": 0, "compiled": 25}
+
+
 def test_what_rounding_flips_is_told_by_the_weights_where_it_is_asked_for(results, monkeypatch):
-    """Weights that are scaled down answer images that are alike: in bfloat16 some of them otherwise, and in half batches none."""
     compiled = []
     monkeypatch.setattr(torch.nn.Module, "compile", lambda network, **how: compiled.append(how))
-    for folder in folders(results):
-        tied = {name: value * (1e-4 if "head" in name else 1) for name, value in load_file(folder.weights).items()}
-        save_file(tied, folder.weights)
 
     done, said = computed(results, "numerical_floor")
 
@@ -142,11 +155,9 @@ def test_what_rounding_flips_is_told_by_the_weights_where_it_is_asked_for(result
     assert all("Items that rounding flips" in line and "from its weights" in line for line in said)
     for folder in folders(results):
         floor = read_record(folder.measured, Measured).metrics["numerical_floor"]
-        assert floor.value == max(floor.by_class.values()) == floor.by_class["bfloat16"]
+        assert floor.value == max(floor.by_class.values()) < 20
         assert list(floor.by_class) == ["bfloat16", "two_workers", "compiled"]
-        assert floor.by_class["bfloat16"] > floor.by_class["two_workers"] == floor.by_class["compiled"] == 0
     assert compiled == [{"dynamic": False}] * 2
-    assert computed(results)[1] == [f"[{at}/2] epochs=1, seed {at - 1}: nothing to compute" for at in (1, 2)]
 
 
 def told_by(folder) -> dict:
