@@ -58,7 +58,12 @@ MEASURED = {
     "trm": [RunConfig(data=Sudoku(side=9), model=TRM(tokens="cell", mixing="mlp"), train=SLOTS)],
     "vitrm": [RunConfig(data=Cifar10(), model=ViTRM(), train=BATCH.model_copy(update={"batch_size": n})) for n in (128, 1024)],
 }
-TOY = {"model.width": 32, "model.heads": 2, "train.batch_size": 16, "train.supervision_steps": 2}
+SMALL = {"model.width": 32, "model.heads": 2, "train.batch_size": 16, "train.supervision_steps": 2}
+TOY = {
+    "hrm": SMALL | {"model.high_layers": 1, "model.low_layers": 1},
+    "trm": SMALL | {"model.layers": 1, "model.cycles": 1, "model.latent_steps": 1},
+    "vitrm": SMALL | {"model.layers": 1, "model.latent_steps": 1},
+}
 SWEEP, ONE = Path(__file__).parents[1] / "vitrm_depth_sweep.py", "latent_steps=1, supervision_steps=1"
 UNLIKE = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}  # families without an example of their contract
 
@@ -174,7 +179,7 @@ def trained(options: Options) -> Iterator[Figure]:
     yield Figure("matrix product", "TFLOP/s", [peak], note="bf16, random values")
     for config in MEASURED[options.part]:
         for compile in ("off", "on"):
-            small = TOY if options.toy else {}
+            small = TOY[options.part] if options.toy else {}
             profile = options.results / "bench" / f"profile-{options.part}-{config.train.batch_size}-{compile}.txt"
             yield from epochs(config.with_changes(small | place(compile)), peak, profile)
 

@@ -7,9 +7,14 @@ from ray_nodes import free_port, head_of, namespace, started
 from shell import until
 
 from recstudy.cluster import nodes
+from recstudy.cluster.connection import fitting
 from recstudy.cluster.nodes import Asked, may_work, ours
-from recstudy.config import Place
+from recstudy.config import Place, RunConfig, TrainConfig
+from recstudy.data import Cifar10
+from recstudy.errors import ClusterError
+from recstudy.models import ViTRM
 from recstudy.records import Results
+from recstudy.testing import tiny_run
 
 
 @pytest.mark.whole
@@ -55,3 +60,21 @@ def test_a_study_uses_a_node_that_comes_while_it_runs(shell, tmp_path):
     assert len(hosts) == 6
     assert 1 <= hosts.count("second") <= 5
     assert shell.attempts() == [1] * 6
+
+
+@pytest.mark.whole
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
+def test_four_runs_share_a_gpu_that_has_the_memory_for_them(cluster, monkeypatch):
+    """A node that declares a GPU, of which Ray hands out quarters; what is free on it is made up."""
+    cluster.add_node(num_cpus=4, num_gpus=1)
+    until(lambda: len(nodes.alive()) == 2, "the node with the GPU")
+    monkeypatch.setattr(nodes, "_free_memory", lambda: 8 * 10**9)
+    quarter = Place(gpus_per_run=0.25)
+
+    place = fitting(quarter, [tiny_run()])
+
+    assert place == quarter
+    assert nodes.ClusterCapacity(place, None, [].append, set())() == 4
+    large = RunConfig(data=Cifar10(), model=ViTRM(), train=TrainConfig(batch_size=512))
+    with pytest.raises(ClusterError, match=r"--gpus-per-run 0.25 packs 4 runs on a GPU, but one needs about .* GB"):
+        fitting(quarter, [large])
