@@ -78,8 +78,8 @@ class Import:
         from recstudy.models.networks.contract import build  # it loads torch
         from recstudy.models.networks.official_weights import from_official, official_model, read_arch, read_official
         from recstudy.models.networks.sequence import SequenceNetwork
-        from recstudy.records.schema import Initial
-        from recstudy.train.initial import Weights, now, sha256
+        from recstudy.records.schema import Initial, now
+        from recstudy.train.initial import Weights, sha256
 
         beside = self.file.with_name(ARCH)
         file = self.arch or (beside if beside.exists() else None)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from recstudy.config.base import Config
 from recstudy.config.fields import Tunable
@@ -16,6 +16,14 @@ from recstudy.plugins import Registry
 AUGMENTATIONS: Registry[Callable[..., Any]] = Registry("augmentation")
 
 
+def _by_commas(value: Any) -> Any:
+    """Return the words of a text with commas between; anything else as it is."""
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+BY_COMMAS = BeforeValidator(_by_commas)
+
+
 class Augment(Config):
     """What is done to training images (ViTRM, section 4.1): crop, flip, RandAugment, then Mixup or CutMix. All off by default."""
 
@@ -25,14 +33,9 @@ class Augment(Config):
     randaugment_magnitude: int = Field(9, ge=0, le=30, description="their strength, of 31 levels")
     mixup: float = Field(0.0, ge=0, description="Mixup's alpha; 0 is off")
     cutmix: float = Field(0.0, ge=0, description="CutMix's alpha; 0 is off. With both on, each batch draws one of them")
-    more: tuple[str, ...] = Field(
+    more: Annotated[tuple[str, ...], BY_COMMAS] = Field(
         (), description="further augmentations by name, in this order, between RandAugment and Mixup; as text with commas between"
     )
-
-    @field_validator("more", mode="before")
-    @classmethod
-    def _split(cls, names: Any) -> Any:
-        return _by_commas(names)
 
     @field_validator("more")
     @classmethod
@@ -59,7 +62,7 @@ class AtTest(Config):
     copies: int = Field(
         0, ge=0, le=1024, description="the vote of 1, 2, 4, ... so many copies under symmetries, whose answers are turned back"
     )
-    halts: tuple[float, ...] = Field(
+    halts: Annotated[tuple[float, ...], BY_COMMAS] = Field(
         (),
         description="probabilities: also score every puzzle where its halting head is first surer than each of these; as text "
         "with commas between",
@@ -67,11 +70,6 @@ class AtTest(Config):
     puzzles: int | None = Field(
         None, ge=1, description="test puzzles on which trajectories and copies are scored, evenly over all; by default all"
     )
-
-    @field_validator("halts", mode="before")
-    @classmethod
-    def _split(cls, halts: Any) -> Any:
-        return _by_commas(halts)
 
     @field_validator("halts")
     @classmethod
@@ -95,11 +93,6 @@ class AtTest(Config):
 
     def stride(self, puzzles: int) -> int:
         return -(-puzzles // (self.puzzles or puzzles))
-
-
-def _by_commas(value: Any) -> Any:
-    """Return the words of a text with commas between; anything else as it is."""
-    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
 def doubled(most: int) -> list[int]:

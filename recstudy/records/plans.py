@@ -12,7 +12,6 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from recstudy.errors import StorageError
 from recstudy.records.files import Json
 from recstudy.records.reading import append_record, read_log, read_record, read_trials
 from recstudy.records.results import Results
+from recstudy.records.schema import now
 from recstudy.records.study_schema import (
     ConfirmLine,
     ImportanceRecord,
@@ -78,7 +78,7 @@ def record_look(results: Results, name: str, preset: str) -> None:
         if seeds and seeds not in _looks(folder, plan):
             log = folder / f"looks-{plan.definition}.jsonl"
             with results.changing(log):
-                append_record(log, Look(seeds=seeds, date=datetime.now(UTC).isoformat(timespec="seconds")))
+                append_record(log, Look(seeds=seeds, date=now()))
 
 
 def _looks(folder: Path, plan: PlanRecord) -> tuple[int, ...]:

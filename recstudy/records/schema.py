@@ -6,6 +6,7 @@ writes them, says what a damaged file lacks, and brings older formats up to this
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, model_serializer, model_validator
@@ -18,6 +19,11 @@ Values = dict[str, Number | None]  # what was measured, by its name
 
 FORMAT = 1
 STRICT = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)  # built once used
+
+
+def now() -> str:
+    """Return the date and time in UTC as records have them."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from recstudy.plugins import bundle, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
 from recstudy.records.plans import earlier_runs, kept_plans, same_cells
 from recstudy.records.reading import dumped, record_of
-from recstudy.records.schema import CodeRecord
+from recstudy.records.schema import CodeRecord, now
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
     Confirm,
@@ -129,7 +128,7 @@ def _head(study: Study | Search, plan: Plan | SearchPlan) -> Json:
         "preset": plan.preset,
         "question": question.strip(),
         "description": description.strip(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": now(),
         "command": command(),
         "smoke": plan.smoke,
         "definition": plan.definition,
@@ -291,7 +290,7 @@ def register(plan: PlanRecord) -> str:
     if before is None:
         code = code_version()
         by = ", ".join(filter(None, [version("recstudy"), code.recstudy or code.commit or ""]))
-        stated = registrable(plan, datetime.now(UTC).isoformat(timespec="seconds"), by)
+        stated = registrable(plan, now(), by)
         write_whole(
             file, HEAD.format(plan.study) + yaml.safe_dump(dumped(stated), sort_keys=False, allow_unicode=True, width=100)
         )

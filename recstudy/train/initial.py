@@ -7,7 +7,6 @@ Every worker finds them there, on a shared file system or an object store, and t
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from recstudy.models.networks.contract import build
 from recstudy.models.networks.weight_files import check_names, read_weights
 from recstudy.records import Results, write_record, write_whole
 from recstudy.records.reading import read_record
-from recstudy.records.schema import Initial
+from recstudy.records.schema import Initial, now
 
 DIGITS = 20  # of a digest, as of a run's id
 FILES = ("model.safetensors", "weights.safetensors")  # in a folder that `recstudy weights export` wrote, and in a run's own
@@ -96,15 +95,11 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def initial(config: RunConfig, results: Results) -> Weights | None:
     """Return what a run starts from; None where its seed draws it.
 
     Raises:
-        DataError: it is not in the results folder.
+        DataError: it is not in the results folder, or another is in its place.
     """
     digest = config.train.init_from
     if not digest:
@@ -113,7 +108,10 @@ def initial(config: RunConfig, results: Results) -> Weights | None:
     about = read_record(results.fetched(file.with_suffix(".json")), Initial)
     if not file.exists() or about is None:
         raise DataError(f"the weights {digest} of train.init_from are not in {file.parent}. {FIX}.")
-    return Weights(tensors(file), about)
+    weights = Weights(tensors(file), about)
+    if weights.digest != digest:
+        raise DataError(f"{file} holds other weights than those of its name, {weights.digest}. Remove it. {FIX}.")
+    return weights
 
 
 def check_initial(configs: Iterable[RunConfig], results: Results, given: Weights | None = None) -> None:

@@ -10,7 +10,6 @@ whatever was trained.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +26,7 @@ from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import check_computed, of_task
 from recstudy.plugins import reading
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
+from recstudy.records.schema import now
 from recstudy.report.names import metric, number, plural
 from recstudy.source import code_of, same_code
 from recstudy.train.run_folder import locked_run_folder
@@ -119,7 +119,7 @@ def _one(results: Results, row: Row, metrics: Sequence[str], data: Path) -> dict
 def _floor(results: Results, run_id: str, result: Result, data: Path) -> Later:
     """Return the largest share of items that rounding flips, in percent, and that of each way to round."""
     flipped = flips(_config(results.run(run_id).config), result, _weights(results, run_id), data)
-    return Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=_today(), code=code_of(flips).digest)
+    return Later(value=max(flipped.values()), by_class={**flipped}, how="weights", date=now(), code=code_of(flips).digest)
 
 
 def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> dict[str, float]:
@@ -169,14 +169,10 @@ def _later(name: str, found: Found) -> Later:
         unavailable=unavailable.get(name, ""),
         raised=bool(raised),
         how=found.how,
-        date=_today(),
+        date=now(),
         code=_code(name),
         tokenizer=TASKS[found.answers.task].cut_by(name, found.answers) if name in values else "",
     )
-
-
-def _today() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _again(results: Results, run_id: str, result: Result, data: Path) -> Answers:

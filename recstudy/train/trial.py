@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from recstudy.records import Attempt, Failure, Json, Result, Results, RunFolder,
 from recstudy.records.leases import LeaseLost
 from recstudy.records.locks import Held
 from recstudy.records.reading import dumped, record_of, write_record
-from recstudy.records.schema import CodeRecord, Initial
+from recstudy.records.schema import CodeRecord, Initial, now
 from recstudy.source import same_code
 from recstudy.train.code import codes
 from recstudy.train.evaluate import Diverged
@@ -222,10 +221,6 @@ def _archive(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)

@@ -21,10 +21,12 @@ from recstudy.evidence import Verdict
 from recstudy.metrics.kept import unpacked
 from recstudy.papers import Target
 from recstudy.records import Result, Results, read_record
+from recstudy.records.schema import Initial
 from recstudy.report import Table
 from recstudy.study.design import Variant, grid
 from recstudy.study.study import Study
 from recstudy.testing import tiny_run
+from recstudy.train.initial import Weights, initial
 from recstudy.train.reevaluate import answers_again
 
 DATA = Sudoku(side=4, puzzles=16, test_puzzles=32)
@@ -164,6 +166,17 @@ def test_training_starts_from_the_weights_and_says_so(imported, tmp_path):
     assert begun.result.metrics["cell_accuracy"] == before.metrics["cell_accuracy"] != first.result.metrics["cell_accuracy"]
     assert (begun.provenance.origin, begun.provenance.initial.source) == ("trained", str(imported / "runs" / run))
     assert (first.provenance.origin, first.provenance.initial) == ("trained", None)
+
+
+def test_other_weights_in_the_place_of_those_of_a_run_are_refused(tmp_path):
+    own, other = (Weights({"a": torch.tensor([value])}, Initial(source="made")) for value in (1.0, 2.0))
+    config = tiny_run().with_changes({"train.init_from": own.keep(Results(tmp_path))})
+    assert initial(config, Results(tmp_path)).state["a"].item() == 1.0
+
+    Results(tmp_path).weights(own.digest).write_bytes(other.content)
+
+    with pytest.raises(DataError, match=f"holds other weights than those of its name, {other.digest}"):
+        initial(config, Results(tmp_path))
 
 
 def test_a_run_of_the_same_results_is_named_by_its_id(tmp_path):
