@@ -187,7 +187,7 @@ def test_an_epoch_says_its_score():
 def test_a_folder_in_a_records_place_is_named(tmp_path):
     RunFolder(tmp_path).failure.mkdir()
 
-    with pytest.raises(StorageError, match=r"cannot read \S+/failure\.json: Is a directory"):
+    with pytest.raises(StorageError, match=r"cannot read \S+/failure\.json: it is a folder"):
         read_record(tmp_path / "failure.json", Failure)
 
 

@@ -17,6 +17,7 @@ from recstudy.analysis.status import studies
 from recstudy.config import KINDS, flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import Looks
+from recstudy.opened import refuse_link, there
 from recstudy.plugins import reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
@@ -254,7 +255,7 @@ class StudyRecords:
     def first_run(self, variant: int, file: str, states: Sequence[str]) -> Row | None:
         """Return the first of a variant's seeds that is in one of these `states` and has this file (`mistakes.npz`)."""
         runs = (run for run in self.by_variant[variant] if run.status in states)
-        return next((run for run in runs if (self.results.run(run.id).path / file).exists()), None)
+        return next((run for run in runs if there(self.results.run(run.id).path / file)), None)
 
     def epochs(self, variants: Iterable[int]) -> pd.DataFrame:
         """Return the per-epoch lines of these variants' runs, with `variant`, `seed` and `id`; the first epoch is 1."""
@@ -275,6 +276,7 @@ def load_study(results: Results, name: str, preset: str) -> StudyRecords:
     Raises:
         ConfigError: there is no such study or preset. The message names those there are.
     """
+    refuse_link(results.root / "runs")
     plan = read_plan(results.study(name, preset))
     if plan is None:
         known = [f"{study} ({found})" for study, found in studies(results)]

@@ -1,6 +1,6 @@
 """What runs kept of single test images, read with every check: answers, pictures, JSON lists and archives of arrays."""
 
-import io
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.rows import Row
 from recstudy.errors import StorageError
 from recstudy.metrics import Answers, kept
+from recstudy.opened import arrays
 from recstudy.records import Json, Results, read_json
 
 Pixels = npt.NDArray[np.uint8]
@@ -33,7 +34,7 @@ def answers_of(records: StudyRecords, run: Row) -> tuple[Answers | None, str]:
 def kept_answers(results: Results, run_id: str) -> tuple[kept.Kept | None, str]:
     """Return what a run's folder has; None, and why, where there is nothing to read."""
     path = results.fetched(results.run(run_id).answers)
-    if not path.exists():
+    if not os.path.lexists(path):
         since = "it kept no answers, which runs do since they can be evaluated later"
         return None, since if results.run(run_id).finished else "it has not finished"
     try:
@@ -79,8 +80,9 @@ def read_images(path: Path) -> dict[int, Pixels]:
 def read_archive(path: Path, take: Callable[[Mapping[str, Any]], T]) -> T:
     """Return what `take` gives of a run's arrays; where it cannot, they are damaged (StorageError)."""
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:  # of a path it may leave the file open
-            return take(archive)
+        return take(arrays(path))
+    except StorageError:
+        raise
     except Exception as error:  # a damaged archive raises nearly anything, and the rest of the report is still good
         raise damaged(path, f"{type(error).__name__}: {error}".partition("\n")[0]) from None
 

@@ -25,6 +25,7 @@ from recstudy.errors import ConfigError, StorageError
 from recstudy.evidence.estimates import variance_of_mean
 from recstudy.evidence.fits import share_interval
 from recstudy.files import whole
+from recstudy.opened import there
 from recstudy.papers import Target
 from recstudy.records import Json, Result, Results, read_json, read_record
 from recstudy.records.run_folder import RunFolder
@@ -57,7 +58,7 @@ def export(results: Results, run: str, folder: Path) -> None:
     check_new(folder)
     found = find(results, run)
     weights = results.fetched(found.folder.weights)
-    if not weights.exists():
+    if not there(weights):
         raise ConfigError(f"the run {run} has kept no weights")
     kept = {
         "architectures": [type(found.config.model).__name__],

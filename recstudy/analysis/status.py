@@ -1,5 +1,6 @@
 """How far the studies of a results folder are, by their plans and by which records are there: no number is read."""
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,16 +9,30 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from recstudy import opened
 from recstudy.errors import ConfigError, StorageError
-from recstudy.records import Results
+from recstudy.records import MARKER, Results
 from recstudy.records.plans import kept_beside, read_plan
 from recstudy.terminal import shortest
 
 
 def studies(results: Results) -> list[tuple[str, str]]:
-    """Name and preset of every study in the folder, sorted."""
-    plans = (results.root / "studies").glob("*/*/plan.json")
-    return sorted((plan.parent.parent.name, plan.parent.name) for plan in plans)
+    """Name and preset of every study in the folder, sorted; a link in its place as well, which whoever reads it refuses.
+
+    Raises:
+        StorageError: the folder of studies is a link, or cannot be read.
+    """
+    found = []
+    for name in opened.entries(results.root / "studies"):
+        if name.is_symlink():
+            found.append((name.name, ""))
+        elif name.is_dir():
+            found += [
+                (name.name, preset.name)
+                for preset in opened.entries(name.path)
+                if preset.is_symlink() or os.path.lexists(f"{preset.path}/plan.json")
+            ]
+    return found
 
 
 @dataclass(frozen=True)
@@ -81,9 +96,10 @@ def studies_at(path: Path) -> list[tuple[Results, str, str]]:
         ConfigError: there is no study there.
     """
     path = path.absolute()
-    root = next((folder for folder in (path, *path.parents) if (folder / "recstudy.json").exists()), None)
+    root = next((folder for folder in (path, *path.parents) if opened.there(folder / MARKER)), None)
     if root is not None:
         results = Results(root)
+        opened.refuse_link(path)
         found = [(results, *study) for study in studies(results) if results.study(*study).is_relative_to(path)]
         if found:
             return found

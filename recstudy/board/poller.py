@@ -59,8 +59,8 @@ class EpochLog:
 
     def poll(self) -> float:
         """Read what is new. Returns when the log last changed, 0 where there is none."""
-        with suppress(OSError):  # the next poll finds it, or that it is gone
-            found = self.log.whole()
+        with suppress(OSError, StorageError):  # the next poll finds it, or that it is gone
+            found = self.log.whole()  # too large, or a link: the run is refused, or says so where it is drawn
             if self.log.begun:
                 self.lines = {}
             for line in found:
@@ -125,7 +125,7 @@ class ResultsPoller:
         version = self.version + 1
         found: dict[StudyKey, PlannedStudy] = {}
         for name in _folders(self.root / "studies"):
-            for preset in _folders(name.path) if name.is_dir(follow_symlinks=False) else ():
+            for preset in [name] if name.is_symlink() else _folders(name.path):
                 planned = _planned(preset, self.studies.get((name.name, preset.name)), version)
                 if planned is not None:
                     found[name.name, preset.name] = planned
@@ -177,7 +177,7 @@ class ResultsPoller:
             failure = Failure(error_class="refused", error=f"runs/{folder.name} {REFUSED}")
             return PolledRun(Outcome(status="failed", failure=failure), version)
         self.runs.setdefault(folder.name, PolledRun(NOT_RUN, version)).stamp = found.st_mtime_ns  # now `results` opens it
-        log = before.log if before and before.log else EpochLog(Log(path / "epochs.jsonl", follow=False))
+        log = before.log if before and before.log else EpochLog(Log(path / "epochs.jsonl"))
         ended = max(_changed(path / file) for file in ("failure.json", "stopped.json"))
         outcome = outcome_of(self.results, folder.name)
         going = None if (path / "result.json").exists() else log
@@ -193,7 +193,9 @@ def _folders(path: Path | str) -> Iterator[os.DirEntry[str]]:
 
 def _planned(folder: os.DirEntry[str], before: PlannedStudy | None, version: int) -> PlannedStudy | None:
     """Read the plan in this folder, where one of its files has changed; one that is as `before` is the same object."""
-    if not folder.is_dir(follow_symlinks=False):
+    if folder.is_symlink():
+        return before if before and not before.stamp else PlannedStudy(version, (), error=f"studies/{folder.name} {REFUSED}")
+    if not folder.is_dir():
         return None
     files = list(os.scandir(folder.path))
     found = [(file.name, file.stat(follow_symlinks=False)) for file in files if file.name.endswith((".json", ".jsonl"))]

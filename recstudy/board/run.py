@@ -19,6 +19,7 @@ from recstudy.board.sources import Sources, one_run
 from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
+from recstudy.opened import contents
 from recstudy.records import EpochLine, Json, RunFolder, read_log, read_record
 from recstudy.records.reading import dumped
 from recstudy.records.schema import Attempt, Settings
@@ -231,6 +232,6 @@ def _hang(folder: RunFolder) -> Html:
     """Show the last lines that a watchdog wrote of a worker that hung."""
     told = ""
     for log in sorted(folder.path.glob("hang-*.log")):
-        last = "\n".join(log.read_text(errors="replace").strip().splitlines()[-SHORT:])
+        last = "\n".join(contents(log).decode(errors="replace").strip().splitlines()[-SHORT:])
         told += f"<h3>{text(log.name)}</h3>{code(last)}"
     return Html(told)

@@ -28,6 +28,7 @@ from recstudy.board.poller import ResultsPoller, StoreFollower
 from recstudy.board.renderer import PageRenderer
 from recstudy.board.sources import LINKS, Sources
 from recstudy.errors import ConfigError
+from recstudy.opened import there
 from recstudy.records import Results
 from recstudy.records.files import MARKER
 
@@ -68,7 +69,7 @@ class BoardServer:
                 raise ConfigError(f"--link {name}={url} must be NAME=http://... or NAME=https://...")
         results = Results(place)
         self._store = StoreFollower(results, lambda: self._renderer.wanted()) if results.store else None
-        if not (results.root / MARKER).is_file():
+        if not there(results.root / MARKER):
             raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
         poller = ResultsPoller(results.root, self._store.beats if self._store else {})
         self._renderer = PageRenderer(Sources(poller, tuple(shown.items()), self._store))

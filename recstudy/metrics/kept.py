@@ -13,12 +13,12 @@ which likelihoods are made of, and those near 1.
 
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from recstudy import opened
 from recstudy.errors import StorageError
 from recstudy.metrics.answers import Answers
 
@@ -61,11 +61,12 @@ def unpacked(path: Path) -> Kept:
     import numpy as np
 
     try:
-        with np.load(io.BytesIO(path.read_bytes())) as archive:
-            about, arrays = _text(archive["about"]), {name: archive[name] for name in archive.files}
+        arrays = opened.arrays(path)
+        about = _text(arrays["about"])
         if about["format"] > FORMAT:
             raise StorageError(f"{path} was written by a newer recstudy (format {about['format']}). Update this one.")
         captions, labels = _text(arrays["captions"]), arrays["labels"]
+        _check(about, arrays, captions)
         found = Answers(
             about["task"],
             arrays["answers"].astype(np.float64),
@@ -81,8 +82,21 @@ def unpacked(path: Path) -> Kept:
             {name.removeprefix(KEPT): array for name, array in arrays.items() if name.startswith(KEPT)},
         )
         return Kept(found, about["images"])
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         raise StorageError(f"{path} is damaged ({error}). Remove it: what needs it is then computed from the weights.") from None
+
+
+def _check(about: Mapping[str, Any], arrays: "Mapping[str, npt.NDArray[Any]]", captions: Mapping[str, Any]) -> None:
+    """Refuse arrays that are not of the same images (ValueError), which a metric could not tell from its own faults."""
+    of_images = {name: array for name, array in arrays.items() if name not in ("about", "captions")}
+    sides = {name: len(array) if array.ndim else -1 for name, array in of_images.items()}
+    sides |= {name: len(list(captions[name])) for name in ("written", "references")}
+    count = max(sides.values())
+    if wrong := {name: length for name, length in sides.items() if length not in (0, count)}:
+        raise ValueError(f"{wrong} of {count} images")
+    words = [about["task"], *about["class_names"], *captions["written"], *(one for own in captions["references"] for one in own)]
+    if not isinstance(about["images"], int) or not all(isinstance(one, str) for one in words):
+        raise ValueError("names, captions and counts of other types")
 
 
 def _archive(answers: Answers, count: int, whole: int) -> bytes:

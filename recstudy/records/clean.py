@@ -1,6 +1,5 @@
 """What a results folder can do without: what no report reads and no run under way needs."""
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -13,6 +12,8 @@ from rich.text import Text
 
 from recstudy.errors import StorageError
 from recstudy.files import discard
+from recstudy.opened import entries, there
+from recstudy.opened import folders as folders_in
 from recstudy.records import PlanRecord, Results, held, locked, read_record
 from recstudy.records.files import MARKER, megabytes
 from recstudy.records.locks import PATIENCE, Held, this_process
@@ -43,7 +44,7 @@ def show_clean(path: Path, orphans: bool, remove: bool, out: Console) -> None:
     Raises:
         StorageError: `path` is no results folder; or, with `orphans` and once all else is done, a study's plan is damaged.
     """
-    if not (path / MARKER).exists():
+    if not there(path.absolute() / MARKER):
         raise StorageError(f"{path} is no results folder: {MARKER} is missing.")
     results = Results(path)
     with results.cleaning() if remove else nullcontext():
@@ -75,8 +76,9 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
     Raises:
         StorageError: with `orphans`, a driver plans or runs a study.
     """
-    folders = sorted(_folders(results.root / "runs"))  # before the plans: what is planned and run from now on is not listed
-    busy = [lock.parent for lock in (results.root / "studies").glob("*/*/lock") if held(lock)]
+    folders = list(folders_in(results.root / "runs"))  # before the plans: what is planned and run from now on is not listed
+    studies = [study for name in folders_in(results.root / "studies") for study in folders_in(name)]
+    busy = [study for study in studies if held(study / "lock")]
     if orphans and busy:
         raise StorageError(f"{busy[0]} is in use, and its runs may be named at any moment. Wait for it, or leave out --orphans.")
     named, damaged = _named(results) if orphans else (set[str](), [])
@@ -90,12 +92,12 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
             found.append(_item(folder, "no study names this run"))
         else:
             found += _of_run(results, folder)
-    for study in sorted((results.root / "studies").glob("*/*")):
+    for study in studies:
         if study not in busy:
             found += [_item(file, HALF) for file in sorted(study.rglob(".*.tmp")) if _abandoned(file)]
     if not busy:  # scratch belongs to a driver, which holds its study
-        scratch = (folder for folder in _folders(results.root) if folder.name.removeprefix(".").startswith("recstudy-"))
-        found += [_item(folder, "Ray's scratch of a killed driver") for folder in sorted(scratch)]
+        scratch = (folder for folder in folders_in(results.root) if folder.name.removeprefix(".").startswith("recstudy-"))
+        found += [_item(folder, "Ray's scratch of a killed driver") for folder in scratch]
     return found, damaged
 
 
@@ -104,11 +106,6 @@ def _abandoned(file: Path) -> bool:
     with suppress(FileNotFoundError):  # it is whole by now
         return time.time() - file.lstat().st_mtime > PATIENCE
     return False
-
-
-def _folders(path: Path) -> Iterator[Path]:
-    """Yield the folders in it that are no links."""
-    return (Path(entry.path) for entry in (os.scandir(path) if path.is_dir() else ()) if entry.is_dir(follow_symlinks=False))
 
 
 def _of_run(results: Results, folder: Path) -> Iterator[Reclaimable]:
@@ -126,7 +123,8 @@ def _named(results: Results) -> tuple[set[str], list[StorageError]]:
     """Return the runs of all studies and searches, and what is damaged of their plans."""
     named: set[str] = set()
     damaged: list[StorageError] = []
-    for path in sorted((results.root / "studies").glob("*/*/*.json*")):
+    found = (folder for name in folders_in(results.root / "studies") for folder in folders_in(name))
+    for path in (Path(entry.path) for folder in found for entry in entries(folder)):
         try:
             named |= _named_by(path)
         except StorageError as damage:
@@ -144,8 +142,9 @@ def _named_by(path: Path) -> set[str]:
 
 
 def _item(path: Path, why: str) -> Reclaimable:
-    files = [path, *path.rglob("*")] if path.is_dir() else [path]
-    return Reclaimable(path, sum(file.lstat().st_size for file in files if not file.is_dir()), why)
+    files = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
+    sizes = (file.lstat().st_size for file in files if file.is_symlink() or not file.is_dir())
+    return Reclaimable(path, sum(sizes), why)
 
 
 def _removed(results: Results, item: Reclaimable) -> bool:
@@ -154,7 +153,7 @@ def _removed(results: Results, item: Reclaimable) -> bool:
     depth = {"runs": 2, "studies": 3}.get(parts[0])  # of the folder whose writer holds its lock
     try:
         with locked(results.root.joinpath(*parts[:depth], "lock"), this_process()) if depth else nullcontext():
-            if item.path.is_dir():
+            if item.path.is_dir() and not item.path.is_symlink():
                 discard(item.path)
             elif depth != 2 or item in _of_run(results, item.path.parent):
                 item.path.unlink(missing_ok=True)

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
+from recstudy import opened
 from recstudy.errors import StorageError
 from recstudy.files import whole
 
@@ -37,6 +38,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         StorageError: it could not be written, several times where that may pass.
     """
     values = content.encode() if isinstance(content, str) else content
+    opened.refuse_link(path.parent)
 
     def write() -> None:
         with whole(path) as temporary:
@@ -53,20 +55,25 @@ def write_json(path: Path, values: Any) -> None:
 
 
 def read_json(path: Path) -> Json | None:
-    """Return the file's content, or None where there is none. A damaged file is an error that names it."""
+    """Return the object in a file, or None where there is none. A damaged file is an error that names it."""
     try:
-        content: Json = parsed(path.read_bytes())
+        content = parsed(opened.contents(path))
     except FileNotFoundError:
         return None
     except ValueError:
-        raise StorageError(f"{path} is damaged: it is not JSON. Remove it and run the study again.") from None
+        content = None
+    if not isinstance(content, dict):
+        raise StorageError(f"{path} is damaged: it is no JSON object. Remove it and run the study again.")
     return content
 
 
 def parsed(content: bytes) -> Any:
-    """Return the values that JSON states (ValueError, also where it is nested too deep)."""
+    """Return the values that JSON states (ValueError, also where it is nested too deep, or of half a letter)."""
     try:
-        return json.loads(content)
+        values = json.loads(content)
+        if b"\\ud" in content.lower():
+            json.dumps(values, ensure_ascii=False).encode()  # half of a surrogate pair is text that cannot be written
+        return values
     except RecursionError:
         raise ValueError("nested too deep") from None
 
@@ -77,13 +84,14 @@ def append_line(path: Path, values: Json) -> None:
     lengths: list[int] = []  # before each try: one that failed may have written the line, whole or in part
 
     def append() -> None:
-        with open(path, "ab+") as file:
+        with open(path, "ab+", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
             lengths.append(_whole_length(file))
             file.truncate(min(lengths))
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
 
+    opened.check_written(path)
     persistently(append, path)
 
 
@@ -99,10 +107,9 @@ def whole_lines(path: Path) -> list[bytes]:
 
 @dataclass
 class Log:
-    """A log that is read from where the last look ended; a link is not followed where `follow` says so."""
+    """A log that is read from where the last look ended; one that has grown by more than `opened.LOG` since is refused."""
 
     path: Path
-    follow: bool = True
     offset: int = 0  # bytes of whole lines so far
     changed: float = 0.0  # when it last was, as of the last look; 0 where there is none
     begun: bool = False  # whether the last look read it from its beginning: what was read before counts no more
@@ -121,26 +128,30 @@ class Log:
         return lines
 
     def whole(self) -> list[bytes]:
-        """Return the same lines as they stand there, whatever that is."""
+        """Return the same lines as they stand there, whatever that is (StorageError)."""
         try:
-            with open(self.path, "rb", opener=self._opened) as file:
-                return self._whole(file, os.fstat(file.fileno()))
+            file = opened.descriptor(self.path)
         except FileNotFoundError:
             self.begun, self.changed = False, 0.0
             return []
+        try:
+            return self._whole(file, os.fstat(file))
+        finally:
+            os.close(file)
 
-    def _opened(self, path: str, flags: int) -> int:
-        return os.open(path, flags | (0 if self.follow else os.O_NOFOLLOW))
-
-    def _whole(self, file: IO[bytes], found: os.stat_result) -> list[bytes]:
+    def _whole(self, file: int, found: os.stat_result) -> list[bytes]:
         self.changed, self.begun = found.st_mtime, found.st_ino != self._file or found.st_size < self.offset
         if self.begun:
             self._file, self.offset, self._damaged = found.st_ino, 0, False
-        file.seek(self.offset)
-        content = b"" if self._damaged else file.read()
+        if (new := found.st_size - self.offset) > opened.LOG:
+            raise opened.too_large(self.path, new, opened.LOG)
+        content = b"" if self._damaged else os.pread(file, new, self.offset)
         whole = content[: content.rfind(b"\n") + 1]
         self.offset += len(whole)
-        return whole.splitlines()
+        lines = whole.splitlines()
+        if len(whole) > opened.LINE and max(map(len, lines)) > opened.LINE:
+            raise StorageError(f"{self.path} is damaged: a line has more than {opened.LINE / opened.MB:g} MB. Remove that line.")
+        return lines
 
 
 def persistently(write: Callable[[], T], path: Path) -> T:

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from recstudy import opened
 from recstudy.errors import StorageError
 from recstudy.records.files import persistently
 
@@ -78,7 +79,7 @@ def locked(
 def held(path: Path) -> bool:
     """Return whether some process holds the lock. One that nobody ever made is free; one that cannot be asked counts as held."""
     try:
-        with open(path) as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # of two that ask at once, neither is a holder
             return not _stands(file, path) and held(path)
     except FileNotFoundError:
@@ -116,13 +117,14 @@ def _acquired(path: Path, wait: bool, on_wait: Callable[[str], None] | None, pat
 
 
 def _open(path: Path) -> IO[str]:
-    def opened() -> int:
+    def lock() -> int:
+        opened.check_written(path)
         with suppress(FileExistsError):  # another made the folder, and has removed it before pathlib saw that it is one
             path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
     try:
-        return os.fdopen(persistently(opened, path), "r+")
+        return os.fdopen(persistently(lock, path), "r+")
     except OSError as error:
         raise StorageError(f"cannot lock {path}: {error.strerror}. Use a folder that can be written.") from error
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recstudy.errors import StorageError
+from recstudy.opened import largest, too_large
 from recstudy.records.files import PAUSES, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.stores import PROBE, check, filesystem, first_line, write_object
@@ -109,6 +110,10 @@ class Mirror:
 
     def _fetch(self, info: Any) -> Path:
         path = self.root / info.path.removeprefix(f"{self.base}/")
+        if ".." in path.parts or not path.is_relative_to(self.root):
+            raise StorageError(f"the results' store has an object {info.path!r}, which is in no folder of results. Remove it.")
+        if (info.size or 0) > largest(path):
+            raise too_large(info.path, info.size, largest(path))
         if not _same(path, info):
             now, content = time.time_ns(), self.read(info.path)
             if content is not None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from recstudy.errors import StorageError
+from recstudy.opened import contents
 from recstudy.records.files import Json, append_line, parsed, whole_lines, write_whole
 from recstudy.records.schema import FORMAT, Marker, Result
 from recstudy.records.study_schema import ClockLine, ConfirmLine, TrialLine
@@ -36,12 +37,9 @@ def read_record(path: Path | str, kind: type[R]) -> R | None:
         StorageError: it is damaged, or of a newer format. The message names the file and the field.
     """
     try:
-        with open(path, "rb") as file:
-            content = file.read()
+        content = contents(path)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
     return _checked(content, kind, path, REMEDIES.get(kind, AGAIN))
 
 

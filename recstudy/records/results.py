@@ -37,6 +37,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from recstudy import opened
 from recstudy.errors import StorageError
 from recstudy.records.files import MARKER, write_whole
 from recstudy.records.leases import leased
@@ -58,6 +59,7 @@ class Results:
     def __init__(self, place: Path | str) -> None:
         self.store = str(place) if is_uri(str(place)) else ""
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
+        opened.below(self.root)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Results, (self.store or self.root,)  # another machine has its own copy
@@ -221,13 +223,8 @@ class Results:
         Raises:
             StorageError: they cannot be read.
         """
-        runs = self.root / "runs"
-        try:
-            return [entry for entry in os.scandir(runs) if entry.is_dir() and not entry.name.startswith(".")]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StorageError(f"cannot read {runs}: {error.strerror}.") from None
+        found = opened.entries(self.root / "runs")
+        return [entry for entry in found if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")]
 
     def study(self, name: str, preset: str) -> Path:
         return self.root / "studies" / name / preset

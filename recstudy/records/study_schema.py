@@ -11,6 +11,7 @@ from recstudy.records.schema import FORMAT, STRICT, CodeRecord, Number
 
 PARTS = ("data", "model", "train", "place")  # of a config
 NUMBERS = ("train.epochs", "train.batch_size", "train.ema_decay", "data.limit")  # with which readers compute
+LONGEST = 200  # letters of a study's or a run's name: file systems take 255 bytes
 SMOKED = "-smoke"  # ends the name of a smoke run's folder
 
 
@@ -123,6 +124,11 @@ class SearchRecord:
     importance: ImportanceRecord | None = Field(default=None, exclude=True)
 
 
+def is_name(text: str, empty: bool = False) -> bool:
+    """Return whether a file may have this name on any system: no path, no control characters, of `LONGEST` letters at most."""
+    return (empty or text != "") and text not in (".", "..") and "/" not in text and text.isprintable() and len(text) <= LONGEST
+
+
 def folder_of(preset: str, smoke: bool) -> str:
     """Return a preset's folder; a smoke run has its own, so that it never stands in for the real one."""
     return f"{preset}{SMOKED}" if smoke else preset
@@ -195,8 +201,9 @@ class PlanRecord:
         return folder_of(self.preset, self.smoke)
 
     def __post_init__(self) -> None:
-        if "/" in self.definition:
-            raise ValueError(f"the definition must be a name, but it is {self.definition!r}")
+        for what in ("study", "preset", "definition"):
+            if not is_name(told := getattr(self, what), empty=True):
+                raise ValueError(f"the {what} must be a name, but it is {told!r}")
         if any(not {"module", "file"} <= one.keys() for one in self.plugins):
             raise ValueError("each of plugins must have a module and a file")
         for part in PARTS:
@@ -210,7 +217,7 @@ class PlanRecord:
         for run in self.runs:
             if not 0 <= run.variant < len(self.variants):
                 raise ValueError(f"run {run.id!r} names variant {run.variant} of {len(self.variants)}")
-            if "/" in run.id or run.id in ("", ".", ".."):
+            if not is_name(run.id):
                 raise ValueError(f"a run's id must be a name, but it is {run.id!r}")
 
 

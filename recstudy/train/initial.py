@@ -18,6 +18,7 @@ from recstudy.config import RunConfig
 from recstudy.errors import ConfigError, DataError
 from recstudy.models.networks.contract import build
 from recstudy.models.networks.weight_files import check_names, read_weights
+from recstudy.opened import there
 from recstudy.records import Results, write_record, write_whole
 from recstudy.records.reading import read_record
 from recstudy.records.schema import Initial, now
@@ -63,7 +64,7 @@ def taken_from(given: str, results: Results) -> Weights:
     run = results.run(given)
     if len(given) == DIGITS and run.path.is_dir():
         file, source = results.fetched(run.weights), f"run {given}"
-        if not file.exists():
+        if not there(file):
             raise ConfigError(f"the run {given} has no weights: it is not finished")
     else:
         named = Path(given)
@@ -106,7 +107,7 @@ def initial(config: RunConfig, results: Results) -> Weights | None:
         return None
     file = results.fetched(results.weights(digest))
     about = read_record(results.fetched(file.with_suffix(".json")), Initial)
-    if not file.exists() or about is None:
+    if not there(file) or about is None:
         raise DataError(f"the weights {digest} of train.init_from are not in {file.parent}. {FIX}.")
     weights = Weights(tensors(file), about)
     if weights.digest != digest:

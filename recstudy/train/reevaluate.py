@@ -24,6 +24,7 @@ from recstudy.errors import ConfigError, DataError, RecstudyError
 from recstudy.metrics import METRICS, TASKS, Answers, NotAvailable, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import check_computed, of_task
+from recstudy.opened import there
 from recstudy.plugins import reading
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import now
@@ -187,7 +188,7 @@ def _weights(results: Results, run_id: str) -> Path:
         NotAvailable: it has none.
     """
     weights = results.fetched(results.run(run_id).weights)
-    if not weights.exists():
+    if not there(weights):
         raise NotAvailable("it kept neither answers nor weights")
     return weights
 

@@ -1,0 +1,211 @@
+"""What lies in a results folder, opened as what a stranger may have made: only regular files in real folders, of a bounded size.
+
+The results folder itself may be a link, and so may what lies above it. Below it nothing is read or written through a link, and no
+FIFO, socket or device is opened: links and kinds are looked at before a file is opened, and it is opened in a way that follows
+none and waits for nobody. Whoever can write to the folder while it is read may still swap a folder for a link in between; so who
+shares one shares it with those who may.
+"""
+
+import io
+import os
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recstudy.errors import StorageError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+MB = 10**6
+PLAN, LOG, ARCHIVE, RECORD = 32 * MB, 64 * MB, 32 * MB, 4 * MB  # bytes; a plan of 10,000 runs has 1.5 MB, a result 1 kB
+LINE = MB  # bytes of a line of a log
+ARRAYS = 256 * MB  # bytes of all arrays of an archive, unpacked
+MEMBERS = 1000  # arrays in an archive
+KINDS = "biufUS"  # of an array's values, by NumPy's letters: none that holds Python objects or fields
+SPECIAL = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+LINKED = (
+    "{} is a link, and below a results folder none is followed. Remove it; if it is yours, put what it leads to in its place, or "
+    "have the whole results folder elsewhere: that one may be a link."
+)
+_roots: set[str] = set()
+
+
+def below(root: Path) -> None:
+    """Have links refused below this results folder from now on, in this process."""
+    _roots.add(os.fspath(root))
+
+
+def looked_at(path: Path | str) -> os.stat_result:
+    """Return what `lstat` says of a path, none of whose folders below a results folder is a link.
+
+    Raises:
+        StorageError: a folder is a link, or the path cannot be one.
+        FileNotFoundError: nothing is there.
+    """
+    name = os.fspath(path)
+    above, folders = name.rpartition("/")[0], []
+    while above not in _roots and len(above) > 1:
+        folders.append(above)
+        above = above.rpartition("/")[0]
+    try:
+        for folder in reversed(folders if above in _roots else ()):
+            if stat.S_ISLNK(os.lstat(folder).st_mode):
+                raise StorageError(LINKED.format(folder))
+        return os.lstat(name)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # such as a name with a NUL, or one that is too long
+        shown = name.removesuffix("/.") if name.isprintable() else repr(name)
+        raise StorageError(f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def regular(path: Path | str) -> os.stat_result:
+    """Return the same of a regular file, which may be opened (StorageError, FileNotFoundError)."""
+    found = looked_at(path)
+    if stat.S_ISREG(found.st_mode):
+        return found
+    if stat.S_ISLNK(found.st_mode):
+        raise StorageError(LINKED.format(path))
+    what = SPECIAL.get(stat.S_IFMT(found.st_mode), "a folder")
+    raise StorageError(f"cannot read {path}: it is {what}, where a file should be. Remove it.")
+
+
+def there(path: Path | str) -> bool:
+    """Return whether a regular file is there; what is refused is not."""
+    try:
+        return stat.S_ISREG(looked_at(path).st_mode)
+    except (FileNotFoundError, StorageError):
+        return False
+
+
+def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file, which is no link (StorageError, FileNotFoundError)."""
+    regular(path)
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+
+
+def contents(path: Path | str, most: int = 0) -> bytes:
+    """Return what a file holds.
+
+    Args:
+        path: the file.
+        most: bytes that it may have; by its name where it is 0.
+
+    Raises:
+        StorageError: it is a link, no regular file, or larger.
+        FileNotFoundError: there is none.
+    """
+    size = regular(path).st_size
+    if size > (limit := most or largest(path)):
+        raise too_large(path, size, limit)
+    file = descriptor(path)
+    try:
+        found = os.read(file, size + 1)
+        while len(found) <= limit and (more := os.read(file, limit)):
+            found += more
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+    finally:
+        os.close(file)
+    return found
+
+
+def largest(path: Path | str) -> int:
+    """Return how many bytes a file of this name may have."""
+    name = os.fspath(path).rpartition("/")[2]
+    if name.endswith(".jsonl"):
+        return LOG
+    return PLAN if name.startswith("plan") else ARCHIVE if name.endswith(".npz") else RECORD
+
+
+def too_large(path: Path | str, size: int, limit: int) -> StorageError:
+    return StorageError(
+        f"{path} is damaged: it has {size / MB:,.1f} MB, and a file of its kind {limit / MB:,.0f} MB at most. Remove it."
+    )
+
+
+def refuse_link(folder: Path | str) -> None:
+    """Refuse a folder that is a link below a results folder, or lies below one (StorageError); it may not be there yet."""
+    with suppress(FileNotFoundError):
+        looked_at(f"{os.fspath(folder)}/.")
+
+
+def check_written(path: Path | str) -> None:
+    """Refuse to write into what is a link or no regular file, or lies below a link (StorageError); it may not be there yet."""
+    with suppress(FileNotFoundError):
+        regular(path)
+
+
+def entries(path: Path | str) -> list[os.DirEntry[str]]:
+    """Return what a folder has, by name; nothing where there is none (StorageError: it is a link, or cannot be read)."""
+    refuse_link(path)
+    try:
+        return sorted(os.scandir(path), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+
+
+def folders(path: Path | str) -> Iterator[Path]:
+    """Yield the folders in a folder that are no links (StorageError)."""
+    return (Path(entry.path) for entry in entries(path) if entry.is_dir(follow_symlinks=False))
+
+
+def arrays(path: Path) -> "dict[str, npt.NDArray[Any]]":
+    """Return the arrays of an `.npz` file by name, once it is known how large they are.
+
+    Raises:
+        StorageError: it is a link, no regular file, or larger than such a file may be.
+        ValueError: it is damaged, or its arrays are larger than they may be, of another size than they say, or of objects.
+        FileNotFoundError: there is none.
+    """
+    try:
+        content = contents(path)
+        if content.count(b"PK\1\2") > MEMBERS:  # before each has an object in memory
+            raise ValueError(f"more than {MEMBERS:,} arrays")
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            if sum(member.file_size for member in members) > ARRAYS:
+                raise ValueError(f"its arrays have more than {ARRAYS // MB} MB")
+            return {member.filename.removesuffix(".npy"): _array(_unpacked(archive, member)) for member in members}
+    except (StorageError, FileNotFoundError):
+        raise
+    except Exception as error:  # a damaged archive raises nearly anything
+        raise ValueError(" ".join(f"{type(error).__name__}: {error}".split())) from None
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return a member of an archive, no more of it than its size is said to be."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError("compressed as NumPy does not")
+    with archive.open(member) as opened:
+        return opened.read(member.file_size + 1)  # at most: read as a whole, it is unpacked whatever size that comes to
+
+
+def _array(content: bytes) -> "npt.NDArray[Any]":
+    """Return the array of an `.npy` file, whose header says no more than is there."""
+    import numpy as np
+    from numpy.lib import format as npy
+
+    file = io.BytesIO(content)
+    header = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+    shape, by_columns, kind = header(file)
+    if kind.kind not in KINDS or any(not 0 <= side <= ARRAYS for side in shape):
+        raise ValueError(f"an array of {kind} {shape}")
+    count, at = 1, file.tell()
+    for side in shape:
+        count *= side
+    if count * kind.itemsize != len(content) - at:
+        raise ValueError(f"an array of {kind} {shape} in {len(content) - at:,} bytes")
+    values = np.frombuffer(content, kind, count, at) if count else np.empty(0, kind)
+    return values.reshape(shape, order="F" if by_columns else "C").copy()
