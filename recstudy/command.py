@@ -81,6 +81,29 @@ class Clean:
 
 
 @dataclass(frozen=True)
+class Merge:
+    """Merge two people's results folders into one: run ids decide, and where both have something, both is kept.
+
+    The second folder is only read. A merge that was stopped goes on by the same command.
+    """
+
+    own: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
+    """A results folder, which receives the other one."""
+    other: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
+    """The other one."""
+    into: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """A third folder, which may be new, receives both; the first two stay as they are."""
+    dry_run: bool = False
+    """Say what would be taken, and what conflicts, and change nothing."""
+
+    def run(self) -> int:
+        from recstudy.records.merge import show_merge
+
+        show_merge(self.own, self.other, self.into, self.dry_run, console())
+        return 0
+
+
+@dataclass(frozen=True)
 class Board:
     """Show studies and runs in a browser and follow them while they run. Reads records only and writes nothing."""
 
@@ -292,6 +315,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "explain": Explain,
     "evaluate": Evaluate,
     "clean": Clean,
+    "merge": Merge,
     "board": Board,
     "tokenizer": TrainTokenizer,
     "data": Data,

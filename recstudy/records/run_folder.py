@@ -12,7 +12,8 @@ from recstudy.records.reading import append_record, read_log, read_record, write
 from recstudy.records.schema import Attempt, CodeRecord, Failure, Measured, Result
 
 MOVING = ".moving"  # of a folder that records are being moved into
-STAYS = ("lock", "lease")
+STAYS = ("lock", "lease", "notes.jsonl")
+EARLIER, OTHER = "attempt", "other"  # what folders of further attempts are called, with a number behind
 
 
 class _File:
@@ -45,6 +46,7 @@ class RunFolder:
     failure = _File("failure.json")
     stopped = _File("stopped.json")
     weights = _File("weights.safetensors")
+    notes = _File("notes.jsonl")
     lock = _File("lock")
 
     def __init__(self, path: Path, send: Callable[[], None] = lambda: None) -> None:
@@ -134,12 +136,15 @@ class RunFolder:
         """Wait for a file system that went away, so that nothing is written where it was mounted (StorageError)."""
         persistently(self.path.parent.stat, self.path)
 
-    def archive(self) -> None:
+    def archive(self, kind: str = EARLIER) -> None:
         """Move every record into `attempt-N`, so that the run is begun anew; who holds the lock may.
 
         The result is first: from then on the run is not finished. Where the process dies, the next `sweep` moves the rest.
+
+        Args:
+            kind: `OTHER` where the records of another results folder take their place.
         """
-        whole = self.path / f"attempt-{self.earlier + 1}"
+        whole = self.path / f"{kind}-{self.free(kind)}"
         moving = whole.with_suffix(MOVING)
         moving.mkdir(exist_ok=True)
         for file in (self.result, *self.path.iterdir()):
@@ -150,12 +155,18 @@ class RunFolder:
     @property
     def earlier(self) -> int:
         """How often it was finished and then run again."""
-        return sum(folder.suffix != MOVING for folder in self.path.glob("attempt-*"))
+        return sum(folder.suffix != MOVING for folder in self.path.glob(f"{EARLIER}-*"))
+
+    def free(self, kind: str) -> int:
+        """Return the first number that no further attempt of this kind has."""
+        numbers = (folder.stem.rpartition("-")[2] for folder in self.path.glob(f"{kind}-*") if folder.suffix != MOVING)
+        return max((int(number) for number in numbers if number.isdigit()), default=0) + 1
 
     def sweep(self) -> None:
         """Remove what a killed worker left half-written and, once the run is finished, its checkpoints."""
-        if any(self.path.glob(f"attempt-*{MOVING}")):
-            self.archive()
+        for kind in (EARLIER, OTHER):
+            if any(self.path.glob(f"{kind}-*{MOVING}")):
+                self.archive(kind)
         for leftover in (*self.path.glob(".*.tmp"), *(self.path.glob("checkpoint-*.pt") if self.finished else ())):
             leftover.unlink()
 
