@@ -133,7 +133,10 @@ def test_what_was_computed_since_and_files_that_one_lacks_are_added(tmp_path, ca
 
 
 def test_definitions_stand_beside_each_other_and_the_earlier_date_of_a_claim_holds(tmp_path, capsys):
-    ours, theirs = write_study(tmp_path / "ours"), write_study(tmp_path / "theirs", tiny_study(grid({"model.latent_steps": [1, 3]})))
+    ours, theirs = (
+        write_study(tmp_path / "ours"),
+        write_study(tmp_path / "theirs", tiny_study(grid({"model.latent_steps": [1, 3]}))),
+    )
     places = [results.study("tiny", "quick") for results in (ours, theirs)]
     for place, date in zip(places, ("2026-11-05T00:00:00+00:00", "2026-11-01T00:00:00+00:00"), strict=True):
         plan = replace(read_record(place / "plan.json", PlanRecord), stated={"abc": date})
@@ -219,7 +222,9 @@ def test_a_study_that_is_being_run_is_refused_by_one_line(busy, folders, tmp_pat
     ours, theirs = folders
     study = (tmp_path / busy / "studies/tiny/quick").absolute()
     with locked(study / "lock", "a driver"):
-        assert refused(capsys, ours.root, theirs.root) == f"StorageError: {study} is being run. Wait for it or stop it, then merge"
+        assert (
+            refused(capsys, ours.root, theirs.root) == f"StorageError: {study} is being run. Wait for it or stop it, then merge"
+        )
     assert len(ours.states()) == 2
 
 
