@@ -18,6 +18,7 @@ from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.generate import Data, TrainTokenizer
 from recstudy.options import ForPaper, SearchOptions, StudyOptions, data_folder
 from recstudy.plugins import file_bundle, use
+from recstudy.publishing.command import Publish, Verify
 from recstudy.records import Results
 from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
@@ -314,6 +315,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "audit": Audit,
     "explain": Explain,
     "evaluate": Evaluate,
+    "publish": Publish,
+    "verify": Verify,
     "clean": Clean,
     "merge": Merge,
     "board": Board,

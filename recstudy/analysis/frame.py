@@ -114,6 +114,7 @@ class StudyRecords:
     results: Results
     plan: PlanRecord = field(repr=False)
     rows: list[Row] = field(repr=False)
+    called: str = ""  # by commands, where that is not where it lies
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, what: Hashable, make: Callable[[], Made]) -> Made:
@@ -148,7 +149,7 @@ class StudyRecords:
     @property
     def place(self) -> str:
         """What commands call the study by."""
-        return self.results.store or shortest(self.results.study(self.plan.study, self.plan.folder))
+        return self.called or self.results.store or shortest(self.results.study(self.plan.study, self.plan.folder))
 
     @property
     def variants(self) -> Sequence[VariantRecord]:

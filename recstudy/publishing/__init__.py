@@ -1,0 +1,15 @@
+"""Results for strangers: a study as a bundle that stands by itself, and the check that it says what its records say.
+
+    bundle.py    what lies where in a bundle, and reading one, folder or zip, without trusting it
+    scrub.py     taking out of records what is nobody's business: paths, hosts, users, secrets
+    publish.py   `recstudy publish`: writes a bundle, the same bytes each time
+    about.py     what a stranger reads first: README, CITATION.cff and RO-Crate metadata
+    verify.py    `recstudy verify`: everything printed, recomputed from the records
+    printed.py   a printed file as places with words and numbers, so that two of them compare place by place
+
+Loads neither torch nor Ray, and no code that a bundle brings.
+"""
+
+from recstudy.publishing.bundle import About, Bundle
+
+__all__ = ["About", "Bundle"]

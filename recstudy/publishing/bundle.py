@@ -1,0 +1,236 @@
+"""A published study on disk, and reading one that a stranger wrote: nothing in it is run, followed or trusted.
+
+    BUNDLE/README.md                    what it is, and the commands that check and repeat it
+           CITATION.cff
+           ro-crate-metadata.json       the same for machines: RO-Crate 1.1
+           bundle.json                  `About`: what made it, and what was left out
+           manifest-sha256.txt          a line a file, as `sha256sum -c` reads it
+           report/                      page, tables, figures
+           results/                     a results folder, which every reader of recstudy takes
+           code/                        the study's file and its modules, as text
+
+A zip holds one such folder. Sizes are bounded before anything is unpacked.
+"""
+
+import hashlib
+import re
+import stat
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as record
+
+from recstudy.errors import StorageError
+from recstudy.records import PlanRecord, Results, read_record
+from recstudy.records.schema import FORMAT, STRICT
+
+if TYPE_CHECKING:
+    from recstudy.analysis.frame import StudyRecords  # brings pandas
+
+ABOUT, MANIFEST, CRATE, README, CITATION = (
+    "bundle.json", "manifest-sha256.txt", "ro-crate-metadata.json", "README.md", "CITATION.cff",
+)  # fmt: skip
+REPORT, RESULTS, CODE = "report", "results", "code"
+MOST_FILES, MOST_BYTES, LARGEST = 500_000, 16 * 2**30, 4 * 2**30  # of a bundle, unpacked; of one of its files
+NO_BUNDLE = "is no bundle. Give a folder or a zip that `recstudy publish` wrote."
+LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+PIECE = 2**20  # bytes that are digested or unpacked at once
+READERS = ("analysis", "config", "evidence", "metrics", "papers", "records", "report")  # the rooms that decide what is printed
+DRAWING = ("numpy", "pandas", "plotly", "scipy")  # and the packages
+
+
+@record(frozen=True, slots=True, kw_only=True, config=STRICT)
+class About:
+    """`bundle.json`: what a bundle is of, what drew its report, and what is not in it."""
+
+    format: int = FORMAT
+    study: str
+    preset: str  # the preset's folder
+    recstudy: str  # version
+    drawn_by: str  # digest of the code that drew the report
+    packages: dict[str, str] = Field(default_factory=dict)
+    records: str  # digest of all files below `results`, by which a paper may name them
+    code: dict[str, str] = Field(default_factory=dict)  # file below `code` -> what it is
+    left_out: tuple[str, ...] = ()  # in words
+    date: str = ""  # on which the last run finished
+
+
+def drawing_code() -> str:
+    """Return a digest of the code that makes reports: two that are alike print the same of the same records."""
+    package, total = Path(__file__).parents[1], hashlib.sha256()
+    files = (file for room in READERS for file in sorted((package / room).rglob("*")) if file.suffix != ".pyc" and file.is_file())
+    for file in files:
+        total.update(f"{file.relative_to(package).as_posix()}\0".encode() + file.read_bytes())
+    return total.hexdigest()[:16]
+
+
+def drawing_packages() -> dict[str, str]:
+    return {name: version(name) for name in DRAWING}
+
+
+def sha256_of(file: Path) -> str:
+    """Return the digest of a file's bytes, of which few are in memory."""
+    total = hashlib.sha256()
+    with open(file, "rb") as content:
+        while piece := content.read(PIECE):
+            total.update(piece)
+    return total.hexdigest()
+
+
+def digest_of_records(manifest: dict[str, str]) -> str:
+    """Return one digest of all records, from the digest of each."""
+    lines = (f"{digest}  {name}\n" for name, digest in sorted(manifest.items()) if name.startswith(f"{RESULTS}/"))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A published study in a folder.
+
+    `records` has its runs, and reads none of its code: parts of the report that its plug-ins define are not drawable here.
+
+    Args:
+        root: the folder.
+    """
+
+    root: Path
+
+    @cached_property
+    def about(self) -> About:
+        """What it says of itself (StorageError: it is damaged, or no bundle)."""
+        found = read_record(self.root / ABOUT, About)
+        if found is None or any(re.search(r"[/\\]|^\.*$", name) for name in (found.study, found.preset)):
+            raise StorageError(
+                f"{self.root} is no bundle: {ABOUT} is missing. Give a folder or a zip that `recstudy publish` wrote."
+            )
+        return found
+
+    @cached_property
+    def manifest(self) -> dict[str, str]:
+        """File -> its SHA-256, as stated (StorageError)."""
+        try:
+            lines = (self.root / MANIFEST).read_text().splitlines()
+        except (OSError, UnicodeError) as error:
+            raise StorageError(f"{self.root / MANIFEST} cannot be read: {error}.") from None
+        found = [LINE.fullmatch(line) for line in lines]
+        if None in found:
+            raise StorageError(f"line {found.index(None) + 1} of {self.root / MANIFEST} is no digest with a file's name.")
+        return {one[2]: one[1] for one in found if one}
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        """Every file by its name below the folder.
+
+        Raises:
+            StorageError: there is a link, or something else that is neither file nor folder.
+        """
+        return {file.relative_to(self.root).as_posix(): file for file in sorted(_regular(self.root))}
+
+    @property
+    def results(self) -> Results:
+        return Results(self.root / RESULTS)
+
+    @property
+    def study(self) -> Path:
+        """The study's folder in `results`."""
+        return self.results.study(self.about.study, self.about.preset)
+
+    @cached_property
+    def records(self) -> "StudyRecords":
+        """Its plan and runs (StorageError; ConfigError: there is no such study in it)."""
+        from recstudy.analysis.frame import load_study
+
+        found = load_study(self.results, self.about.study, self.about.preset)
+        return called(replace(found, plan=without_code(found.plan)))
+
+    @property
+    def plan(self) -> PlanRecord:
+        """The plan, without its plug-ins, so that nobody imports them."""
+        return self.records.plan
+
+
+def without_code(plan: PlanRecord) -> PlanRecord:
+    return replace(plan, plugins=())
+
+
+def called(records: "StudyRecords") -> "StudyRecords":
+    """Return records that commands call by their place in a bundle, wherever that lies."""
+    return replace(records, called=f"{RESULTS}/studies/{records.plan.study}/{records.plan.folder}")
+
+
+@contextmanager
+def opened(place: Path) -> Iterator[Bundle]:
+    """Give the bundle in a folder, or in a zip, which is unpacked for as long as the block runs.
+
+    Raises:
+        StorageError: it is neither, or a zip that would fill the disk, leave its folder or bring links.
+    """
+    if place.is_dir():
+        yield Bundle(place.absolute())
+        return
+    if not zipfile.is_zipfile(place):
+        raise StorageError(f"{place} {NO_BUNDLE}")
+    with tempfile.TemporaryDirectory(prefix="recstudy-bundle-") as folder:
+        unpack(place, Path(folder))
+        tops = list(Path(folder).iterdir())
+        yield Bundle(tops[0] if len(tops) == 1 and tops[0].is_dir() else Path(folder))
+
+
+def unpack(file: Path, folder: Path) -> None:
+    """Unpack a zip (StorageError, as `opened` says; nothing outside of the folder is written)."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            _check(file, entries)
+            for entry in (one for one in entries if not one.is_dir()):
+                target = folder / entry.filename
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(entry) as packed, open(target, "xb") as content:
+                    left = entry.file_size  # what it says; a zip that holds more is cut off and refused
+                    while piece := packed.read(PIECE):
+                        left -= len(piece)
+                        if left < 0:
+                            raise zipfile.BadZipFile(f"{entry.filename} is larger than it says")
+                        content.write(piece)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+        raise StorageError(f"{file} cannot be unpacked: {error}.") from None
+
+
+def _check(file: Path, entries: Iterable[zipfile.ZipInfo]) -> None:
+    """Refuse (StorageError) a zip whose entries are too many, too large, links, or named to lie elsewhere."""
+    names: set[str] = set()
+    total = 0
+    for entry in entries:
+        name, kind = entry.filename.rstrip("/"), stat.S_IFMT(entry.external_attr >> 16)
+        total += entry.file_size
+        why = ""
+        if len(names) >= MOST_FILES or total > MOST_BYTES or entry.file_size > LARGEST:
+            why = "is more than a bundle may hold"
+        elif kind not in (0, stat.S_IFREG, stat.S_IFDIR) or entry.flag_bits & 1:
+            why = "is a link, a device or encrypted"
+        elif not name or "\\" in name or "\0" in name or any(part in ("", ".", "..") or ":" in part for part in name.split("/")):
+            why = "lies outside of the bundle"
+        elif name in names:
+            why = "is in it twice"
+        if why:
+            raise StorageError(f"{file} is refused: {entry.filename!r} {why}.")
+        names.add(name)
+
+
+def _regular(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        kind = path.lstat().st_mode
+        if stat.S_ISDIR(kind):
+            yield from _regular(path)
+        elif stat.S_ISREG(kind):
+            yield path
+        else:
+            raise StorageError(f"{path} is a link or no file. A bundle has files alone.")

@@ -1,0 +1,237 @@
+"""The checks of a bundle's records: ids from settings, metrics from answers, one record against another, dates against runs."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recstudy.analysis.registration import digest_of, statements
+from recstudy.analysis.rows import Row, distinct
+from recstudy.config import RunConfig, configure, flatten
+from recstudy.config.base import digest
+from recstudy.config.run import run_ids
+from recstudy.errors import RecstudyError
+from recstudy.metrics import METRICS, TASKS, measured
+from recstudy.metrics.kept import unpacked
+from recstudy.metrics.registry import Metric
+from recstudy.publishing.bundle import Bundle
+from recstudy.publishing.scrub import AWAY
+from recstudy.records import Attempt, EpochLine, Json, read_json, read_log
+from recstudy.records.study_schema import Registered
+from recstudy.report.names import plural
+
+ROUNDED = 2e-3  # as a share: by which a metric of answers in half precision is off, where it is no count of right ones
+EXACT = 1e-9  # where it is
+OWN = "what a study defines itself is not imported"
+
+
+@dataclass
+class Check:
+    """What one check looked at, in words; what it could not look at; and what differs."""
+
+    name: str
+    checked: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    differs: list[str] = field(default_factory=list)
+
+    def left_out(self, why: str) -> None:
+        """Note once what could not be checked."""
+        if why not in self.unchecked:
+            self.unchecked.append(why)
+
+
+# ------------------------------------------------------------------------------------------------------------- settings
+
+
+def check_settings(bundle: Bundle, check: Check) -> None:
+    """Compute each run's id again, from the plan's settings of its variant and seed, and from the settings in its own record."""
+    plan = bundle.plan
+    planned = _planned(bundle, check)
+    known = _Deciding(check)
+    count = 0
+    for run in plan.runs:
+        if config := planned.get(run.variant):
+            count += 1
+            found = run_ids(config, [run.seed])[0]
+            if found != run.id:
+                label = plan.variants[run.variant].label
+                check.differs.append(
+                    f"run {run.id}: the plan's settings of {label!r} with seed {run.seed} are those of run {found}"
+                )
+        found = known.id_of(bundle.results.run(run.id).config)
+        count += bool(found)
+        if found and found != run.id:
+            check.differs.append(f"run {run.id}: its config.json is that of run {found}")
+    strange = sorted({folder.name for folder in bundle.results.run_folders()} - {run.id for run in plan.runs})
+    check.differs += [f"runs/{one} is no run of the plan" for one in strange]
+    if count:
+        check.checked.append(f"the ids of {plural(len(plan.runs), 'run')}, by the plan's settings and by those in their records")
+
+
+def _planned(bundle: Bundle, check: Check) -> dict[int, Json]:
+    """Return what decides the id of each variant's runs, but for the seed."""
+    plan = bundle.plan
+    if _away(plan.base) or any(_away(one.changes) for one in plan.variants):
+        check.left_out("ids of settings that had a path, which was taken out of them")
+        return {}
+    try:
+        base = configure(RunConfig, {**plan.base, "seed": 0})
+        configs = base.with_each([one.changes for one in plan.variants])
+    except RecstudyError as error:
+        check.left_out(f"the plan's settings: {_why(error)}")
+        return {}
+    return {at: config.deciding for at, config in enumerate(configs)}
+
+
+class _Deciding:
+    """What decides the ids of runs, computed once for all seeds of the same settings."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        self.known: dict[str, Json | None] = {}
+
+    def id_of(self, file: Path) -> str:
+        """Return the id of the settings in a run's file; empty where there is none, or it cannot be told."""
+        values = read_json(file)
+        if values is None:
+            return ""
+        seed = values.pop("seed", 0)
+        key = digest(values, 20)
+        if key not in self.known:
+            self.known[key] = self._of(values)
+        own = self.known[key]
+        return run_ids(own, [seed])[0] if own else ""
+
+    def _of(self, values: Json) -> Json | None:
+        if _away(values):
+            self.check.left_out("ids of settings that had a path, which was taken out of them")
+            return None
+        try:
+            return configure(RunConfig, {**values, "seed": 0}).deciding
+        except RecstudyError as error:
+            self.check.left_out(f"the settings in runs' records: {_why(error)}")
+            return None
+
+
+def _away(values: Json) -> bool:
+    return any(isinstance(value, str) and value.startswith(AWAY) for value in flatten(values).values())
+
+
+def _why(error: Exception) -> str:
+    """Say why settings cannot be read here: most often because the study defines a part of them itself."""
+    return f"{str(error).partition('. There are')[0].partition(': there are')[0]} ({OWN})"
+
+
+# -------------------------------------------------------------------------------------------------------------- answers
+
+
+def check_answers(bundle: Bundle, check: Check) -> None:
+    """Compute each run's metrics again, from the answers that it kept."""
+    values = runs = 0
+    unknown: Counter[str] = Counter()
+    for row in (row for row in distinct(bundle.records.rows) if row.result is not None):
+        file = bundle.results.run(row.id).answers
+        kept = unpacked(file) if file.exists() else None
+        if kept is None or kept.cut or kept.answers.task not in TASKS:
+            own = kept is not None and not kept.cut
+            unknown[f"answers of a task that the study defines ({OWN})" if own else "not all answers are in the bundle"] += 1
+            continue
+        stated = {name: float(value) for name, value in row.found.metrics.items() if value is not None}
+        again = measured(kept.answers, [name for name in stated if name in METRICS and METRICS[name].of is not None])
+        runs, values = runs + 1, values + len(again.values)
+        for name, value in again.values.items():
+            metric = METRICS[name if name in METRICS else name.partition(".")[0]]
+            if name in stated and not _near(stated[name], value, metric, len(kept.answers)):
+                check.differs.append(f"run {row.id}: {name} is {stated[name]!r} in its result, and {value!r} by its answers")
+        unknown.update(f"{name}: {why}" for name, why in again.unavailable.items())
+        unknown.update(f"{name}: it does not follow from the test set's answers" for name in stated.keys() - again.values.keys())
+    if values:
+        check.checked.append(f"{plural(values, 'value')} of metrics, by the answers of {plural(runs, 'run')}")
+    check.unchecked += [f"{said} ({plural(count, 'run')})" for said, count in sorted(unknown.items())]
+
+
+def _near(stated: float, again: float, metric: Metric, items: int) -> bool:
+    """Return whether two values agree: shares of right answers fully, others as far as half precision tells, which may move one
+    item over an edge."""
+    if metric.share:
+        return abs(stated - again) <= EXACT * max(1.0, abs(stated))
+    low, high = metric.bounds or (0.0, 0.0)
+    item = (high - low) / max(1, items) if high < float("inf") else 0.0
+    return abs(stated - again) <= ROUNDED * max(1.0, abs(stated)) + item
+
+
+# -------------------------------------------------------------------------------------------------------------- records
+
+
+def check_records(bundle: Bundle, check: Check) -> None:
+    """Hold what the records of one run say of it against each other, and those of one variant's runs."""
+    done = 0
+    sizes: dict[tuple[int, str], dict[Any, str]] = {}
+    for row in distinct(bundle.records.rows):
+        check.differs += _contradictions(bundle, row)
+        for name in ("params", "gflops") if row.result is not None else ():
+            sizes.setdefault((row.variant, name), {}).setdefault(row.value(name), row.id)
+        done += row.result is not None
+    for (variant, name), found in sizes.items():
+        if len(found) > 1:
+            label, runs = bundle.plan.variants[variant].label, " and ".join(found.values())
+            check.differs.append(f"{label!r}: runs {runs} differ in {name}, which follows from their settings")
+    check.checked.append(f"that result, epochs, attempts and cost of {plural(done, 'run')} agree")
+
+
+def _contradictions(bundle: Bundle, row: Row) -> Iterator[str]:
+    if row.result is None:
+        return
+    folder, made, selected = bundle.results.run(row.id), row.provenance, row.found.selected
+    attempts = [line.started for line in read_log(folder.attempts, Attempt) if line.started]
+    lines = {line.epoch: line for line in read_log(folder.epochs, EpochLine)}
+    for what, began in (("it started", made.started), *(("an attempt began", one) for one in attempts)):
+        if began and made.finished and began > made.finished:
+            yield f"run {row.id}: {what} {began}, after it had finished {made.finished}"
+    if selected.epoch is None or not lines or made.lost_epochs:
+        return
+    if selected.epoch not in lines:
+        yield f"run {row.id}: it selected epoch {selected.epoch}, of which there is no line"
+        return
+    for name, value in selected.scores.items():
+        known = lines[selected.epoch].values.get(f"selection_{name}")
+        if known is not None and known != value:
+            yield f"run {row.id}: {name} of the selected epoch is {value!r} in its result, and {known!r} among its epochs"
+
+
+# ---------------------------------------------------------------------------------------------------------------- dates
+
+
+def check_dates(bundle: Bundle, check: Check) -> None:
+    """Hold the dates of what the study stated against its runs, and a registration against its own digest."""
+    plan = bundle.plan
+    finished = sorted(row.provenance.finished for row in bundle.records.rows if row.provenance.finished)
+    known = [digest_of(one) for one in statements(plan)]
+    dates = [plan.stated[one] for one in known if plan.stated.get(one)]
+    if plan.stated and (others := len([one for one in known if one not in plan.stated])):
+        check.differs.append(
+            f"{plural(others, 'statement')} (claims, margins, deviations) of the plan are not those that were dated"
+        )
+    if dates:
+        before = sum(not finished or date <= finished[0] for date in dates)
+        first = f" ({finished[0]})" if finished else ""
+        check.checked.append(
+            f"{plural(len(dates), 'dated statement')} (claims, margins, deviations): {before} are from before the first run had "
+            f"finished{first}. Which verdicts are post hoc is part of the report, which is drawn again"
+        )
+    if undated := len(known) - len(dates):
+        check.unchecked.append(f"when {plural(undated, 'statement')} were made: the records have no date of them")
+    if plan.registered is not None:
+        _registered(plan.registered, check)
+    check.unchecked.append("whether these dates are true: nobody but the records says so, unless they were deposited somewhere")
+
+
+def _registered(one: Registered, check: Check) -> None:
+    stated: list[Any] = [said.digest for said in (*one.claims, *one.margins, *one.deviations)]
+    stated += [[*learned] for learned in sorted(one.learned.items())]
+    own = digest([one.definition, one.seeds, one.seeds_at_most, stated, one.code], 16)
+    if own == one.digest:
+        check.checked.append(f"the registration of {one.date[:10]}, by its digest")
+    else:
+        check.differs.append(f"the registration of {one.date[:10]} states the digest {one.digest}, but its content has {own}")

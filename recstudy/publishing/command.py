@@ -1,0 +1,81 @@
+"""The commands that hand a study on and check one that was handed on: `recstudy publish` and `recstudy verify`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from recstudy.errors import ConfigError, choices
+from recstudy.records import Results
+from recstudy.records.stores import is_uri
+from recstudy.terminal import console, say
+
+Names = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")]
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Write a study as a folder and a zip that stand by themselves, for a paper's readers: report, records, code, digests.
+
+    Such as: recstudy publish results/studies/sudoku_depth/quick sudoku_depth_bundle
+    """
+
+    path: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DIR|URI")]]
+    """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI."""
+    out: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
+    """The new folder; OUT.zip is written beside it."""
+    with_weights: bool = False
+    """The weights of each run's selected epoch too."""
+    with_data: bool = False
+    """Also what runs keep of single items of data sets (images, captions, puzzles) that no program has generated. Whether their
+    licence allows it is yours to know."""
+    author: Names = ()
+    """Whom to cite. May be given more than once."""
+    licence: Annotated[str, tyro.conf.arg(metavar="SPDX|URL")] = ""
+    """Under which the bundle may be used, such as CC-BY-4.0. Default: none is stated."""
+    study: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """The study's file, where its command does not tell."""
+    allow: Names = ()
+    """A name that may be told although it is that of a machine or an account. May be given more than once."""
+
+    def run(self) -> int:
+        from recstudy.publishing.publish import Asked, publish
+
+        asked = Asked(self.with_weights, self.with_data, self.author, self.licence, self.study, self.allow)
+        folder, left = publish(*_study(self.path), self.out, asked)
+        for line in left:
+            say(f"Left out: {line}")
+        say(f"{folder} and {folder}.zip: verified. Check them anywhere with: recstudy verify {folder}.zip")
+        return 0
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Check that a published study says what its records say. Needs no network, runs no code of it, and trains nothing.
+
+    Exits with 1 where something differs.
+    """
+
+    bundle: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR|ZIP")]]
+    """What `recstudy publish` wrote."""
+    records: Annotated[str, tyro.conf.arg(metavar="SHA256")] = ""
+    """The digest that its records must have, such as a paper prints; its first 12 digits suffice."""
+
+    def run(self) -> int:
+        from recstudy.publishing.verify import show_verified
+
+        return 0 if show_verified(self.bundle, console(), self.records) else 1
+
+
+def _study(place: str) -> tuple[Results, str, str]:
+    """Return results folder, name and preset of the one study at a place (ConfigError: there is none, or several)."""
+    from recstudy.analysis.status import studies_at
+
+    results = Results(place).pull() if is_uri(place) else None
+    found = studies_at(results.root if results else Path(place.removeprefix("file://")))
+    if len(found) > 1:
+        known = [f"studies/{name}/{preset}" for _, name, preset in found]
+        raise ConfigError(f"{place} has {len(found)} studies: give the folder of one, of {choices(known)}")
+    ((here, name, preset),) = found
+    return results or here, name, preset

@@ -1,0 +1,320 @@
+"""`recstudy publish`: a study as a bundle, which is verified before it is there, and the same bytes each time.
+
+The records are copied without what is private (`scrub.py`), the report is drawn of these copies, and everything is then read
+again as a stranger would read it. Images, captions and puzzles of a data set are left out unless a program made them or they are
+asked for: their licence is not ours to give.
+"""
+
+import json
+import logging
+import shlex
+import shutil
+import stat
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from recstudy.analysis.frame import StudyRecords, load_study
+from recstudy.analysis.report import _write
+from recstudy.errors import ConfigError, StorageError
+from recstudy.metrics.kept import unpacked
+from recstudy.plugins import reading
+from recstudy.plugins.bundle import source
+from recstudy.publishing import about, bundle
+from recstudy.publishing.bundle import CODE, REPORT, RESULTS, About, Bundle, called, sha256_of
+from recstudy.publishing.scrub import private
+from recstudy.publishing.verify import verify
+from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
+from recstudy.records.files import parsed, whole_lines
+from recstudy.records.plans import record_look
+from recstudy.report.names import plural
+from recstudy.report.venues import ARTICLE
+from recstudy.shipped import shipped
+from recstudy.source import paths, sha
+
+RECORDS = (
+    "config.json", "code.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl",
+    "measured.json", "result.json", "failure.json", "stopped.json",
+)  # fmt: skip
+ANSWERS, WEIGHTS = "answers.npz", "weights.safetensors"
+KEPT = (".npz", ".json")  # what else a run keeps to be looked at: pictures, captions, traces of single items
+MADE = (1980, 1, 1, 0, 0, 0)  # the time of every file in a zip: the first that it can state
+PACKED = (".npz", ".safetensors", ".png", ".pdf", ".gif")  # compressed already
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What goes into a bundle.
+
+    Args:
+        weights: those of the selected epochs too.
+        data: items of data sets too (images, captions, puzzles), that no program has made.
+        authors: as CITATION.cff names them.
+        licence: an SPDX name or an address.
+        study: the study's file, where its command does not tell.
+        allowed: names of hosts or users that may be told.
+    """
+
+    weights: bool = False
+    data: bool = False
+    authors: tuple[str, ...] = ()
+    licence: str = ""
+    study: Path | None = None
+    allowed: tuple[str, ...] = ()
+
+
+def publish(results: Results, name: str, preset: str, out: Path, asked: Asked = Asked()) -> tuple[Path, list[str]]:
+    """Write a study's bundle as folder `out` and as `out`.zip.
+
+    Returns:
+        The folder, and lines on what was left out of it.
+
+    Raises:
+        ConfigError: no such study; `out` is there; something private stands in what its author wrote.
+        StorageError: a record is damaged.
+    """
+    packed = out.with_name(f"{out.name}.zip")
+    for there in (out, packed):
+        if there.exists():
+            raise ConfigError(f"{there} is there already. Give another name, or remove it first.")
+    record_look(results, name, preset)
+    records = load_study(results, name, preset)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _temporary(out) as folder:
+        made = _Writer(records, folder / out.name, asked).write()
+        found = verify(Bundle(folder / out.name))
+        if found.differences:
+            first = found.differences[0]
+            raise StorageError(f"the bundle would not verify ({plural(len(found.differences), 'difference')}): {first}")
+        _zip(folder / out.name, folder / packed.name)
+        (folder / packed.name).replace(packed)
+        (folder / out.name).replace(out)
+    return out, made
+
+
+class _Writer:
+    """Writes one bundle into an empty folder."""
+
+    def __init__(self, records: StudyRecords, root: Path, asked: Asked) -> None:
+        self.records, self.root, self.asked = records, root, asked
+        self.plan, self.results = records.plan, records.results
+        self.private = private(self.results.root, _hosts(records), asked.allowed)
+        self.left: dict[str, int] = {}  # why -> files
+        self.code: dict[str, str] = {}
+
+    def write(self) -> list[str]:
+        """Write all of it; return what was left out, in words."""
+        self.root.mkdir(parents=True)
+        self._records()
+        self._code()
+        self._report()
+        for file in sorted(self.root.rglob("*")):
+            if file.is_file() and file.suffix not in (*PACKED, ".js"):
+                self._refuse_private(file)
+        left = [f"{why}: {plural(count, 'file')}" for why, count in sorted(self.left.items())]
+        self._about(left)
+        return left
+
+    # ------------------------------------------------------------------------------------------------------- records
+
+    def _records(self) -> None:
+        study = self.results.study(self.plan.study, self.plan.folder)
+        target = Results(self.root / RESULTS)
+        self._text(self.results.root / MARKER, target.root / MARKER)
+        for file in sorted(study.iterdir()):
+            if file.suffix in (".json", ".jsonl") and file.name != f"plan-{self.plan.definition}.json" and _plain(file):
+                self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
+        made = {run.id: run.variant for run in self.plan.runs}
+        for run_id, variant in sorted(made.items()):
+            self._run(run_id, target.run(run_id).path, variant in self.records.synthetic)
+        if self.asked.weights:
+            for file in sorted((self.results.root / "weights").glob("*")):
+                self._any(file, target.root / "weights" / file.name)
+        (target.root / "runs").mkdir(exist_ok=True)
+
+    def _run(self, run_id: str, target: Path, synthetic: bool) -> None:
+        folder = self.results.run(run_id)
+        self.results.fetched(folder.answers)
+        for file in sorted(folder.path.glob("*")):
+            if not _plain(file):
+                continue
+            if file.name in RECORDS:
+                self._text(file, target / file.name)
+            elif file.name == WEIGHTS:
+                self._kept(file, target, self.asked.weights, "weights")
+            elif file.name == ANSWERS:
+                kept = synthetic or self.asked.data or not unpacked(file).answers.references
+                self._kept(file, target, kept, "answers with captions of a data set, without which metrics are not recomputed")
+            elif file.suffix in KEPT:
+                self._kept(
+                    file, target, synthetic or self.asked.data, "items of data sets (images, captions, puzzles, traces of them)"
+                )
+        for file in sorted(folder.path.glob("attempt-*/result.json")):
+            self._text(file, target / file.parent.name / file.name)
+
+    def _kept(self, file: Path, target: Path, kept: bool, what: str) -> None:
+        if kept:
+            self._any(file, target / file.name)
+        else:
+            self.left[what] = self.left.get(what, 0) + 1
+
+    def _any(self, file: Path, target: Path) -> None:
+        if file.suffix in (".json", ".jsonl"):
+            self._text(file, target)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+
+    def _text(self, file: Path, target: Path) -> None:
+        """Copy a JSON file, or a log of such lines, without what is private (StorageError: it is none)."""
+        try:
+            if file.suffix == ".jsonl":
+                lines = [self._scrubbed(parsed(line), file) for line in whole_lines(file)]
+                text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            else:
+                text = json.dumps(self._scrubbed(parsed(file.read_bytes()), file), indent=1, ensure_ascii=False) + "\n"
+        except (OSError, ValueError) as error:
+            raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+    def _scrubbed(self, values: Any, file: Path) -> Any:
+        found = self.private.values(values)
+        if file.match("plan*.json") and isinstance(found, dict):
+            for one in found.get("plugins", ()):
+                if one.get("file"):
+                    one["file"] = f"{CODE}/{_below(self.plan, one['file'], values)}"
+        return found
+
+    # ---------------------------------------------------------------------------------------------------------- code
+
+    def _code(self) -> None:
+        """Copy the study's file and its modules as they are; where the plan has a digest, say whether they still have it."""
+        for one in self.plan.plugins:
+            if one["file"]:
+                text = self._source(Path(one["file"]))
+                same = sha([text]) == one.get("digest")
+                name = _below(self.plan, one["file"], {"plugins": self.plan.plugins})
+                self._put(name, text, "as it was when the study was planned" if same else "CHANGED since the study was planned")
+        file = self.asked.study or _study_file(self.plan)
+        if file is not None and file.name not in self.code:
+            self._put(file.name, self._source(file), "the study's file as it is now; its plan has no digest of it")
+        elif file is None and not self.code:
+            self.left["the study's file, which its command does not name (--study FILE adds it)"] = 1
+
+    def _source(self, file: Path) -> str:
+        if not file.is_file():
+            raise ConfigError(
+                f"{file.name}, which the study is made of, is not at {file}. Bring it back, or run the study again."
+            )
+        return source(file)
+
+    def _put(self, name: str, text: str, about: str) -> None:
+        target = self.root / CODE / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        self.code[name] = about
+
+    # -------------------------------------------------------------------------------------------------------- report
+
+    def _report(self) -> None:
+        copied = load_study(Results(self.root / RESULTS), self.plan.study, self.plan.folder)
+        records = called(replace(copied, plan=replace(copied.plan, plugins=self.plan.plugins)))
+        drawn = self.root / "drawn" / self.plan.study / self.plan.folder
+        with reading(self.plan.plugins):
+            _write(records, drawn, (), ARTICLE)
+        (drawn / "report").rename(self.root / REPORT)
+        shutil.rmtree(self.root / "drawn")
+
+    def _refuse_private(self, file: Path) -> None:
+        with suppress(UnicodeDecodeError):
+            for at, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+                if len(line) < 10**6 and (found := self.private.remaining(line)):
+                    where = f"{file.relative_to(self.root).as_posix()}, line {at}"
+                    raise ConfigError(
+                        f"{where}, names {found!r}, which is of this machine or a secret. Take it out of the study and run its "
+                        "command again, or pass --allow for a name that may be told."
+                    )
+
+    def _about(self, left: Sequence[str]) -> None:
+        """Write what describes the bundle, and the manifest last."""
+        found = bundle.Bundle(self.root)
+        digests = {name: sha256_of(file) for name, file in found.files.items()}
+        finished = sorted(row.provenance.finished for row in self.records.rows if row.provenance.finished)
+        told = About(
+            study=self.plan.study,
+            preset=self.plan.folder,
+            recstudy=version("recstudy"),
+            drawn_by=bundle.drawing_code(),
+            packages=bundle.drawing_packages(),
+            records=bundle.digest_of_records(digests),
+            code=self.code,
+            left_out=tuple(left),
+            date=(finished or [self.plan.created or "1980-01-01"])[-1][:10],
+        )
+        for name, text in about.files(called(self.records), told, self.asked.authors, self.asked.licence, list(digests)).items():
+            (self.root / name).write_text(self.private.text(text), encoding="utf-8")
+            digests[name] = sha256_of(self.root / name)
+        lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+        (self.root / bundle.MANIFEST).write_text("".join(lines), encoding="utf-8")
+
+
+def _hosts(records: StudyRecords) -> set[str]:
+    """Return the machines that the records name."""
+    hosts = {row.provenance.hardware.host for row in records.rows}
+    for row in records.rows:
+        with suppress(StorageError):  # a damaged log is refused when it is copied
+            hosts |= {line.host for line in read_log(records.results.run(row.id).attempts, Attempt)}
+    return {part for host in hosts for part in (host, host.partition(".")[0]) if part}
+
+
+def _below(plan: PlanRecord, file: str, values: dict[str, Any]) -> str:
+    """Return where a plug-in's file lies below the folder of the study's file."""
+    for one in values.get("plugins", ()):
+        for path in paths(one["module"]) if one.get("module") else ():
+            if one["file"].endswith(f"/{path}"):
+                root = one["file"].removesuffix(path)
+                if file.startswith(root):
+                    return file.removeprefix(root)
+    return PurePosixPath(file).name
+
+
+def _study_file(plan: PlanRecord) -> Path | None:
+    """Return the file that the study's command names, or that of a study that comes with recstudy."""
+    words = shlex.split(plan.command) if plan.command.count("'") % 2 == 0 else plan.command.split()
+    named = [Path(word) for word in words if word.endswith(".py") and Path(word).is_file()]
+    return next(
+        (file for file in named if file.stem == plan.study or f'"{plan.study}"' in source(file)), shipped().get(plan.study)
+    )
+
+
+def _plain(file: Path) -> bool:
+    """Return whether it is a file and no link, which would bring in what lies elsewhere."""
+    return stat.S_ISREG(file.lstat().st_mode)
+
+
+@contextmanager
+def _temporary(out: Path) -> Iterator[Path]:
+    folder = out.with_name(f".{out.name}.publishing")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _zip(folder: Path, file: Path) -> None:
+    """Write a zip whose bytes follow from the files alone."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+            entry = zipfile.ZipInfo((Path(folder.name) / path.relative_to(folder)).as_posix(), MADE)
+            entry.external_attr, entry.create_system = (stat.S_IFREG | 0o644) << 16, 3
+            entry.compress_type = zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED
+            with open(path, "rb") as content, archive.open(entry, "w") as packed:
+                shutil.copyfileobj(content, packed)
