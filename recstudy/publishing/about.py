@@ -155,23 +155,26 @@ def _crate(records: StudyRecords, about: About, authors: Sequence[str], licence:
         "@id": "#runs", "@type": "CreateAction", "name": f"The runs of {plan.study}", "endTime": about.date,
         "instrument": {"@id": "#recstudy"}, "object": _ids(used), "result": {"@id": f"{RESULTS}/"}, "agent": _ids(people),
     }  # fmt: skip
-    licences = [
-        {
-            "@id": licence if "/" in licence else f"https://spdx.org/licenses/{licence}", "@type": "CreativeWork",
-            "name": licence, "description": f"The licence {licence}",
-        }
-    ] if licence else []  # fmt: skip
+    named = {"name": licence, "description": f"The licence {licence}"}
+    terms: dict[str, Any] = {
+        "@id": "#licence",
+        "@type": "CreativeWork",
+        "name": "No licence is stated",
+        "description": "Ask the authors",
+    }
+    if licence:
+        terms |= {"@id": licence if "/" in licence else f"https://spdx.org/licenses/{licence}", **named}
     root = {
         "@id": "./",
         "@type": "Dataset",
         "name": f"{plan.study} ({plan.folder})",
         "description": by_name(plan.question) or plan.study,
         "datePublished": about.date,
-        "license": {"@id": licences[0]["@id"]} if licences else "No licence is stated: ask the authors.",
+        "license": {"@id": terms["@id"]},
         "author": _ids(people),
         "identifier": f"sha256:{about.records}",
         "hasPart": _ids(parts),
-        "mentions": [{"@id": "#runs"}, *_ids(used)],
+        "mentions": _ids([action, *used]),
         "keywords": ", ".join(["recstudy", "ablation study", *map(plain, plan.axes)]),
     }
     descriptor = {
@@ -179,7 +182,7 @@ def _crate(records: StudyRecords, about: About, authors: Sequence[str], licence:
     }  # fmt: skip
     return {
         "@context": "https://w3id.org/ro/crate/1.1/context",
-        "@graph": [descriptor, root, *parts, *people, *licences, made, action, *used],
+        "@graph": [descriptor, root, *parts, *people, terms, made, action, *used],
     }
 
 
@@ -195,5 +198,7 @@ def _kind(name: str) -> tuple[str, str]:
     return name.rpartition("/")[2], forms.get(name.rpartition(".")[2], "application/octet-stream")
 
 
-def _ids(entities: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{"@id": one["@id"]} for one in entities]
+def _ids(entities: Iterable[Mapping[str, Any]]) -> Any:
+    """Return references to entities; to one alone without a list, as RO-Crate wants it."""
+    found = [{"@id": one["@id"]} for one in entities]
+    return found[0] if len(found) == 1 else found

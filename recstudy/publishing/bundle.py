@@ -99,18 +99,18 @@ class Bundle:
 
     Args:
         root: the folder.
+        named: what a user calls it, where that is another place.
     """
 
     root: Path
+    named: str = ""
 
     @cached_property
     def about(self) -> About:
         """What it says of itself (StorageError: it is damaged, or no bundle)."""
         found = read_record(self.root / ABOUT, About)
         if found is None or any(re.search(r"[/\\]|^\.*$", name) for name in (found.study, found.preset)):
-            raise StorageError(
-                f"{self.root} is no bundle: {ABOUT} is missing. Give a folder or a zip that `recstudy publish` wrote."
-            )
+            raise StorageError(f"{self.named or self.root} {NO_BUNDLE}")
         return found
 
     @cached_property
@@ -181,7 +181,7 @@ def opened(place: Path) -> Iterator[Bundle]:
     with tempfile.TemporaryDirectory(prefix="recstudy-bundle-") as folder:
         unpack(place, Path(folder))
         tops = list(Path(folder).iterdir())
-        yield Bundle(tops[0] if len(tops) == 1 and tops[0].is_dir() else Path(folder))
+        yield Bundle(tops[0] if len(tops) == 1 and tops[0].is_dir() else Path(folder), str(place))
 
 
 def unpack(file: Path, folder: Path) -> None:

@@ -112,10 +112,9 @@ class _Writer:
         self.root.mkdir(parents=True)
         self._records()
         self._code()
+        self._refuse_private((RESULTS, CODE))
         self._report()
-        for file in sorted(self.root.rglob("*")):
-            if file.is_file() and file.suffix not in (*PACKED, ".js"):
-                self._refuse_private(file)
+        self._refuse_private((REPORT,))
         left = [f"{why}: {plural(count, 'file')}" for why, count in sorted(self.left.items())]
         self._about(left)
         return left
@@ -231,10 +230,13 @@ class _Writer:
         (drawn / "report").rename(self.root / REPORT)
         shutil.rmtree(self.root / "drawn")
 
-    def _refuse_private(self, file: Path) -> None:
-        with suppress(UnicodeDecodeError):
+    def _refuse_private(self, folders: Sequence[str]) -> None:
+        """Refuse what is private and was not taken out, because its author wrote it."""
+        files = (file for folder in folders for file in sorted((self.root / folder).rglob("*")) if file.is_file())
+        for file in (one for one in files if one.suffix not in (*PACKED, ".js")):
             for at, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-                if len(line) < 10**6 and (found := self.private.remaining(line)):
+                library = line.startswith('<script type="application/octet-stream"')  # packed, and not to be read
+                if not library and (found := self.private.remaining(line)):
                     where = f"{file.relative_to(self.root).as_posix()}, line {at}"
                     raise ConfigError(
                         f"{where}, names {found!r}, which is of this machine or a secret. Take it out of the study and run its "

@@ -23,9 +23,9 @@ PERSONAL = ("host", "process")  # fields that are about the machine alone
 WRITTEN = ("error", "traceback", "notes", "data_notes", "unavailable", "source", "why_missing")  # by programs
 PLACES = ("--results", "--address", "--data", "--log", "--init-from", "--notify", "--optuna-storage")  # options of a command
 NAMING = re.compile(r"(TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH)", re.I)  # variables with secrets
-GENERIC = frozenset(
-    ("root", "user", "users", "admin", "ubuntu", "debian", "runner", "jovyan", "nobody", "localhost", "host", "docker", "node")
-    + ("worker", "test", "data", "home")
+GENERIC = frozenset(  # names that are also words
+    {"root", "user", "users", "admin", "ubuntu", "debian", "runner", "jovyan", "nobody", "localhost", "host", "docker", "node"}
+    | {"worker", "test", "data", "home"}
 )
 LEAST = 4  # characters of a name that would be found in words otherwise
 

@@ -1,0 +1,39 @@
+"""Bundles for the tests: one that was trained, published and may be changed, with a manifest that fits whatever was changed."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from recstudy.publishing.bundle import ABOUT, MANIFEST, README, Bundle, digest_of_records, sha256_of
+
+
+def sealed(root: Path) -> Path:
+    """Write manifest and digest of the records anew, as somebody would who changes a bundle on purpose."""
+    found = Bundle(root)
+    digests = {name: sha256_of(file) for name, file in found.files.items() if name != MANIFEST}
+    records = digest_of_records(digests)
+    about = json.loads((root / ABOUT).read_text())
+    for name in (ABOUT, README, "CITATION.cff", "ro-crate-metadata.json"):
+        (root / name).write_text((root / name).read_text().replace(about["records"], records))
+        digests[name] = sha256_of(root / name)
+    (root / MANIFEST).write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))
+    return root
+
+
+def changed(root: Path, pattern: str, what: str, to: str | Callable[[re.Match[str]], str]) -> str:
+    """Change what an expression finds first in the first file that a glob finds; return the file's name."""
+    for file in sorted(root.glob(pattern)):
+        text = file.read_text()
+        again = re.sub(what, to, text, count=1)
+        if again != text:
+            file.write_text(again)
+            return file.relative_to(root).as_posix()
+    raise AssertionError(f"nothing in {pattern} matches {what}")
+
+
+def digest_of(folder: Path) -> str:
+    """Return a digest of every file's name and bytes."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return hashlib.sha256(b"".join(str(file.relative_to(folder)).encode() + file.read_bytes() for file in files)).hexdigest()

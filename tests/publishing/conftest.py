@@ -1,0 +1,46 @@
+"""A study that was really trained, with claims, published values and kept answers, and its bundle."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import recstudy
+from recstudy import Claim
+from recstudy.papers import published
+from recstudy.publishing.publish import Asked, publish
+from recstudy.records import Results
+from recstudy.report import Curve, LearningCurves, Table
+from recstudy.testing import tiny_run, tiny_study
+
+
+@pytest.fixture(scope="session")
+def trained_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Two variants of two seeds, trained in three seconds."""
+    root = tmp_path_factory.mktemp("trained") / "results"
+    study = tiny_study(
+        base=tiny_run(epochs=2),
+        seeds=2,
+        claims=[Claim("two latent steps help", less={"latent_steps": 1}, than={"latent_steps": 2}, by=0.5)],
+        report=[
+            Table("depths", metrics=("top1_accuracy", "nll", "params"), targets=published("002_ablation_fig2_fig3")),
+            Curve("curve", x="latent_steps", y="top1_accuracy"),
+            LearningCurves("learning"),
+        ],
+    )
+    recstudy.run(study, seeds=2, results=root, ray=False)
+    return Results(root)
+
+
+@pytest.fixture(scope="session")
+def published_once(trained_results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return its bundle's folder, beside which the zip lies; nobody changes it."""
+    out = tmp_path_factory.mktemp("published") / "tiny_bundle"
+    publish(trained_results, "tiny", "quick", out, Asked(authors=("A. Author", "B. Author"), licence="CC-BY-4.0"))
+    return out
+
+
+@pytest.fixture
+def bundle(published_once: Path, tmp_path: Path) -> Path:
+    """Return a copy of it that a test may change."""
+    return Path(shutil.copytree(published_once, tmp_path / "bundle"))

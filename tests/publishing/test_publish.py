@@ -1,0 +1,223 @@
+"""A bundle stands by itself: the same bytes each time, nothing private in it, and read by every reader of results."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from bundles import digest_of
+
+import recstudy
+from recstudy.command import main
+from recstudy.errors import ConfigError
+from recstudy.publishing import Bundle
+from recstudy.publishing.publish import Asked, publish
+from recstudy.publishing.scrub import Private, private
+from recstudy.publishing.verify import verify
+from recstudy.records import Results
+from recstudy.testing import make_failure, make_result, tiny_study, write_study
+
+TOKEN = "hf_0123456789abcdefghijABCDEFGHIJ"
+SECRET = "correct-horse-battery"
+
+
+def test_published_twice_gives_the_same_bytes(trained_results, published_once, tmp_path):
+    again = tmp_path / published_once.name
+    publish(trained_results, "tiny", "quick", again, Asked(authors=("A. Author", "B. Author"), licence="CC-BY-4.0"))
+
+    assert digest_of(again) == digest_of(published_once)
+    assert again.with_name(f"{again.name}.zip").read_bytes() == published_once.with_name(f"{again.name}.zip").read_bytes()
+
+
+def test_the_manifest_is_checked_by_sha256sum(published_once):
+    done = subprocess.run(["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=published_once, check=False)
+
+    assert done.returncode == 0
+
+
+def test_every_reader_takes_its_results(published_once, tmp_path, capsys):
+    results = shutil.copytree(published_once / "results", tmp_path / "results")
+    page = (published_once / "report" / "report.html").read_text()
+    for words in (
+        ["report", str(results)],
+        ["status", str(results)],
+        ["audit", str(results)],
+        ["explain", "depths:1:1", str(results)],
+    ):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(words)
+    drawn = (results / "studies/tiny/quick/report/report.html").read_text()
+
+    assert len(recstudy.load(results).runs) == 4
+    assert "4 of 4 done" in drawn
+    assert re.findall(r"<td[^>]*>[^<]*", drawn) == re.findall(r"<td[^>]*>[^<]*", page)
+
+
+def test_it_names_its_data_and_how_to_cite_it(published_once):
+    readme, cited = (published_once / "README.md").read_text(), yaml.safe_load((published_once / "CITATION.cff").read_text())
+    checksum = next(iter(recstudy.load(published_once / "results").runs["provenance.data_checksum"]))
+
+    assert "recstudy verify DIR" in readme
+    assert "part of scikit-learn" in readme
+    assert checksum in readme
+    assert cited["authors"] == [{"name": "A. Author"}, {"name": "B. Author"}]
+    assert cited["license"] == "CC-BY-4.0"
+    assert cited["identifiers"][0]["value"] == f"sha256:{Bundle(published_once).about.records}"
+
+
+def test_weights_are_in_it_on_request(trained_results, published_once, tmp_path):
+    publish(trained_results, "tiny", "quick", tmp_path / "whole", Asked(weights=True))
+
+    assert not list(published_once.glob("results/runs/*/weights.safetensors"))
+    assert len(list((tmp_path / "whole").glob("results/runs/*/weights.safetensors"))) == 4
+    assert "weights: 4 files" in Bundle(published_once).about.left_out
+
+
+def test_items_of_real_data_are_in_it_on_request_alone(trained_results, published_once, tmp_path):
+    """Digits are scans of people's writing, and no program has drawn them."""
+    publish(trained_results, "tiny", "quick", tmp_path / "whole", Asked(data=True))
+
+    assert not list(published_once.glob("results/runs/*/mistakes.npz"))
+    assert list((tmp_path / "whole").glob("results/runs/*/mistakes.npz"))
+    assert any("items of data sets" in line for line in Bundle(published_once).about.left_out)
+
+
+# ------------------------------------------------------------------------------------------------------- nothing private
+
+
+def planted(root: Path) -> Results:
+    """A results folder as a talkative cluster leaves it."""
+    failed = make_failure(f"OSError: /home/annabel/data/x.npz at gpunode17: 401 for https://annabel:{SECRET}@hub/x?token={TOKEN}")
+    about = {
+        "hardware": {"host": "gpunode17.cluster.example", "cpu": "AMD"},
+        "data_notes": ["read from /mnt/annabel/set/labels.csv"],
+    }
+    results = write_study(
+        root / "results",
+        tiny_study(name="planted"),
+        score=lambda run: failed if run.seed == 0 and "=2" in run.label else make_result(80.0 + run.seed, provenance=about),
+        seeds=2,
+    )
+    for folder in (results.root / "runs").iterdir():
+        line = {"started": "2026-01-01T00:00:00+00:00", "host": "gpunode17.cluster.example", "process": 4711}
+        (folder / "attempts.jsonl").write_text(json.dumps(line) + "\n")
+    plan = results.root / "studies/planted/quick/plan.json"
+    values = json.loads(plan.read_text())
+    values["command"] = (
+        f"HF_TOKEN={TOKEN} python /home/annabel/work/study.py --results /scratch/annabel/r --address ray://gpunode17:10001 "
+        f"--data=/mnt/annabel/set --seeds 2 --set train.epochs=2"
+    )
+    plan.write_text(json.dumps(values))
+    return results
+
+
+def test_nothing_private_is_in_it(tmp_path, monkeypatch):
+    """This machine's paths, user and host, those of the records, and a token from an environment or a command."""
+    monkeypatch.setenv("MY_API_KEY", SECRET)
+    monkeypatch.setenv("USER", "annabel")
+    monkeypatch.setattr("socket.gethostname", lambda: "titan-of-annabel")
+    results = planted(tmp_path)
+
+    publish(results, "planted", "quick", tmp_path / "out")
+
+    words = ("annabel", "gpunode17", "titan-of", TOKEN, SECRET, str(tmp_path), str(Path.cwd()), "/home/", "/mnt/", "4711")
+    for file in (one for one in (tmp_path / "out").rglob("*") if one.is_file()):
+        text = file.read_bytes().decode(errors="replace") if file.suffix != ".js" else ""
+        assert not [word for word in words if word in text], file
+    plan = Bundle(tmp_path / "out").plan
+    assert plan.command == "python .../study.py --seeds 2 --set train.epochs=2"
+    assert not verify(Bundle(tmp_path / "out")).differences
+
+
+def test_what_an_author_wrote_is_refused_and_not_rewritten(tmp_path, monkeypatch):
+    monkeypatch.setenv("USER", "annabel")
+    results = write_study(tmp_path / "results", tiny_study(name="told", question="Does annabel's model learn?"))
+
+    with pytest.raises(ConfigError, match=r"plan.json, line \d+, names 'annabel'"):
+        publish(results, "told", "quick", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert not [one for one in tmp_path.iterdir() if one.name != "results"]
+
+    publish(results, "told", "quick", tmp_path / "out", Asked(allowed=("annabel",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("open /home/ann/x/y.npz failed", "open .../y.npz failed"),
+        ('File "/opt/env/lib/python3.11/site-packages/torch/nn.py", line 3', 'File ".../nn.py", line 3'),
+        ("~/secret/keys.txt", ".../keys.txt"),
+        (r"C:\Users\Ann\x.npz", ".../x.npz"),
+        ("file:///data/sets/a.csv", ".../a.csv"),
+        ("see https://arxiv.org/abs/2603.19503 and/or a/b", "see https://arxiv.org/abs/2603.19503 and/or a/b"),
+        ("images / s, 3/4", "images / s, 3/4"),
+        ("password=hunter22 done", "password=(secret) done"),
+        ("Authorization: Bearer abc.def.ghi123", "Authorization: Bearer (secret)"),
+        ("s3://ann:pass1234@host/bucket", "s3://(secret)@host/bucket"),
+        (f"token {TOKEN}", "token (secret)"),
+    ],
+)
+def test_what_is_left_of_a_text(text, kept):
+    assert Private().text(text, written=True) == kept
+    assert Private().text(kept, written=True) == kept
+
+
+def test_names_that_are_words_are_no_names(monkeypatch):
+    monkeypatch.setenv("USER", "root")
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    monkeypatch.setattr("socket.gethostname", lambda: "vm")
+
+    assert private(Path("results"), {"node", "gpu7-left"}).names == ("gpu7-left",)
+
+
+# -------------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_an_out_that_is_there_is_refused(trained_results, tmp_path):
+    (tmp_path / "out.zip").touch()
+
+    with pytest.raises(ConfigError, match=r"out.zip is there already"):
+        publish(trained_results, "tiny", "quick", tmp_path / "out")
+
+
+def test_several_studies_are_named(tmp_path, capsys):
+    for name in ("one", "two"):
+        write_study(tmp_path / "results", tiny_study(name=name))
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["publish", str(tmp_path / "results"), str(tmp_path / "out")])
+
+    assert "has 2 studies: give the folder of one, of studies/one/quick, studies/two/quick" in capsys.readouterr().err
+
+
+def test_a_damaged_record_is_refused_before_anything_is_there(trained_results, tmp_path):
+    root = shutil.copytree(trained_results.root, tmp_path / "results")
+    damaged = next((root / "runs").glob("*/epochs.jsonl"))
+    damaged.write_text('{"epoch": 0}\n{"epoch":\n')
+
+    with pytest.raises(recstudy.errors.StorageError, match=r"epochs\.jsonl"):
+        publish(Results(root), "tiny", "quick", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# ------------------------------------------------------------------------------------------------------------- metadata
+
+
+def test_the_crate_is_whole(published_once):
+    """Every reference is defined, every file is there, and what RO-Crate 1.1 demands of descriptor and root."""
+    graph = json.loads((published_once / "ro-crate-metadata.json").read_text())["@graph"]
+    known = {one["@id"]: one for one in graph}
+    root, descriptor = known["./"], known["ro-crate-metadata.json"]
+
+    assert len(known) == len(graph)
+    assert descriptor["about"] == {"@id": "./"}
+    assert descriptor["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
+    assert {"name", "description", "datePublished", "license"} <= root.keys()
+    for one in graph:
+        for value in (value for name, value in one.items() if name != "conformsTo"):
+            for inner in value if isinstance(value, list) else [value]:
+                assert not isinstance(inner, dict) or inner["@id"] in known
+    for part in root["hasPart"]:
+        assert (published_once / part["@id"]).exists()

@@ -1,0 +1,287 @@
+"""A changed number is found, wherever it stands and whatever manifest comes with it; a bundle is read without trusting it."""
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bundles import changed, sealed
+
+from recstudy.command import main
+from recstudy.errors import StorageError
+from recstudy.publishing import Bundle
+from recstudy.publishing.bundle import opened, unpack
+from recstudy.publishing.printed import compare
+from recstudy.publishing.verify import verify
+
+
+def told(root: Path) -> str:
+    return "\n".join(verify(Bundle(root)).differences)
+
+
+def test_a_bundle_as_it_was_published_differs_in_nothing(published_once, capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["verify", f"{published_once}.zip"])
+
+    said = capsys.readouterr().out
+    for part in ("the ids of 4 runs", "values of metrics, by the answers of 4 runs", "tables in each format", "Nothing differs"):
+        assert part in said
+
+
+def next_digit(found) -> str:
+    """Another number of as many digits."""
+    return found[1] + str((int(found[2]) + 1) % 10) + found[3]
+
+
+DIGIT = r"\d*\.?\d*?)(\d)(\D"  # the last digit of a number
+PRINTED = {
+    "page, a cell": ("report/report.html", r'(<td title="95 % interval[^>]*>(?:<strong>)?\d+\.)(\d)( )'),
+    "page, an interval's end": ("report/report.html", r"(<td[^>]*>(?:<strong>)?\d+\.\d \[\d+\.)(\d)()"),
+    "page, a tooltip": ("report/report.html", r'(title="95 % interval \[\d+\.\d*)(\d)()'),
+    "page, a published value": ("report/report.html", r"(<td[^>]*>9\d\.)(\d)( \[)"),
+    "page, a count of parameters": ("report/report.html", r"(<td title=\"\d of \d runs[^>]*>[\d,]*)(\d)(<)"),
+    "page, a finding": ("report/report.html", r"(<li><strong>\w[^<]*</strong>[^<]*?\d+\.)(\d)()"),
+    "page, numbers behind a figure": ("report/report.html", r'("y":\[\d+\.\d{2})(\d)()'),
+    "page, a fact": ("report/report.html", r"(<dd>)(\d)( of 4 done)"),
+    "table, Markdown": ("report/tables/depths.md", r"(\| \**\d+\.)(\d)( )"),
+    "table, LaTeX": ("report/tables/depths.tex", r"(& \$?(?:\\textbf\{)?\d+\.)(\d)()"),
+    "table, CSV": ("report/tables/depths.csv", r"(,\d+\.\d*)(\d)(,)"),
+    "claims, CSV": ("report/tables/claims.csv", r"(,-?\d+\.\d*)(\d)(,)"),
+    "figure, CSV": ("report/figures/curve.csv", r"(,\d+\.\d*)(\d)(,)"),
+    "figure, page": ("report/figures/curve.html", r'("y":\[\d+\.\d{2})(\d)()'),
+    "report in Markdown": ("report/report.md", r"(\| \**\d+\.)(\d)( )"),
+    "report in LaTeX": ("report/paper.tex", r"(\D\d*\.?)(\d)(\D)"),
+}
+
+
+@pytest.mark.parametrize("what", PRINTED)
+def test_a_digit_that_is_changed_in_print_is_found(what, bundle):
+    pattern, number = PRINTED[what]
+    file = changed(bundle, pattern, number, next_digit)
+
+    assert f"report: {file}" in told(sealed(bundle))
+
+
+RECORDED = {
+    "a metric": ("results/runs/*/result.json", r'("top1_accuracy": \d*)(\d)(\.)', "answers: run"),
+    "a metric that is no count": ("results/runs/*/result.json", r'("nll": )(\d)(\.)', "answers: run"),
+    "parameters": ("results/runs/*/result.json", r'("params": \d+)(\d)(,)', "records: 'latent_steps"),
+    "a seed": ("results/runs/*/config.json", r'("seed": )(\d)()', "settings: run"),
+    "a setting of a run": ("results/runs/*/config.json", r'("learning_rate": 0\.\d*)(\d)(,)', "settings: run"),
+    "a setting of the plan": ("results/studies/tiny/quick/plan.json", r'("learning_rate": 0\.\d*)(\d)(,)', "settings: run"),
+    "a level of the plan": ("results/studies/tiny/quick/plan.json", r'("model.latent_steps": )(\d)()', "settings: run"),
+    "a planned seed": ("results/studies/tiny/quick/plan.json", r'(\[\s*\d,\s*)(\d)(,\s*"[0-9a-f]{20}")', "settings: run"),
+    "a score that selected": ("results/runs/*/epochs.jsonl", r'("selection_top1_accuracy": \d*)(\d)()', "records: run"),
+    "a loss of training": ("results/runs/*/epochs.jsonl", r'("train_loss": \d\.\d)(\d)()', "report: report/"),
+    "a published value": ("results/studies/tiny/quick/plan.json", r'("value": 9\d\.)(\d)(,)', "report: report/"),
+    "a claim's margin": ("results/studies/tiny/quick/plan.json", r'("by": 0\.)(\d)()', "dates: 1 statement"),
+    "a date of finishing": ("results/runs/*/result.json", r'("finished": "2\d\d)(\d)(-)', "report: report/"),
+    "a checksum of data": ("results/runs/*/result.json", r'("data_checksum": "[a-f]*)(\d)()', "report: report/"),
+}
+
+
+@pytest.mark.parametrize("what", RECORDED)
+def test_a_digit_that_is_changed_in_a_record_is_found(what, bundle):
+    pattern, number, where = RECORDED[what]
+    changed(bundle, pattern, number, next_digit)
+
+    assert where in told(sealed(bundle))
+
+
+def test_answers_that_are_changed_are_found(bundle):
+    file = next(bundle.glob("results/runs/*/answers.npz"))
+    with np.load(file) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    arrays["labels"] = (arrays["labels"] + 1) % 10
+    np.savez_compressed(file, **arrays)
+
+    assert f"answers: run {file.parent.name}: top1_accuracy is" in told(sealed(bundle))
+
+
+def test_a_verdict_that_is_rewritten_is_found(bundle):
+    """As words, on the page and in the table of claims."""
+    verdict = r"(<td[^>]*>)(undecided|supported|contradicted|open)"
+    changed(bundle, "report/report.html", verdict, lambda found: found[1] + "proved")
+
+    assert "'proved" in told(sealed(bundle))
+
+
+def test_a_date_that_would_make_a_claim_post_hoc_is_found(bundle):
+    """And the other way round: the mark is drawn again."""
+    plan = bundle / "results/studies/tiny/quick/plan.json"
+    values = json.loads(plan.read_text())
+    values["stated"] = dict.fromkeys(values["stated"], "2999-01-01T00:00:00+00:00")
+    plan.write_text(json.dumps(values))
+
+    assert "post hoc" in told(sealed(bundle))
+
+
+def test_files_that_are_missing_new_or_changed_are_named(bundle):
+    (bundle / "report" / "more.py").write_text("print('hello')\n")
+    (bundle / "CITATION.cff").unlink()
+    changed(bundle, "README.md", "verify DIR", "verify  DIR")
+
+    said = told(bundle)
+    for line in ("report/more.py is not in the manifest", "CITATION.cff is missing", "README.md is not as it was published"):
+        assert f"files: {line}" in said
+
+
+def test_a_page_that_another_version_has_drawn_is_compared_cell_by_cell(bundle):
+    """What only one of both prints has is said to be unchecked; a number that both have must agree."""
+    changed(bundle, "bundle.json", r'("drawn_by": ")(\w)', lambda found: found[1] + "x")
+    changed(bundle, "report/report.html", r"<nav aria-label", '<nav class="new" aria-label')
+    found = verify(Bundle(sealed(bundle)))
+    assert not found.differences
+    assert "another version of recstudy has drawn it" in found.checks[-1].unchecked[-1]
+
+    changed(bundle, *PRINTED["page, a cell"], next_digit)
+    assert "report: report/report.html, tiny" in told(sealed(bundle)) or "report: report/report.html, " in told(sealed(bundle))
+
+
+def test_the_digest_that_a_paper_prints_is_compared(published_once, capsys):
+    records = Bundle(published_once).about.records
+    for asked, code in ((records[:16], 0), (records[:4], 1), ("0" * 64, 1)):
+        with pytest.raises(SystemExit, match=f"^{code}$"):
+            main(["verify", str(published_once), "--records", asked])
+    assert "not 0000" in capsys.readouterr().out
+
+
+def test_nothing_of_a_bundle_is_imported_and_nothing_beside_it(bundle, tmp_path):
+    """Its plan names a module that would tell; it lies in the bundle, and where the command is typed."""
+    spy = f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
+    for place in (bundle / "code" / "spy.py", tmp_path / "spy.py", bundle / "spy.py"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(spy)
+    plan = bundle / "results/studies/tiny/quick/plan.json"
+    values = json.loads(plan.read_text())
+    values["plugins"] = [{"module": "spy", "file": str(bundle / "code/spy.py"), "digest": "0"}]
+    plan.write_text(json.dumps(values))
+    program = f"from recstudy.command import main; main(['verify', {str(sealed(bundle))!r}])"
+
+    for folder in (tmp_path, bundle):
+        done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+        assert "Records: sha256" in done.stdout, done.stderr
+
+    assert not (tmp_path / "ran").exists()
+
+
+# ---------------------------------------------------------------------------------------------------- zips of strangers
+
+
+def a_zip(file: Path, *entries: tuple[zipfile.ZipInfo, bytes]) -> Path:
+    with zipfile.ZipFile(file, "w") as archive:
+        for about, content in entries:
+            archive.writestr(about, content)
+    return file
+
+
+@pytest.mark.parametrize("name", ["../out", "/out", "a/../../out", "C:/out", "a\\b", ""])
+def test_a_zip_that_would_write_elsewhere_is_refused(name, tmp_path):
+    file = a_zip(tmp_path / "x.zip", (zipfile.ZipInfo("a/b"), b""), (replaced(name), b"x"))
+
+    with pytest.raises(StorageError, match=r"lies outside of the bundle|cannot be unpacked"):
+        unpack(file, tmp_path / "to")
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "to").exists()
+
+
+def replaced(name: str, mode: int = 0) -> zipfile.ZipInfo:
+    about = zipfile.ZipInfo("x")
+    about.filename, about.external_attr = name, mode << 16
+    return about
+
+
+def test_links_and_twins_in_a_zip_are_refused(tmp_path):
+    link, twin = replaced("a/link", 0o120777), replaced("a/b")
+
+    with pytest.raises(StorageError, match="is a link"):
+        unpack(a_zip(tmp_path / "link.zip", (link, b"/etc/passwd")), tmp_path / "to")
+    with pytest.warns(UserWarning, match="Duplicate"):
+        file = a_zip(tmp_path / "twin.zip", (twin, b"1"), (replaced("a/b"), b"2"))
+    with pytest.raises(StorageError, match="is in it twice"):
+        unpack(file, tmp_path / "to")
+
+
+def test_a_zip_that_unpacks_to_more_than_a_bundle_may_hold_is_refused(tmp_path, monkeypatch):
+    file = a_zip(tmp_path / "bomb.zip", *((zipfile.ZipInfo(f"a/{at}"), b"0" * 1000) for at in range(20)))
+    monkeypatch.setattr("recstudy.publishing.bundle.MOST_BYTES", 10_000)
+
+    with pytest.raises(StorageError, match="more than a bundle may hold"):
+        unpack(file, tmp_path / "to")
+
+
+def test_a_zip_that_lies_about_its_sizes_is_refused(tmp_path):
+    file = a_zip(tmp_path / "lying.zip", (zipfile.ZipInfo("a/b"), b"0" * 4000))
+    content = file.read_bytes()
+    file.write_bytes(content.replace((4000).to_bytes(4, "little"), (40).to_bytes(4, "little")))
+
+    with pytest.raises(StorageError, match="cannot be unpacked"):
+        unpack(file, tmp_path / "to")
+
+
+@pytest.mark.parametrize("at", ["report/more.html", "results/runs/more", "more"])
+def test_a_link_in_a_folder_is_refused(at, bundle, tmp_path):
+    (bundle / at).symlink_to(tmp_path)
+
+    with pytest.raises(StorageError, match="is a link or no file"):
+        verify(Bundle(bundle))
+
+
+def test_what_is_no_bundle_is_refused_in_one_line(tmp_path, capsys):
+    (tmp_path / "text.zip").write_text("no zip")
+    a_zip(tmp_path / "other.zip", (zipfile.ZipInfo("a/b"), b""))
+    for place in ("text.zip", "other.zip", ".", "missing.zip"):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(["verify", str(tmp_path / place)])
+        assert "is no bundle. Give a folder or a zip that `recstudy publish` wrote." in capsys.readouterr().err
+
+
+def test_a_study_s_name_that_leaves_the_bundle_is_refused(bundle):
+    about = json.loads((bundle / "bundle.json").read_text())
+    (bundle / "bundle.json").write_text(json.dumps(about | {"study": "../../.."}))
+
+    with pytest.raises(StorageError, match="is no bundle"):
+        verify(Bundle(bundle))
+
+
+@pytest.mark.parametrize("file", ["result.json", "answers.npz", "epochs.jsonl", "config.json"])
+def test_damage_is_a_difference_and_no_traceback(file, bundle):
+    damaged = next(bundle.glob(f"results/runs/*/{file}"))
+    damaged.write_bytes(b'{"format": 1, "status": "do' + b"\0" * 10 + b"\n{}\n")
+
+    assert damaged.parent.name in told(sealed(bundle))
+
+
+def test_a_bundle_is_read_from_its_zip_without_a_trace(published_once):
+    with opened(Path(f"{published_once}.zip")) as found:
+        assert found.about == Bundle(published_once).about
+        assert found.plan.study == "tiny"
+        assert {row.status for row in found.records.rows} == {"done"}
+        folder = found.root
+    assert not folder.exists()
+
+
+def test_numbers_in_full_precision_may_differ_in_their_last_digits_and_printed_ones_may_not():
+    assert compare("a.csv", b"row,mean\nx,0.30000000000000004\n", b"row,mean\nx,0.3\n") == ([], [])
+    assert compare("a.csv", b"row,mean\nx,0.3001\n", b"row,mean\nx,0.3\n")[0][0].place == "line 2, mean"
+    assert compare("a.md", b"| row | mean |\n| x | 0.30 |\n", b"| row | mean |\n| x | 0.31 |\n")[0]
+
+
+def test_a_changed_zip_is_found_as_a_folder_is(bundle, tmp_path):
+    changed(bundle, *PRINTED["table, Markdown"], next_digit)
+    file = shutil.make_archive(str(tmp_path / "changed"), "zip", bundle.parent, "bundle")
+
+    with opened(Path(file)) as found:
+        differences = verify(found).differences
+
+    assert "files: report/tables/depths.md is not as it was published: it has another digest" in differences
+    assert any(one.startswith("report: report/tables/depths.md") for one in differences)
+
+
+def test_a_digest_without_records_is_none(published_once):
+    assert replace(Bundle(published_once)).about.records == verify(Bundle(published_once)).records
