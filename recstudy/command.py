@@ -23,6 +23,7 @@ from recstudy.records import Results
 from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
 from recstudy.shipped import completion, new, question, run, shipped
+from recstudy.team import Merge, Note, Tag
 from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
@@ -78,29 +79,6 @@ class Clean:
         from recstudy.records.clean import show_clean
 
         show_clean(self.path, self.orphans, self.yes, console())
-        return 0
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Merge two people's results folders into one: run ids decide, and where both have something, both is kept.
-
-    The second folder is only read. A merge that was stopped goes on by the same command.
-    """
-
-    own: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
-    """A results folder, which receives the other one."""
-    other: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]]
-    """The other one."""
-    into: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """A third folder, which may be new, receives both; the first two stay as they are."""
-    dry_run: bool = False
-    """Say what would be taken, and what conflicts, and change nothing."""
-
-    def run(self) -> int:
-        from recstudy.records.merge import show_merge
-
-        show_merge(self.own, self.other, self.into, self.dry_run, console())
         return 0
 
 
@@ -319,6 +297,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "verify": Verify,
     "clean": Clean,
     "merge": Merge,
+    "note": Note,
+    "tag": Tag,
     "board": Board,
     "tokenizer": TrainTokenizer,
     "data": Data,

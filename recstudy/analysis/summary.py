@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from recstudy.analysis.caveats import SELECTIONS, drawn_anew, is_synthetic, to_evaluate, warnings
 from recstudy.analysis.findings import HOW, findings
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.merged import attempt_notes, definitions_html
 from recstudy.analysis.page import code, escape, facts, fold, warning_lines, words_table
 from recstudy.analysis.registration import changes, lines, registration_words
 from recstudy.analysis.rows import STATUSES, Row, distinct, origin
@@ -54,7 +55,7 @@ def ran(records: StudyRecords) -> str:
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
     # of what the study itself defines: its figures, and its metrics' titles, units and directions
     gone = [f"not all that this study defines is here: {reason}" for reason in absent if records.plan.plugins]
-    notes = [*failed_metrics(records), *gone, *lacking(records), *lines(changes(records))]
+    notes = [*failed_metrics(records), *gone, *lacking(records), *lines(changes(records)), *attempt_notes(records)]
     return warning_lines(notes) + facts(summary(records)) + words
 
 
@@ -107,7 +108,7 @@ def summary(records: StudyRecords) -> list[tuple[str, str]]:
         ("Runs", f"{counts['done']:,} of {len(runs):,} done{states}"),
         *([("Plan", plan)] if of_plan.search is None else searched(records, of_plan.search)),
         ("Set", ", ".join(f"{path} = {plain(value)}" for path, value in of_plan.changes.items())),
-        ("Definition", f"{of_plan.definition}; kept and not shown: {others}" if others else ""),
+        ("Definition", f"{of_plan.definition}; also here (see Settings): {others}" if others else ""),
         ("Registered", registration_words(records)),
         ("Looks", looks),
         ("Data", ", ".join(data)),
@@ -170,7 +171,7 @@ def settings(records: StudyRecords) -> str:
     variants = [(variant.label, variant.model, change) for variant, change in zip(records.variants, said, strict=True)]
     changed = words_table("Variants", ("variant", "model", "changes"), variants)
     what = f"What the {plural(len(variants), 'variant')} change"
-    return fold("Base settings, before a variant's changes", base) + fold(what, changed)
+    return fold("Base settings, before a variant's changes", base) + fold(what, changed) + definitions_html(records)
 
 
 def provenance(records: StudyRecords) -> str:
@@ -190,7 +191,11 @@ def provenance(records: StudyRecords) -> str:
     rows += [("finished", f"{finished[0]} to {finished[-1]}", plural(len(finished), "run"))] if finished else []
     attempts = Counter(row.attempts for row in records.rows if row.attempts)
     rows += [("attempts", str(tries), plural(count, "run")) for tries, count in sorted(attempts.items())]
-    return words_table("Provenance", ("what", "value", "runs"), rows) if rows else "<p>No run has finished yet.</p>"
+    made = words_table("Provenance", ("what", "value", "runs"), rows) if rows else "<p>No run has finished yet.</p>"
+    marked = (row for row in distinct(records.rows) if row.notes.lines or row.notes.tags)
+    written = [(row.label, row.seed, row.id, ", ".join(row.notes.tags), "; ".join(row.notes.words)) for row in marked]
+    heads = ("variant", "seed", "run id", "tags", "notes")
+    return made + (fold("Notes and tags", words_table("Notes and tags", heads, written)) if written else "")
 
 
 def again(records: StudyRecords) -> str:

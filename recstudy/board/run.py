@@ -7,6 +7,7 @@ from recstudy.analysis.caveats import warnings
 from recstudy.analysis.figures.attention import TRACE
 from recstudy.analysis.figures.learning import learning_data, learning_notes
 from recstudy.analysis.frame import StudyRecords
+from recstudy.analysis.merged import other_attempts
 from recstudy.analysis.page import Html, code, facts, fold, warning_lines, words_table
 from recstudy.analysis.rows import Row, origin
 from recstudy.analysis.summary import failures, provenance
@@ -20,7 +21,8 @@ from recstudy.board.study import part_html
 from recstudy.config import flatten
 from recstudy.errors import ConfigError
 from recstudy.opened import contents
-from recstudy.records import EpochLine, Json, RunFolder, read_log, read_record
+from recstudy.records import EpochLine, Json, Result, RunFolder, read_log, read_record
+from recstudy.records.merge import differing
 from recstudy.records.reading import dumped
 from recstudy.records.schema import Attempt, Settings
 from recstudy.records.study_schema import PlannedRun, VariantRecord
@@ -140,12 +142,20 @@ def _head(sources: Sources, records: StudyRecords, running: bool) -> str:
         ("Model", records.variants[0].model),
         ("Data", records.variants[0].data),
         ("Attempts", plain(row.attempts) if row.attempts else ""),
+        ("Tags", ", ".join(row.notes.tags)),
+        ("Notes", "; ".join(row.notes.words)),
+        ("Other attempts", "; ".join(f"{name}: {differing(row.result, one)}" for name, one in _others(records))),
         ("Selected epoch", f"{selected.number} by the {selected.split} split" if selected.number else ""),
     ]
     of = f" of {', '.join(named)}" if named else ""
     where = f"<p>{state('running' if running else row.status)} run <code>{text(row.id)}</code>{of}</p>"
     shown = facts([(name, value) for name, value in pairs if value])
     return f"<h1>{text(row.label)}, seed {text(row.seed)}</h1>{where}{warning_lines(warnings(records))}{shown}"
+
+
+def _others(records: StudyRecords) -> list[tuple[str, Result]]:
+    row = records.rows[0]
+    return [*other_attempts(records.results, row.id)] if row.result else []
 
 
 def _numbers(row: Row) -> str:

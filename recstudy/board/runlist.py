@@ -70,6 +70,8 @@ def columns_of(records: StudyRecords, live: set[str]) -> dict[str, RunColumn]:
         RunColumn("seed", "seed", lambda row: row.seed),
         RunColumn("attempts", "attempts", lambda row: row.attempts),
         RunColumn("variant", "variant", lambda row: row.variant),
+        RunColumn("tags", "tags", lambda row: row.notes.tags or None, ", ".join, kind="tags"),
+        RunColumn("notes", "notes", lambda row: "; ".join(row.notes.words) or None),
     ]
     names = dict.fromkeys(name for names in dict.fromkeys(row.measured for row in records.rows) for name in names)
     numbers = map(number_of, dict.fromkeys(filter(None, [main_metric(records), *names])))
@@ -89,7 +91,8 @@ def known(columns: Mapping[str, RunColumn], name: str) -> RunColumn:
 
 def levels(column: RunColumn, rows: Iterable[Row]) -> list[Any]:
     """Return its values, each once, in order; None is left out."""
-    found = {plain(value): value for row in rows if (value := column.value(row)) is not None}
+    values = (value for row in rows if (value := column.value(row)) is not None)
+    found = {plain(one): one for value in values for one in (value if isinstance(value, tuple) else (value,))}
     return sorted(found.values(), key=place)
 
 
@@ -114,6 +117,8 @@ def condition(asked: str) -> Callable[[Any], bool]:
     spans = [(low, high) for low, high in ends if low is not None and high is not None]
 
     def fits(value: Any) -> bool:
+        if isinstance(value, tuple):  # tags
+            return any(map(fits, value))
         if not _is_number(value):
             return plain(value).lower() in ways
         return value in exact or any(low <= value <= high for low, high in spans)
@@ -249,6 +254,7 @@ def run_list(records: StudyRecords, address: Address, live: set[str]) -> str:
     columns = columns_of(records, live)
     axes = [name for name in records.plan.axes if name in columns and columns[name].kind == "setting"]
     usual = ["status", main_metric(records), *axes[:USUAL], "seed", "attempts", "seconds"]
+    usual += ["tags"] * any(row.notes.tags for row in records.rows)
     usual = [name for name in usual if name in columns]
     names = [name for name in address.get("columns").split(",") if name] or usual
     words = address.get("find").lower().split()
@@ -295,7 +301,7 @@ def _find(asked: RunList) -> Html:
 def _field(column: RunColumn, asked: RunList) -> str:
     """Return a choice among few values, else a text."""
     own = asked.address.get(column.name)
-    values = [plain(value) for value in levels(column, asked.rows)] if column.kind == "setting" else []
+    values = [plain(value) for value in levels(column, asked.rows)] if column.kind in ("setting", "tags") else []
     if not 0 < len(values) <= OPTIONS:
         return f'<input type="text" name="{text(column.name)}" value="{text(own)}">'
     more = [own] if own and own not in values else []

@@ -108,6 +108,14 @@ def differing(own: Result | None, other: Result | None) -> str:
     return "; ".join(told) or "the same numbers, made at other times"
 
 
+def merged_runs(results: Results) -> set[str]:
+    """Return the ids of the runs of which a merge has kept other attempts."""
+    try:
+        return {run for line in read_log(results.merges, MergeLine) for run in line.others}
+    except StorageError:  # then every run may have some
+        return {folder.name for folder in results.run_folders()}
+
+
 def _check(folder: Path) -> None:
     if is_uri(str(folder)) or not (folder / MARKER).is_file():
         kind = "merge takes folders on this machine" if ":/" in str(folder) else f"{MARKER} is missing"

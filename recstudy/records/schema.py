@@ -252,6 +252,17 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class NoteLine:
+    """A line of `notes.jsonl`: what somebody wrote about the run since, or tags that were given to it or taken off it."""
+
+    date: str
+    text: str = ""
+    tags: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class MergeLine:
     """A line of `merges.jsonl`: another results folder was merged into this one."""
 

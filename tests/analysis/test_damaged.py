@@ -201,4 +201,4 @@ def test_another_definition_that_is_damaged_spoils_nothing(results, capsys):
 
     assert said(capsys, "report", str(results.root))[0] == 0
     page = (results.study("made_up", "paper") / "report/report.html").read_text()
-    assert "kept and not shown: abc (damaged)" in page
+    assert "also here (see Settings): abc (damaged)" in page

@@ -155,7 +155,7 @@ def test_the_header_says_how_far_the_search_is(results):
         ("Trials", "9: 5 finished, 1 diverged, 1 stopped, 1 failed, 1 not run"),
         ("Best so far", "Top-1 accuracy, selection 90.0 % (trial 4)"),
     ]
-    assert ("Definition", "3f2a9c0d1e4b; kept and not shown: abc (1 trial)") in summary(records)
+    assert ("Definition", "3f2a9c0d1e4b; also here (see Settings): abc (1 trial)") in summary(records)
     assert ("Runs", "8 of 13 done, 1 diverged, 1 stopped, 1 failed, 2 not run") in summary(records)
 
 

@@ -167,10 +167,10 @@ def test_17_another_definition_of_a_study_is_kept_apart(shell):
 
     assert first != second
     assert len(shell.records()) == 4
-    assert f"{second}; kept and not shown: {first}" in shell.page()
+    assert f"{second}; also here (see Settings): {first}" in shell.page()
 
     assert "2 runs: all finished before" in shell.run("--only", "latent_steps=1*")
-    assert f"{first}; kept and not shown: {second}" in shell.page()
+    assert f"{first}; also here (see Settings): {second}" in shell.page()
 
 
 def git(folder: Path, *words: str) -> str:
