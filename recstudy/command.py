@@ -23,7 +23,7 @@ from recstudy.records import Results
 from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
 from recstudy.shipped import completion, new, question, run, shipped
-from recstudy.team import Merge, Note, Tag
+from recstudy.team import Log, Merge, Note, Tag
 from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
@@ -299,6 +299,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "merge": Merge,
     "note": Note,
     "tag": Tag,
+    "log": Log,
     "board": Board,
     "tokenizer": TrainTokenizer,
     "data": Data,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ray.tune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from ray.util.metrics import Counter, Gauge
@@ -25,6 +25,7 @@ from recstudy.errors import ConfigError
 from recstudy.records import LossLine, Results, read_log, score_name
 from recstudy.study.study import Run
 
+TAG, SENT = "recstudy.run", ".sent"  # MLflow's tag with a run's id; ends the name of a file beside what was sent whole
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow", "aim": "aim"}
 
 
@@ -54,33 +55,34 @@ class _EventFiles:
     """TensorBoard's, by tensorboardX, with what Ray's loggers are asked; its own puts `ray/tune/` before every name."""
 
     def __init__(self) -> None:
-        self._writers: dict[_Trial, Any] = {}
-        self._last: dict[_Trial, dict[str, float]] = {}
+        self._writers: dict[Trial, Any] = {}
+        self._last: dict[Trial, dict[str, float]] = {}
 
     def setup(self) -> None:
         """Do nothing: a trial's file begins with the trial."""
 
-    def log_trial_start(self, trial: "_Trial") -> None:
+    def log_trial_start(self, trial: "Trial") -> None:
         from tensorboardX import SummaryWriter
 
         self._writers[trial] = SummaryWriter(trial.local_path)
 
-    def log_trial_result(self, epochs: int, trial: "_Trial", result: Mapping[str, float]) -> None:
+    def log_trial_result(self, epochs: int, trial: "Trial", result: Mapping[str, float]) -> None:
         numbers = {name: value for name, value in result.items() if name != TRAINING_ITERATION}
         for name, value in numbers.items():
             self._writers[trial].add_scalar(name, value, epochs)
         self._writers[trial].flush()
         self._last.setdefault(trial, {}).update(numbers)
 
-    def log_trial_end(self, trial: "_Trial", failed: bool = False) -> None:
+    def log_trial_end(self, trial: "Trial", failed: bool = False) -> None:
         """Ends with the run's fields beside its last numbers, for TensorBoard's table of hyperparameters."""
         from tensorboardX.summary import hparams
 
         with self._writers.pop(trial) as writer:
             for summary in hparams(trial.config, self._last.pop(trial, {})):
                 writer.file_writer.add_summary(summary)
+        (Path(trial.local_path) / f"{trial.run_id}{SENT}").touch()
 
-    def on_experiment_end(self, trials: Sequence["_Trial"]) -> None:
+    def on_experiment_end(self, trials: Sequence["Trial"]) -> None:
         """Do nothing: each trial has ended."""
 
 
@@ -127,6 +129,12 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
     return told
 
 
+class Hears(Protocol):
+    """Hears of a tracker's failure: the view of a study, or a command."""
+
+    def logger_failed(self, name: str, error: str) -> None: ...
+
+
 class Logger:
     """One of Ray's loggers, told of runs as the view is; once it fails, it is told no more, and the runs go on.
 
@@ -136,16 +144,27 @@ class Logger:
         results: what it writes by itself goes to `logs/NAME` there.
         view: hears of its failure.
         losses: whether it is told those of updates, once a run has ended.
+        folder: in place of that in the results.
+        kind: makes the logger in place of `CALLBACKS`, of the study and the folder.
     """
 
-    def __init__(self, name: str, study: str, results: Results, view: View, losses: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        study: str,
+        results: Results,
+        view: Hears,
+        losses: bool = False,
+        folder: str = "",
+        kind: Callable[[str, Path], Any] | None = None,
+    ) -> None:
         self.name, self.study, self.results, self.view, self.losses = name, study, results, view, losses
-        self.folder = results.root.absolute() / "logs" / name
-        self._trials: dict[str, _Trial] = {}  # under way, by run
+        self.folder = Path(folder).absolute() if folder else results.root.absolute() / "logs" / name
+        self._trials: dict[str, Trial] = {}  # under way, by run
         self.failed = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._callback = CALLBACKS[name](study, self.folder)
+            self._callback = (kind or CALLBACKS[name])(study, self.folder)
             self._callback.setup()
         except Exception as error:  # whatever a tracker raises of a server or an account
             raise ConfigError(f"--log {name} cannot begin: {_line(error)}") from None
@@ -153,7 +172,9 @@ class Logger:
     @_guarded
     def started(self, run: Run) -> None:
         if run.id not in self._trials:  # else its process was lost, and another one goes on
-            self._trials[run.id] = _Trial(run, self.study, self.folder)
+            self._trials[run.id] = Trial(run, self.study, self.folder)
+            if self.name == "mlflow":
+                self._callback.tags = {TAG: run.id}
             self._callback.log_trial_start(self._trials[run.id])
 
     @_guarded
@@ -182,24 +203,24 @@ class Logger:
         self._callback.on_experiment_end([])
         self.results.send(self.folder)
 
-    def _log_losses(self, trial: "_Trial", run: Run) -> None:
+    def _log_losses(self, trial: "Trial", run: Run) -> None:
         for line in read_log(self.results.run(run.id).losses, LossLine):
             for at, loss in enumerate(line.losses):
                 update = line.first + at * line.every
                 self._callback.log_trial_result(update, trial, {"update_loss": loss, TRAINING_ITERATION: update})
 
-    def _log(self, trial: "_Trial", numbers: dict[str, float]) -> None:
+    def _log(self, trial: "Trial", numbers: dict[str, float]) -> None:
         self._callback.log_trial_result(trial.epochs, trial, {**numbers, TRAINING_ITERATION: trial.epochs})
 
 
-class _Trial:
+class Trial:
     """What Ray's loggers ask of a trial, for a run."""
 
     checkpoint = None
     epochs = 0  # done
 
     def __init__(self, run: Run, study: str, folder: Path) -> None:
-        self._name = f"{run.label}, seed {run.seed}"
+        self._name, self.run_id = f"{run.label}, seed {run.seed}", run.id
         fields = flatten(run.config.values).items()
         self.config = {name: str(value) if isinstance(value, list) else value for name, value in fields if value is not None}
         self.evaluated_params = self.config

@@ -141,6 +141,7 @@ def test_a_missing_package_is_named_before_anything_starts(shell):
     assert not (shell.results / "studies").exists()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the database library that mlflow brings
 def test_mlflow_gets_fields_and_metrics_in_a_database_of_its_own(tmp_path, view, monkeypatch):
     pytest.importorskip("mlflow", reason="mlflow is not installed")
     from mlflow.tracking import MlflowClient
