@@ -1,6 +1,7 @@
 """How the commands speak: to a terminal in its width, to a pipe in one wide enough for a table; and how they end."""
 
 import gc
+import logging
 import os
 import re
 import signal
@@ -22,14 +23,31 @@ if TYPE_CHECKING:
 
 Options = TypeVar("Options")
 PIPE_WIDTH = 160
+# Control characters, and marks, embeddings, overrides and isolates of the direction of writing.
+UNPRINTED = dict.fromkeys(
+    {*range(32), *range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {9, 10}
+)
 HELP = " " * 8  # before what an option means, in tyro's boxes
 
 
 def console(record: bool = False) -> "Console":
     """Standard output, without rich's guesses at what to colour; `record` keeps what is said."""
     from rich.console import Console  # which --help does without
+    from rich.segment import Segment
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH, record=record)
+    class Safe(Console):
+        """Prints no control character that stands in what it is given, such as in a record of somebody else's."""
+
+        def render(self, *what: Any, **options: Any) -> "Iterator[Segment]":
+            for segment in super().render(*what, **options):
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+    return Safe(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH, record=record)
+
+
+def printable(text: str) -> str:
+    """Return a text without what would command a terminal (C0 and C1 but tab and newline) or reorder what is read (bidi)."""
+    return text if text.isprintable() else text.translate(UNPRINTED)
 
 
 def say(line: str) -> None:
@@ -117,13 +135,15 @@ def _interrupt(*_: object) -> NoReturn:
 def finish(work: Callable[[], int]) -> NoReturn:
     """Exit with what `work` returns; with 2 and one line on bad input; with 130 when stopped."""
     stop_on_sigterm()
+    if logging.lastResort:  # what prints warnings, which name what records hold
+        logging.lastResort.setFormatter(_Printable())
     gc.set_threshold(50_000)  # from 700: records are many and stay, and to look through them for cycles took a tenth of the time
     try:
         code = work()
         sys.stdout.flush()
         sys.exit(code)
     except RecstudyError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{type(error).__name__}: {printable(str(error))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # who reads our output has seen enough: the end that rich, too, comes to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -133,6 +153,13 @@ def finish(work: Callable[[], int]) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)  # one more ends what is left to clean up, at once and without a word
         print("Stopped. What was finished is kept; the same command goes on from there.", file=sys.stderr)
         sys.exit(130)
+
+
+class _Printable(logging.Formatter):
+    """Says warnings without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 def tell_uncaught() -> None:
@@ -147,7 +174,7 @@ def tell_uncaught() -> None:
         frames = [frame for frame in traceback.extract_tb(trace) if Path(frame.filename).is_file()]
         own = [frame for frame in frames if "-packages" not in frame.filename and not frame.filename.startswith(others)]
         place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
-        print(f"{kind.__name__}: {place}{error}", file=sys.stderr)
+        print(f"{kind.__name__}: {place}{printable(str(error))}", file=sys.stderr)
         sys.exit(2)
 
     sys.excepthook = told

@@ -4,6 +4,7 @@ Intervals are over seeds, and, where runs have kept their answers, over seeds an
 `tables/render.py` turns it into text. Nothing here depends on the time or the machine, so the same records give the same table.
 """
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -72,6 +73,7 @@ class Cell:
     synthetic: bool = False
     leaks: bool = False
     imported: bool = False
+    damaged: tuple[str, ...] = ()  # why kept answers of its runs cannot be read: its values are those that the runs recorded
 
     @property
     def value(self) -> float | None:
@@ -243,6 +245,10 @@ def gap(run: Row | None, name: str) -> str:
 # ----------------------------------------------------------------------------------------- over seeds and test items
 
 
+# Rows of the test split, the score of each and its patient.
+Scored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]
+
+
 class ItemScores(NamedTuple):
     """What runs score on the items of one test set."""
 
@@ -258,12 +264,17 @@ def item_scores(records: StudyRecords, run_ids: Sequence[str], name: str) -> Ite
     made = records.once("checksums", lambda: {row.id: row.provenance.data_checksum for row in records.rows})
     if len({made[run_id] for run_id in run_ids if made.get(run_id)}) > 1:
         return None
-    files = [records.results.run(run_id).answers for run_id in run_ids]
-    found = [_scores(file, file.stat().st_mtime_ns, name) if file.exists() else None for file in files]
-    whole = [one for one in found if one is not None]
+    found = scores_of(records, run_ids, name)
+    whole = [one for one in found if isinstance(one, tuple)]
     if len(whole) < len(found) or any(not np.array_equal(one[0], whole[0][0]) for one in whole):
         return None
     return ItemScores(np.array([one[1] for one in whole], dtype=np.float64), whole[0][2])
+
+
+def scores_of(records: StudyRecords, run_ids: Sequence[str], name: str) -> list[Scored | str | None]:
+    """Return what each run scores on every test item; why its answers cannot be read; None where it has none, or not all."""
+    files = [records.results.run(run_id).answers for run_id in run_ids]
+    return [_scores(file, file.lstat().st_mtime_ns, name) if os.path.lexists(file) else None for file in files]
 
 
 def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
@@ -275,7 +286,9 @@ def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRo
 
 
 def with_items_of(records: StudyRecords, cell: Cell) -> Cell:
-    """Add a cell's interval over seeds and items."""
+    """Add a cell's interval over seeds and items, or which of its runs have damaged answers."""
+    if cell.metric in METRICS and METRICS[cell.metric].each is not None:
+        cell = replace(cell, damaged=tuple(one for one in scores_of(records, cell.run_ids, cell.metric) if isinstance(one, str)))
     known = cell.estimate.error is not None and not cell.against
     found = item_scores(records, cell.run_ids, cell.metric) if known else None
     if found is None:
@@ -284,6 +297,13 @@ def with_items_of(records: StudyRecords, cell: Cell) -> Cell:
     alone = len({row.variant for row in runs}) == 1  # the mean of several variants is a contrast, in the metric's unit
     scale = scale_of(cell.metric, runs) if alone else LINEAR
     return replace(cell, items=over_items(cell.estimate, [found.each], [1.0], found.clusters, scale))
+
+
+def damaged_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Say which kept answers cannot be read, and that the values are those that the runs recorded when they ended."""
+    why = list(dict.fromkeys(one for cell in cells for one in cell.damaged))
+    more = f"; {len(why) - 1} more like it" if len(why) > 1 else ""
+    return (f"values as recorded, without intervals over items: {why[0]}{more}",) if why else ()
 
 
 def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -295,16 +315,17 @@ def items_note(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _scores(
-    file: Path, changed: int, name: str
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None] | None:
-    """Read rows of the test split, the score of each and its patient; None where the file is cut or damaged, or its task has
-    other answers."""
+def _scores(file: Path, changed: int, name: str) -> Scored | str | None:
+    """Read rows of the test split, the score of each and its patient; None where the file is cut, or its task has other answers;
+    why where it is damaged."""
     known = METRICS[name].each
     try:
         kept = unpacked(file)
         if kept.cut or known is None:
             return None
         return kept.answers.rows, known(kept.answers).astype(np.float32), kept.answers.groups
-    except (StorageError, NotAvailable):
+    except NotAvailable:
         return None
+    except Exception as error:  # arrays that do not go together raise nearly anything
+        why = f"{type(error).__name__}: {error}" if not isinstance(error, StorageError) else str(error)
+        return " ".join(why.replace(f"{file.parents[2]}/", "").split())

@@ -3,6 +3,7 @@
 Nothing here knows how a run was made. Missing, failed, diverged and damaged runs are rows like any other.
 """
 
+import shlex
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +150,8 @@ class StudyRecords:
     @property
     def place(self) -> str:
         """What commands call the study by."""
-        return self.called or self.results.store or shortest(self.results.study(self.plan.study, self.plan.folder))
+        place = self.called or self.results.store or shortest(self.results.study(self.plan.study, self.plan.folder))
+        return shlex.quote(place)
 
     @property
     def variants(self) -> Sequence[VariantRecord]:

@@ -7,7 +7,7 @@ its runs as pandas frames, its tables and figures as objects that show themselve
 import gc
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from recstudy.analysis.status import studies_at
 from recstudy.analysis.summary import again, asked, failed_metrics, failures, found, lacking, provenance, ran, settings, summary
 from recstudy.analysis.tables.entries import md, named
 from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
+from recstudy.analysis.written import ReportFiles
 from recstudy.errors import ConfigError, NotYetError, StorageError, choices, nearest
 from recstudy.papers import by_name
 from recstudy.plugins import reading
@@ -120,25 +121,24 @@ def _write(
     """Write everything, the page last. `tell` gets a line before each figure that is exported, which takes seconds."""
     check_export(export)
     folder = study / "report"
+    out = ReportFiles(folder)
     files = safe_names([part.name for part in records.parts])
     figures = [part for part in records.parts if export and isinstance(part, FigurePart)]
     sections = []
     for part, file in zip(records.parts, files, strict=True):
         if part in figures:
             tell(f"Exporting figure {figures.index(part) + 1} of {len(figures)} as {', '.join(export)}: {part.name}")
-        sections.append(section(records, part, folder, file, export, paper))
-    for old in [*(folder / "tables").glob("*"), *(folder / "figures").glob("*")]:
-        if old.is_file() and old.name.rpartition(".")[0] not in {*files, "plotly.min"}:
-            old.unlink()  # of a part that this report no longer has: it would show older numbers
+        sections.append(section(records, part, out, file, export, paper))
+    out.finish()
     last = {TITLE: audit_html(audit(records)), "Settings": settings(records), "Provenance": provenance(records)}
     failed = failures(records)
     last = ({"What failed": failed} if failed else {}) | last | {"Finish or repeat": again(records)}
     sections += [Section(*one) for one in last.items()]
     told = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
     question = f"# {md(f'{records.plan.study} ({records.plan.folder})')}\n\n{md(by_name(records.plan.question))}\n"
-    tables = [table.read_text() for file in files if (table := folder / "tables" / f"{file}.md").exists()]
+    tables = [(folder / table).read_text() for file in files if (table := f"tables/{file}.md") in out.written]
     write_whole(folder / "report.md", "\n".join([question, "\n".join(told) + "\n", *tables]))
-    write_whole(folder / "paper.tex", _latex(records, folder, files, paper))
+    write_whole(folder / "paper.tex", _latex(records, out.written, files, paper))
     pages = [one.printed for part in records.parts if paper.without and (one := no_figure(records, part)) and one.printed]
     for column in paper.without:
         if not any(named(head, [column]) for page in pages for head in page.heads[1:]):
@@ -148,7 +148,9 @@ def _write(
     return folder / "report.html"
 
 
-def section(records: StudyRecords, part: Part, folder: Path, file: str, export: Sequence[str], paper: Paper = ARTICLE) -> Section:
+def section(
+    records: StudyRecords, part: Part, out: ReportFiles, file: str, export: Sequence[str], paper: Paper = ARTICLE
+) -> Section:
     """Make one part of a page and write its files. Where it cannot be made it says why, and the other parts are drawn.
 
     Raises:
@@ -158,7 +160,7 @@ def section(records: StudyRecords, part: Part, folder: Path, file: str, export: 
     try:
         made = shown(records, part)
         content = made.without(warnings(records)).html
-        return Section(title, content + made.write(folder, file, export, paper), made.finding)
+        return Section(title, content + made.write(out, file, export, paper), made.finding)
     except Exception as error:
         if content and isinstance(error, StorageError):
             raise
@@ -173,10 +175,10 @@ def no_figure(records: StudyRecords, part: Part) -> Shown | None:
         return None
 
 
-def _latex(records: StudyRecords, folder: Path, files: Sequence[str], paper: Paper) -> str:
-    """Return question and findings, then what `folder` has in LaTeX of these parts: tables, and figures exported as PDF."""
+def _latex(records: StudyRecords, written: Collection[str], files: Sequence[str], paper: Paper) -> str:
+    """Return question and findings, then what was written in LaTeX of these parts: tables, and figures exported as PDF."""
     plan = records.plan
-    parts = [part for file in files for part in (f"tables/{file}.tex", f"figures/{file}.tex") if (folder / part).exists()]
+    parts = [part for file in files for part in (f"tables/{file}.tex", f"figures/{file}.tex") if part in written]
     found = [rf"\item \textbf{{{breakable(one.word)}:}} {breakable(sentence(one.said))}" for one in findings(records)]
     return "\n".join(
         [

@@ -8,7 +8,6 @@ import io
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple, Self
 
 import pandas as pd
@@ -20,8 +19,8 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.page import LIBRARY, escape, figure_box, links, warning_lines
 from recstudy.analysis.tables.entries import Printed, Terminal, html_table, markdown
 from recstudy.analysis.tables.latex import label, latex, notes_under, sentence, tex
+from recstudy.analysis.written import ReportFiles
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.records import write_whole
 from recstudy.report.venues import ARTICLE, Paper
 
 NOTHING = '<p class="note">Nothing to draw yet.</p>'
@@ -139,19 +138,19 @@ class Shown:
         page = self.narrow() if self.narrow else self.page
         return Terminal(page) if page else None
 
-    def write(self, folder: Path, file: str, export: Sequence[str], paper: Paper) -> str:
-        """Write its files below the report's folder; return HTML that links to them."""
+    def write(self, out: ReportFiles, file: str, export: Sequence[str], paper: Paper) -> str:
+        """Write its files into a report; return HTML that links to them."""
         words = {"md": self.markdown, "tex": self.latex_for(paper)} if self.page else {}
         words |= {"csv": self.csv} if self.csv else {}
         for ending, text in words.items():
-            write_whole(folder / "tables" / f"{file}.{ending}", text)
+            out.write(f"tables/{file}.{ending}", text)
         linked = links("tables", file, list(words)) if words else ""
         if self.drawn is None:
             return linked
-        if problem := write_figure(self.drawn, folder / "figures", file, export, paper):
+        if problem := write_figure(self.drawn, out, file, export, paper):
             log.warning("%s: %s", self.name, problem)
         for ending, content in self.files.items():
-            write_whole(folder / "figures" / f"{file}.{ending}", content())
+            out.write(f"figures/{file}.{ending}", content())
         endings = (*self.files, "html", "csv", *(() if problem else export))
         return linked if self.drawn.data.empty else linked + links("figures", file, endings)
 
@@ -180,8 +179,8 @@ NO_BROWSER = (
 )
 
 
-def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE) -> str | None:
-    """Write `NAME.html`, `NAME.csv` and `NAME.FORMAT`, as wide as a column of the paper or its text; about 2 seconds a format.
+def write_figure(drawn: Drawn, out: ReportFiles, name: str, formats: Sequence[str] = (), paper: Paper = ARTICLE) -> str | None:
+    """Write `figures/NAME.html`, `.csv` and `.FORMAT`, as wide as a column of the paper or its text; about 2 seconds a format.
 
     Beside a PDF stands `NAME.tex`, the float with its caption.
 
@@ -192,14 +191,10 @@ def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] =
         ConfigError: an unknown format.
     """
     check_export(formats)
-    library = folder / LIBRARY.name
-    if not library.exists() or library.stat().st_size != LIBRARY.stat().st_size:
-        write_whole(library, LIBRARY.read_bytes())
+    out.keep(f"figures/{LIBRARY.name}", LIBRARY.read_bytes())
     page = drawn.figure.to_html(include_plotlyjs="directory", div_id=name, config={"responsive": True, "displaylogo": False})
-    write_whole(folder / f"{name}.html", page)
-    write_whole(folder / f"{name}.csv", drawn.data.to_csv(index=False))
-    for kind in (*FORMATS, "tex"):
-        (folder / f"{name}.{kind}").unlink(missing_ok=True)  # rather none than one that shows older numbers
+    out.write(f"figures/{name}.html", page)
+    out.write(f"figures/{name}.csv", drawn.data.to_csv(index=False))
     if not formats or drawn.data.empty:
         return None
     figure, wide = printed(drawn, paper)
@@ -209,13 +204,13 @@ def write_figure(drawn: Drawn, folder: Path, name: str, formats: Sequence[str] =
         reason = str(error.args[0] if error.args else type(error).__name__).strip().partition("\n")[0]
         return NO_BROWSER.format(formats=", ".join(formats), reason=reason.rstrip("."))
     for kind, image in images.items():
-        write_whole(folder / f"{name}.{kind}", image)
+        out.write(f"figures/{name}.{kind}", image)
     if "pdf" in images:  # beside it the figure in LaTeX: what it shows in one sentence, and under it how to read it
         kind, said = "figure*" if wide else "figure", sentence(drawn.label.partition(". ")[0], drawn.finding)
         lines = [rf"\begin{{{kind}}}", r"\centering", rf"\includegraphics{{{name}.pdf}}"]
         lines += [rf"\caption{{{tex(said)}}}", rf"\label{{fig:{label(name)}}}"]
         lines += [*notes_under([drawn.caption] if drawn.caption else []), rf"\end{{{kind}}}"]
-        write_whole(folder / f"{name}.tex", "\n".join(lines) + "\n")
+        out.write(f"figures/{name}.tex", "\n".join(lines) + "\n")
     return None
 
 

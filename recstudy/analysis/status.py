@@ -75,7 +75,7 @@ def status(results: Results) -> list[StudyStatus]:
 
 
 def show_status(results: Results, out: Console) -> None:
-    """Print how far each study of a results folder is, and the commands that finish those that are not."""
+    """Print how far each study of a results folder is, and the recorded commands of unfinished ones."""
     rows = status(results)
     shown = RichTable("study", "preset", "done", "stopped", "failed", "planned")
     for row in rows:
@@ -86,7 +86,7 @@ def show_status(results: Results, out: Console) -> None:
         if row.problem:
             out.print(Text(f"{row.study} ({row.preset}): {row.problem}"), soft_wrap=True)
         if row.done + row.stopped < row.planned:
-            out.print(Text(f"Finish {row.study} ({row.preset}) with: {row.command}"), soft_wrap=True)
+            out.print(Text(f"{row.study} ({row.preset}) can go on; its command, as recorded: {row.command}"), soft_wrap=True)
 
 
 def studies_at(path: Path) -> list[tuple[Results, str, str]]:

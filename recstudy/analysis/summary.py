@@ -199,12 +199,12 @@ def provenance(records: StudyRecords) -> str:
 
 
 def again(records: StudyRecords) -> str:
-    """Give the one command that finishes, repeats or extends the study."""
+    """Show the command that the plan records, and what it did where that was its study's: whose it is, this cannot tell."""
     runs = distinct(records.rows)
     left = sum(row.status not in ("done", "diverged") for row in runs)
-    words = "Every run has finished. This command draws the report again; finished runs are never run twice:"
+    words = "Every run has finished; the study's command draws the report again, and finished runs are never run twice."
     if records.plan.search is not None:
-        words = "This command resumes the search and draws the report again; nothing is run twice:"
+        words = "The search's command resumes it and draws the report again; nothing is run twice."
     elif left:
-        words = f"{plural(left, 'run')} of {len(runs):,} are still to do. This command runs those and no other:"
-    return f"<p>{escape(words)}</p>{code(records.plan.command)}"
+        words = f"{plural(left, 'run')} of {len(runs):,} are still to do; the study's command runs those and no other."
+    return f"<p>{escape(words)} As its plan records it:</p>{code(records.plan.command)}"

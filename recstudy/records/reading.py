@@ -19,7 +19,7 @@ Proposed = TrialLine | ConfirmLine | ClockLine
 AGAIN = "Remove it and run the study again."
 REMOVE = "Remove that line."
 REMEDIES: dict[type, str] = {Result: "Its run will be run again.", Marker: f'Write {{"format": {FORMAT}}} into it.'}
-NUMBER = "a number"
+NUMBER, INT = "a number", ("int", "constrained-int")
 RULES = {"int_type": "a whole number", "float_type": NUMBER, "finite_number": NUMBER}
 KINDS: dict[str, type[Proposed]] = {"number": TrialLine, "confirms": ConfirmLine, "clock": ClockLine}
 
@@ -122,7 +122,7 @@ def fault(error: ValidationError) -> str:
     first = error.errors(include_url=False)[-1 if _is_number(error) else 0]
     if first["type"] == "json_invalid":
         return "it is not JSON"
-    place = [str(part) for part in first["loc"] if part not in ("scores", "values", "int", "float")]
+    place = [str(part) for part in first["loc"] if part not in ("scores", "values", *INT, "float")]
     field = ".".join(place) or "it"
     if first["type"] == "missing":
         return f"{field} is missing"
@@ -136,7 +136,7 @@ def fault(error: ValidationError) -> str:
 def _is_number(error: ValidationError) -> bool:
     """Return whether either kind of number would do, each of which is an error of its own."""
     kinds = [found["loc"][-1:] for found in error.errors(include_url=False)[:2]]
-    return kinds == [("int",), ("float",)]
+    return kinds in [[(kind,), ("float",)] for kind in INT]
 
 
 def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:

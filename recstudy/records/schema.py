@@ -7,18 +7,35 @@ writes them, says what a damaged file lacks, and brings older formats up to this
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, ConfigDict, Field, model_serializer, model_validator
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
 
 from recstudy.records.files import Json
 
-Number = int | float
+MOST = 2**64
+Whole = Annotated[int, Field(ge=-MOST, le=MOST)]  # one of 400 digits is no measurement, and no float
+Number = Whole | float
 Values = dict[str, Number | None]  # what was measured, by its name
 
 FORMAT = 1
 STRICT = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)  # built once used
+
+
+def bounded(given: Any) -> Any:
+    """Return JSON values without a whole number beyond `MOST` in them (ValueError)."""
+    inside: list[Any] = [given]
+    while inside:
+        one = inside.pop()
+        if isinstance(one, int) and abs(one) > MOST:
+            raise ValueError(f"it holds a whole number of {len(str(one))} digits")
+        inside += one.values() if isinstance(one, dict) else one if isinstance(one, list | tuple) else ()
+    return given
+
+
+Plain = Annotated[Any, AfterValidator(bounded)]
+Object = Annotated[Json, AfterValidator(bounded)]
 
 
 def now() -> str:
@@ -30,7 +47,7 @@ def now() -> str:
 class Marker:
     """`recstudy.json` in the root of a results folder."""
 
-    format: int = FORMAT
+    format: Whole = FORMAT
     what: str = "results of recstudy"
 
 
@@ -40,7 +57,7 @@ class Hardware:
 
     host: str = ""
     cpu: str = ""
-    cores: int | None = None
+    cores: Whole | None = None
     gpu: str | None = None
 
 
@@ -59,11 +76,11 @@ _alike: dict[Any, Any] = {}
 class Initial:
     """`weights/DIGEST.json`: where the weights beside it, from which runs start, were taken from."""
 
-    format: int = FORMAT
+    format: Whole = FORMAT
     source: str = ""  # a file as it was named, or the run
     sha256: str = ""  # of that file
     names: str = ""  # whose: `trm` or `hrm` of their authors' code; empty where they are recstudy's own
-    settings: Json = Field(default_factory=dict)  # what its authors' config says of the network
+    settings: Object = Field(default_factory=dict)  # what its authors' config says of the network
     date: str = ""
 
     @property
@@ -81,14 +98,14 @@ class Provenance:
     dirty: bool = False  # that, or recstudy's own repository
     recstudy: str = ""  # its commits, where they are of another repository than the study's
     code: dict[str, str] = Field(default_factory=dict)  # part (`model`, `data`, `train`) -> digest; nothing in old records
-    earlier: int = 0  # how often it was finished before and run again, on request
+    earlier: Whole = 0  # how often it was finished before and run again, on request
     versions: dict[str, str] = Field(default_factory=dict)
     hardware: Hardware = Hardware()
-    workers: int = 1
+    workers: Whole = 1
     data_checksum: str = ""
     data_notes: tuple[str, ...] = ()
     synthetic: bool = False
-    lost_epochs: int = 0  # whose lines were damaged when it went on after them
+    lost_epochs: Whole = 0  # whose lines were damaged when it went on after them
     origin: Literal["trained", "imported"] = "trained"  # imported: from `initial` as it is
     initial: Initial | None = None  # what it started from, where that was not drawn
     started: str = ""
@@ -123,7 +140,7 @@ class Selected:
     """The epoch whose weights were judged, and its scores on the split that selected it."""
 
     split: str = ""
-    epoch: int | None = None
+    epoch: Whole | None = None
     scores: Values = Field(default_factory=dict)
 
     @property
@@ -158,10 +175,10 @@ class Routing:
 class Answered:
     """Of how many test images a run keeps its answers."""
 
-    kept: int
-    of: int
-    draws: int | None = None  # of these images, where several of them are copies of one puzzle, which count once
-    repeated: int | None = None  # puzzles on which trajectories and copies are scored, which are no further draws
+    kept: Whole
+    of: Whole
+    draws: Whole | None = None  # of these images, where several of them are copies of one puzzle, which count once
+    repeated: Whole | None = None  # puzzles on which trajectories and copies are scored, which are no further draws
 
     def count(self, repeated: bool) -> int:
         """Return how many independent draws a share is one of: of all, or of the puzzles that are answered more than once."""
@@ -173,7 +190,7 @@ class Answered:
 class Result:
     """`result.json`: what a finished run has measured, what it cost, and what made it."""
 
-    format: int = FORMAT
+    format: Whole = FORMAT
     status: Literal["done", "diverged"]
     error: str = ""  # of one that diverged
     metrics: Values  # on the test split
@@ -188,7 +205,7 @@ class Result:
     answers: Answered | None = None
     routing: Any = None  # as `Routing` has it; read where it is drawn, and damage to it costs that figure alone
     cost: Values = Field(default_factory=dict)
-    attempts: int | None = None
+    attempts: Whole | None = None
     provenance: Provenance = Provenance()
 
 
@@ -211,7 +228,7 @@ class Later:
 class Measured:
     """`measured.json`: metrics that a run's result does not have, by name."""
 
-    format: int = FORMAT
+    format: Whole = FORMAT
     metrics: dict[str, Later] = Field(default_factory=dict)
 
 
@@ -219,20 +236,20 @@ class Measured:
 class Failure:
     """`failure.json`: why the last attempt failed."""
 
-    format: int = FORMAT
+    format: Whole = FORMAT
     # One of `FAILURES`; the file calls it `class`.
     error_class: str = Field(validation_alias=AliasChoices("class", "error_class"), serialization_alias="class")
     error: str = ""
     traceback: str = ""
-    attempts: int | None = None
+    attempts: Whole | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Stopped:
     """`stopped.json`: how far a run was when its search stopped it, and which rule did."""
 
-    format: int = FORMAT
-    epoch: int
+    format: Whole = FORMAT
+    epoch: Whole
     score: Number | None = None
     by: str = ""
 
@@ -243,7 +260,7 @@ class Attempt:
 
     started: str | None = None
     host: str = ""
-    process: int | None = None
+    process: Whole | None = None
     commit: str | None = None
     dirty: bool = False
     recstudy: str = ""
@@ -276,9 +293,9 @@ class MergeLine:
 class LossLine:
     """A line of `losses.jsonl`: the training loss of every `every`-th update of an epoch, from update `first` on."""
 
-    epoch: int
-    first: int
-    every: int
+    epoch: Whole
+    first: Whole
+    every: Whole
     losses: tuple[float, ...]
 
 
@@ -321,8 +338,8 @@ def score_name(values: Mapping[str, Any]) -> str:
 class Settings:
     """`config.json`: what decided the run, in parts, as `RunConfig` gives them."""
 
-    data: Json = Field(default_factory=dict)
-    model: Json = Field(default_factory=dict)
-    train: Json = Field(default_factory=dict)
-    seed: int = 0
-    place: Json = Field(default_factory=dict)
+    data: Object = Field(default_factory=dict)
+    model: Object = Field(default_factory=dict)
+    train: Object = Field(default_factory=dict)
+    seed: Whole = 0
+    place: Object = Field(default_factory=dict)

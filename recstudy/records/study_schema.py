@@ -6,8 +6,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from recstudy.explained import explained
-from recstudy.records.files import Json
-from recstudy.records.schema import FORMAT, STRICT, CodeRecord, Number
+from recstudy.records.schema import FORMAT, STRICT, CodeRecord, Number, Object, Plain, Whole
 
 PARTS = ("data", "model", "train", "place")  # of a config
 NUMBERS = ("train.epochs", "train.batch_size", "train.ema_decay", "data.limit")  # with which readers compute
@@ -20,14 +19,14 @@ class VariantRecord:
     """A variant: its label, its level on each axis, and what it changes in the base config."""
 
     label: str
-    levels: Json = Field(default_factory=dict)
-    changes: Json = Field(default_factory=dict)
+    levels: Object = Field(default_factory=dict)
+    changes: Object = Field(default_factory=dict)
     model: str = ""
     data: str = ""
     synthetic: bool = False
     leaks: bool = False
     batch_norm: bool = False  # trains with it
-    base: int | None = None  # the variant that it is compared with
+    base: Whole | None = None  # the variant that it is compared with
     code: dict[str, str] = Field(default_factory=dict)  # part of a run -> what computes it, as `PlanRecord.code` calls it
     data_checksum: str = ""  # of the images as they are now, where that was known
 
@@ -45,8 +44,8 @@ class Deviation:
     """
 
     field: str
-    paper: Any = None
-    ours: Any
+    paper: Plain = None
+    ours: Plain
     why: str
 
     @property
@@ -59,7 +58,7 @@ class Reference:
     """What published values are compared with: the `paper` preset as the study has it, whatever preset is run and set."""
 
     preset: str
-    base: Json
+    base: Object
     axes: dict[str, str] = Field(default_factory=dict)
     variants: tuple[VariantRecord, ...] | None = None  # None: the plan's own, of the same preset without changes
 
@@ -67,8 +66,8 @@ class Reference:
 class PlannedRun(NamedTuple):
     """A variant, by its place among all, with one seed."""
 
-    variant: int
-    seed: int
+    variant: Whole
+    seed: Whole
     id: str
 
 
@@ -79,7 +78,7 @@ class Range:
     low: Number = 0
     high: Number = 0
     log: bool = False
-    choices: tuple[Any, ...] = ()
+    choices: tuple[Plain, ...] = ()
     when: dict[str, tuple[Any, ...]] = Field(default_factory=dict)  # other field -> values at which it is searched
 
 
@@ -87,24 +86,24 @@ class Range:
 class Confirm:
     """How many of the best are run again, and with which fresh seeds."""
 
-    best: int = 0
-    seeds: tuple[int, ...] = ()
+    best: Whole = 0
+    seeds: tuple[Whole, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class TrialRecord:
     """A trial that was proposed; trials with the same settings share a variant."""
 
-    number: int
-    params: Json
-    variant: int
+    number: Whole
+    params: Object
+    variant: Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ImportanceRecord:
     """`importance-DEFINITION.json`: objective -> method -> field -> its share in the objective's variance."""
 
-    trials: int = 0
+    trials: Whole = 0
     importance: dict[str, dict[str, dict[str, float]]]
     missing: dict[str, str] = Field(default_factory=dict)  # method -> why it gives nothing
 
@@ -154,8 +153,8 @@ class Registered:
     recstudy: str
     digest: str  # of all below
     definition: str
-    seeds: int
-    seeds_at_most: int
+    seeds: Whole
+    seeds_at_most: Whole
     claims: tuple[Stated, ...]
     margins: tuple[Stated, ...]
     deviations: tuple[Stated, ...]
@@ -167,7 +166,7 @@ class Registered:
 class PlanRecord:
     """`plan.json`: which runs a study is made of, and what to draw of them. Of a search, those of its trials so far."""
 
-    format: int = FORMAT
+    format: Whole = FORMAT
     study: str
     preset: str
     question: str = ""
@@ -177,22 +176,22 @@ class PlanRecord:
     smoke: bool = False
     definition: str = ""
     plugins: tuple[dict[str, str], ...] = ()  # files with what the study defines itself: `module`, `file`, `digest`
-    base: Json  # the preset's config, in parts
-    changes: Json = Field(default_factory=dict)  # what the command line has set in it, by field
+    base: Object  # the preset's config, in parts
+    changes: Object = Field(default_factory=dict)  # what the command line has set in it, by field
     reference: Reference | None = None
     deviations: tuple[Deviation, ...] = ()  # of the `paper` preset from its paper
     axes: dict[str, str] = Field(default_factory=dict)  # axis -> the field that it sets
     variants: tuple[VariantRecord, ...]
-    seeds: tuple[int, ...]
-    seeds_at_most: int = 0  # how many it may come to have, as stated; 0 where it states none
+    seeds: tuple[Whole, ...]
+    seeds_at_most: Whole = 0  # how many it may come to have, as stated; 0 where it states none
     learned: dict[str, float] = Field(default_factory=dict)  # metric -> the value above which a seed has learned
     runs: tuple[PlannedRun, ...]
-    report: tuple[Json, ...]  # its parts, each with its kind
+    report: tuple[Object, ...]  # its parts, each with its kind
     search: SearchRecord | None = None
     code: dict[str, CodeRecord] = Field(default_factory=dict)  # what computes the runs now
     stated: dict[str, str] = Field(default_factory=dict)  # digest of a claim, margin or deviation -> when it was first stated
     registered: Registered | None = None
-    looks: tuple[int, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside
+    looks: tuple[Whole, ...] = Field(default=(), exclude=True)  # at how many whole seeds a report was read; kept in a log beside
     others: dict[str, str] = Field(default_factory=dict, exclude=True)  # other definitions of this name -> what they hold
 
     @property
@@ -212,7 +211,7 @@ class PlanRecord:
         for path in NUMBERS:
             part, _, name = path.partition(".")
             stated = [self.base.get(part, {}).get(name), *(variant.changes.get(path) for variant in self.variants)]
-            if wrong := [value for value in stated if value is not None and not isinstance(value, Number)]:
+            if wrong := [value for value in stated if value is not None and not isinstance(value, int | float)]:
                 raise ValueError(f"{path} must be a number, but it is {wrong[0]!r}")
         for run in self.runs:
             if not 0 <= run.variant < len(self.variants):
@@ -225,7 +224,7 @@ class PlanRecord:
 class Look:
     """A line of `looks-DEFINITION.jsonl`: a report was made when all planned runs of so many seeds had ended."""
 
-    seeds: int
+    seeds: Whole
     date: str
 
 
@@ -233,10 +232,10 @@ class Look:
 class TrialLine:
     """A line of a search's log: a trial was proposed."""
 
-    number: int
-    params: Json
+    number: Whole
+    params: Object
     variant: VariantRecord
-    seed: int
+    seed: Whole
     id: str
 
 
@@ -244,8 +243,8 @@ class TrialLine:
 class ConfirmLine:
     """A line of a search's log: trial `confirms` is one of the best and is run again with a fresh seed."""
 
-    confirms: int
-    seed: int
+    confirms: Whole
+    seed: Whole
     id: str
 
 

@@ -51,6 +51,7 @@ from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.kinds import drawn, shown
 from recstudy.analysis.report import write_report
 from recstudy.analysis.shown import printed, write_figure
+from recstudy.analysis.written import ReportFiles
 from recstudy.cli import _report
 from recstudy.command import main
 from recstudy.errors import ConfigError
@@ -70,29 +71,33 @@ PAGES = ("acl", "neurips", "article")  # the narrowest columns, a text between, 
 
 
 def test_html_and_csv_are_always_written(records, tmp_path):
-    assert write_figure(drawn(records, SPEC), tmp_path, "c") is None
+    assert write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c") is None
 
-    page = (tmp_path / "c.html").read_text()
+    page = (tmp_path / "figures/c.html").read_text()
     assert 'src="plotly.min.js"' in page
     assert "cdn" not in page
-    assert (tmp_path / "plotly.min.js").stat().st_size > 1e6
-    assert (tmp_path / "c.csv").read_text().startswith("line,x,value,low,high,n")
+    assert (tmp_path / "figures/plotly.min.js").stat().st_size > 1e6
+    assert (tmp_path / "figures/c.csv").read_text().startswith("line,x,value,low,high,n")
 
 
 def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, monkeypatch):
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-browser"))
-    (tmp_path / "c.png").write_text("of an older report")
+    older = ReportFiles(tmp_path)
+    older.write("figures/c.png", "of an older report")
+    older.finish()
 
-    problem = write_figure(drawn(records, SPEC), tmp_path, "c", ["png"])
+    out = ReportFiles(tmp_path)
+    problem = write_figure(drawn(records, SPEC), out, "c", ["png"])
+    out.finish()
 
     assert "apt-get install chromium" in problem
     assert "BROWSER_PATH" in problem
-    assert sorted(path.name for path in tmp_path.glob("c.*")) == ["c.csv", "c.html"]
+    assert sorted(path.name for path in tmp_path.glob("figures/c.*")) == ["c.csv", "c.html"]
 
 
 def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
     with pytest.raises(ConfigError, match=r"no figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"):
-        write_figure(drawn(records, SPEC), tmp_path, "c", ["pgn"])
+        write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pgn"])
     for flags, said in (
         (["--venue", "iclm"], "no venue 'iclm': there are article, neurips, icml, cvpr, acl, ieee. Did you mean 'icml'?"),
         (["--width", "3"], "a width is a number of in, cm, mm or pt from 2.5in to 20in, such as 3.25in, but got '3'"),
@@ -158,18 +163,18 @@ def test_printed_figures_are_whole_and_light(results, browser):
 @pytest.mark.parametrize("inches", [3.5, 7.0])
 def test_files_are_as_wide_as_a_column_and_their_letters_legible(records, tmp_path, inches):
     """In inches of 72 points; axes in 8.4 and the legend in 7.2 points, whatever the format."""
-    assert write_figure(drawn(records, SPEC), tmp_path, "c", ["pdf", "svg", "png"], Paper(inches, inches)) is None
+    assert write_figure(drawn(records, SPEC), ReportFiles(tmp_path), "c", ["pdf", "svg", "png"], Paper(inches, inches)) is None
 
-    svg = (tmp_path / "c.svg").read_text()
+    svg = (tmp_path / "figures/c.svg").read_text()
     width, box = (float(re.search(pattern, svg)[1]) for pattern in (r'width="([\d.]+)"', r'viewBox="0 0 ([\d.]+)'))
     assert width / 96 == inches  # a pixel of an SVG is 1/96 inch
     assert {round(float(size) * width / box * 0.75, 2) for size in re.findall(r"font-size: ?([\d.]+)px", svg)} == {7.2, 8.4}
-    pdf = (tmp_path / "c.pdf").read_bytes()
+    pdf = (tmp_path / "figures/c.pdf").read_bytes()
     assert b"Kaleido" not in pdf
     assert SPEC.heading.encode() in pdf.replace(b"\\", b"")
     assert float(re.search(rb"/MediaBox \[0 0 ([\d.]+)", pdf)[1]) == 72 * inches
     assert {round(size, 1) for size in pdf_letters(pdf)} == {7.2, 8.4}
-    with Image.open(tmp_path / "c.png") as png:
+    with Image.open(tmp_path / "figures/c.png") as png:
         assert png.width == 300 * inches
         assert png.info["dpi"] == pytest.approx((300, 300), abs=0.1)
 
@@ -235,9 +240,9 @@ def others(folder: Path) -> dict[str, bytes]:
 @pytest.mark.whole
 @needs_browser
 def test_a_figure_for_paper_has_its_float_with_a_caption_of_one_sentence(records, tmp_path):
-    write_figure(replace(drawn(records, SPEC), finding="a, b: c"), tmp_path, "c", ["pdf"], VENUES["icml"])
+    write_figure(replace(drawn(records, SPEC), finding="a, b: c"), ReportFiles(tmp_path), "c", ["pdf"], VENUES["icml"])
 
-    lines = (tmp_path / "c.tex").read_text().splitlines()
+    lines = (tmp_path / "figures/c.tex").read_text().splitlines()
     assert lines[:3] == [r"\begin{figure}", r"\centering", r"\includegraphics{c.pdf}"]
     assert lines[3] == rf"\caption{{{SPEC.heading} (a, b: c).}}"
     assert lines[4] == r"\label{fig:c}"

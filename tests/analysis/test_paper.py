@@ -143,8 +143,8 @@ def test_the_number_of_seeds_is_said_once(tmp_path, records):
 def test_what_is_for_a_screen_does_not_stand_on_paper(records):
     shown = table(records, "top1_accuracy")
 
-    assert "Finish with: python" in shown.markdown
-    assert "Finish with" not in shown.latex
+    assert "Its command, as recorded: python" in shown.markdown
+    assert "Its command, as recorded" not in shown.latex
 
 
 def test_a_note_is_cut_by_its_parts_and_never_by_its_words():

@@ -1,3 +1,4 @@
+import hashlib
 import io
 import re
 import shutil
@@ -155,7 +156,7 @@ def test_a_report_that_cannot_be_written_is_one_error_and_no_parts_own(tmp_path,
     folder.mkdir()
     (folder / "tables").write_text("in the folder's place")
 
-    with pytest.raises(StorageError, match=r"cannot write .*tables"):
+    with pytest.raises(StorageError, match=r"tables: Not a directory"):
         write_report(results, "made_up", "paper")
 
     assert caplog.messages == []
@@ -171,6 +172,67 @@ def test_files_of_an_older_report_are_removed(tmp_path):
     assert not list(page.parent.glob("figures/*.html"))
     assert sorted(path.name for path in page.parent.glob("tables/*")) == ["scores.csv", "scores.md", "scores.tex"]
     assert "plotly.js v" not in page.read_text()
+
+
+def test_what_the_report_did_not_write_as_it_is_stays(tmp_path, caplog):
+    """A file of the user's own, one that they changed, and what a link of an old name leads to."""
+    results = write_study(tmp_path / "r", report=dump_report([Table("scores"), Table("older"), Table("linked")]))
+    tables = write_report(results, "made_up", "paper").parent / "tables"
+    (tables / "mine.csv").write_text("mine")
+    (tables / "older.md").write_text("with a remark")
+    (tables / "linked.md").rename(tmp_path / "outside.md")
+    (tables / "linked.md").symlink_to(tmp_path / "outside.md")
+    write_study(tmp_path / "r", report=dump_report([Table("scores")]))
+
+    write_report(results, "made_up", "paper")
+
+    assert sorted(path.name for path in tables.iterdir()) == [
+        "linked.md", "mine.csv", "older.md", "scores.csv", "scores.md", "scores.tex",
+    ]  # fmt: skip
+    assert (tmp_path / "outside.md").exists()
+    assert "older.md is of an earlier report and was changed since, so it stays" in caplog.text
+
+
+def test_a_manifest_of_somebody_else_removes_nothing_outside_of_the_reports_folders(tmp_path):
+    results = write_study(tmp_path / "r", report=dump_report([Table("scores")]))
+    folder = write_report(results, "made_up", "paper").parent
+    (tmp_path / "r/keep").write_text("mine")
+    digest = hashlib.sha256(b"mine").hexdigest()
+    write_json(folder / "files.json", {f"{up}keep": digest for up in ("../../../../", "tables/../../../../../", "/", "")})
+
+    write_report(results, "made_up", "paper")
+
+    assert (tmp_path / "r/keep").read_text() == "mine"
+
+
+@pytest.mark.parametrize("link", ["report", "report/tables", "report/figures"])
+def test_nothing_is_written_or_removed_through_a_link(tmp_path, link):
+    results = write_study(tmp_path / "r")
+    folder = write_report(results, "made_up", "paper").parent
+    before = sorted(folder.rglob("*"))
+    place = results.study("made_up", "paper") / link
+    place.rename(tmp_path / "outside")
+    place.symlink_to(tmp_path / "outside")
+
+    with pytest.raises(StorageError, match=f"{link} is a link"):
+        write_report(results, "made_up", "paper")
+
+    assert sorted(folder.rglob("*")) == before or link != "report"
+
+
+def test_a_linked_file_of_the_report_is_replaced(tmp_path):
+    results = write_study(tmp_path / "r")
+    page = write_report(results, "made_up", "paper")
+    for file in (page, page.parent / "tables/scores.md", page.parent / "figures/plotly.min.js"):
+        file.unlink()
+        file.symlink_to(tmp_path / "outside")
+    (tmp_path / "outside").write_text("theirs")
+
+    write_report(results, "made_up", "paper")
+
+    assert (tmp_path / "outside").read_text() == "theirs"
+    assert not page.is_symlink()
+    assert not (page.parent / "tables/scores.md").is_symlink()
 
 
 def test_a_study_that_has_not_begun_has_a_report(tmp_path):
@@ -250,7 +312,7 @@ def test_show_status_names_the_command_that_finishes(results):
     text = printed(show_status, results)
 
     assert re.search(r"made_up +│ paper +│ 7 +│ 0 +│ 1 +│ 12", text)
-    assert "Finish made_up (paper) with: python studies/made_up.py --preset paper" in text
+    assert "made_up (paper) can go on; its command, as recorded: python studies/made_up.py --preset paper" in text
 
 
 def test_studies_are_found_from_any_folder_above_them(results):

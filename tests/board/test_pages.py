@@ -34,6 +34,7 @@ from recstudy.analysis.report import section
 from recstudy.analysis.rows import Outcome
 from recstudy.analysis.status import status
 from recstudy.analysis.summary import summary
+from recstudy.analysis.written import ReportFiles
 from recstudy.board.markup import Address, address_of, page_of
 from recstudy.board.progress import progress
 from recstudy.board.renderer import page_at
@@ -231,7 +232,7 @@ def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
 
     assert len(records.parts) > 2
     for at, spec in enumerate(records.parts, 1):
-        reported = section(records, spec, tmp_path / "report", f"part{at}", ()).content
+        reported = section(records, spec, ReportFiles(tmp_path / "report"), f"part{at}", ()).content
         reported = re.sub(r'<p class="note">Files:.*?</p>\n', "", reported)
         shown = re.sub(r'<a href="/runs/[^"]*">(.*?)</a>', r"\1", found[f"part{at}"])  # of the board alone
         assert shown == reported

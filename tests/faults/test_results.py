@@ -252,7 +252,7 @@ def test_24_records_of_every_version_are_read_and_gone_on_with(tmp_path, sample)
     output = shell.run()
 
     assert "latent steps" in report
-    assert "Finish sample (quick) with: python sample.py" in status
+    assert "sample (quick) can go on; its command, as recorded: python sample.py" in status
     assert "2 runs: 1 finished before, 1 to run" in output
     assert len(shell.records()) == 2
     assert shell.records()[finished] == before

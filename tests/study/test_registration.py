@@ -176,7 +176,7 @@ def test_status_shows_every_definition_and_no_changed_claim_as_one(results):
     assert [(one.done, one.planned, one.definition) for one in status(results)] == [(0, 18, ""), (18, 18, first.definition)]
     show_status(results, Console(file=(said := StringIO()), width=120))
     assert re.search(rf"tiny +│ quick +│ 0 .*\n.*tiny +│ quick, definition {first.definition} +│ 18 ", said.getvalue())
-    assert f"Finish tiny (quick) with: {command()}" in said.getvalue()
+    assert f"tiny (quick) can go on; its command, as recorded: {command()}" in said.getvalue()
 
 
 def test_a_changed_claim_is_no_other_definition(results):

@@ -22,6 +22,7 @@ from recstudy.report import BesidePublished
 from recstudy.report.names import plural
 
 TITLE = "What a careful reviewer would ask"
+AS_RECORDED = "By the study's command as recorded"
 CHECKED = f"Checked: {', '.join(RULES)}."
 
 
@@ -112,7 +113,8 @@ def audit_html(found: AuditReport) -> str:
         known = "".join(f'<p class="note">{escape(found.about[about].words)}</p>' for about in one.known)
         shown[one.severity] += f"<h3>{escape(one.what)}</h3><p>{escape(one.why)}</p>"
         shown[one.severity] += f'<p class="note">Where: {escape(one.place)}</p><p>What would settle it: {escape(one.settle)}</p>'
-        shown[one.severity] += f"{code(one.command) if one.command else ''}{known}"
+        shown[one.severity] += f'<p class="note">{AS_RECORDED}:</p>{code(one.command)}' if one.command else ""
+        shown[one.severity] += known
     html = shown["question"] or fold("Nothing to ask", f"<p>{escape(CHECKED)}</p>")
     html += fold(plural(len(found.findings) - found.questions, "note"), shown["note"]) if shown["note"] else ""
     for title, others in found.by_paper:
@@ -128,7 +130,7 @@ def audit_lines(found: AuditReport) -> Iterator[Text]:
     for _, one in found.findings:
         yield Text(f"{one.severity.capitalize()}: {one.what}", style="bold" if one.severity == "question" else "")
         lines = [f"Where: {one.place}", f"Why it matters: {one.why}", f"What would settle it: {one.settle}"]
-        lines += [*([one.command] if one.command else []), *(found.about[known].words for known in one.known)]
+        lines += [*([f"{AS_RECORDED}: {one.command}"] if one.command else []), *(found.about[known].words for known in one.known)]
         yield from (Text(f"    {line}") for line in lines)
     for title, others in found.by_paper:
         yield Text(f"{title}:")

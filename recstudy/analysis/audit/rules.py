@@ -99,8 +99,11 @@ def levels(records: StudyRecords, variants: Iterable[int], field: str) -> list[o
 
 
 def command(records: StudyRecords, *flags: str) -> str:
-    """Return the study's own command, with these flags, each before its value, in place of those it has."""
-    words, given = shlex.split(records.plan.command), flags[::2]
+    """Return the command that the plan records, with these flags, each before its value, in place of those it has."""
+    try:
+        words, given = shlex.split(records.plan.command), flags[::2]
+    except ValueError:  # of a plan that somebody has changed
+        return records.plan.command
     kept = [
         word for at, word in enumerate(words) if word.partition("=")[0] not in given and (not at or words[at - 1] not in given)
     ]

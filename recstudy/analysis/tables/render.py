@@ -73,6 +73,7 @@ def seeds_counted(cell: Cell) -> str:
 
 def _lost(cell: Cell) -> list[str]:
     lost = [f"{cell.failed.count(kind)} failed: {kind}" for kind in dict.fromkeys(cell.failed)]
+    lost += [f"{len(cell.damaged)} with damaged answers"] if cell.damaged else []
     return lost + [f"{count} {state}" for count, state in ((cell.diverged, "diverged"), (cell.stopped, "stopped early")) if count]
 
 

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from math import sqrt
 
 from recstudy.analysis.caveats import caption, leaky_notes, left_out, text_notes, to_evaluate, warnings
-from recstudy.analysis.cells import Cell, TableData, TableRow, cell, items_note, with_items
+from recstudy.analysis.cells import Cell, TableData, TableRow, cell, damaged_notes, items_note, with_items
 from recstudy.analysis.fits import spread_notes
 from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.tables.comparisons import improvement_cell, improvement_notes, marked, tied_notes
@@ -71,6 +71,7 @@ def table_data(records: StudyRecords, spec: Table) -> TableData:
             *tied_notes(cells),
             *spread_notes(records, variants, metrics),
             *items_note(cells),
+            *damaged_notes(cells),
             *agreement_notes(cells),
         ),
         unmatched_targets=placement.unmatched_targets,
