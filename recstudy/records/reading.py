@@ -20,7 +20,7 @@ AGAIN = "Remove it and run the study again."
 REMOVE = "Remove that line."
 REMEDIES: dict[type, str] = {Result: "Its run will be run again.", Marker: f'Write {{"format": {FORMAT}}} into it.'}
 NUMBER, INT = "a number", ("int", "constrained-int")
-RULES = {"int_type": "a whole number", "float_type": NUMBER, "finite_number": NUMBER}
+RULES = {"int_type": "a whole number", "float_type": NUMBER, "finite_number": NUMBER, "string_too_long": "shorter"}
 KINDS: dict[str, type[Proposed]] = {"number": TrialLine, "confirms": ConfirmLine, "clock": ClockLine}
 
 # The one place that knows older formats. A record's steps bring it to this one: the first makes format 1 of what states

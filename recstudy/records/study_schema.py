@@ -18,7 +18,7 @@ SMOKED = "-smoke"  # ends the name of a smoke run's folder
 class VariantRecord:
     """A variant: its label, its level on each axis, and what it changes in the base config."""
 
-    label: str
+    label: str = Field(max_length=2000)
     levels: Object = Field(default_factory=dict)
     changes: Object = Field(default_factory=dict)
     model: str = ""
