@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from recstudy.analysis.report import _write
+from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import RecstudyError, StorageError
 from recstudy.metrics import METRICS
 from recstudy.publishing.bundle import (
@@ -144,7 +145,9 @@ def check_report(bundle: Bundle, check: Check) -> None:
         _write(bundle.records, study, (), ARTICLE)
         again = {file.relative_to(study).as_posix(): file for file in (study / REPORT).rglob("*") if file.is_file()}
         printed = {name: file for name, file in bundle.files.items() if name.startswith(f"{REPORT}/")}
-        both = [name for name in printed if name in again]
+        both = [
+            name for name in printed if name in again and name != f"{REPORT}/{WRITTEN}"
+        ]
         if about.packages.get("plotly") != drawing_packages()["plotly"] and f"{REPORT}/{LIBRARY}" in both:
             both.remove(f"{REPORT}/{LIBRARY}")
             check.unchecked.append(f"{REPORT}/{LIBRARY}: it is the drawing library of another version")
