@@ -23,7 +23,7 @@ from recstudy.records import Results
 from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
 from recstudy.shipped import completion, new, question, run, shipped
-from recstudy.team import Log, Merge, Note, Tag
+from recstudy.team import Checklist, Log, Merge, Note, Tag
 from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
@@ -300,6 +300,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "note": Note,
     "tag": Tag,
     "log": Log,
+    "checklist": Checklist,
     "board": Board,
     "tokenizer": TrainTokenizer,
     "data": Data,

@@ -34,6 +34,13 @@ from recstudy.terminal import duration
 
 FIX = "# license: to be chosen by whoever publishes this; it depends on the data and on initial weights"
 NORMAL = 1.96  # of 95 %
+HUB = {  # data set, by its name in a config -> what the hub calls it
+    "sudoku_extreme": "sapientinc/sudoku-extreme",
+    "maze_hard": "sapientinc/maze-30x30-hard-1k",
+    "mnist": "ylecun/mnist",
+    "cifar10": "uoft-cs/cifar10",
+    "cifar100": "uoft-cs/cifar100",
+}
 COSTS = ("params", "gflops", "train_pflop", "device_seconds", "peak_memory_mb")
 
 
@@ -72,6 +79,10 @@ def export(results: Results, run: str, folder: Path) -> None:
             shutil.copyfile(weights, temporary / "model.safetensors")
             (temporary / "config.json").write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
             (temporary / "README.md").write_text(card(found, folder.name), encoding="utf-8")
+            if entries := evaluations(found):
+                (temporary / ".eval_results").mkdir()
+                text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
+                (temporary / ".eval_results" / f"{found.config.data.name}.yaml").write_text(text, encoding="utf-8")
             check_new(folder)  # another may have written it meanwhile
     except OSError as error:
         raise StorageError(f"{folder} cannot be written: {error.strerror}. Nothing was.") from None
@@ -135,6 +146,21 @@ def _head(found: Found, name: str, values: dict[str, float | int]) -> Json:
     tags = ["recstudy", found.config.model.family, found.config.task]
     results = [{"task": task, "dataset": data, "metrics": scores}]
     return {"library_name": "recstudy", "tags": tags, "model-index": [{"name": name, "results": results}]}
+
+
+def evaluations(found: Found) -> list[Json]:
+    """Return the score as the hub's `.eval_results/*.yaml` have it; nothing of a data set that the hub does not have whole.
+
+    The format is that of `huggingface_hub.EvalResultEntry`; a benchmark there takes it where it knows the task.
+    """
+    data, made, name = found.config.data, found.result.provenance, found.config.score
+    value = found.result.metrics.get(name)
+    if value is None or made.synthetic or data.name not in HUB or getattr(data, "limit", None):
+        return []
+    entry: Json = {"dataset": {"id": HUB[data.name], "task_id": "default"}, "value": value}
+    entry |= {"date": made.finished} if made.finished else {}
+    how = "judged as they are" if made.origin == "imported" else f"trained, seed {found.config.seed}"
+    return [entry | {"notes": f"{metric(name).title} on the test split, of recstudy's run {found.run}, {how}"}]
 
 
 def _data(found: Found) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ import yaml
 from official import ARCH, TINY, drawn, theirs
 
 import recstudy
+from recstudy.analysis import model_card
 from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import cells
 from recstudy.command import main
 from recstudy.config import AtTest, RunConfig
-from recstudy.data import Sudoku
+from recstudy.data import Mnist, Sudoku
 from recstudy.errors import ConfigError, DataError
 from recstudy.evidence import Verdict
 from recstudy.metrics.kept import unpacked
@@ -274,3 +276,27 @@ def test_nothing_is_trained_only_where_there_are_weights():
     with pytest.raises(ConfigError, match="init_from"):
         tiny_run(init_from="weights.pt")
     assert tiny_run(init_from="").run_id == tiny_run().run_id
+
+
+def test_the_card_and_the_evaluation_results_are_what_the_hub_s_library_reads(imported, tmp_path, capsys):
+    hub = pytest.importorskip("huggingface_hub")
+    run = only_run(Results(imported))
+    command(capsys, "export", run, tmp_path / "model", "--results", imported)
+    result = read_record(Results(imported).run(run).result, Result)
+
+    card = hub.ModelCard.load(tmp_path / "model/README.md")
+    read = {one.metric_type: one.metric_value for one in card.data.eval_results}
+    assert read == {name: value for name, value in result.metrics.items() if "." not in name}
+
+    found = model_card.find(Results(imported), run)
+    assert not model_card.evaluations(found)  # drawn puzzles, which no benchmark has
+    whole = found.config.model_copy(update={"data": Mnist()})
+    told = replace(
+        found,
+        config=whole,
+        result=replace(found.result, metrics={whole.score: 98.5}, provenance=replace(found.result.provenance, synthetic=False)),
+    )
+    (entry,) = hub.parse_eval_result_entries(yaml.safe_load(yaml.safe_dump(model_card.evaluations(told))))
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("ylecun/mnist", "default", 98.5)
+    assert run in entry.notes
+    assert hub.eval_result_entries_to_yaml([entry]) == model_card.evaluations(told)
