@@ -134,6 +134,11 @@ class Bundle:
         """
         return {file.relative_to(self.root).as_posix(): file for file in sorted(_regular(self.root))}
 
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """File -> its SHA-256, of all but the manifest."""
+        return {name: sha256_of(file) for name, file in self.files.items() if name != MANIFEST}
+
     @property
     def results(self) -> Results:
         return Results(self.root / RESULTS)

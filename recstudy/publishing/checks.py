@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from recstudy.analysis.registration import digest_of, statements
@@ -22,6 +21,7 @@ from recstudy.records.study_schema import Registered
 from recstudy.report.names import plural
 
 ROUNDED = 2e-3  # as a share: by which a metric of answers in half precision is off, where it is no count of right ones
+EDGE = 3  # items that such a metric may count otherwise
 EXACT = 1e-9  # where it is
 OWN = "what a study defines itself is not imported"
 
@@ -59,10 +59,17 @@ def check_settings(bundle: Bundle, check: Check) -> None:
                 check.differs.append(
                     f"run {run.id}: the plan's settings of {label!r} with seed {run.seed} are those of run {found}"
                 )
-        found = known.id_of(bundle.results.run(run.id).config)
+        values = read_json(bundle.results.run(run.id).config)
+        if values is None:
+            continue
+        found = known.id_of(values)
         count += bool(found)
         if found and found != run.id:
             check.differs.append(f"run {run.id}: its config.json is that of run {found}")
+        others = _others({**bundle.records.configs[run.variant], "seed": run.seed}, values)
+        check.differs += [
+            f"run {run.id}: {path} is {own!r} in its config.json, and {its!r} in the plan" for path, own, its in others
+        ]
     strange = sorted({folder.name for folder in bundle.results.run_folders()} - {run.id for run in plan.runs})
     check.differs += [f"runs/{one} is no run of the plan" for one in strange]
     if count:
@@ -91,12 +98,9 @@ class _Deciding:
         self.check = check
         self.known: dict[str, Json | None] = {}
 
-    def id_of(self, file: Path) -> str:
-        """Return the id of the settings in a run's file; empty where there is none, or it cannot be told."""
-        values = read_json(file)
-        if values is None:
-            return ""
-        seed = values.pop("seed", 0)
+    def id_of(self, stated: Json) -> str:
+        """Return the id of the settings in a run's record; empty where it cannot be told."""
+        values, seed = {name: value for name, value in stated.items() if name != "seed"}, stated.get("seed", 0)
         key = digest(values, 20)
         if key not in self.known:
             self.known[key] = self._of(values)
@@ -112,6 +116,13 @@ class _Deciding:
         except RecstudyError as error:
             self.check.left_out(f"the settings in runs' records: {_why(error)}")
             return None
+
+
+def _others(planned: Json, stated: Json) -> list[tuple[str, Any, Any]]:
+    """Return the fields that a record and the plan both know, and of which they say something else; places decide nothing."""
+    known = flatten(stated)
+    both = (path for path in known if path in planned and not path.startswith("place."))
+    return [(path, known[path], planned[path]) for path in both if known[path] != planned[path]]
 
 
 def _away(values: Json) -> bool:
@@ -152,13 +163,13 @@ def check_answers(bundle: Bundle, check: Check) -> None:
 
 
 def _near(stated: float, again: float, metric: Metric, items: int) -> bool:
-    """Return whether two values agree: shares of right answers fully, others as far as half precision tells, which may move one
-    item over an edge."""
+    """Return whether two values agree: shares of right answers fully, others as far as half precision tells, in which some items
+    come to lie beyond an edge, such as that of a bin of the calibration error."""
     if metric.share:
         return abs(stated - again) <= EXACT * max(1.0, abs(stated))
     low, high = metric.bounds or (0.0, 0.0)
-    item = (high - low) / max(1, items) if high < float("inf") else 0.0
-    return abs(stated - again) <= ROUNDED * max(1.0, abs(stated)) + item
+    wide = high - low if high < float("inf") else abs(stated)
+    return abs(stated - again) <= (ROUNDED + EDGE / max(1, items)) * max(1.0, wide)
 
 
 # -------------------------------------------------------------------------------------------------------------- records

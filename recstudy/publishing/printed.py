@@ -28,6 +28,9 @@ TYPED = (" tooltip", " figure")  # end the places in which numbers have full pre
 DTYPES = ("f8", "f4", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")  # of arrays in a figure
 
 
+CELL = re.compile(r"\brow '.*', |, column |^line \d+, ")
+
+
 class Difference(NamedTuple):
     """A place of a printed file whose content is not what the records give; empty where there is none."""
 
@@ -35,6 +38,11 @@ class Difference(NamedTuple):
     place: str
     printed: str
     found: str
+
+    @property
+    def cell(self) -> bool:
+        """Whether it is in a row and column of a table, and not in the words around it."""
+        return bool(CELL.search(self.place)) and not self.place.endswith(TYPED)
 
     def __str__(self) -> str:
         both = f"is {_short(self.printed)}, but the records give {_short(self.found)}"
@@ -219,7 +227,7 @@ class _Page(HTMLParser):
         if not self.row and not self.table:
             return self.section or "head"
         head = self.heads[self.column] if 0 <= self.column < len(self.heads) else str(self.column)
-        return f"{self.section}: {self.table}, row {self.row!r}, column {head!r}"
+        return f"{self.table}, row {self.row!r}, column {head!r}"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         known = dict(attrs)

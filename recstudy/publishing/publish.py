@@ -6,7 +6,7 @@ asked for: their licence is not ours to give.
 """
 
 import json
-import logging
+import re
 import shlex
 import shutil
 import stat
@@ -44,7 +44,8 @@ ANSWERS, WEIGHTS = "answers.npz", "weights.safetensors"
 KEPT = (".npz", ".json")  # what else a run keeps to be looked at: pictures, captions, traces of single items
 MADE = (1980, 1, 1, 0, 0, 0)  # the time of every file in a zip: the first that it can state
 PACKED = (".npz", ".safetensors", ".png", ".pdf", ".gif")  # compressed already
-log = logging.getLogger(__name__)
+LIBRARY = re.compile(r'<script type="application/octet-stream".*?</script>', re.S)  # packed: it is not read
+NUMBERS = re.compile(rb'\{(?:"[\w.@]+": (?:-?[\d.eE+-]+|null|true|false)(?:, )?)*\}')  # a line without words
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class _Writer:
         self.private = private(self.results.root, _hosts(records), asked.allowed)
         self.left: dict[str, int] = {}  # why -> files
         self.code: dict[str, str] = {}
+        self.captions: dict[int, bool] = {}  # variant -> whether its answers hold captions that are not ours to give
 
     def write(self) -> list[str]:
         """Write all of it; return what was left out, in words."""
@@ -130,14 +132,14 @@ class _Writer:
                 self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
         made = {run.id: run.variant for run in self.plan.runs}
         for run_id, variant in sorted(made.items()):
-            self._run(run_id, target.run(run_id).path, variant in self.records.synthetic)
+            self._run(run_id, target.run(run_id).path, variant)
         if self.asked.weights:
             for file in sorted((self.results.root / "weights").glob("*")):
                 self._any(file, target.root / "weights" / file.name)
         (target.root / "runs").mkdir(exist_ok=True)
 
-    def _run(self, run_id: str, target: Path, synthetic: bool) -> None:
-        folder = self.results.run(run_id)
+    def _run(self, run_id: str, target: Path, variant: int) -> None:
+        folder, free = self.results.run(run_id), self.asked.data or variant in self.records.synthetic
         self.results.fetched(folder.answers)
         for file in sorted(folder.path.glob("*")):
             if not _plain(file):
@@ -147,12 +149,12 @@ class _Writer:
             elif file.name == WEIGHTS:
                 self._kept(file, target, self.asked.weights, "weights")
             elif file.name == ANSWERS:
-                kept = synthetic or self.asked.data or not unpacked(file).answers.references
+                if variant not in self.captions:  # those of its other seeds are of the same data
+                    self.captions[variant] = not free and bool(unpacked(file).answers.references)
+                kept = not self.captions[variant]
                 self._kept(file, target, kept, "answers with captions of a data set, without which metrics are not recomputed")
             elif file.suffix in KEPT:
-                self._kept(
-                    file, target, synthetic or self.asked.data, "items of data sets (images, captions, puzzles, traces of them)"
-                )
+                self._kept(file, target, free, "items of data sets (images, captions, puzzles, traces of them)")
         for file in sorted(folder.path.glob("attempt-*/result.json")):
             self._text(file, target / file.parent.name / file.name)
 
@@ -173,14 +175,16 @@ class _Writer:
         """Copy a JSON file, or a log of such lines, without what is private (StorageError: it is none)."""
         try:
             if file.suffix == ".jsonl":
-                lines = [self._scrubbed(parsed(line), file) for line in whole_lines(file)]
-                text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+                text = "".join(self._line(line, file) + "\n" for line in whole_lines(file))
             else:
                 text = json.dumps(self._scrubbed(parsed(file.read_bytes()), file), indent=1, ensure_ascii=False) + "\n"
         except (OSError, ValueError) as error:
             raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
+
+    def _line(self, line: bytes, file: Path) -> str:
+        return line.decode() if NUMBERS.fullmatch(line) else json.dumps(self._scrubbed(parsed(line), file), ensure_ascii=False)
 
     def _scrubbed(self, values: Any, file: Path) -> Any:
         found = self.private.values(values)
@@ -234,19 +238,19 @@ class _Writer:
         """Refuse what is private and was not taken out, because its author wrote it."""
         files = (file for folder in folders for file in sorted((self.root / folder).rglob("*")) if file.is_file())
         for file in (one for one in files if one.suffix not in (*PACKED, ".js")):
-            for at, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-                library = line.startswith('<script type="application/octet-stream"')  # packed, and not to be read
-                if not library and (found := self.private.remaining(line)):
-                    where = f"{file.relative_to(self.root).as_posix()}, line {at}"
-                    raise ConfigError(
-                        f"{where}, names {found!r}, which is of this machine or a secret. Take it out of the study and run its "
-                        "command again, or pass --allow for a name that may be told."
-                    )
+            text = LIBRARY.sub("", file.read_text(encoding="utf-8"))
+            if found := self.private.remaining(text):
+                what, at = found
+                where = f"{file.relative_to(self.root).as_posix()}, line {text.count(chr(10), 0, at) + 1}"
+                raise ConfigError(
+                    f"{where}, names {what!r}, which is of this machine or a secret. Take it out of the study and run its "
+                    "command again, or pass --allow for a name that may be told."
+                )
 
     def _about(self, left: Sequence[str]) -> None:
         """Write what describes the bundle, and the manifest last."""
         found = bundle.Bundle(self.root)
-        digests = {name: sha256_of(file) for name, file in found.files.items()}
+        digests = dict(found.digests)
         finished = sorted(row.provenance.finished for row in self.records.rows if row.provenance.finished)
         told = About(
             study=self.plan.study,

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ GENERIC = frozenset(  # names that are also words
     {"root", "user", "users", "admin", "ubuntu", "debian", "runner", "jovyan", "nobody", "localhost", "host", "docker", "node"}
     | {"worker", "test", "data", "home"}
 )
+SHAPE = r"(?:/home|/Users)/[\w.-]+/|/root/\w|\b(?:hf|ghp|glpat)[_-][A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b"  # never fitting
 LEAST = 4  # characters of a name that would be found in words otherwise
 
 _TOPS = "home|root|tmp|data|mnt|media|opt|srv|usr|var|etc|scratch|work|workspace|Users|Volumes|private|content|lustre|nfs|gpfs"
@@ -109,14 +111,18 @@ class Private:
             kept.pop(0)
         return shlex.join(self.text(word, written=True) for word in kept)
 
-    def remaining(self, text: str) -> str:
-        """Return what stands in a text although it must not; empty where nothing does."""
-        for what in (*self.secrets, *self.places):
-            if re.search(rf"(?<![\w.-]){re.escape(what)}(?![\w-])", text):
-                return "a secret of this machine's environment" if what in self.secrets else what
-        found = next((name for name in self.names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)), "")
-        shape = re.search(r"(?:/home|/Users)/[\w.-]+/|/root/\w|\b(?:hf|ghp|glpat)[_-][A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b", text)
-        return found or (shape[0] if shape else "")
+    @cached_property
+    def _forbidden(self) -> re.Pattern[str]:
+        own = (rf"(?<![\w.-]){re.escape(what)}(?![\w-])" for what in (*self.secrets, *self.places))
+        named = (rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in self.names)
+        return re.compile("|".join([*own, *named, SHAPE]))
+
+    def remaining(self, text: str) -> tuple[str, int] | None:
+        """Return what stands in a text although it must not, and where it begins; a secret is not repeated."""
+        found = self._forbidden.search(text)
+        if found is None:
+            return None
+        return ("a secret of this machine's environment" if found[0] in self.secrets else found[0]), found.start()
 
 
 def private(root: Path, hosts: Iterable[str], allowed: Iterable[str] = ()) -> Private:

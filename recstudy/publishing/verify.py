@@ -13,6 +13,7 @@ or a registry (`--records`).
 """
 
 import logging
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +28,6 @@ from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import RecstudyError, StorageError
 from recstudy.metrics import METRICS
 from recstudy.publishing.bundle import (
-    MANIFEST,
     NO_BUNDLE,
     README,
     REPORT,
@@ -36,11 +36,10 @@ from recstudy.publishing.bundle import (
     drawing_code,
     drawing_packages,
     opened,
-    sha256_of,
 )
 from recstudy.publishing.checks import OWN, Check, check_answers, check_dates, check_records, check_settings
 from recstudy.publishing.printed import MARKUP, Difference, compare
-from recstudy.report.names import plural
+from recstudy.report.names import improved, plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.venues import ARTICLE
 
@@ -106,7 +105,7 @@ def verify(bundle: Bundle) -> Verified:
                 work[check.name](bundle, check)
             except RecstudyError as error:
                 check.differs.append(str(error).replace(f"{bundle.root}/", "").rstrip("."))
-    return Verified(tuple(checks), digest_of_records({name: sha256_of(file) for name, file in bundle.files.items()}))
+    return Verified(tuple(checks), digest_of_records(bundle.digests))
 
 
 @contextmanager
@@ -123,8 +122,7 @@ def _quiet() -> Iterator[None]:
 
 def check_files(bundle: Bundle, check: Check) -> None:
     """Compare each file with the manifest, and the records with the digest that README and bundle.json state."""
-    stated, stating = bundle.manifest, bundle.about.records
-    digests = {name: sha256_of(file) for name, file in bundle.files.items() if name != MANIFEST}
+    stated, stating, digests = bundle.manifest, bundle.about.records, bundle.digests
     check.differs += [f"{name} is missing" for name in stated if name not in digests]
     check.differs += [f"{name} is not in the manifest" for name in digests if name not in stated]
     changed = [name for name in digests if name in stated and digests[name] != stated[name]]
@@ -138,7 +136,7 @@ def check_files(bundle: Bundle, check: Check) -> None:
 
 def check_report(bundle: Bundle, check: Check) -> None:
     """Draw the report again and compare it with what is printed."""
-    about, apart = bundle.about, _apart(bundle)
+    about, (apart, own_words) = bundle.about, _apart(bundle)
     alone: list[Difference] = []  # what only one of both prints has
     with tempfile.TemporaryDirectory(prefix="recstudy-verify-") as folder:
         study = Path(folder) / about.study / about.preset
@@ -151,7 +149,7 @@ def check_report(bundle: Bundle, check: Check) -> None:
             check.unchecked.append(f"{REPORT}/{LIBRARY}: it is the drawing library of another version")
         for name in both:
             differences, own = compare(name, printed[name].read_bytes(), again[name].read_bytes())
-            told = [one for one in differences if not (apart and one.place == MARKUP)]
+            told = [one for one in differences if not (apart and one.place == MARKUP) and (one.cell or not own_words)]
             check.differs += map(str, told)
             alone += [*own, *(one for one in differences if one not in told)]
         alone += [Difference(name, "", "a file", "") for name in printed if name not in again]
@@ -168,8 +166,11 @@ def check_report(bundle: Bundle, check: Check) -> None:
         check.unchecked.append(f"{plural(len(alone), 'place')} of the report, {first}: {'; '.join(apart)}")
 
 
-def _apart(bundle: Bundle) -> list[str]:
-    """Say why what only one of two prints has is no difference; nothing where the same code has drawn all of both."""
+def _apart(bundle: Bundle) -> tuple[list[str], bool]:
+    """Say why what only one of two prints has is no difference, and whether words around cells are none either.
+
+    Nothing where the same code has drawn all of both.
+    """
     about, why = bundle.about, []
     if about.drawn_by != drawing_code():
         why.append(f"another version of recstudy has drawn it ({about.recstudy}, {about.drawn_by})")
@@ -178,9 +179,13 @@ def _apart(bundle: Bundle) -> list[str]:
         why.append(f"it was drawn with {', '.join(others)}")
     parts = bundle.records.parts
     own = [part.name for part in parts if isinstance(part, Undrawable)]
-    own += sorted(
-        {name for part in parts for name in part.shows if name not in METRICS and name.partition(".")[0] not in METRICS}
-    )
-    if own and about.code:
+    own += sorted({name for part in parts for name in part.shows if name not in METRICS and not _of_ours(name)})
+    own = own if about.code else []
+    if own:
         why.append(f"it shows what the study itself may define ({', '.join(own)}): {OWN}")
-    return why
+    return why, bool(own)
+
+
+def _of_ours(name: str) -> bool:
+    """Tell whether a metric's name is of one of recstudy's: of a class, of a depth, a glob, or an improvement."""
+    return bool(re.split(r"[.@*]", improved(name) or name)[0] in METRICS)

@@ -170,6 +170,54 @@ def test_nothing_of_a_bundle_is_imported_and_nothing_beside_it(bundle, tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
+OWN = """
+import sys
+from recstudy import Study, grid, main
+from recstudy.metrics import METRICS
+from recstudy.metrics.registry import metric
+from recstudy.report import Table
+from recstudy.testing import tiny_run
+
+
+@METRICS.add("mine")
+@metric("Mine", unit="%", better="higher", bounds=(0, 100), form=".2f")
+def mine(answers):
+    return 100 * float((answers.predicted == answers.labels).mean())
+
+
+study = Study(
+    name="own_study", presets={"quick": tiny_run()}, variants=grid({"model.latent_steps": [1, 2]}),
+    report=[Table("own", metrics=("top1_accuracy", "mine"))], question="?",
+)
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+def test_what_a_study_defines_itself_is_said_to_be_unchecked_and_all_else_is_checked(tmp_path):
+    """In processes of their own, as it is typed: the file registers a metric, which verifying does not import."""
+    (tmp_path / "own_study.py").write_text(OWN)
+    (tmp_path / "elsewhere").mkdir()
+
+    def typed(*words: str, folder: Path = tmp_path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False)
+
+    program = "from recstudy.command import main; main()"
+    assert typed("own_study.py", "--no-ray", "--results", "results").returncode == 0
+    made = typed("-c", program, "publish", "results", "out")
+    assert made.returncode == 0, made.stderr
+    assert Bundle(tmp_path / "out").about.code == {"own_study.py": "as it was when the study was planned"}
+
+    found = typed("-c", program, "verify", "../out", folder=tmp_path / "elsewhere")
+    assert found.returncode == 0, found.stdout
+    assert "it shows what the study itself may define (mine): what a study defines itself is not imported" in found.stdout
+
+    changed(tmp_path / "out", "report/report.html", r"(<td title=[^>]*>(?:<strong>)?\d+\.)(\d)()", next_digit)
+    again = typed("-c", program, "verify", str(sealed(tmp_path / "out")))
+    assert again.returncode == 1
+    assert "column 'Top-1 accuracy (%)': is " in again.stdout
+
+
 # ---------------------------------------------------------------------------------------------------- zips of strangers
 
 
