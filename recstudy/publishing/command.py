@@ -21,10 +21,11 @@ class Publish:
     Such as: recstudy publish results/studies/sudoku_depth/quick sudoku_depth_bundle
     """
 
-    path: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DIR|URI")]]
-    """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI."""
-    out: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
-    """The new folder; OUT.zip is written beside it."""
+    places: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="STUDY OUT")]]
+    """A study's folder (results/studies/NAME/PRESET), a results folder with one study, or its URI; and the new folder OUT, beside
+    which OUT.zip is written. With --site: results folders, or studies' folders, as many as there are."""
+    site: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """One static site of all these studies: a front page of findings with a search, and each study's bundle."""
     with_weights: bool = False
     """The weights of each run's selected epoch too."""
     with_data: bool = False
@@ -43,7 +44,26 @@ class Publish:
         from recstudy.publishing.publish import Asked, publish
 
         asked = Asked(self.with_weights, self.with_data, self.author, self.licence, self.study, self.allow)
-        folder, left = publish(*_study(self.path), self.out, asked)
+        if self.site is not None:
+            from recstudy.publishing.site import counted, publish_site
+
+            found = [study for place in self.places for study in _studies(place)]
+            count, left = publish_site(found, self.site, asked)
+            for line in left:
+                say(f"Left out: {line}")
+            say(f"{self.site}/index.html: {counted(count)}. Open it, or put the folder on any web server")
+            return 0
+        if len(self.places) != 2:
+            given = f"{len(self.places)} words"
+            raise ConfigError(
+                f"recstudy publish takes a study and the new folder, STUDY OUT, but got {given}; several go by --site DIR"
+            )
+        place, out = self.places[0], Path(self.places[1])
+        studies = _studies(place)
+        if len(studies) > 1:
+            known = choices(f"studies/{name}/{preset}" for _, name, preset in studies)
+            raise ConfigError(f"{place} has {len(studies)} studies: give the folder of one, of {known}")
+        folder, left = publish(*studies[0], out, asked)
         for line in left:
             say(f"Left out: {line}")
         say(f"{folder} and {folder}.zip: verified. Check them anywhere with: recstudy verify {folder}.zip")
@@ -68,14 +88,10 @@ class Verify:
         return 0 if show_verified(self.bundle, console(), self.records) else 1
 
 
-def _study(place: str) -> tuple[Results, str, str]:
-    """Return results folder, name and preset of the one study at a place (ConfigError: there is none, or several)."""
+def _studies(place: str) -> list[tuple[Results, str, str]]:
+    """Return results folder, name and preset of the studies at a place (ConfigError: there is none)."""
     from recstudy.analysis.status import studies_at
 
     results = Results(place).pull() if is_uri(place) else None
     found = studies_at(results.root if results else Path(place.removeprefix("file://")))
-    if len(found) > 1:
-        known = [f"studies/{name}/{preset}" for _, name, preset in found]
-        raise ConfigError(f"{place} has {len(found)} studies: give the folder of one, of {choices(known)}")
-    ((here, name, preset),) = found
-    return results or here, name, preset
+    return [(results or here, name, preset) for here, name, preset in found]

@@ -31,6 +31,7 @@ from recstudy.publishing.verify import verify
 from recstudy.records import MARKER, Attempt, PlanRecord, Results, read_log
 from recstudy.records.files import parsed, whole_lines
 from recstudy.records.plans import record_look
+from recstudy.records.run_folder import EARLIER, OTHER
 from recstudy.report.names import plural
 from recstudy.report.venues import ARTICLE
 from recstudy.shipped import shipped
@@ -38,7 +39,7 @@ from recstudy.source import paths, sha
 
 RECORDS = (
     "config.json", "code.json", "attempts.jsonl", "epochs.jsonl", "losses.jsonl",
-    "measured.json", "result.json", "failure.json", "stopped.json",
+    "measured.json", "result.json", "failure.json", "stopped.json", "notes.jsonl",
 )  # fmt: skip
 ANSWERS, WEIGHTS = "answers.npz", "weights.safetensors"
 KEPT = (".npz", ".json")  # what else a run keeps to be looked at: pictures, captions, traces of single items
@@ -86,7 +87,7 @@ def publish(results: Results, name: str, preset: str, out: Path, asked: Asked = 
     record_look(results, name, preset)
     records = load_study(results, name, preset)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(out) as folder:
+    with temporary(out) as folder:
         made = _Writer(records, folder / out.name, asked).write()
         found = verify(Bundle(folder / out.name))
         if found.differences:
@@ -127,6 +128,8 @@ class _Writer:
         study = self.results.study(self.plan.study, self.plan.folder)
         target = Results(self.root / RESULTS)
         self._text(self.results.root / MARKER, target.root / MARKER)
+        if self.results.merges.exists():
+            self._text(self.results.merges, target.merges)
         for file in sorted(study.iterdir()):
             if file.suffix in (".json", ".jsonl") and file.name != f"plan-{self.plan.definition}.json" and _plain(file):
                 self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
@@ -155,7 +158,7 @@ class _Writer:
                 self._kept(file, target, kept, "answers with captions of a data set, without which metrics are not recomputed")
             elif file.suffix in KEPT:
                 self._kept(file, target, free, "items of data sets (images, captions, puzzles, traces of them)")
-        for file in sorted(folder.path.glob("attempt-*/result.json")):
+        for file in sorted(one for kind in (EARLIER, OTHER) for one in folder.path.glob(f"{kind}-*/result.json")):
             self._text(file, target / file.parent.name / file.name)
 
     def _kept(self, file: Path, target: Path, kept: bool, what: str) -> None:
@@ -305,7 +308,8 @@ def _plain(file: Path) -> bool:
 
 
 @contextmanager
-def _temporary(out: Path) -> Iterator[Path]:
+def temporary(out: Path) -> Iterator[Path]:
+    """Give a folder beside `out` for what is not whole yet, which is gone behind the block."""
     folder = out.with_name(f".{out.name}.publishing")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
