@@ -20,6 +20,7 @@ from typing import Any
 
 from recstudy.analysis.frame import StudyRecords, load_study
 from recstudy.analysis.report import _write
+from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import ConfigError, StorageError
 from recstudy.metrics.kept import unpacked
 from recstudy.plugins import reading
@@ -234,6 +235,7 @@ class _Writer:
         drawn = self.root / "drawn" / self.plan.study / self.plan.folder
         with reading(self.plan.plugins):
             _write(records, drawn, (), ARTICLE)
+        (drawn / "report" / WRITTEN).unlink()  # it is for who draws there again, and nobody draws in a bundle
         (drawn / "report").rename(self.root / REPORT)
         shutil.rmtree(self.root / "drawn")
 

@@ -141,9 +141,13 @@ def check_report(bundle: Bundle, check: Check) -> None:
     with tempfile.TemporaryDirectory(prefix="recstudy-verify-") as folder:
         study = Path(folder) / about.study / about.preset
         _write(bundle.records, study, (), ARTICLE)
-        again = {file.relative_to(study).as_posix(): file for file in (study / REPORT).rglob("*") if file.is_file()}
+        again = {
+            file.relative_to(study).as_posix(): file
+            for file in (study / REPORT).rglob("*")
+            if file.is_file() and file.name != WRITTEN
+        }
         printed = {name: file for name, file in bundle.files.items() if name.startswith(f"{REPORT}/")}
-        both = [name for name in printed if name in again and name != f"{REPORT}/{WRITTEN}"]
+        both = [name for name in printed if name in again]
         if about.packages.get("plotly") != drawing_packages()["plotly"] and f"{REPORT}/{LIBRARY}" in both:
             both.remove(f"{REPORT}/{LIBRARY}")
             check.unchecked.append(f"{REPORT}/{LIBRARY}: it is the drawing library of another version")
