@@ -28,6 +28,7 @@ from recstudy.terminal import console, finish, parsed, say
 from recstudy.weights import Export, Import
 
 T = TypeVar("T")
+Imports = Annotated[bool, tyro.conf.arg(help="Import what studies define themselves as it lies there now, whoever wrote it.")]
 Place = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DIR|URI")]]
 
 
@@ -37,6 +38,7 @@ class Report:
 
     path: Place
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
+    trust: Imports = False
     report: tyro.conf.OmitArgPrefixes[ForPaper] = field(default_factory=ForPaper)
 
     def run(self) -> int:
@@ -44,7 +46,7 @@ class Report:
 
         def draw(results: Results, name: str, preset: str) -> None:
             record_look(results, name, preset)
-            show_report(results, name, preset, self.report.formats, console(), self.report.paper)
+            show_report(results, name, preset, self.report.formats, console(), self.report.paper, self.trust)
 
         _each(_studies(self.path), draw)
         return 0
@@ -94,6 +96,7 @@ class Board:
     """0 takes a free one."""
     token: Annotated[str, tyro.conf.arg(metavar="TOKEN")] = ""
     """Which readers must have, once, as ?token=TOKEN in the address. Default: RECSTUDY_BOARD_TOKEN."""
+    trust: Imports = False
     link: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=URL")] = ()
     """A program to point to, such as "Ray dashboard=http://head:8265". May be given more than once."""
 
@@ -102,7 +105,7 @@ class Board:
 
         token = self.token or os.environ.get("RECSTUDY_BOARD_TOKEN", "")
         links = dict(link.partition("=")[::2] for link in self.link)
-        server = BoardServer(self.path, self.host, self.port, token, links)
+        server = BoardServer(self.path, self.host, self.port, token, links, self.trust)
         asks = ", which asks once for ?token=TOKEN" if token else ""
         print(f"Board: {server.url}{asks} (Ctrl-C stops it)", flush=True)
         server.run()
@@ -115,13 +118,14 @@ class Audit:
 
     path: Place = "results"
     """A results folder, a study's folder in it (results/studies/NAME/PRESET), or the URI that --results was given."""
+    trust: Imports = False
     json: bool = False
     """As a JSON list, one entry a study."""
 
     def run(self) -> int:
         from recstudy.analysis.audit import show_audits
 
-        show_audits(_studies(self.path), self.json, console())
+        show_audits(_studies(self.path), self.json, console(), self.trust)
         return 0
 
 
@@ -136,11 +140,12 @@ class Explain:
     """Each by its label or the beginning of it; rows and columns also by number, from 1 on."""
     path: Place = "results"
     """A study's folder (results/studies/NAME/PRESET), or a results folder with one study that has the table, or its URI."""
+    trust: Imports = False
 
     def run(self) -> int:
         from recstudy.analysis.explain import show_cell
 
-        show_cell(_studies(self.path), self.cell, console())
+        show_cell(_studies(self.path), self.cell, console(), self.trust)
         return 0
 
 
@@ -153,6 +158,7 @@ class Evaluate:
 
     path: Place
     """A study's folder (results/studies/NAME/PRESET), a results folder, or the URI that --results was given."""
+    trust: Imports = False
     metric: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = ()
     """Compute this one, anew where it was computed later too. May be given more than once. Default: all that lack."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -166,9 +172,36 @@ class Evaluate:
             results = Results(self.path)
             found = [(results, name, preset) for _, name, preset in found]
         data, out = data_folder(self.data), console()
-        told = _each(found, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, out))
+        told = _each(found, lambda results, name, preset: evaluate(results, name, preset, self.metric, data, out, self.trust))
         out.print(f"Draw them with: recstudy report {self.path}", markup=False, soft_wrap=True)
         return 0 if all(told) else 1
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Let readers import what the studies of a folder define themselves: show the files, ask, and remember them by their digests.
+
+    Studies that you run yourself are trusted as they run.
+    """
+
+    path: Place
+    """A results folder, a study's folder in it, or the URI of one."""
+    yes: bool = False
+    """Do not ask."""
+
+    def run(self) -> int:
+        from recstudy.plugins.trust import ask
+        from recstudy.records.plans import read_plan
+
+        plans = [read_plan(results.study(name, preset)) for results, name, preset in _studies(self.path)]
+        return 0 if ask([plan.plugins for plan in plans if plan], Path(self.path), say, self._agreed) else 1
+
+    def _agreed(self) -> bool:
+        from rich.prompt import Confirm
+
+        if not (self.yes or sys.stdin.isatty()):
+            raise ConfigError("there is nobody here to ask: add --yes once you have read these files")
+        return self.yes or Confirm.ask("Trust them?", default=False)
 
 
 @dataclass(frozen=True)
@@ -293,6 +326,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "audit": Audit,
     "explain": Explain,
     "evaluate": Evaluate,
+    "trust": Trust,
     "publish": Publish,
     "verify": Verify,
     "clean": Clean,

@@ -15,7 +15,6 @@ from recstudy.analysis.frame import StudyRecords, load_studies
 from recstudy.analysis.kinds import problem, shown
 from recstudy.analysis.shown import Behind, Explained
 from recstudy.errors import ConfigError, choices, nearest
-from recstudy.plugins import reading
 from recstudy.records import Results
 from recstudy.terminal import shortest
 
@@ -33,14 +32,14 @@ class NamedNumber:
     behind: Explained
 
 
-def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Console) -> None:
+def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Console, trust: bool = False) -> None:
     """Print what is behind a number; of several studies (results folder, name, preset), the one that has its table.
 
     Raises:
         ConfigError: no study or more than one has it.
         StorageError: none that can be read has it, and one is damaged.
     """
-    readable, damaged = load_studies(studies)
+    readable, damaged = load_studies(studies, trust)
     wanted = name.partition(":")[0]
     having = [records for records in readable.values() if wanted in tables_of(records)]
     if damaged and not having:
@@ -51,9 +50,10 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
         count = f"{len(having)} studies here have" if having else "no study here has"
         raise ConfigError(f"{count} a table {wanted!r}: give one study's folder. There are {known}.")
     (records,) = readable.values() if len(readable) == 1 else having
-    with reading(records.plugins):
+    with records.standing():
         found = find(records, name)
         told = found.behind(records)
+        gone = records.not_here
     out.print(Text(f"{found.table}, row {found.row!r}, column {found.column!r}: {told.number}", style="bold"), soft_wrap=True)
     runs = RichTable(*HEADS, box=None)
     for row in runs_behind(records, told):
@@ -62,7 +62,7 @@ def show_cell(studies: Sequence[tuple[Results, str, str]], name: str, out: Conso
     for run in records.rows:
         if run.id in dict(told.runs) and run.provenance.begun:
             out.print(Text(f"{run.id} has its weights from {run.provenance.begun}"), soft_wrap=True)
-    for line in told.lines:
+    for line in (*told.lines, *gone):
         out.print(Text(line), soft_wrap=True)
     out.print(Text(f"Records: {shortest(records.results.root / 'runs')}/RUN"), soft_wrap=True)
 

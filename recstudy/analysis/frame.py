@@ -6,7 +6,8 @@ Nothing here knows how a run was made. Missing, failed, diverged and damaged run
 import shlex
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
@@ -19,7 +20,7 @@ from recstudy.config import KINDS, flatten
 from recstudy.errors import ConfigError, StorageError, choices, nearest
 from recstudy.evidence.seeds import Looks
 from recstudy.opened import refuse_link, there
-from recstudy.plugins import reading
+from recstudy.plugins import absent, reading
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
 from recstudy.records.plans import read_plan, whole_seeds
 from recstudy.records.study_schema import VariantRecord
@@ -110,12 +111,16 @@ def differing_fields(ours: Json, theirs: Json) -> list[str]:
 
 @dataclass(frozen=True)
 class StudyRecords:
-    """A study's plan and its runs: `rows` has one a planned run, and `runs` is the same as a frame."""
+    """A study's plan and its runs: `rows` has one a planned run, and `runs` is the same as a frame.
+
+    With `trust`, its own modules are imported whatever they are now; see `recstudy.plugins.reading`.
+    """
 
     results: Results
     plan: PlanRecord = field(repr=False)
     rows: list[Row] = field(repr=False)
     called: str = ""  # by commands, where that is not where it lies
+    trust: bool = False
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, what: Hashable, make: Callable[[], Made]) -> Made:
@@ -142,10 +147,14 @@ class StudyRecords:
         rows = [shared[row.variant] | {"seed": row.seed, "id": row.id} | row.columns for row in self.rows]
         return pd.DataFrame(rows, columns=None if rows else ["variant", "label", "seed", "id", "status"])
 
+    def standing(self) -> AbstractContextManager[str]:
+        """Have in place what the study defines itself and may be imported, as long as the block runs; give a digest of it."""
+        return reading(self.plan.plugins, self.trust)
+
     @property
-    def plugins(self) -> Sequence[dict[str, str]]:
-        """The files in which the study defines what recstudy has not; see `recstudy.plugins.reading`."""
-        return self.plan.plugins
+    def not_here(self) -> list[str]:
+        """Why some of what the study defines - figures, metrics' titles, units and directions - is not in place, as it stands."""
+        return list(absent) if self.plan.plugins else []
 
     @property
     def place(self) -> str:
@@ -225,7 +234,7 @@ class StudyRecords:
     @property
     def parts(self) -> list[Part]:
         """The parts of the report, by the study's own modules as they are now; one that cannot be read here says why."""
-        with reading(self.plugins):
+        with self.standing():
             return read_report(self.plan.report)
 
     def level(self, variant: int, name: str) -> Any:
@@ -273,8 +282,8 @@ class StudyRecords:
         return pd.DataFrame(lines)
 
 
-def load_study(results: Results, name: str, preset: str) -> StudyRecords:
-    """Read a study's plan and all its runs.
+def load_study(results: Results, name: str, preset: str, trust: bool = False) -> StudyRecords:
+    """Read a study's plan and all its runs; with `trust`, its own modules are imported whatever they are now.
 
     Raises:
         ConfigError: there is no such study or preset. The message names those there are.
@@ -285,7 +294,7 @@ def load_study(results: Results, name: str, preset: str) -> StudyRecords:
         known = [f"{study} ({found})" for study, found in studies(results)]
         have = f"there are {choices(known)}.{nearest(f'{name} ({preset})', known)}" if known else "there is none yet."
         raise ConfigError(f"no study {name!r} with the preset {preset!r} in {results.root}: {have}")
-    return records_of(results, plan)
+    return replace(records_of(results, plan), trust=trust)
 
 
 def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
@@ -294,13 +303,15 @@ def records_of(results: Results, plan: PlanRecord) -> StudyRecords:
     return StudyRecords(results, plan, runs)
 
 
-def load_studies(found: Iterable[tuple[Results, str, str]]) -> tuple[dict[tuple[str, str], StudyRecords], list[StorageError]]:
+def load_studies(
+    found: Iterable[tuple[Results, str, str]], trust: bool = False
+) -> tuple[dict[tuple[str, str], StudyRecords], list[StorageError]]:
     """Return the studies that can be read, by name and preset, and what is damaged of the others."""
     records: dict[tuple[str, str], StudyRecords] = {}
     damaged: list[StorageError] = []
     for results, name, preset in found:
         try:
-            records[name, preset] = load_study(results, name, preset)
+            records[name, preset] = load_study(results, name, preset, trust)
         except StorageError as damage:
             damaged.append(damage)
     return records, damaged

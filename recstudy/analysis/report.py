@@ -32,7 +32,6 @@ from recstudy.analysis.tables.latex import PACKAGES, breakable, sentence
 from recstudy.analysis.written import ReportFiles
 from recstudy.errors import ConfigError, NotYetError, StorageError, choices, nearest
 from recstudy.papers import by_name
-from recstudy.plugins import reading
 from recstudy.records import PlanRecord, Results, write_whole
 from recstudy.report import FigurePart, OfVariants, Part
 from recstudy.report.parts import Undrawable
@@ -44,7 +43,9 @@ COMPILE = """% Compile it here: pdflatex paper.tex, or tectonic paper.tex.
 log = logging.getLogger(__name__)
 
 
-def write_report(results: Results, name: str, preset: str, export: Sequence[str] = (), paper: Paper = ARTICLE) -> Path:
+def write_report(
+    results: Results, name: str, preset: str, export: Sequence[str] = (), paper: Paper = ARTICLE, trust: bool = False
+) -> Path:
     """Write `tables/*`, `figures/*`, `report.html`, `report.md` and `paper.tex` of a study, finished or not, below `report/`.
 
     Args:
@@ -53,6 +54,7 @@ def write_report(results: Results, name: str, preset: str, export: Sequence[str]
         preset: its preset.
         export: also write each figure as these: `pdf`, `svg`, `png`. Without a browser that is logged as a warning.
         paper: whose widths LaTeX's tables and exported figures have, of `VENUES` or `paper_of`; the page is the same for all.
+        trust: import the study's own modules, whatever they are now.
 
     Returns:
         The page.
@@ -60,16 +62,18 @@ def write_report(results: Results, name: str, preset: str, export: Sequence[str]
     Raises:
         ConfigError: no such study, preset or export format.
     """
-    records = load_study(results, name, preset)
-    with reading(records.plugins):
+    records = load_study(results, name, preset, trust)
+    with records.standing():
         return _write(records, results.study(name, preset), export, paper)
 
 
-def show_report(results: Results, name: str, preset: str, export: Sequence[str], out: Console, paper: Paper = ARTICLE) -> Path:
+def show_report(
+    results: Results, name: str, preset: str, export: Sequence[str], out: Console, paper: Paper = ARTICLE, trust: bool = False
+) -> Path:
     """Write the report, print its findings and tables and say where the page is. Returns and raises as `write_report`."""
-    records = load_study(results, name, preset)
+    records = load_study(results, name, preset, trust)
     gc.freeze()  # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of the time
-    with reading(records.plugins):
+    with records.standing():
         page = _write(records, results.study(name, preset), export, paper, lambda line: out.print(Text(line), soft_wrap=True))
         for one in findings(records):
             out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
@@ -77,7 +81,7 @@ def show_report(results: Results, name: str, preset: str, export: Sequence[str],
             made = no_figure(records, part)
             if made and (table := made.in_terminal()):
                 out.print(table)
-        for line in map(str, (*failed_metrics(records), *lacking(records))):
+        for line in map(str, (*failed_metrics(records), *records.not_here, *lacking(records))):
             out.print(Text(line[0].upper() + line[1:]), soft_wrap=True)
     out.print(Text(f"Report: {shortest(page)}"), soft_wrap=True)
     return page
@@ -245,7 +249,7 @@ class Loaded:
     @cached_property
     def findings(self) -> list[str]:
         """What the study found, in sentences, the most telling first."""
-        with reading(self.records.plugins):
+        with self.records.standing():
             return list(map(str, findings(self.records)))
 
     @cached_property
@@ -288,7 +292,7 @@ class Loaded:
         return self.parts[name]
 
     def _made(self, part: Part) -> Shown:
-        with reading(self.records.plugins):
+        with self.records.standing():
             return shown(self.records, part)
 
     def _repr_html_(self) -> str:
@@ -296,7 +300,7 @@ class Loaded:
             (name, "not drawable", part.reason) if isinstance(part, Undrawable) else (name, type(part).__name__, heading(part))
             for name, part in self.parts.items()
         ]
-        with reading(self.records.plugins):
+        with self.records.standing():
             head = found(self.records) + facts(summary(self.records))
         return head + words_table("Parts of the report", ("name", "kind", "title"), rows)
 
@@ -305,8 +309,10 @@ class Loaded:
         return f"{plan.study} ({plan.folder}): {len(distinct(self.records.rows)):,} runs; {', '.join(self.parts)}"
 
 
-def load(path: str | Path) -> Loaded:
+def load(path: str | Path, trust: bool = False) -> Loaded:
     """Return the one study in this folder: `results/studies/NAME/PRESET`, or a results folder that has no other.
+
+    Modules of its own are imported if you ran the study or trusted it (`recstudy trust`); with `trust`, whatever they are now.
 
     Raises:
         ConfigError: there is no study, or there are several. The message names them.
@@ -315,4 +321,4 @@ def load(path: str | Path) -> Loaded:
     if len(found) > 1:
         known: Sequence[str] = [f"studies/{name}/{preset}" for _, name, preset in found]
         raise ConfigError(f"{path} has {len(found)} studies: give one of {choices(known)} in {found[0][0].root}")
-    return Loaded(load_study(*found[0]))
+    return Loaded(load_study(*found[0], trust))

@@ -15,7 +15,6 @@ from recstudy.analysis.search import ranked, score_text, trial_table
 from recstudy.analysis.tables.entries import Note
 from recstudy.config import flatten
 from recstudy.papers import by_name
-from recstudy.plugins import absent
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.names import metric, plain, plural
 from recstudy.terminal import duration, flops
@@ -53,9 +52,7 @@ def ran(records: StudyRecords) -> str:
     """Return other warnings, the facts, and the author's own words."""
     about = flowing(by_name(records.plan.description.strip()))
     words = f'<pre class="about">{escape(about)}</pre>' if about else ""
-    # of what the study itself defines: its figures, and its metrics' titles, units and directions
-    gone = [f"not all that this study defines is here: {reason}" for reason in absent if records.plan.plugins]
-    notes = [*failed_metrics(records), *gone, *lacking(records), *lines(changes(records)), *attempt_notes(records)]
+    notes = [*failed_metrics(records), *records.not_here, *lacking(records), *lines(changes(records)), *attempt_notes(records)]
     return warning_lines(notes) + facts(summary(records)) + words
 
 

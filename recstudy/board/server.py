@@ -55,13 +55,22 @@ class BoardServer:
         host, port: where to listen; port 0 takes a free one.
         token: what readers must have; needed where others than this machine reach `host`.
         links: name -> address of programs to point to, beside `LINKS` or in their place.
+        trust: import what studies define themselves, whatever it is now.
 
     Raises:
         ConfigError: no results folder, an address that cannot be had, or one that needs a token.
         StorageError: the store does not answer.
     """
 
-    def __init__(self, place: Path | str, host: str, port: int, token: str = "", links: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        place: Path | str,
+        host: str,
+        port: int,
+        token: str = "",
+        links: Mapping[str, str] | None = None,
+        trust: bool = False,
+    ) -> None:
         check(host, token)
         shown = {**LINKS, **(links or {})}
         for name, url in shown.items():
@@ -72,7 +81,7 @@ class BoardServer:
         if not there(results.root / MARKER):
             raise ConfigError(f"{place} is no results folder ({MARKER} is missing). Give the one that --results was given.")
         poller = ResultsPoller(results.root, self._store.beats if self._store else {})
-        self._renderer = PageRenderer(Sources(poller, tuple(shown.items()), self._store))
+        self._renderer = PageRenderer(Sources(poller, tuple(shown.items()), self._store, trust))
         app = make_app(self._renderer)
         self._server = _listen(host, port, app.server)
         taken = int(self._server.socket.getsockname()[1])

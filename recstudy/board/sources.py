@@ -28,11 +28,13 @@ LINKS = {
 
 @dataclass(frozen=True)
 class Sources:
-    """`links`: name and address of the programs that the board points to. `store`: where the folder is a copy of one."""
+    """`links`: name and address of the programs that the board points to. `store`: where the folder is a copy of one. `trust`:
+    studies' own modules are imported, whatever they are now."""
 
     poller: ResultsPoller
     links: tuple[tuple[str, str], ...] = tuple(LINKS.items())
     store: StoreFollower | None = None
+    trust: bool = False
     _kept: dict[StudyKey, tuple[PlannedStudy, int, StudyRecords]] = field(default_factory=dict, init=False)
 
     def records(self, study: StudyKey) -> StudyRecords:
@@ -50,7 +52,8 @@ class Sources:
             raise ConfigError(planned.error)
         before, version, records = self._kept.get(study, (None, -1, None))
         if before is not planned or records is None:
-            records = StudyRecords(self.poller.results, planned.plan, [self._row(planned.plan, run) for run in planned.plan.runs])
+            rows = [self._row(planned.plan, run) for run in planned.plan.runs]
+            records = StudyRecords(self.poller.results, planned.plan, rows, trust=self.trust)
         elif version < self.poller.version:
             new = {
                 at: self._row(records.plan, PlannedRun(row.variant, row.seed, row.id))
@@ -66,11 +69,10 @@ class Sources:
         return Row.of(self.poller.outcome(run.id), run.variant, plan.variants[run.variant], run.seed, run.id)
 
     def finding(self, study: StudyKey) -> str:
-        """Return the first of a study's findings, or why there is none: a study whose own modules fail costs no other's."""
+        """Return the first of a study's findings, or why there is none; nothing of the study's own is imported for it."""
         try:
-            with self.plugins(Address(("study", *study))) as code:
-                records = self.records(study)
-                return records.once(("finding", *code), lambda: str(findings(records)[0]))
+            records = self.records(study)
+            return records.once("finding", lambda: str(findings(replace(records, plan=replace(records.plan, plugins=())))[0]))
         except (Exception, SystemExit) as error:
             return f"It cannot be told: {type(error).__name__}: {error}"
 
@@ -90,7 +92,7 @@ class Sources:
                 named = []
         plans = [self.poller.studies[study].plan for study in named if study in self.poller.studies]
         with ExitStack() as kept:
-            yield [kept.enter_context(reading(plan.plugins)) for plan in plans]
+            yield [kept.enter_context(reading(plan.plugins, self.trust)) for plan in plans]
 
     def under_way(self) -> list[RunUnderWay]:
         """Return the runs under way that a study names, each once."""
@@ -140,4 +142,4 @@ def _only(records: StudyRecords, chosen: list[int], rows: list[Row]) -> StudyRec
         seeds=tuple(dict.fromkeys(row.seed for row in rows)),
         runs=tuple(PlannedRun(row.variant, row.seed, row.id) for row in rows),
     )
-    return StudyRecords(records.results, plan, rows)
+    return StudyRecords(records.results, plan, rows, trust=records.trust)

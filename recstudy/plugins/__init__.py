@@ -5,12 +5,13 @@ recstudy, in a study's file, in a module beside it, or in an installed package (
 
     driver   `bundle()` finds the modules that registered something, and all that they import from beside the study file
     worker   `use(bundle)` imports them, from where they lie or from a copy
-    reader   `reading(files)` imports them for as long as a block runs
+    reader   `reading(record)` imports those that this user ran or trusted, for as long as a block runs
 """
 
 from recstudy.plugins.bundle import Bundle, bundle_of, file_bundle, named, study_file
 from recstudy.plugins.loading import bundle, importing, reading, refuse_while_loading, use
 from recstudy.plugins.registry import Registry, absent, gathering
+from recstudy.plugins.trust import remember
 
 __all__ = [
     "Bundle",
@@ -24,6 +25,7 @@ __all__ = [
     "named",
     "reading",
     "refuse_while_loading",
+    "remember",
     "study_file",
     "use",
 ]

@@ -37,7 +37,7 @@ class Bundle:
     @cached_property
     def digest(self) -> str:
         """Digest all that is imported."""
-        return sha(["\0".join([*self.modules, *(f"{path}\0{text}" for path, text in sorted(self.files.items()))])])
+        return digest_of(self.modules, {path: sha([text]) for path, text in self.files.items()})
 
     @property
     def record(self) -> list[dict[str, str]]:
@@ -49,9 +49,19 @@ class Bundle:
         ]
         return files + [{"module": name, "file": "", "digest": ""} for name in self.modules if not self.path(name)]
 
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """Name the packages that modules are in, whether they have a file or not."""
+        return frozenset(".".join(path.split("/")[:depth]) for path in self.files for depth in range(1, path.count("/") + 1))
+
     def path(self, module: str) -> str:
         """Tell where a module's source is below the root; nothing where it is not in the bundle."""
         return next((path for path in paths(module) if path in self.files), "")
+
+
+def digest_of(modules: Iterable[str], files: Mapping[str, str]) -> str:
+    """Digest modules by their names and those of their files' texts (path -> digest), which plans have without the texts."""
+    return sha([*sorted(modules), *(f"{path}\0{digest}" for path, digest in sorted(files.items()))])
 
 
 def module_of(path: str) -> str:

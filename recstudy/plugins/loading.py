@@ -19,53 +19,63 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from recstudy.errors import ConfigError
-from recstudy.files import cache_folder, caching, whole
 from recstudy.plugins import registry
 from recstudy.plugins.bundle import Bundle, bundle_of, main_bundle, module_of, source, unguarded
 from recstudy.plugins.registry import Entry, Standing, gathering, outsiders
-from recstudy.source import paths
-
-GROUP = "recstudy.plugins"  # of entry points, each of which names a module that registers something
+from recstudy.plugins.trust import GROUP, named, remember, trusted
+from recstudy.source import paths, sha
 
 _lock = threading.RLock()  # one thread at a time has modules of a study in place
 _importing: list[str] = []
 
 
 class _Loader(SourceFileLoader):
-    """Without the cached byte code, which takes a file that changed within a second for the one before."""
+    """Gives a module the text that was sent or recorded, which its file may no longer hold when it is imported."""
+
+    def __init__(self, fullname: str, path: str, text: str) -> None:
+        super().__init__(fullname, path)
+        self.text = text
 
     def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        return self.source_to_code(self.text, self.path)
 
 
 class _Finder(MetaPathFinder):
-    """Finds a bundle's modules before any other of their names."""
+    """Finds a bundle's modules before any other of their names; in its packages others, too, where `anywhere` says so."""
 
-    def __init__(self, root: Path, names: frozenset[str]) -> None:
-        self.root, self.names = root, names
+    def __init__(self, bundle: Bundle, root: Path, anywhere: bool) -> None:
+        self.bundle, self.root, self.anywhere = bundle, root, anywhere
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if fullname not in self.names:
-            return None
-        for below in paths(fullname):
-            file = self.root / below
-            if file.is_file():
-                folder = [str(file.parent)] if file.name == "__init__.py" else None
-                loader = _Loader(fullname, str(file))
-                return spec_from_file_location(fullname, file, loader=loader, submodule_search_locations=folder)
+        below = self.bundle.path(fullname)
+        file, within = self.root / below, [str(self.root.joinpath(*fullname.split(".")))] if self.anywhere else []
+        if below:
+            loader = _Loader(fullname, str(file), self.bundle.files[below])
+            folder = within if file.name == "__init__.py" else None
+            return spec_from_file_location(fullname, file, loader=loader, submodule_search_locations=folder)
+        if fullname in self.bundle.packages and not self.anywhere:  # one without a file
+            spec = ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = []
+            return spec
         return None
 
 
 class Layer:
-    """The modules of one study: imported once, in place as long as `standing` runs."""
+    """The modules of one study: imported once, in place as long as `standing` runs.
 
-    def __init__(self, bundle: Bundle, root: Path) -> None:
-        self.bundle, self.root = bundle, root
-        self.names = frozenset(map(module_of, bundle.files))
+    Args:
+        bundle: which, and what is in them.
+        root: the folder that they are imported from.
+        refused: why some are not imported.
+        anywhere: whether they may import what else lies there.
+    """
+
+    def __init__(self, bundle: Bundle, root: Path, refused: Sequence[str] = (), anywhere: bool = True) -> None:
+        self.bundle, self.root, self.refused, self.anywhere = bundle, root, list(refused), anywhere
+        self.names = {*map(module_of, bundle.files), *bundle.packages}
         self.modules: dict[str, ModuleType] = {}
         self.entries: list[Entry] = []
-        self.problems: list[str] = []
+        self.problems = list(refused)
         self._standing = False
 
     def load(self) -> None:
@@ -96,15 +106,16 @@ class Layer:
     @contextmanager
     def _importable(self) -> Iterator[None]:
         hidden = {name: sys.modules.pop(name) for name in self.names if name in sys.modules}
-        finder, path = _Finder(self.root, self.names), str(self.root)
+        finder, path = _Finder(self.bundle, self.root, self.anywhere), [str(self.root)] * self.anywhere
         sys.modules.update(self.modules)
         sys.meta_path.insert(0, finder)
-        sys.path.insert(0, path)
+        sys.path[:0] = path
         try:
             yield
         finally:
             sys.meta_path.remove(finder)
-            sys.path.remove(path)
+            for own in path:
+                sys.path.remove(own)
             self.modules = {name: sys.modules.pop(name) for name in self.names if name in sys.modules}
             sys.modules.update(hidden)
 
@@ -176,15 +187,11 @@ def use(given: Bundle) -> None:
 
 def _folder(given: Bundle) -> Path:
     """Tell where the files lie: in the study's folder, if it is here and they are what they were, else in a copy of the cache."""
-    copy = cache_folder() / "plugins" / given.digest
-    for root in (Path(given.root), copy):
-        with suppress(ConfigError):
-            if all(source(root / path) == text for path, text in given.files.items()):
-                return root
-    for path, text in given.files.items():  # another process may do the same
-        with caching("the study's modules", copy.parent), whole(copy / path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    return copy
+    root = Path(given.root)
+    with suppress(ConfigError):
+        if all(source(root / path) == text for path, text in given.files.items()):
+            return root
+    return remember(given)
 
 
 def importing() -> bool:
@@ -205,53 +212,46 @@ def refuse_while_loading() -> None:
 # ------------------------------------------------------------------------------------------------------- where it is read
 
 
-_layers: dict[tuple[str, ...], Layer] = {}
+_layers: dict[tuple[Any, ...], Layer] = {}
 
 
 @contextmanager
-def reading(files: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """What a plan names (`Bundle.record`) is in place as long as the block runs; gives a digest of it.
+def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterator[str]:
+    """Have what a plan names (`Bundle.record`) in place as long as the block runs; give a digest of it.
 
-    What is not there or cannot be imported costs nothing but itself: where a name is missing, the error says why.
+    What this user has neither run nor trusted, what has changed since, or what cannot be imported costs nothing but itself: where
+    a name is missing, the error says why. With `trust`, all is imported as it lies where the plan says.
     """
-    present = not files
+    present = not record
     with suppress(ConfigError):
-        present = present or bundle().record == [dict(one) for one in files]  # this process is the study's own
+        present = present or bundle().record == [dict(one) for one in record]  # this process is the study's own
     if present:
         yield ""
         return
     with _lock:
-        layer = _layer(files)
+        layer = _layer(record, trust)
         with layer.standing():
-            yield layer.bundle.digest
+            yield sha([layer.bundle.digest, *layer.problems])
 
 
-def _layer(files: Sequence[Mapping[str, str]]) -> Layer:
-    """Return the modules as they are now, imported before or anew."""
-    key = tuple(f"{one['module']}:{one['file']}" for one in files)
-    root, modules, problems = _found(files)
-    given = bundle_of(root, modules)
+def _layer(record: Sequence[Mapping[str, str]], trust: bool) -> Layer:
+    """Return the modules that may be imported as they are now, imported before or anew."""
+    given, problems = _as_they_lie(record) if trust else trusted(record)
+    key = (trust, *((one["module"], one["file"], one["digest"]) for one in record))
     layer = _layers.get(key)
-    if layer is None or layer.bundle.digest != given.digest or layer.root != root:
-        layer = _layers[key] = Layer(given, root)
-        layer.problems += problems
+    if layer is None or (layer.bundle, layer.refused) != (given, problems):
+        layer = _layers[key] = Layer(given, Path(given.root), problems, anywhere=trust)
         layer.load()
     return layer
 
 
-def _found(files: Sequence[Mapping[str, str]]) -> tuple[Path, list[str], list[str]]:
-    """Return the modules that are there, in the folder that the plan names or in the one where the reader is, and what is not."""
-    root, modules, problems = Path(), [], []
-    for name, file in ((one["module"], one["file"]) for one in files if one["module"]):
-        below = next((path for path in paths(name) if file.endswith(f"/{path}")), "")
-        folders = [Path(file.removesuffix(below)), Path()] if below else []
-        folder = next((folder for folder in folders if (folder / below).is_file()), None)
-        if file and folder is None:
-            problems.append(f"{file} is not there, nor is {below} in the current folder")
-            continue
-        root = folder or root
-        modules.append(name)
-    return root.absolute(), modules, problems
+def _as_they_lie(record: Sequence[Mapping[str, str]]) -> tuple[Bundle, list[str]]:
+    """Return the modules where a plan says that they lay, whatever they are now, and what is not there."""
+    wanted = named(record)
+    root = Path(wanted.root)
+    there = [name for name in wanted.modules if root.is_absolute() and any((root / path).is_file() for path in paths(name))]
+    gone = [wanted.at(paths(name)[0]) for name in wanted.modules if name not in there]
+    return bundle_of(root, [*there, *wanted.installed]), [f"not imported: {file} is not there" for file in gone]
 
 
 # ------------------------------------------------------------------------------------------------------- installed packages

@@ -16,7 +16,7 @@ from recstudy.config import Config, DataConfig, RunConfig
 from recstudy.config.fields import Tunable
 from recstudy.data.cache import known_checksum
 from recstudy.errors import ConfigError, DataError, StorageError
-from recstudy.plugins import bundle, study_file
+from recstudy.plugins import bundle, remember, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
 from recstudy.records.plans import earlier_runs, kept_plans, same_cells
 from recstudy.records.reading import dumped, record_of
@@ -216,6 +216,7 @@ def record_plan(plan: Plan | SearchPlan, results: Results, data: Path | None = N
     record = replace(record, stated=first_dates(record, before), registered=known)
     for one in (one for one in before if same_cells(one, record)):
         record = _with_begun(replace(record, created=one.created or record.created), one, results)
+    remember(bundle())
     with results.changing(*files):
         for file in files:
             write_record(file, record)

@@ -25,7 +25,6 @@ from recstudy.metrics import METRICS, TASKS, Answers, NotAvailable, measured
 from recstudy.metrics.kept import packed
 from recstudy.metrics.registry import check_computed, of_task
 from recstudy.opened import there
-from recstudy.plugins import reading
 from recstudy.records import Later, Measured, Result, Results, read_json, read_record, write_record, write_whole
 from recstudy.records.schema import now
 from recstudy.report.names import metric, number, plural
@@ -44,7 +43,9 @@ class Found:
     how: How
 
 
-def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, out: Console) -> bool:
+def evaluate(
+    results: Results, study: str, preset: str, metrics: Sequence[str], data: Path, out: Console, trust: bool = False
+) -> bool:
     """Compute metrics of a study's finished runs that their results do not have: these, or all of their tasks.
 
     Returns:
@@ -53,8 +54,10 @@ def evaluate(results: Results, study: str, preset: str, metrics: Sequence[str], 
     Raises:
         ConfigError: no such study, or no such metric that is computed from answers.
     """
-    records = load_study(results, study, preset)
-    with reading(records.plugins):
+    records = load_study(results, study, preset, trust)
+    with records.standing():
+        for line in records.not_here:
+            out.print(Text(line), soft_wrap=True)
         for name in metrics:
             _check(name, records.plan.command)
         rows = list({row.id: row for row in records.rows}.values())
@@ -236,7 +239,10 @@ def answers_again(config: RunConfig, result: Result, weights: Path, folder: Path
 
 
 def _config(file: Path) -> RunConfig:
-    return RunConfig.model_validate(read_json(file))
+    settings = read_json(file)
+    if settings is None:
+        raise NotAvailable("its settings are gone")
+    return RunConfig.model_validate(settings)
 
 
 def _code(name: str) -> str:

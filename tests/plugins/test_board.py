@@ -3,6 +3,7 @@
 import html
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from shell import until
 
 from recstudy.board.markup import Address
 from recstudy.board.renderer import PageRenderer
-from recstudy.plugins import bundle_of
+from recstudy.plugins import bundle_of, remember
 
 PART = """
 from recstudy.report import PARTS, FigurePart
@@ -40,10 +41,12 @@ def study(root: Path, folder: Path, title: str, name: str) -> Path:
     folder.mkdir()
     file = folder / "mine.py"
     file.write_text(PART.format(title=title))
+    given = bundle_of(folder, ["mine"])
+    remember(given)
     results = write_study(root)
     made = next((results.root / "studies").glob("*/*/plan.json"))
     plan = json.loads(made.read_text()) | {
-        "plugins": bundle_of(folder, ["mine"]).record,
+        "plugins": given.record,
         "report": [{"kind": "mine", "name": "mine"}],
     }
     place = results.root / "studies" / name / made.parent.name / "plan.json"
@@ -58,15 +61,21 @@ def shown(renderer: PageRenderer, name: str) -> str:
     return html.unescape("".join(part.title + part.body for part in parts))
 
 
+@pytest.fixture(params=[True, False], ids=["trust", "as-recorded"])
+def trust(request):
+    return request.param
+
+
 @pytest.fixture
-def renderer(tmp_path):
+def renderer(tmp_path, trust):
     study(tmp_path / "results", tmp_path / "a", "The first", "one")
     study(tmp_path / "results", tmp_path / "b", "The second", "two")
-    renderer = PageRenderer(looked(tmp_path / "results")).start()
+    renderer = PageRenderer(replace(looked(tmp_path / "results"), trust=trust)).start()
     yield renderer
     renderer.stop()
 
 
+@pytest.mark.parametrize("trust", [True], indirect=True)
 def test_each_study_is_drawn_by_its_own_modules(renderer, tmp_path):
     assert "The first" in shown(renderer, "one")
     assert "The second" in shown(renderer, "two")
@@ -75,7 +84,7 @@ def test_each_study_is_drawn_by_its_own_modules(renderer, tmp_path):
     (tmp_path / "b/mine.py").unlink()
 
     until(lambda: "Another" in shown(renderer, "one"), "the figure of the changed file", seconds=60)
-    gone = f"{tmp_path / 'b/mine.py'} is not there, nor is mine.py in the current folder"
+    gone = f"not imported: {tmp_path / 'b/mine.py'} is not there"
     until(lambda: gone in shown(renderer, "two"), "the reason why there is no figure", seconds=60)
 
 
@@ -94,3 +103,25 @@ def test_a_broken_module_costs_its_own_study_until_it_is_mended(renderer, tmp_pa
     assert "What they found" in [part.title for part in renderer.show(Address(), wait=60)[1]]
     file.write_bytes(whole)
     until(lambda: "The first" in shown(renderer, "one"), "the figure of the mended file", seconds=60)
+
+
+def test_a_strangers_module_is_not_imported(tmp_path):
+    """On the study's own page; and for the first page none is, whoever ran it."""
+    mark, (theirs, ours) = tmp_path / "imported", ("one", "two")
+    for name in (theirs, ours):
+        file = study(tmp_path / "results", tmp_path / name, "The figure", name)
+        with file.open("a") as more:
+            more.write(f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n# {tmp_path}\n")
+        plan = next((tmp_path / "results/studies" / name).glob("*/plan.json"))
+        given = bundle_of(file.parent, ["mine"])
+        plan.write_text(json.dumps(json.loads(plan.read_text()) | {"plugins": given.record}))
+    renderer = PageRenderer(looked(tmp_path / "results")).start()
+    try:
+        assert "What they found" in [part.title for part in renderer.show(Address(), wait=60)[1]]
+        assert f"not imported: {tmp_path / 'one/mine.py'}, which you have neither run nor trusted" in shown(renderer, theirs)
+        remember(given)
+        assert not mark.exists()
+        until(lambda: "The figure" in shown(renderer, ours), "the figure of the trusted file", seconds=60)
+        assert mark.exists()
+    finally:
+        renderer.stop()

@@ -16,7 +16,6 @@ from recstudy.analysis.frame import StudyRecords, load_studies
 from recstudy.analysis.page import code, escape, fold, words_table
 from recstudy.errors import StorageError
 from recstudy.papers import by_name, papers
-from recstudy.plugins import reading
 from recstudy.records import Json, Results
 from recstudy.report import BesidePublished
 from recstudy.report.names import plural
@@ -146,22 +145,23 @@ def audit_record(found: AuditReport) -> Json:
     return {"findings": findings, "contradictions": [one._asdict() for one in found.contradictions], "checked": [*RULES]}
 
 
-def show_audits(studies: Sequence[tuple[Results, str, str]], as_json: bool, out: Console) -> None:
+def show_audits(studies: Sequence[tuple[Results, str, str]], as_json: bool, out: Console, trust: bool = False) -> None:
     """Print the audit of each study (results folder, name, preset).
 
     Raises:
         StorageError: some are damaged; the others were printed.
     """
-    readable, damaged = load_studies(studies)
+    readable, damaged = load_studies(studies, trust)
     found = []
     for (name, preset), records in readable.items():
-        with reading(records.plugins):
-            found.append((name, preset, audit(records)))
+        with records.standing():
+            found.append((name, preset, audit(records), records.not_here))
     if as_json:
-        print(json.dumps([{"study": name, "preset": preset, **audit_record(one)} for name, preset, one in found], indent=1))
-    for name, preset, one in () if as_json else found:
+        told = [{"study": name, "preset": preset, **audit_record(one), "not_here": gone} for name, preset, one, gone in found]
+        print(json.dumps(told, indent=1))
+    for name, preset, one, gone in () if as_json else found:
         out.print(Text(f"{name} ({preset}): {plural(one.questions, 'question')}", style="bold underline"), soft_wrap=True)
-        for line in audit_lines(one):
+        for line in (*map(Text, gone), *audit_lines(one)):
             out.print(line, soft_wrap=True)
     if damaged:
         raise StorageError(" ".join(map(str, damaged)))

@@ -298,7 +298,7 @@ def tuned_data(records: StudyRecords, spec: Tuned) -> TableData:
     plan = replace(records.plan, variants=tuple(records.variants[index] for index in at), runs=())
     rows = [replace(row, variant=at[row.variant]) for row in records.rows if row.variant in at]
     table = Table(spec.name, metrics=(spec.metric,), rows=spec.rows, columns=spec.columns, title=spec.heading)
-    data = table_data(StudyRecords(records.results, plan, rows), table)
+    data = table_data(StudyRecords(records.results, plan, rows, trust=records.trust), table)
     words = "; ".join(f"{', '.join(place)}: {tuned[index]}" for place, index in chosen.items())
     notes = [f"{axis_title(spec.over)} of each cell: {words}"] if chosen else []
     left = "; ".join(", ".join(place) for place in places if place not in chosen)
