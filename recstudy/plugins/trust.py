@@ -108,8 +108,10 @@ def trusted(record: Iterable[Mapping[str, str]]) -> tuple[Bundle, list[str]]:
     given = remembered(wanted)
     if changed := ", ".join(wanted.at(path) for path, digest in now.items() if digest not in (wanted.files[path], "")):
         problems.append(f"not imported: {changed}, changed since the study ran; {TRUST} as it is, running the study records it")
-    elif given is None:
+    elif given is None and any(now.values()):
         problems.append(f"not imported: {wanted.words}, which you have neither run nor trusted; {TRUST}")
+    elif given is None:
+        problems.append(f"not imported: {wanted.words} is not there, and you have neither run nor trusted it")
     else:
         return (given if now == wanted.files else replace(given, root=str(_copy(wanted.digest)))), problems
     return Bundle(), problems

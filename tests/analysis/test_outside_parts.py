@@ -18,6 +18,7 @@ from recstudy.analysis.frame import load_study
 from recstudy.analysis.kinds import drawn
 from recstudy.analysis.report import show_report, write_report
 from recstudy.errors import ConfigError
+from recstudy.plugins import bundle_of, remember
 from recstudy.report import PARTS, FigurePart, Table, dump_report, read_report
 from recstudy.report.parts import Undrawable
 
@@ -28,6 +29,10 @@ THEIRS = [{"kind": "reliability_diagram", "name": "reliability", "bins": 2}, {"k
 def study(root, *parts, file=FILE, **changes):
     """Two runs with kept answers, and a report with a table of recstudy's own at its end."""
     plugins = [{"module": file.stem, "file": str(file), "digest": ""}]
+    if file.exists():
+        theirs = bundle_of(file.parent, [file.stem])
+        remember(theirs)
+        plugins = theirs.record
     results = write_study(root, report=[*parts, *dump_report([Table("last")])], plugins=plugins, **changes)
     for seed, right in ((0, 0.75), (1, 0.5)):
         write_answers(results, run_id(0, seed), np.log([[right, 1 - right], [1 - right, right]]), [0, 0])

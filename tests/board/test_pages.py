@@ -40,6 +40,7 @@ from recstudy.board.progress import progress
 from recstudy.board.renderer import page_at
 from recstudy.board.sources import Sources
 from recstudy.errors import ConfigError
+from recstudy.plugins import bundle_of, remember
 from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.report import Alignment, Captions, Differences, Table, dump_report
@@ -259,10 +260,11 @@ def test_a_part_that_cannot_be_drawn_says_so_in_its_place(tmp_path, caplog):
     """One of a module that is gone, and one that fails: everything else is there."""
     report = [{"kind": "reliability_diagram", "name": "r"}, {"kind": "faulty", "name": "f"}, *dump_report([Table("t")])]
     gone = {"module": "gone", "file": str(tmp_path / "gone.py"), "digest": ""}
-    theirs = {"module": "outside_kinds", "file": str(Path(made_up.__file__).with_name("outside_kinds.py")), "digest": ""}
+    theirs = bundle_of(Path(made_up.__file__).parent, ["outside_kinds"])
+    remember(theirs)
 
     without = parts(looked(write_study(tmp_path / "a", report=report, plugins=[gone]).root), STUDY)
-    found = parts(looked(write_study(tmp_path / "b", report=report, plugins=[theirs]).root), STUDY)
+    found = parts(looked(write_study(tmp_path / "b", report=report, plugins=theirs.record).root), STUDY)
 
     assert "'r' cannot be drawn: no report part 'reliability_diagram'" in html.unescape(without["part1"])
     assert "gone.py is not there" in without["part1"]

@@ -109,8 +109,11 @@ def test_a_copy_that_was_changed_is_no_copy(ran, tmp_path):
     ("plan", "said"),
     [
         ([{"module": "antigravity", "file": "", "digest": ""}], "antigravity has no file and is not installed as an entry point"),
-        ([{"module": "mine", "file": "mine.py", "digest": "0" * 16}], "mine.py, which you have neither run nor trusted"),
-        ([{"module": "mine", "file": "/old/mine.py", "digest": "0" * 16}], "/old/mine.py, which you have neither run"),
+        (
+            [{"module": "mine", "file": "mine.py", "digest": "0" * 16}],
+            "mine.py is not there, and you have neither run nor trusted it",
+        ),
+        ([{"module": "mine", "file": "/old/mine.py", "digest": "0" * 16}], "/old/mine.py is not there, and you have neither"),
         (
             [{"module": "a", "file": "/x/a.py", "digest": ""}, {"module": "", "file": "/x/../y.py", "digest": ""}],
             "its plan names a module in '../y.py'",

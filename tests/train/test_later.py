@@ -271,8 +271,8 @@ def test_the_command_line_in_a_new_process(results, tmp_path):
         return done.stdout
 
     before = ran("report", "results")
-    told = ran("evaluate", "results/studies/later/quick", "--metric", "brier")
-    after = ran("report", "results")
+    told = ran("evaluate", "results/studies/later/quick", "--metric", "brier", "--trust")
+    after = ran("report", "results", "--trust")
 
     assert "Compute without training: recstudy evaluate results/studies/later/quick --metric brier" in before
     assert "[2/2] epochs=1, seed 1: Brier score " in told
