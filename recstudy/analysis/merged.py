@@ -7,7 +7,6 @@ from recstudy.analysis.kinds import problem, shown
 from recstudy.analysis.page import escape, fold, warning_lines, words_table
 from recstudy.analysis.rows import distinct
 from recstudy.config import flatten
-from recstudy.plugins import reading
 from recstudy.records import Result, Results, read_record
 from recstudy.records.merge import differing, merged_runs
 from recstudy.records.plans import kept_beside
@@ -45,7 +44,7 @@ def definitions_html(records: StudyRecords) -> str:
         rows = [row for row in rows if row[1] != row[2]]
         rows.append(("variants", *("; ".join(variant.label for variant in one.variants) for one in (plan, other))))
         beside = words_table(f"Definition {other.definition}", ("", f"{plan.definition}, shown", other.definition), rows)
-        with reading(other.plugins):
+        with theirs.standing():
             table = next((part for part in theirs.parts if isinstance(part, TablePart)), None)
             try:
                 drawn = shown(theirs, table).html if table else ""

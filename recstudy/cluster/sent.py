@@ -15,7 +15,6 @@ from recstudy.analysis.rows import distinct
 from recstudy.cluster.trackers import SENT, TAG, Logger, Trial, check_loggers
 from recstudy.config import RunConfig
 from recstudy.errors import StorageError
-from recstudy.plugins import reading
 from recstudy.records import EpochLine, Results, read_json, read_log
 from recstudy.study.study import Run
 from recstudy.terminal import environment
@@ -61,7 +60,7 @@ def send(results: Results, name: str, preset: str, to: str, uri: str = "", losse
 
 def _send(results: Results, name: str, preset: str, to: str, uri: str, losses: bool) -> tuple[int, int]:
     records = load_study(results, name, preset)
-    with reading(records.plugins):
+    with records.standing():
         kind = WandbRuns if to == "wandb" else None
         logger = Logger(to, name, results, Raising(), losses, "" if "://" in uri else uri, kind)
         kinds: dict[str, Callable[[Logger], Tracker]] = {"mlflow": _Mlflow, "wandb": _Wandb, "tensorboard": _Folders}

@@ -13,7 +13,6 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.entries import md
 from recstudy.papers import by_name
-from recstudy.plugins import reading
 from recstudy.publishing.bundle import ABOUT, CITATION, CODE, CRATE, MANIFEST, README, REPORT, RESULTS, About
 from recstudy.records.reading import dumped
 from recstudy.report.names import plain
@@ -33,7 +32,7 @@ WHERE = {  # data set, by its name in a config -> where anybody gets it
 
 def files(records: StudyRecords, about: About, authors: Sequence[str], licence: str, names: Sequence[str]) -> Mapping[str, str]:
     """Return the text of each file; `names` are those of all other files of the bundle."""
-    with reading(records.plugins):
+    with records.standing():
         found = [f"- **{md(one.word)}:** {md(one.said)}." for one in findings(records)]
         facts = [f"- {md(name)}: {md(value)}" for name, value in summary(records)]
     crate = json.dumps(_crate(records, about, authors, licence, names), indent=1, ensure_ascii=False) + "\n"

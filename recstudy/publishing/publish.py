@@ -23,7 +23,6 @@ from recstudy.analysis.report import _write
 from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import ConfigError, StorageError
 from recstudy.metrics.kept import unpacked
-from recstudy.plugins import reading
 from recstudy.plugins.bundle import source
 from recstudy.publishing import about, bundle
 from recstudy.publishing.bundle import CODE, REPORT, RESULTS, About, Bundle, called, sha256_of
@@ -233,7 +232,7 @@ class _Writer:
         copied = load_study(Results(self.root / RESULTS), self.plan.study, self.plan.folder)
         records = called(replace(copied, plan=replace(copied.plan, plugins=self.plan.plugins)))
         drawn = self.root / "drawn" / self.plan.study / self.plan.folder
-        with reading(self.plan.plugins):
+        with records.standing():
             _write(records, drawn, (), ARTICLE)
         (drawn / "report" / WRITTEN).unlink()  # it is for who draws there again, and nobody draws in a bundle
         (drawn / "report").rename(self.root / REPORT)
