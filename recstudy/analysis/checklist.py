@@ -18,7 +18,6 @@ from recstudy.analysis.rows import distinct, origin
 from recstudy.analysis.tables.entries import md
 from recstudy.analysis.tables.latex import breakable
 from recstudy.config import flatten
-from recstudy.plugins import reading
 from recstudy.records import write_whole
 from recstudy.report import Claims
 from recstudy.report.names import metric, plain, plural
@@ -45,7 +44,7 @@ class Answered:
 
 def checklist(records: StudyRecords) -> list[Answered]:
     """Return every item of both checklists, in their order."""
-    with reading(records.plugins):
+    with records.standing():
         known = _Known(records)
         return [*_neurips(known), *_reproducibility(known)]
 

@@ -17,7 +17,6 @@ from recstudy.analysis.page import Section, escape, facts, page
 from recstudy.analysis.summary import found, summary
 from recstudy.errors import ConfigError
 from recstudy.papers import by_name
-from recstudy.plugins import reading
 from recstudy.publishing.bundle import REPORT, Bundle
 from recstudy.publishing.publish import Asked, publish, temporary
 from recstudy.records import Results, write_whole
@@ -90,7 +89,7 @@ def _section(bundle: Bundle, records: StudyRecords) -> Section:
     """Return what the front page says of a study: question, findings, where to go on, and words that the search finds it by."""
     plan, place = bundle.plan, bundle.root.name
     shown = bundle.records
-    with reading(records.plugins):
+    with records.standing():
         said = found(shown)
         about = facts(
             [one for one in summary(shown) if one[0] in ("Runs", "Plan", "Search", "Data", "Registered", "Compute used")]
