@@ -110,7 +110,7 @@ def contents(path: Path | str, most: int = 0) -> bytes:
     file = descriptor(path)
     try:
         found = os.read(file, size + 1)
-        while len(found) <= limit and (more := os.read(file, limit)):
+        while len(found) != size and len(found) <= limit and (more := os.read(file, LINE)):  # it grows, or came in pieces
             found += more
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}.") from None
