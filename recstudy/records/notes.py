@@ -13,8 +13,8 @@ from recstudy.records.reading import append_record, read_log
 from recstudy.records.results import Results
 from recstudy.records.run_folder import RunFolder
 from recstudy.records.schema import NoteLine, now
+from recstudy.terminal import printable
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")  # C0, C1, and what turns text around
 TAG = re.compile(r"[\w.:+-]{1,40}")
 LONGEST = 2000  # characters of a note
 SHORT = 6  # of a run's id that name it where no other begins so
@@ -98,7 +98,7 @@ def found(results: Results, run: str) -> str:
 
 def plain(text: str) -> str:
     """Return a text in one line, without control characters."""
-    return " ".join(CONTROL.sub(" ", text).split())
+    return " ".join(printable(text).split())
 
 
 def _add(results: Results, run: str, line: NoteLine) -> str:
