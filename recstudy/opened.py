@@ -85,6 +85,10 @@ def there(path: Path | str) -> bool:
 def descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file, which is no link (StorageError, FileNotFoundError)."""
     regular(path)
+    return _descriptor(path, flags)
+
+
+def _descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
     try:
         return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -107,7 +111,7 @@ def contents(path: Path | str, most: int = 0) -> bytes:
     size = regular(path).st_size
     if size > (limit := most or largest(path)):
         raise too_large(path, size, limit)
-    file = descriptor(path)
+    file = _descriptor(path)
     try:
         found = os.read(file, size + 1)
         while len(found) != size and len(found) <= limit and (more := os.read(file, LINE)):  # it grows, or came in pieces
