@@ -297,10 +297,9 @@ def _below(plan: PlanRecord, file: str, values: dict[str, Any]) -> str:
 def _study_file(plan: PlanRecord) -> Path | None:
     """Return the file that the study's command names, or that of a study that comes with recstudy."""
     words = shlex.split(plan.command) if plan.command.count("'") % 2 == 0 else plan.command.split()
+    stating = re.compile(rf"""\bname=["']{re.escape(plan.study)}["']""")
     named = [Path(word) for word in words if word.endswith(".py") and Path(word).is_file()]
-    return next(
-        (file for file in named if file.stem == plan.study or f'"{plan.study}"' in source(file)), shipped().get(plan.study)
-    )
+    return next((file for file in named if file.stem == plan.study or stating.search(source(file))), shipped().get(plan.study))
 
 
 def _plain(file: Path) -> bool:
