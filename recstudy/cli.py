@@ -130,7 +130,7 @@ def run(
     plan = make_plan(study, preset, {**(set or {}), **_begun(begin)}, seeds, smoke, seeds_at_most)
     place = Results(options.results).pull()
     with sigterm_restored(), environment():  # what ours and Ray's do suits a command
-        _run(plan, select(plan, only), place, options, begin)
+        complete(plan, select(plan, only), place, options, begin)
     from recstudy.analysis.report import load
 
     record_look(place, study.name, plan.folder)
@@ -158,7 +158,7 @@ def carry_out(study: Study, options: StudyOptions, begin: "Weights | None" = Non
         _check_report(plan)
         print_plan(plan, runs, known, results, as_json=options.json, until=until)
         return 0
-    plan, why = _run(plan, runs, results, options, begin, until)
+    plan, why = complete(plan, runs, results, options, begin, until)
     for line in until.told(plan, results) if until else ():
         say(line)
     return exit_code(why) if _report(results, study.name, plan.folder, options) else EXIT_CODES["storage"]
@@ -192,7 +192,7 @@ def _begun(begin: "Weights | None") -> dict[str, str]:
     return {"train.init_from": begin.digest} if begin else {}
 
 
-def _run(
+def complete(
     plan: Plan,
     runs: Sequence[Run],
     results: Results,

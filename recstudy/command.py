@@ -22,6 +22,7 @@ from recstudy.publishing.command import Publish, Verify
 from recstudy.records import Results
 from recstudy.records.plans import record_look
 from recstudy.records.stores import is_uri
+from recstudy.reproduce import Reproduce
 from recstudy.shipped import completion, new, question, run, shipped
 from recstudy.team import Checklist, Log, Merge, Note, Tag
 from recstudy.terminal import console, finish, parsed, say
@@ -185,16 +186,24 @@ class Trust:
     """
 
     path: Place
-    """A results folder, a study's folder in it, or the URI of one."""
+    """A results folder, a study's folder in it, the URI of one, or what `recstudy publish` wrote."""
     yes: bool = False
     """Do not ask."""
 
     def run(self) -> int:
         from recstudy.plugins.trust import ask
+        from recstudy.publishing.bundle import ABOUT, opened
         from recstudy.records.plans import read_plan
 
-        plans = [read_plan(results.study(name, preset)) for results, name, preset in _studies(self.path)]
-        return 0 if ask([plan.plugins for plan in plans if plan], Path(self.path), say, self._agreed) else 1
+        def asked(folder: Path, studies: list[tuple[Results, str, str]]) -> int:
+            plans = [read_plan(results.study(name, preset)) for results, name, preset in studies]
+            return 0 if ask([plan.plugins for plan in plans if plan], folder, say, self._agreed) else 1
+
+        place = Path(self.path)
+        if place.is_file() or (place / ABOUT).exists():
+            with opened(place) as theirs:
+                return asked(theirs.root, [(theirs.results, theirs.about.study, theirs.about.preset)])
+        return asked(place, _studies(self.path))
 
     def _agreed(self) -> bool:
         from rich.prompt import Confirm
@@ -329,6 +338,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "trust": Trust,
     "publish": Publish,
     "verify": Verify,
+    "reproduce": Reproduce,
     "clean": Clean,
     "merge": Merge,
     "note": Note,

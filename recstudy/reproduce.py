@@ -1,0 +1,134 @@
+"""`recstudy reproduce`: what a number of a bundle stands on is run again here, and held against what the bundle says.
+
+A run is its settings, which its record has, and the installed recstudy carries them out; a study's own modules are taken from the
+bundle once they are trusted. Nothing of the bundle is changed: the runs go into a results folder of their own, where they have
+the ids that they have there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from recstudy.cli import complete, exit_code
+from recstudy.config import RunConfig, configure
+from recstudy.errors import ConfigError, choices
+from recstudy.options import StudyOptions, data_folder
+from recstudy.plugins import use
+from recstudy.plugins.trust import trusted
+from recstudy.publishing.bundle import Bundle, opened
+from recstudy.records import Results, read_json
+from recstudy.records.plans import read_plan
+from recstudy.records.study_schema import PlannedRun
+from recstudy.report import Table
+from recstudy.report.names import plural
+from recstudy.study.design import Variant
+from recstudy.study.study import Plan, Run, Study, make_plan
+from recstudy.terminal import say
+
+if TYPE_CHECKING:
+    from recstudy.analysis.frame import StudyRecords  # brings pandas
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run again what a published study's numbers stand on, and say whether they are the same: bit for bit, or within the spread
+    of runs.
+
+    Such as: recstudy reproduce sudoku_depth.zip depths:1:2
+    """
+
+    bundle: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR|ZIP")]]
+    """What `recstudy publish` wrote."""
+    cell: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="CELL|CLAIM")]] = ""
+    """TABLE:ROW:COLUMN, as `recstudy explain` takes it, or the beginning of a claim. Default: every finished run."""
+    fresh_seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """In place of the published seeds, the next N of each variant: does it hold for others too?"""
+    dry_run: bool = False
+    """Say what would be run and what it costs, and run nothing."""
+    results: Annotated[str, tyro.conf.arg(metavar="DIR|URI")] = "reproduced"
+    """Where the new records go."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where data sets lie in their official layouts. Default: RECSTUDY_DATA, else ./data."""
+    address: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    """The Ray cluster: auto or HOST:PORT. Default: start one on this machine."""
+    no_ray: bool = False
+    """Make one run after another in this process, without Ray."""
+
+    def run(self) -> int:
+        from recstudy.publishing.compared import asked_of, said
+
+        with opened(self.bundle) as theirs:
+            _modules(theirs, self.bundle)
+            asked = asked_of(theirs.records, self.cell)
+            plan, runs = _planned(theirs, asked.ids, self.fresh_seeds)
+            results = Results(self.results).pull()
+            options = StudyOptions(results=self.results, data=self.data, address=self.address, no_ray=self.no_ray)
+            if self.dry_run:
+                from recstudy.study.dry_run import print_plan
+                from recstudy.study.rerun import outdated
+
+                print_plan(plan, runs, outdated(runs, results, data_folder(self.data), ""), results, as_json=False)
+                return 0
+            say(f"{plural(len(runs), 'run')} to make; {price(theirs.records, asked.ids)}")
+            _, why = complete(plan, runs, results, options)
+            if why:
+                say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
+                return exit_code(why)
+            file = Path(f"{theirs.about.study}.{theirs.about.preset}.reproduced.html")
+            return 1 if said(theirs.records, _here(theirs.records, plan, runs, results), self.cell, file) else 0
+
+
+def _modules(theirs: Bundle, place: Path) -> None:
+    """Have what the study defines itself in place, for good (ConfigError: it is not trusted)."""
+    plan = read_plan(theirs.study)
+    if plan is not None and plan.plugins:
+        given, problems = trusted(plan.plugins)
+        if problems:
+            raise ConfigError(f"{'; '.join(problems)}. Read them, and trust them with: recstudy trust {place}")
+        use(given)
+
+
+def _planned(theirs: Bundle, ids: Sequence[str], fresh: int) -> tuple[Plan, list[Run]]:
+    """Return a study of the same settings and ids, and which of its runs to make; with `fresh`, of the next seeds instead.
+
+    Raises:
+        ConfigError: this recstudy makes other runs of these settings.
+    """
+    rows = {row.id: row for row in theirs.records.rows}
+    configs = {run: configure(RunConfig, read_json(theirs.results.run(run).config) or {}) for run in ids}
+    first = {rows[run].variant: configs[run] for run in reversed(ids)}
+    variants = [Variant(theirs.records.variants[at].label, _whole(config)) for at, config in first.items()]
+    study = Study(
+        name=theirs.about.study,
+        presets={theirs.about.preset: next(iter(first.values()))},
+        variants=variants,
+        report=[Table("again")],
+    )
+    seeds = 1 + max(row.seed for row in rows.values())
+    plan = make_plan(study, seeds=seeds + fresh)
+    if fresh:
+        return plan, [run for run in plan.runs if run.seed >= seeds]
+    found = [run for run in plan.runs if run.id in ids]
+    if other := sorted(set(ids) - {run.id for run in found}):
+        raise ConfigError(
+            f"{choices(other)}: this recstudy ({version('recstudy')}) has another id for these settings, so it would make other "
+            f"runs. The bundle was made by {theirs.about.recstudy}: install that, or take --fresh-seeds"
+        )
+    return plan, found
+
+
+def _whole(config: RunConfig) -> dict[str, Any]:
+    return {"model": config.model, "data": config.data, "train": config.train}
+
+
+def _here(theirs: "StudyRecords", plan: Plan, runs: Sequence[Run], results: Results) -> "StudyRecords":
+    """Return the same study, of the runs that were made here."""
+    from recstudy.analysis.frame import records_of
+
+    at = {variant.label: index for index, variant in enumerate(theirs.variants)}
+    planned = tuple(PlannedRun(at[run.label], run.seed, run.id) for run in runs)
+    return records_of(results, replace(theirs.plan, runs=planned, seeds=tuple(sorted({run.seed for run in runs}))))
