@@ -59,7 +59,7 @@ class Reproduce:
     """Make one run after another in this process, without Ray."""
 
     def run(self) -> int:
-        from recstudy.publishing.compared import asked_of, said
+        from recstudy.publishing.compared import asked_of, price, said
 
         with opened(self.bundle) as theirs:
             _modules(theirs, self.bundle)
