@@ -78,7 +78,7 @@ class Reproduce:
             if why:
                 say(f"Not all have their numbers: {choices(sorted(why))}. The same command goes on")
                 return exit_code(why)
-            file = Path(f"{theirs.about.study}.{theirs.about.preset}.reproduced.html")
+            file = results.study(theirs.about.study, theirs.about.preset) / "reproduced.html"
             return 1 if said(theirs.records, _here(theirs.records, plan, runs, results), self.cell, file) else 0
 
 

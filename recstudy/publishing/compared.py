@@ -120,6 +120,7 @@ def said(theirs: StudyRecords, here: StudyRecords, name: str, file: Path) -> boo
         for side, whose in enumerate(("theirs", "here")):
             one = contrast(_side(group, side))
             rows.append(ForestRow(f"{label}: {whose}", one.value or 0.0, one.low, one.high, None, verdict, "value", one.n))
+    file.parent.mkdir(parents=True, exist_ok=True)
     draw_forest("Published and made here", rows, line=None).figure.write_html(file)
     say(f"Both, with their intervals: {file}")
     return any(row.verdict == DIFFERENT for row in rows)
@@ -144,7 +145,7 @@ def _words(found: Estimate) -> str:
     value = f"here minus theirs {found.value or 0.0:+.4g}"
     if found.interval is None:
         return f"{value}; no spread is known of so few seeds, which --fresh-seeds adds"
-    return f"{value} [{found.interval[0]:+.4g}, {found.interval[1]:+.4g}] at {found.level:.1%}"
+    return f"{value} [{found.interval[0]:+.4g}, {found.interval[1]:+.4g}] at {100 * found.level:.4g} %"
 
 
 def _values(values: Mapping[str, float]) -> str:

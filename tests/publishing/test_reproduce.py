@@ -1,0 +1,98 @@
+"""What a bundle's numbers stand on is run again: the same bits, other seeds, a number that was changed, and who is asked first."""
+
+import json
+from pathlib import Path
+
+import pytest
+from bundles import sealed
+
+from recstudy.command import main
+from recstudy.plugins import bundle_of
+from recstudy.records import Results
+
+
+@pytest.fixture
+def reproduce(tmp_path, monkeypatch, capsys):
+    """Type the command, with runs in this process; give what it says."""
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["reproduce", *map(str, words), "--no-ray"])
+        said = capsys.readouterr()
+        assert ended.value.code == code, said.out + said.err
+        return said.out + said.err
+
+    return typed
+
+
+def runs(folder: Path) -> int:
+    return len(list(folder.glob("runs/*/result.json")))
+
+
+def test_one_cell_is_reproduced_bit_for_bit(published_once, reproduce, tmp_path):
+    zipped = f"{published_once}.zip"
+
+    priced = reproduce(zipped, "depths:1:1", "--dry-run")
+    assert "tiny, preset quick: 2 runs" in priced
+    assert not (tmp_path / "reproduced").exists()
+
+    said = reproduce(zipped, "depths:1:1")
+    assert "2 runs to make; 2 published runs took " in said
+    assert "Bit-equal: every metric of 2 runs is the same to the last digit" in said
+    assert runs(tmp_path / "reproduced") == 2
+
+    assert "2 runs: all finished before" in reproduce(zipped, "depths:1:1")  # nothing is run twice
+    assert "Bit-equal: every metric of 4 runs" in reproduce(zipped)
+
+
+def test_a_claim_is_asked_again_with_other_seeds(published_once, reproduce, tmp_path):
+    said = reproduce(published_once, "two latent", "--fresh-seeds", "2")
+
+    assert runs(tmp_path / "reproduced") == 4
+    assert "Bit-equal" not in said
+    assert "spread: two latent steps help: here minus theirs " in said or "ifferent: two latent steps help: here minus" in said
+    forest = tmp_path / "reproduced/studies/tiny/quick/reproduced.html"
+    assert "two latent steps help: theirs" in forest.read_text()
+
+
+def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):
+    """Whoever invents records that fit one another is found by running one of them."""
+    for file in bundle.glob("results/runs/*/result.json"):
+        result = json.loads(file.read_text())
+        result["metrics"]["nll"] += 40
+        file.write_text(json.dumps(result))
+
+    said = reproduce(sealed(bundle), "depths:1:2", code=1)
+
+    assert "Not bit-equal: 0 of 2 runs gave every metric to the last digit" in said
+    assert "Different: depths, row '1', column 'NLL (nats)': here minus theirs -40 [-40." in said
+
+
+def test_what_is_not_there_is_refused(published_once, reproduce, tmp_path):
+    assert "no claim begins with 'three'" in reproduce(published_once, "three", code=2)
+    assert "no table 'depth9'" in reproduce(published_once, "depth9:1:1", code=2)
+    assert "is no bundle" in reproduce(tmp_path, code=2)
+    assert not (tmp_path / "reproduced").exists()
+
+
+def test_a_strangers_modules_are_trusted_first(bundle, reproduce, tmp_path, capsys):
+    mark = tmp_path / "imported"
+    (bundle / "code").mkdir(exist_ok=True)
+    (bundle / "code/mine.py").write_text(f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n")
+    (plan,) = bundle.glob("results/studies/*/*/plan.json")
+    entry = bundle_of(bundle / "code", ["mine"]).record[0] | {"file": "code/mine.py"}
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"plugins": [entry]}))
+    sealed(bundle)
+
+    said = reproduce(bundle, "depths:1:1", code=2)
+    assert "not imported: code/mine.py is not there, and you have neither run nor trusted it" in said
+    assert f"recstudy trust {bundle}" in said
+    assert not mark.exists()
+
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["trust", "--yes", str(bundle)])
+    assert "code/mine.py  2 lines" in capsys.readouterr().out
+    assert "Bit-equal" in reproduce(bundle, "depths:1:1")
+    assert mark.exists()
+    assert Results(tmp_path / "reproduced").root.exists()
