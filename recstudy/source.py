@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]  # the folder that recstudy lies in
 OURS = Path(__file__).parent.name
 INSTALLED = {"site-packages", "dist-packages"}  # there a module's own package is followed, and no other
 IDLE = (  # what is set stands in a run's id, and the rest writes, reads or refuses what others computed
-    *(f"{OURS}.{part}" for part in ("config", "errors", "explained", "files", "plugins", "records", "source")),
+    *(f"{OURS}.{part}" for part in ("config", "errors", "explained", "files", "opened", "plugins", "records", "source")),
     *(f"{OURS}.{part}" for part in ("data.checking", "metrics.registry", "train.watchdog")),
 )
 SETTLED_S = 2.0  # a file that changed later than that may change again within its clock's tick

@@ -232,9 +232,9 @@ def test_each_figure_that_is_exported_is_announced(tmp_path, capsys):
 
 
 def others(folder: Path) -> dict[str, bytes]:
-    """What a report has besides what is for paper."""
-    made = {".svg", ".pdf", ".tex"}
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix not in made}
+    """What a report has besides what is for paper, and the list of it all."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix not in {".svg", ".pdf", ".tex"})
+    return {path.name: path.read_bytes() for path in files if path.name != "files.json"}
 
 
 @pytest.mark.whole

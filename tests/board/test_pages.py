@@ -583,7 +583,9 @@ def test_hostile_words_are_text_on_every_page(tmp_path):
     results.run(run_id(1, 2)).fail(as_failure(failure() | {"class": HOSTILE, "error": HOSTILE, "traceback": HOSTILE}))
     write_json(results.study("<b>x", "<i>y") / "plan.json", chosen | {"preset": HOSTILE, "study": HOSTILE})
     sources = looked(results.root)
-    paths = ["/", STUDY, "/study/%3Cb%3Ex/%3Ci%3Ey", f"/run/{run_id(1, 2)}", f"/run/{run_id(0, 0)}"]
+    with pytest.raises(ConfigError, match="the study must be a name"):
+        parts(sources, "/study/%3Cb%3Ex/%3Ci%3Ey")
+    paths = ["/", STUDY, f"/run/{run_id(1, 2)}", f"/run/{run_id(0, 0)}"]
     said = [parts(sources, path, f"?find={HOSTILE}&a={HOSTILE}") for path in [*paths, "/compare"]]
 
     for body in (body for found in said for body in found.values()):
