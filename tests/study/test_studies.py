@@ -14,11 +14,17 @@ from recstudy import Search, Study
 from recstudy.study.search import make_search
 from recstudy.study.study import make_plan, select
 
-WITH_RAY = ("vitrm_depth_sweep", "micar_components", "trm_ablation")  # of the others Ray adds its start, 20 s each, and no number
+WITH_RAY = ("vitrm_depth_sweep", "trm_ablation")  # of the others Ray adds its start, 20 s each, and no number
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
 
 
-SOME = {"hrm_chest_xray": "*patient", "hrm_outer_loop": "*loops=1*"}  # variants, of studies whose runs take long even so
+SOME = {  # variants, of studies whose runs take minutes even so
+    "hrm_chest_xray": "*patient",
+    "hrm_outer_loop": "*loops=1*",
+    "imagetrm_backbones": "*LEAKY*",
+    "micar_components": "w/o m*",
+    "micar_datasets": "*M*",
+}
 
 
 def expected(study: Study | Search) -> int:
