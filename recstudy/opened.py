@@ -60,7 +60,7 @@ def looked_at(path: Path | str) -> os.stat_result:
         raise
     except (OSError, ValueError) as error:  # such as a name with a NUL, or one that is too long
         shown = name.removesuffix("/.") if name.isprintable() else repr(name)
-        raise StorageError(f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.") from None
+        raise StorageError(f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def regular(path: Path | str) -> os.stat_result:
@@ -94,7 +94,7 @@ def _descriptor(path: Path | str, flags: int = os.O_RDONLY) -> int:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from error
 
 
 def contents(path: Path | str, most: int = 0) -> bytes:
@@ -117,7 +117,7 @@ def contents(path: Path | str, most: int = 0) -> bytes:
         while len(found) != size and len(found) <= limit and (more := os.read(file, LINE)):  # it grows, or came in pieces
             found += more
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from error
     finally:
         os.close(file)
     return found
@@ -157,7 +157,7 @@ def entries(path: Path | str) -> list[os.DirEntry[str]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}.") from None
+        raise StorageError(f"cannot read {path}: {error.strerror}.") from error
 
 
 def folders(path: Path | str) -> Iterator[Path]:

@@ -2,14 +2,16 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import yaml
+from pydantic import ValidationError
 
 from recstudy.analysis.registration import differences, first_dates, registrable
 from recstudy.config import Config, DataConfig, RunConfig
@@ -19,7 +21,7 @@ from recstudy.errors import ConfigError, DataError, StorageError
 from recstudy.plugins import bundle, remember, study_file
 from recstudy.records import Json, Results, read_record, write_record, write_whole
 from recstudy.records.plans import earlier_runs, kept_plans, same_cells
-from recstudy.records.reading import dumped, record_of
+from recstudy.records.reading import dumped, fault, record_of
 from recstudy.records.schema import CodeRecord, now
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
@@ -43,6 +45,23 @@ from recstudy.train.code import codes, part_names
 LEAKY, IMPORTED = "LEAKY", "imported"
 
 
+P = ParamSpec("P")
+
+
+def _keepable(make: Callable[P, PlanRecord]) -> Callable[P, PlanRecord]:
+    """Refuse (ConfigError) what a plan could not be read with again, such as a number of 30 digits."""
+
+    @wraps(make)
+    def made(*given: P.args, **named: P.kwargs) -> PlanRecord:
+        try:
+            return make(*given, **named)
+        except ValidationError as error:
+            raise ConfigError(f"its plan cannot be kept: {fault(error)}") from None
+
+    return made
+
+
+@_keepable
 def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
     """Return what `plan.json` holds; the reading half needs nothing else of the study file. `folder`: where the data sets lie."""
     known = checksums(plan.configs, folder)
@@ -90,6 +109,7 @@ def in_parts(config: RunConfig) -> Json:
     return {**config.values, "place": config.place.model_dump()}
 
 
+@_keepable
 def search_record(plan: SearchPlan) -> PlanRecord:
     """Return what a search's `plan.json` holds; its trials stand beside it."""
     search = plan.study

@@ -30,6 +30,7 @@ def trained_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sys.argv", ["tiny.py"])  # the plan keeps the command, which is that of the tests here
+        patched.setattr("recstudy.plugins.loading.outsiders", list)  # and what other tests of this process have registered
         recstudy.run(study, seeds=2, results=root, ray=False)
     return Results(root)
 
