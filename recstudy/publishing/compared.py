@@ -64,7 +64,7 @@ def asked_of(records: StudyRecords, name: str) -> Asked:
         raise ConfigError(f"no claim begins with {name!r}: there are {known}. A cell is named TABLE:ROW:COLUMN")
     else:
         for variant, rows in zip(records.variants, records.by_variant, strict=True):
-            values = {row.id: score for row in rows if row.done and (score := row.value(_score(row, rows))) is not None}
+            values = {row.id: score for row in rows if row.done and (score := row.value(_score(row))) is not None}
             terms.append((1.0, variant.label, values))
         found = Asked("", [term for term in terms if term[2]])
     if not found.ids:
@@ -72,7 +72,7 @@ def asked_of(records: StudyRecords, name: str) -> Asked:
     return found
 
 
-def _score(row: Row, rows: Sequence[Row]) -> str:
+def _score(row: Row) -> str:
     """Return the metric by which runs of this kind are ranked first."""
     ranked = [name for name, one in METRICS.items() if one.ranks]
     return next((name for name in ranked if row.value(name) is not None), next(iter(row.measured), ""))
@@ -137,7 +137,7 @@ def _side(group: Sequence[Pair], side: int) -> list[tuple[float, Weighted | None
 
 def _verdict(found: Estimate) -> str:
     if found.interval is None:
-        return DIFFERENT if found.value and found.why is None else "undecided"
+        return "undecided"
     return "within run-to-run spread" if found.interval[0] <= 0 <= found.interval[1] else DIFFERENT
 
 
