@@ -247,7 +247,10 @@ def _layer(record: Sequence[Mapping[str, str]], trust: bool) -> Layer:
 
 def _as_they_lie(record: Sequence[Mapping[str, str]]) -> tuple[Bundle, list[str]]:
     """Return the modules where a plan says that they lay, whatever they are now, and what is not there."""
-    wanted = named(record)
+    try:
+        wanted = named(record)
+    except ConfigError as error:
+        return Bundle(), [f"not imported: {error}"]
     root = Path(wanted.root)
     there = [name for name in wanted.modules if root.is_absolute() and any((root / path).is_file() for path in paths(name))]
     gone = [wanted.at(paths(name)[0]) for name in wanted.modules if name not in there]
