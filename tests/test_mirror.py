@@ -67,6 +67,20 @@ def test_answers_are_fetched_when_they_are_asked_for(uri, tmp_path, monkeypatch)
     assert not results.fetched(results.run("y").answers).exists()
 
 
+def test_weights_are_as_large_as_they_are_and_records_are_not(uri, tmp_path):
+    sender, here = Mirror(uri, tmp_path / "sender"), Mirror(uri, tmp_path / "here")
+    fill(sender.root, weights_safetensors="w" * 5_000_000)
+    sender.push(sender.root)
+    here.pull(("*",))
+    assert (here.root / "runs/x/weights.safetensors").stat().st_size == 5_000_000
+
+    fill(sender.root, result_json="0" * 5_000_000)
+    sender.push(sender.root)
+    with pytest.raises(StorageError, match=r"runs/x/result\.json is damaged: it has 5\.0 MB, and a file of its kind 4 MB at most\."):
+        here.pull()
+    assert not (here.root / "runs/x/result.json").exists()
+
+
 def test_a_copy_becomes_equal_to_the_store_whatever_it_held(two):
     here, there = two
     fill(here.root, result_json="whole", epochs_jsonl="1\n", config_json="c")

@@ -58,10 +58,11 @@ def test_a_failed_run_is_named_and_retried_by_the_next_call(shell):
     shell.run("--only", "latent_steps=1, supervision_steps=1")
     obstacle.mkdir(parents=True)
 
-    output = shell.run("--only", "latent_steps=[12], supervision_steps=1", code=8)
+    output = shell.run("--only", "latent_steps=[12], supervision_steps=1", code=7)
 
-    assert "latent_steps=2, supervision_steps=1, seed 0: IsADirectoryError" in output
-    assert shell.records("failure.json")[broken]["class"] == "code"
+    assert "latent_steps=2, supervision_steps=1, seed 0: StorageError: cannot read" in output
+    assert "losses.jsonl: it is a folder, where a file should be. Remove it." in output
+    assert shell.records("failure.json")[broken]["class"] == "storage"
     assert "failed" in shell.table().decode()
     assert len(shell.records()) == 1
 
