@@ -192,7 +192,8 @@ class Trust:
 
     def run(self) -> int:
         from recstudy.plugins.trust import ask
-        from recstudy.publishing.bundle import ABOUT, opened
+        from recstudy.publishing.bundle import opened
+        from recstudy.records.bundles import ABOUT
         from recstudy.records.plans import read_plan
 
         def asked(folder: Path, studies: list[tuple[Results, str, str]]) -> int:

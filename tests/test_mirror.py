@@ -76,7 +76,9 @@ def test_weights_are_as_large_as_they_are_and_records_are_not(uri, tmp_path):
 
     fill(sender.root, result_json="0" * 5_000_000)
     sender.push(sender.root)
-    with pytest.raises(StorageError, match=r"runs/x/result\.json is damaged: it has 5\.0 MB, and a file of its kind 4 MB at most\."):
+    with pytest.raises(
+        StorageError, match=r"runs/x/result\.json is damaged: it has 5\.0 MB, and a file of its kind 4 MB at most\."
+    ):
         here.pull()
     assert not (here.root / "runs/x/result.json").exists()
 

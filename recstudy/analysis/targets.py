@@ -204,7 +204,7 @@ def _reasons(
         reasons.append(NOTHING)
     reasons += ["another machine"] if metric(name).timed else []
     limit = config.get("data.limit")
-    reasons += [f"only {limit} images of each split"] if limit is not None else []
+    reasons += [f"only {limit} images of each split"] if limit not in (None, stated.get("data.limit")) else []
     done = [run.provenance for run in records.by_variant[index] if run.done]
     shards = max((one.workers for one in done), default=1) > 1 and records.variants[index].batch_norm
     reasons += [SHARDS] if shards else []

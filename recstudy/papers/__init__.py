@@ -38,6 +38,7 @@ NUMBER = re.compile(
     )""",
     re.VERBOSE,
 )
+BUNDLE = "bundle:"  # before the place of a published study
 TWICE = re.compile(r"((\S+) paper) \(\2(?:(, )|\))")  # the ViTRM paper (002, section 4.4)
 
 
@@ -78,12 +79,13 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
 
     Args:
         table: file name in `recstudy/papers/` without its ending, such as `002_table1_cifar10`; or a CSV of yours, such as
-            `my_paper.csv` beside the file that asks for it, with a column each for `metric`, `value` and more (own_tables.py).
+            `my_paper.csv` beside the file that asks for it, with a column each for `metric`, `value` and more (own_tables.py);
+            or `bundle:` and a published study, such as `bundle:their_study.zip` (from_bundles.py).
         margin: for the verdict `reproduced`: how far off still counts as equal, in the table's unit, or in percentage points
             of a fraction. At most a third of the effect that the study draws from these numbers. Without one nothing is called
             reproduced but what is counted, such as parameters, which must round to the published digits.
         why: the margin's reason: which effect it is a third of.
-        only: these of its metrics, by their published names; all by default.
+        only: these of its metrics, by their published names; all by default, of a bundle those that rank runs, and parameters.
 
     Values that are no number (a split of `8:1:1`, an activation `silu`) are settings and no targets; they are left out.
 
@@ -94,7 +96,7 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
     if bool(margin) != bool(why):
         given = f"margin={margin:g} has no reason" if margin else f"why={why!r} has no margin"
         raise ConfigError(f"published({str(table)!r}): {given}. Write margin=0.3, why='a third of the 0.9 points between ...'")
-    if isinstance(table, Path) or table.endswith(".csv"):
+    if isinstance(table, Path) or table.endswith(".csv") or table.startswith(BUNDLE):
         return _own(table, margin, why, only)
     stated = [row for row in rows(table) if row["value"]]
     numbers = [row for row in stated if _is_number(row["value"])]
@@ -107,10 +109,13 @@ def published(table: str | Path, margin: float = 0.0, why: str = "", only: Colle
 
 
 def _own(table: str | Path, margin: float, why: str, only: Collection[str]) -> tuple[Target, ...]:
-    from recstudy.papers.own_tables import own_rows  # every family's and data set's fields, which other tables do without
+    # both need what other tables do without: every family's and data set's fields
+    from recstudy.papers.from_bundles import bundle_rows
+    from recstudy.papers.own_tables import own_rows
 
     try:
-        found = own_rows(table)
+        name = str(table)
+        found = bundle_rows(name.removeprefix(BUNDLE), only) if name.startswith(BUNDLE) else own_rows(table)
         known = dict.fromkeys(row["metric"] for row in found)
         for name in (name for name in only if name not in known):
             raise ConfigError(f"no metric {name!r} in {table}: there are {choices(known)}.{nearest(name, known)}")

@@ -38,7 +38,7 @@ def own_rows(table: str | Path) -> list[dict[str, Any]]:
     Raises:
         ConfigError: it is not there, or some of it is no published number. The message names file, line and column.
     """
-    path = _asking_folder() / table
+    path = asking_folder() / table
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, strict=True)
@@ -57,7 +57,7 @@ def own_rows(table: str | Path) -> list[dict[str, Any]]:
     return found
 
 
-def _asking_folder() -> Path:
+def asking_folder() -> Path:
     """Return the folder of the first file outside of recstudy that is being run; in a notebook, where there is none, this one."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:

@@ -14,6 +14,6 @@
 Loads neither torch nor Ray, and no code that a bundle brings.
 """
 
-from recstudy.publishing.bundle import About, Bundle
+from recstudy.publishing.bundle import Bundle
 
-__all__ = ["About", "Bundle"]
+__all__ = ["Bundle"]

@@ -13,8 +13,10 @@ from recstudy.analysis.frame import StudyRecords
 from recstudy.analysis.summary import summary
 from recstudy.analysis.tables.entries import md
 from recstudy.papers import by_name
-from recstudy.publishing.bundle import ABOUT, CITATION, CODE, CRATE, MANIFEST, README, REPORT, RESULTS, About
+from recstudy.publishing.bundle import CITATION, CODE, CRATE, MANIFEST, README, REPORT
+from recstudy.records.bundles import ABOUT, RESULTS
 from recstudy.records.reading import dumped
+from recstudy.records.study_schema import About
 from recstudy.report.names import plain
 
 NOBODY = "not named"

@@ -15,9 +15,7 @@ A zip holds one such folder. Sizes are bounded before anything is unpacked.
 import hashlib
 import re
 import stat
-import tempfile
-import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,42 +23,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-from pydantic.dataclasses import dataclass as record
-
 from recstudy.errors import StorageError
-from recstudy.records import PlanRecord, Results, read_record
-from recstudy.records.schema import FORMAT, STRICT
+from recstudy.records import PlanRecord, Results
+from recstudy.records.bundles import RESULTS, about_bundle, unzipped
+from recstudy.records.study_schema import About
 
 if TYPE_CHECKING:
     from recstudy.analysis.frame import StudyRecords  # brings pandas
 
-ABOUT, MANIFEST, CRATE, README, CITATION = (
-    "bundle.json", "manifest-sha256.txt", "ro-crate-metadata.json", "README.md", "CITATION.cff",
-)  # fmt: skip
-REPORT, RESULTS, CODE = "report", "results", "code"
-MOST_FILES, MOST_BYTES, LARGEST = 500_000, 16 * 2**30, 4 * 2**30  # of a bundle, unpacked; of one of its files
-NO_BUNDLE = "is no bundle. Give a folder or a zip that `recstudy publish` wrote."
+MANIFEST, CRATE, README, CITATION = "manifest-sha256.txt", "ro-crate-metadata.json", "README.md", "CITATION.cff"
+REPORT, CODE = "report", "code"
 LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-PIECE = 2**20  # bytes that are digested or unpacked at once
+PIECE = 2**20  # bytes that are digested at once
 READERS = ("analysis", "config", "evidence", "metrics", "papers", "records", "report")  # the rooms that decide what is printed
 DRAWING = ("numpy", "pandas", "plotly", "scipy")  # and the packages
-
-
-@record(frozen=True, slots=True, kw_only=True, config=STRICT)
-class About:
-    """`bundle.json`: what a bundle is of, what drew its report, and what is not in it."""
-
-    format: int = FORMAT
-    study: str
-    preset: str  # the preset's folder
-    recstudy: str  # version
-    drawn_by: str  # digest of the code that drew the report
-    packages: dict[str, str] = Field(default_factory=dict)
-    records: str  # digest of all files below `results`, by which a paper may name them
-    code: dict[str, str] = Field(default_factory=dict)  # file below `code` -> what it is
-    left_out: tuple[str, ...] = ()  # in words
-    date: str = ""  # on which the last run finished
 
 
 def drawing_code() -> str:
@@ -108,10 +84,7 @@ class Bundle:
     @cached_property
     def about(self) -> About:
         """What it says of itself (StorageError: it is damaged, or no bundle)."""
-        found = read_record(self.root / ABOUT, About)
-        if found is None or any(re.search(r"[/\\]|^\.*$", name) for name in (found.study, found.preset)):
-            raise StorageError(f"{self.named or self.root} {NO_BUNDLE}")
-        return found
+        return about_bundle(self.root, self.named)
 
     @cached_property
     def manifest(self) -> dict[str, str]:
@@ -173,61 +146,9 @@ def called(records: "StudyRecords") -> "StudyRecords":
 
 @contextmanager
 def opened(place: Path) -> Iterator[Bundle]:
-    """Give the bundle in a folder, or in a zip, which is unpacked for as long as the block runs.
-
-    Raises:
-        StorageError: it is neither, or a zip that would fill the disk, leave its folder or bring links.
-    """
-    if place.is_dir():
-        yield Bundle(place.absolute())
-        return
-    if not zipfile.is_zipfile(place):
-        raise StorageError(f"{place} {NO_BUNDLE}")
-    with tempfile.TemporaryDirectory(prefix="recstudy-bundle-") as folder:
-        unpack(place, Path(folder))
-        tops = list(Path(folder).iterdir())
-        yield Bundle(tops[0] if len(tops) == 1 and tops[0].is_dir() else Path(folder), str(place))
-
-
-def unpack(file: Path, folder: Path) -> None:
-    """Unpack a zip (StorageError, as `opened` says; nothing outside of the folder is written)."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            entries = archive.infolist()
-            _check(file, entries)
-            for entry in (one for one in entries if not one.is_dir()):
-                target = folder / entry.filename
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(entry) as packed, open(target, "xb") as content:
-                    left = entry.file_size  # what it says; a zip that holds more is cut off and refused
-                    while piece := packed.read(PIECE):
-                        left -= len(piece)
-                        if left < 0:
-                            raise zipfile.BadZipFile(f"{entry.filename} is larger than it says")
-                        content.write(piece)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
-        raise StorageError(f"{file} cannot be unpacked: {error}.") from None
-
-
-def _check(file: Path, entries: Iterable[zipfile.ZipInfo]) -> None:
-    """Refuse (StorageError) a zip whose entries are too many, too large, links, or named to lie elsewhere."""
-    names: set[str] = set()
-    total = 0
-    for entry in entries:
-        name, kind = entry.filename.rstrip("/"), stat.S_IFMT(entry.external_attr >> 16)
-        total += entry.file_size
-        why = ""
-        if len(names) >= MOST_FILES or total > MOST_BYTES or entry.file_size > LARGEST:
-            why = "is more than a bundle may hold"
-        elif kind not in (0, stat.S_IFREG, stat.S_IFDIR) or entry.flag_bits & 1:
-            why = "is a link, a device or encrypted"
-        elif not name or "\\" in name or "\0" in name or any(part in ("", ".", "..") or ":" in part for part in name.split("/")):
-            why = "lies outside of the bundle"
-        elif name in names:
-            why = "is in it twice"
-        if why:
-            raise StorageError(f"{file} is refused: {entry.filename!r} {why}.")
-        names.add(name)
+    """Give the bundle in a folder, or in a zip, which is unpacked for as long as the block runs (StorageError: it is neither)."""
+    with unzipped(place) as folder:
+        yield Bundle(folder, "" if place.is_dir() else str(place))
 
 
 def _regular(folder: Path) -> Iterator[Path]:

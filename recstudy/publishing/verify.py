@@ -28,7 +28,6 @@ from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import RecstudyError, StorageError
 from recstudy.metrics import METRICS
 from recstudy.publishing.bundle import (
-    NO_BUNDLE,
     README,
     REPORT,
     Bundle,
@@ -39,6 +38,7 @@ from recstudy.publishing.bundle import (
 )
 from recstudy.publishing.checks import OWN, Check, check_answers, check_dates, check_records, check_settings
 from recstudy.publishing.printed import MARKUP, Difference, compare
+from recstudy.records.bundles import NO_BUNDLE
 from recstudy.report.names import improved, plural
 from recstudy.report.parts import Undrawable
 from recstudy.report.venues import ARTICLE

@@ -262,3 +262,19 @@ class ClockLine:
     """A line of a search's log: the time that it has used."""
 
     clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class About:
+    """`bundle.json` of a published study: what a bundle is of, what drew its report, and what is not in it."""
+
+    format: int = FORMAT
+    study: str
+    preset: str  # the preset's folder
+    recstudy: str  # version
+    drawn_by: str  # digest of the code that drew the report
+    packages: dict[str, str] = Field(default_factory=dict)
+    records: str  # digest of all files below `results`, by which a paper may name them
+    code: dict[str, str] = Field(default_factory=dict)  # file below `code` -> what it is
+    left_out: tuple[str, ...] = ()  # in words
+    date: str = ""  # on which the last run finished

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from recstudy.publishing.bundle import ABOUT, MANIFEST, README, Bundle, digest_of_records, sha256_of
+from recstudy.publishing.bundle import MANIFEST, README, Bundle, digest_of_records, sha256_of
+from recstudy.records.bundles import ABOUT
 
 
 def sealed(root: Path) -> Path:
