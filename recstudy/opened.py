@@ -9,6 +9,7 @@ shares one shares it with those who may.
 import io
 import os
 import stat
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -31,7 +32,9 @@ LINKED = (
     "{} is a link, and below a results folder none is followed. Remove it; if it is yours, put what it leads to in its place, or "
     "have the whole results folder elsewhere: that one may be a link."
 )
+SAME_S = 1.0  # seconds for which a folder of folders is as it was seen: that of 10,000 runs is asked for each of their files
 _roots: set[str] = set()
+_real: dict[str, float] = {}  # folder of folders -> when it was seen to be no link
 
 
 def below(root: Path) -> None:
@@ -46,15 +49,19 @@ def looked_at(path: Path | str) -> os.stat_result:
         StorageError: a folder is a link, or the path cannot be one.
         FileNotFoundError: nothing is there.
     """
-    name = os.fspath(path)
+    name, now = os.fspath(path), time.monotonic()
     above, folders = name.rpartition("/")[0], []
     while above not in _roots and len(above) > 1:
         folders.append(above)
         above = above.rpartition("/")[0]
     try:
         for folder in reversed(folders if above in _roots else ()):
+            if now - _real.get(folder, -SAME_S) < SAME_S:
+                continue
             if stat.S_ISLNK(os.lstat(folder).st_mode):
                 raise StorageError(LINKED.format(folder))
+            if folder != folders[0]:
+                _real[folder] = now
         return os.lstat(name)
     except FileNotFoundError:
         raise

@@ -64,7 +64,7 @@ def write_report(
     """
     records = load_study(results, name, preset, trust)
     with records.standing():
-        return _write(records, results.study(name, preset), export, paper)
+        return write_files(records, results.study(name, preset), export, paper)
 
 
 def show_report(
@@ -74,7 +74,9 @@ def show_report(
     records = load_study(results, name, preset, trust)
     gc.freeze()  # a command ends after this: to go through 10,000 runs for garbage, now and at its end, takes a tenth of the time
     with records.standing():
-        page = _write(records, results.study(name, preset), export, paper, lambda line: out.print(Text(line), soft_wrap=True))
+        page = write_files(
+            records, results.study(name, preset), export, paper, lambda line: out.print(Text(line), soft_wrap=True)
+        )
         for one in findings(records):
             out.print(Text.assemble((f"{one.word}: ", "bold"), f"{one.said}."), soft_wrap=True)
         for part in records.parts:
@@ -119,10 +121,13 @@ def check_drawable(plan: PlanRecord) -> list[str]:
     return said
 
 
-def _write(
+def write_files(
     records: StudyRecords, study: Path, export: Sequence[str], paper: Paper, tell: Callable[[str], object] = lambda line: None
 ) -> Path:
-    """Write everything, the page last. `tell` gets a line before each figure that is exported, which takes seconds."""
+    """Write everything into the folder `report` of a study's, the page last.
+
+    `tell` gets a line before each figure that is exported, which takes seconds.
+    """
     check_export(export)
     folder = study / "report"
     out = ReportFiles(folder)

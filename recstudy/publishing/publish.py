@@ -19,10 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from recstudy.analysis.frame import StudyRecords, load_study
-from recstudy.analysis.report import _write
+from recstudy.analysis.report import write_files
 from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import ConfigError, StorageError
 from recstudy.metrics.kept import unpacked
+from recstudy.opened import contents, descriptor, entries
 from recstudy.plugins.bundle import source
 from recstudy.publishing import about, bundle
 from recstudy.publishing.bundle import CODE, REPORT, Bundle, called, sha256_of
@@ -132,23 +133,21 @@ class _Writer:
         self._text(self.results.root / MARKER, target.root / MARKER)
         if self.results.merges.exists():
             self._text(self.results.merges, target.merges)
-        for file in sorted(study.iterdir()):
-            if file.suffix in (".json", ".jsonl") and file.name != f"plan-{self.plan.definition}.json" and _plain(file):
+        for file in _plain(study):
+            if file.suffix in (".json", ".jsonl") and file.name != f"plan-{self.plan.definition}.json":
                 self._text(file, target.study(self.plan.study, self.plan.folder) / file.name)
         made = {run.id: run.variant for run in self.plan.runs}
         for run_id, variant in sorted(made.items()):
             self._run(run_id, target.run(run_id).path, variant)
         if self.asked.weights:
-            for file in sorted((self.results.root / "weights").glob("*")):
+            for file in _plain(self.results.root / "weights"):
                 self._any(file, target.root / "weights" / file.name)
         (target.root / "runs").mkdir(exist_ok=True)
 
     def _run(self, run_id: str, target: Path, variant: int) -> None:
         folder, free = self.results.run(run_id), self.asked.data or variant in self.records.synthetic
         self.results.fetched(folder.answers)
-        for file in sorted(folder.path.glob("*")):
-            if not _plain(file):
-                continue
+        for file in _plain(folder.path):
             if file.name in RECORDS:
                 self._text(file, target / file.name)
             elif file.name == WEIGHTS:
@@ -174,7 +173,8 @@ class _Writer:
             self._text(file, target)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
+            with open(file, "rb", opener=descriptor) as content, open(target, "wb") as copy:
+                shutil.copyfileobj(content, copy)
 
     def _text(self, file: Path, target: Path) -> None:
         """Copy a JSON file, or a log of such lines, without what is private (StorageError: it is none)."""
@@ -182,7 +182,7 @@ class _Writer:
             if file.suffix == ".jsonl":
                 text = "".join(self._line(line, file) + "\n" for line in whole_lines(file))
             else:
-                text = json.dumps(self._scrubbed(parsed(file.read_bytes()), file), indent=1, ensure_ascii=False) + "\n"
+                text = json.dumps(self._scrubbed(parsed(contents(file)), file), indent=1, ensure_ascii=False) + "\n"
         except (OSError, ValueError) as error:
             raise StorageError(f"{file} cannot be published: {error}. Remove it and run the study again.") from None
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ class _Writer:
         records = called(replace(copied, plan=replace(copied.plan, plugins=self.plan.plugins)))
         drawn = self.root / "drawn" / self.plan.study / self.plan.folder
         with records.standing():
-            _write(records, drawn, (), ARTICLE)
+            write_files(records, drawn, (), ARTICLE)
         (drawn / "report" / WRITTEN).unlink()  # it is for who draws there again, and nobody draws in a bundle
         (drawn / "report").rename(self.root / REPORT)
         shutil.rmtree(self.root / "drawn")
@@ -304,9 +304,9 @@ def _study_file(plan: PlanRecord) -> Path | None:
     return next((file for file in named if file.stem == plan.study or stating.search(source(file))), shipped().get(plan.study))
 
 
-def _plain(file: Path) -> bool:
-    """Return whether it is a file and no link, which would bring in what lies elsewhere."""
-    return stat.S_ISREG(file.lstat().st_mode)
+def _plain(folder: Path) -> list[Path]:
+    """Return the files in a folder that are no links, which would bring in what lies elsewhere."""
+    return [Path(entry.path) for entry in entries(folder) if entry.is_file(follow_symlinks=False)]
 
 
 @contextmanager

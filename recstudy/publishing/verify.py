@@ -23,7 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from recstudy.analysis.report import _write
+from recstudy.analysis.report import write_files
 from recstudy.analysis.written import MANIFEST as WRITTEN
 from recstudy.errors import RecstudyError, StorageError
 from recstudy.metrics import METRICS
@@ -140,7 +140,7 @@ def check_report(bundle: Bundle, check: Check) -> None:
     alone: list[Difference] = []  # what only one of both prints has
     with tempfile.TemporaryDirectory(prefix="recstudy-verify-") as folder:
         study = Path(folder) / about.study / about.preset
-        _write(bundle.records, study, (), ARTICLE)
+        write_files(bundle.records, study, (), ARTICLE)
         again = {
             file.relative_to(study).as_posix(): file
             for file in (study / REPORT).rglob("*")

@@ -24,6 +24,7 @@ from rich.text import Text
 
 from recstudy.errors import ConfigError, StorageError
 from recstudy.files import remove
+from recstudy.opened import contents, descriptor
 from recstudy.records.files import MARKER, megabytes, write_whole
 from recstudy.records.locks import held
 from recstudy.records.merge_plans import merged_study, unite
@@ -171,11 +172,7 @@ def _attempts(folders: Sequence[os.DirEntry[str]]) -> dict[str, Files]:
 
 def _bytes(files: Files) -> bytes:
     """Return a result as it stands there; empty where there is none. Two attempts never have the same: it has their times."""
-    return Path(files["result.json"].path).read_bytes() if "result.json" in files else b""
-
-
-def _plain(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)  # neither a link nor a pipe that took a file's place
+    return contents(files["result.json"].path) if "result.json" in files else b""
 
 
 @dataclass
@@ -376,7 +373,7 @@ class _Merging:
         if not self.dry:
             aside.mkdir(parents=True)
             for name, entry in files.items():
-                with open(entry.path, "rb", opener=_plain) as source, open(aside / name, "wb") as target:
+                with open(entry.path, "rb", opener=descriptor) as source, open(aside / name, "wb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
         return aside
 
@@ -396,7 +393,7 @@ class _Merging:
         """Take the weights that runs start from; their names are their digests."""
         files, folder = _taken(_entries(self.theirs.root / "weights")[0]), self.ours.root / "weights"
         for name in [name for name in files if name.endswith(".safetensors") and not (folder / name).exists()]:
-            with open(files[name].path, "rb", opener=_plain) as file:
+            with open(files[name].path, "rb", opener=descriptor) as file:
                 digest = file_digest(file, "sha256").hexdigest()
             if not digest.startswith(Path(name).stem):
                 self.conflicts.append(f"{files[name].path} is damaged and left out: its name is not its digest")

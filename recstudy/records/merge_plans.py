@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from recstudy.opened import contents, there
 from recstudy.records.files import whole_lines
 from recstudy.records.plans import kept_plans
 from recstudy.records.reading import adapter, read_record, read_trials
@@ -42,13 +43,13 @@ def merged_study(ours: Path, theirs: Path) -> tuple[dict[str, bytes], list[str]]
         said.append(f"studies/{ours.parent.name}/{ours.name}: definition {', '.join(added)} stands beside {shown}, which is ours")
     if (file := f"plan-{shown if own else first}.json") in files:
         files["plan.json"] = files[file]
-    for log in sorted(path for path in theirs.glob("*.json*") if path.is_file() and not path.is_symlink()):
+    for log in sorted(path for path in theirs.glob("*.json*") if there(path)):
         if log.match("looks-*.jsonl"):
             united = unite(ours / log.name, log)
         elif log.match("trials-*.jsonl"):
             united = _followed(ours / log.name, _new_trials(ours / log.name, log))
         else:  # what follows from a log is computed again, where it is
-            united = log.read_bytes() if log.match("importance-*.json") and not (ours / log.name).exists() else None
+            united = contents(log) if log.match("importance-*.json") and not (ours / log.name).exists() else None
         if united is not None:
             files[log.name] = united
     return files, said
