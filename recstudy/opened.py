@@ -7,18 +7,21 @@ shares one shares it with those who may.
 """
 
 import io
+import math
 import os
 import stat
 import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recstudy.errors import StorageError
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
 MB = 10**6
@@ -206,17 +209,24 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 def _array(content: bytes) -> "npt.NDArray[Any]":
     """Return the array of an `.npy` file, whose header says no more than is there."""
     import numpy as np
-    from numpy.lib import format as npy
 
-    file = io.BytesIO(content)
-    header = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
-    shape, by_columns, kind = header(file)
-    if kind.kind not in KINDS or any(not 0 <= side <= ARRAYS for side in shape):
-        raise ValueError(f"an array of {kind} {shape}")
-    count, at = 1, file.tell()
-    for side in shape:
-        count *= side
+    shape, by_columns, kind, at = _header(content[: 10 + int.from_bytes(content[8:10], "little")])
+    count = math.prod(shape)
     if count * kind.itemsize != len(content) - at:
         raise ValueError(f"an array of {kind} {shape} in {len(content) - at:,} bytes")
     values = np.frombuffer(content, kind, count, at) if count else np.empty(0, kind)
     return values.reshape(shape, order="F" if by_columns else "C").copy()
+
+
+@lru_cache(4096)
+def _header(content: bytes) -> "tuple[tuple[int, ...], bool, np.dtype[Any], int]":
+    """Return shape, order, type and place of an array by its file's beginning: to read one takes longer than its values."""
+    from numpy.lib import format as npy
+
+    file = io.BytesIO(content)
+    if npy.read_magic(file) != (1, 0):  # later ones are of arrays with fields
+        raise ValueError("an array of another format than NumPy's first")
+    shape, by_columns, kind = npy.read_array_header_1_0(file)
+    if kind.kind not in KINDS or any(not 0 <= side <= ARRAYS for side in shape):
+        raise ValueError(f"an array of {kind} {shape}")
+    return shape, by_columns, kind, file.tell()

@@ -1,6 +1,8 @@
 """A published study as a stranger hands it on: a folder, or a zip, which is unpacked within bounds into its own folder alone."""
 
+import os
 import re
+import shutil
 import stat
 import tempfile
 import zipfile
@@ -16,6 +18,7 @@ ABOUT, RESULTS = "bundle.json", "results"  # below its folder
 MOST_FILES, MOST_BYTES, LARGEST = 500_000, 16 * 2**30, 4 * 2**30  # of all files; of one
 NO_BUNDLE = "is no bundle. Give a folder or a zip that `recstudy publish` wrote."
 PIECE = 2**20  # bytes that are unpacked at once
+MEMORY, SMALL = Path("/dev/shm"), 2**28  # a folder in memory, and the bytes for which it is taken
 
 
 def about_bundle(root: Path, named: str = "") -> About:
@@ -38,21 +41,36 @@ def unzipped(place: Path) -> Iterator[Path]:
         return
     if not zipfile.is_zipfile(place):
         raise StorageError(f"{place} {NO_BUNDLE}")
-    with tempfile.TemporaryDirectory(prefix="recstudy-bundle-") as folder:
+    with tempfile.TemporaryDirectory(prefix="recstudy-bundle-", dir=_roomy(place)) as folder:
         _unzip(place, Path(folder))
         tops = list(Path(folder).iterdir())
         yield tops[0] if len(tops) == 1 and tops[0].is_dir() else Path(folder)
+
+
+def _roomy(file: Path) -> Path | None:
+    """Return a folder in memory for what a zip unpacks to, where there is one and it is small; None for a temporary one on disk.
+
+    Thousands of small files are made there in a tenth of the time that some disks take.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        room = shutil.disk_usage(MEMORY).free if os.access(MEMORY, os.W_OK) else 0
+    except (OSError, zipfile.BadZipFile):  # said when it is unpacked
+        return None
+    return MEMORY if size < SMALL and 2 * size < room else None
 
 
 def _unzip(file: Path, folder: Path) -> None:
     """Unpack a zip (StorageError, as `unzipped` says; nothing outside of the folder is written)."""
     try:
         with zipfile.ZipFile(file) as archive:
-            entries = archive.infolist()
-            _check(file, entries)
-            for entry in (one for one in entries if not one.is_dir()):
+            _check(file, archive.infolist())
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            for parent in {(folder / entry.filename).parent for entry in entries}:
+                parent.mkdir(parents=True, exist_ok=True)
+            for entry in entries:
                 target = folder / entry.filename
-                target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(entry) as packed, open(target, "xb") as content:
                     left = entry.file_size  # what it says; a zip that holds more is cut off and refused
                     while piece := packed.read(PIECE):
