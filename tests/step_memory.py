@@ -1,17 +1,20 @@
-"""The peak memory of a training step, in bytes above what its process holds before: python tests/step_memory.py CONFIG IMAGES
+"""The peak memory of a training step, in bytes above what its process holds before: python tests/step_memory.py CONFIG...
 
-CONFIG is a run's, in JSON. The process takes two steps of forward, backward and AdamW: the first, on one image, loads code and
-makes the optimiser's state. The peak is the highest resident memory (VmHWM of /proc/self/status: getrusage's maximum begins at
-that of the process that started it), with one thread and with malloc told to return what is freed: as it comes it keeps some,
-and the same step differs by up to a quarter from one process to the next (0.5 % so).
+CONFIG is a run's, in JSON, whose batch size the step has; each gives a line. A fork of its own takes two steps of forward, backward
+and AdamW: the first, on one image, loads code and makes the optimiser's state. The peak, which a fork begins anew, is the highest
+resident memory (VmHWM of /proc/self/status: getrusage's maximum begins at that of the process that started it), with one thread
+and with malloc told to return what is freed: as it comes it keeps some, and the same step differs by up to a quarter from one
+process to the next (0.5 % so).
 """
 
 import ctypes
 import json
+import multiprocessing
 import sys
 from pathlib import Path
 
 import torch
+import torch._dynamo  # which the optimiser asks for: loaded here, each fork has it
 
 from recstudy import RunConfig
 from recstudy.config import configure
@@ -24,13 +27,13 @@ from recstudy.train.optim import make_optimizers
 M_MMAP_THRESHOLD = -3  # of malloc.h: blocks of so many bytes and more are mapped alone, and unmapped when they are freed
 
 
-def step_peak(config: RunConfig, images: int) -> int:
+def step_peak(config: RunConfig) -> int:
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**16)
     torch.manual_seed(0)
     torch.set_num_threads(1)
     network, task = build(config.model, config.data).train(), TASKS[config.task](config)
     optimizers, held = make_optimizers(network, config.train), 0
-    for number in (1, images):
+    for number in (1, config.train.batch_size):
         pixels, labels = torch.randn(number, *config.data.shape), torch.randint(config.data.classes, (number,))
         batch = Batch(torch.randint_like(pixels, 256) if config.model.reads_pixels else pixels, labels, None, number)
         network.zero_grad(set_to_none=True)
@@ -49,4 +52,6 @@ def status(field: str) -> int:
 
 
 if __name__ == "__main__":
-    print(step_peak(configure(RunConfig, json.loads(sys.argv[1])), int(sys.argv[2])))
+    with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+        for peak in pool.map(step_peak, [configure(RunConfig, json.loads(config)) for config in sys.argv[1:]], chunksize=1):
+            print(peak)

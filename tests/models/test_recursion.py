@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from recstudy.config import RunConfig
+from recstudy.config import RunConfig, TrainConfig
 from recstudy.data import ImageFolder
 from recstudy.models import HRM, TRM, HRMImage, ImageHRM, ImageTRM, ViTRM
 from recstudy.models.networks.recursion import hierarchy, nested, schedule
@@ -160,20 +160,22 @@ def test_the_papers_modes_are_the_defaults():
     )
 
 
-def peak_of_a_step(**fields) -> int:
-    """Bytes: the peak of a process that trains one step, above what it holds before (0.13 M parameters, 8 images)."""
-    model = HRM(vocabulary=12, width=64, heads=2, high_layers=1, low_layers=1, **fields)
-    command = [sys.executable, str(STEP), json.dumps(RunConfig(data=DATA, model=model).values), "8"]
+def peaks_of_a_step(*models: HRM) -> list[int]:
+    """Bytes: the peak of a process that trains one step of 8 images, above what it holds before."""
+    configs = [RunConfig(data=DATA, model=model, train=TrainConfig(batch_size=8)).values for model in models]
+    command = [sys.executable, str(STEP), *map(json.dumps, configs)]
     done = subprocess.run(command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, check=True)
-    return int(done.stdout)
+    return [int(line) for line in done.stdout.split()]
 
 
 @pytest.mark.whole
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel keeps no book of a process's peak")
 def test_peak_memory_of_a_step_is_the_same_at_any_depth():
     """N = T = 2 and N = T = 8 within 5 %. With the gradient through all 72 updates it is many times that, so the peak tells."""
-    shallow, deep = (peak_of_a_step(high_cycles=depth, low_cycles=depth) for depth in (2, 8))
-    everything = peak_of_a_step(high_cycles=8, low_cycles=8, gradient="full_bptt")
+    model = HRM(vocabulary=12, width=64, heads=2, high_layers=1, low_layers=1, high_cycles=2, low_cycles=2)  # 0.13 M parameters
+    deeper = model.model_copy(update={"high_cycles": 8, "low_cycles": 8})
+
+    shallow, deep, everything = peaks_of_a_step(model, deeper, deeper.model_copy(update={"gradient": "full_bptt"}))
 
     assert deep == pytest.approx(shallow, rel=0.05)
     assert everything > 5 * deep
