@@ -21,6 +21,7 @@ STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
 SOME = {  # variants, of studies whose runs take minutes even so
     "hrm_chest_xray": "*patient",
     "hrm_outer_loop": "*loops=1*",
+    "imagehrm_loops": "model=*[Me]",  # LSTM and triple
     "imagetrm_backbones": "*LEAKY*",
     "micar_components": "w/o m*",
     "micar_datasets": "*M*",
