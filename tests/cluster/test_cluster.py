@@ -22,14 +22,14 @@ GB = 10**9
 
 @pytest.fixture(scope="module")
 def head(tmp_path_factory) -> Iterator[int]:
-    """The port of a Ray cluster of one node with two cores, which has an old recstudy of its own, one that breaks."""
+    """The port of a Ray cluster of one node with one core, which has an old recstudy of its own, one that breaks."""
     folder = tmp_path_factory.mktemp("head")
     (folder / "recstudy").mkdir()
     (folder / "recstudy/__init__.py").write_text("raise ImportError('the node has an old recstudy')")
     port = free_port()
     subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=True)
     environment = {**TOKEN, "PYTHONPATH": str(folder)}
-    with started(folder / "log", "--num-cpus=2", *head_of(port), port=port, environment=environment):
+    with started(folder / "log", "--num-cpus=1", *head_of(port), port=port, environment=environment):
         yield port
 
 
@@ -103,15 +103,17 @@ def test_a_copy_of_our_code_that_hides_it_on_a_node_is_refused(head, shell):
 
 @pytest.mark.whole
 def test_runs_use_all_nodes(head, shell, tmp_path):
-    """Runs of some ten seconds: shorter ones are all done by the first node's warm processes before the second's have started."""
+    """One at a time on each. Runs of some ten seconds: shorter ones are all done by the first node's warm process before the
+    second's has started.
+    """
     second = [*namespace("--uts"), "sh", "-c", 'hostname second && exec "$@"', "sh"]
-    with started(tmp_path / "log", f"--address=127.0.0.1:{head}", "--num-cpus=2", inside=second):
-        shell.run("--address", f"127.0.0.1:{head}", "--set", "train.epochs=150")
+    with started(tmp_path / "log", f"--address=127.0.0.1:{head}", "--num-cpus=1", inside=second):
+        shell.run("--address", f"127.0.0.1:{head}", "--only", "*supervision_steps=2", "--set", "train.epochs=100")
 
-    assert shell.attempts() == [1] * 6
+    assert shell.attempts() == [1] * 3
     hosts = [result["provenance"]["hardware"]["host"] for result in shell.records().values()]
     assert len(set(hosts)) == 2
-    assert 1 <= hosts.count("second") <= 5
+    assert 1 <= hosts.count("second") <= 2
 
 
 @pytest.mark.whole
