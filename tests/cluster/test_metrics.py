@@ -113,6 +113,7 @@ def names(panel: dict) -> list[str]:
     return [name for target in panel["targets"] for name in re.findall(r"ray_\w+", target["expr"])]
 
 
+@pytest.mark.whole
 def test_the_dashboard_calls_the_job_by_the_study(session):
     line = next(line for line in session.driver.stdout if line.startswith("Ray dashboard: "))
     token = Path("~/.ray/auth_token").expanduser()
@@ -124,6 +125,7 @@ def test_the_dashboard_calls_the_job_by_the_study(session):
     assert job["metadata"] == {"job_name": "tiny"}
 
 
+@pytest.mark.whole
 def test_our_grafana_dashboard_takes_the_place_of_the_one_that_the_metrics_tab_opens(session):
     """Where the second command of docs/how-to/trackers.md copies it to."""
     theirs = session.folder / "metrics/grafana/dashboards/data_grafana_dashboard.json"
@@ -132,6 +134,7 @@ def test_our_grafana_dashboard_takes_the_place_of_the_one_that_the_metrics_tab_o
     assert json.loads(theirs.read_text())["uid"] == GRAFANA["uid"]
 
 
+@pytest.mark.whole
 def test_tensorboard_gets_a_folder_a_run(session):
     until(lambda: list(session.shell.results.glob("logs/tensorboard/tiny/*/events*")), "event files")
 
@@ -139,6 +142,7 @@ def test_tensorboard_gets_a_folder_a_run(session):
     assert found <= {run.label for run in make_plan(tiny.study).runs}
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(
     not shutil.which("prometheus") or not shutil.which("promtool"), reason="no prometheus (apt install prometheus)"
 )
