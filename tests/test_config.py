@@ -92,6 +92,13 @@ def test_changes_make_another_config_of_fields_or_whole_parts_which_have_their_o
         ),
         ({"model": ViT(patch=2), "train.evaluation_steps": 4}, "evaluation_steps must be 1 for ViT-Small.* but got 4"),
         ({"place.trainer": "inline", "place.workers_per_run": 2}, "trainer 'inline' runs one worker"),
+        (
+            {"place.device": "mps", "place.workers_per_run": 2},
+            "device 'mps' is for one worker in Tune's process, or with --no-ray",
+        ),
+        ({"place.device": "mps", "place.compile": "on"}, r"networks that are not compiled\. Leave workers_per_run"),
+        ({"place.device": "cpu", "place.gpus_per_run": 1}, "device 'cpu' has no GPU of CUDA, but gpus_per_run is 1"),
+        ({"place.device": "cuda", "place.gpus_per_run": 0}, "device 'cuda' has a GPU, but gpus_per_run is 0"),
         ({"train.patience": 3, "train.selection": "last"}, "patience must be 0 with selection 'last'"),
         ({"train.amsgrad": True, "train.optimizer": "adam_atan2"}, "amsgrad must be false with optimizer 'adam_atan2'"),
         ({"train.backbone_learning_rate": 5e-5}, "backbone_learning_rate is for a tuned backbone, but ViTRM trains none"),
@@ -117,6 +124,14 @@ def test_train_runs_where_there_are_several_workers_or_a_gpu():
     assert Place(workers_per_run=2).uses_train
     assert Place(gpus_per_run=0.5).uses_train
     assert not Place(gpus_per_run=1, trainer="inline").uses_train
+
+
+def test_a_device_says_how_many_gpus_ray_gives():
+    gpus = {device: Place(device=device).gpus_per_run for device in ("auto", "cpu", "cuda", "mps")}
+
+    assert gpus == {"auto": None, "cpu": 0.0, "cuda": 1.0, "mps": 0.0}
+    assert Place(device="cuda", gpus_per_run=0.25).gpus_per_run == 0.25
+    assert RUN.with_changes({"place.device": "mps"}).run_id == RUN.run_id
 
 
 def test_paper_defaults_are_those_of_the_authors_code():

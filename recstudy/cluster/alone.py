@@ -13,6 +13,7 @@ from recstudy.errors import ClusterError, StorageError
 from recstudy.records import Failure
 from recstudy.study.study import Run
 from recstudy.terminal import Draining
+from recstudy.train.process import check_apple
 from recstudy.train.run_folder import wait_until_free
 from recstudy.train.work import failed, warning
 
@@ -31,6 +32,8 @@ def here(place: Place) -> Place:
 
     if place.workers_per_run > 1 or place.trainer == "train":
         raise ClusterError("--no-ray runs one worker, in this process: leave --workers-per-run and --trainer train out")
+    if place.device == "mps":
+        check_apple()
     gpus = float(torch.cuda.is_available()) if place.gpus_per_run is None else place.gpus_per_run
     if gpus and not torch.cuda.is_available():
         raise ClusterError(f"a run needs {gpus:g} GPU, but torch sees none on this machine. Leave --gpus-per-run out.")

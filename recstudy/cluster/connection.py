@@ -166,6 +166,10 @@ def fitting(place: Place, configs: Sequence[RunConfig]) -> Place:
         place: what each of the runs asks for.
         configs: the runs, which must fit into a GPU's memory where they share one.
     """
+    if place.device == "mps":
+        from recstudy.train.process import check_apple  # brings torch
+
+        check_apple()
     nodes = [node["Resources"] for node in alive()]
     if place.gpus_per_run is None:
         place = place.model_copy(update={"gpus_per_run": 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0})

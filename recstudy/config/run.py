@@ -28,6 +28,9 @@ class Place(Config):
     trainer: Literal["auto", "inline", "train"] = Field(
         "auto", description="in Tune's process, or on Ray Train workers; auto: Train for several workers or a GPU"
     )
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        "auto", description="auto: a GPU of CUDA where a run has one, else the CPU; mps: Apple's GPU, for one worker"
+    )
     compile: Literal["auto", "on", "off"] = Field(
         "auto", description="torch.compile the network; auto: where a run has a GPU, or a study's runs train for long on a CPU"
     )
@@ -58,6 +61,26 @@ class Place(Config):
             return values
         least, dash, most = values["workers_per_run"].partition("-")
         return {**values, "workers_per_run": least, "max_workers_per_run": most if dash else None}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gpus_of_a_device(cls, values: Any) -> Any:
+        """Return the GPUs that a stated device means, where they are not stated: one of CUDA's, else none that Ray gives out."""
+        means = {"cpu": 0.0, "mps": 0.0, "cuda": 1.0}.get(str(values.get("device"))) if isinstance(values, Mapping) else None
+        return values if means is None or values.get("gpus_per_run") is not None else {**values, "gpus_per_run": means}
+
+    @model_validator(mode="after")
+    def _device_is_what_it_has(self) -> Self:
+        gpus, device = self.gpus_per_run, self.device
+        if gpus is not None and ((device == "cuda" and not gpus) or (device in ("cpu", "mps") and gpus)):
+            has = "no GPU of CUDA" if gpus else "a GPU"
+            raise ValueError(f"device {device!r} has {has}, but gpus_per_run is {gpus:g}. Leave one of them out")
+        if device == "mps" and (self.most_workers > 1 or self.uses_train or self.compile == "on"):
+            raise ValueError(
+                "device 'mps' is for one worker in Tune's process, or with --no-ray, and for networks that are not compiled. "
+                "Leave workers_per_run, trainer and compile out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _inline_is_one_worker(self) -> Self:

@@ -76,21 +76,27 @@ class Puzzles(DataConfig):
             return images, labels
         draws, same = symmetries(self, seed, rows, turns)
         given = images.flatten(1).long()
-        new, right = self.turned(given, labels, torch.from_numpy(draws).to(images.device))
+        new, right = self.turned(given, labels, torch.from_numpy(draws))
         kept = torch.from_numpy(same).to(images.device)[:, None]
         return torch.where(kept, given, new).to(images.dtype).view_as(images), torch.where(kept, labels, right)
 
     def turned(self, given: Tensor, answers: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Return puzzles and their answers, tokens (B, S) each, under the symmetries of these draws."""
-        source, becomes = self.symmetry(draws)
+        source, becomes = self._symmetry(draws, given.device)
         both = torch.cat([given, answers], 1).long().gather(1, torch.cat([source, source + self.cells], 1))
         first, second = becomes.gather(1, both).chunk(2, 1)
         return first.to(given.dtype), second.to(answers.dtype)
 
     def turned_back(self, answers: Tensor, draws: Tensor) -> Tensor:
         """Return answers (B, S) to puzzles under the symmetries of these draws, as answers to the puzzles as they were."""
-        source, becomes = self.symmetry(draws)
+        source, becomes = self._symmetry(draws, answers.device)
         return becomes.argsort(1).gather(1, answers.long()).gather(1, source.argsort(1)).to(answers.dtype)
+
+    def _symmetry(self, draws: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return `symmetry` on a device: made there, or on the CPU for Apple's GPU, which has no float64."""
+        made = torch.device("cpu") if device.type == "mps" else device
+        source, becomes = self.symmetry(draws.to(made))
+        return source.to(device), becomes.to(device)
 
     def lawful(self, given: npt.NDArray[Any], answers: npt.NDArray[Any]) -> Labels | None:
         """Return (B,) 1 where an answer, tokens (B, S), keeps what is given and breaks no rule; None where no rules are known."""

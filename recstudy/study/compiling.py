@@ -24,7 +24,7 @@ FEW = 2000  # updates of a graph's runs that are far from it: FLOPs need not be 
 
 def with_compiling(place: Place, configs: Collection[RunConfig]) -> Place:
     """Return `place`, whose GPUs are decided, with `auto` decided for these runs where they have none."""
-    if place.compile != "auto" or place.gpus_per_run:
+    if place.compile != "auto" or place.gpus_per_run or place.device == "mps":
         return place
     return place.model_copy(update={"compile": "on" if _worth(configs) and compiler() else "off"})
 

@@ -29,6 +29,7 @@ from recstudy.data.batches import Batch, Batches
 from recstudy.data.puzzles import Puzzles, numbers
 from recstudy.data.reader import Labels
 from recstudy.models.networks.contract import Carry, Network
+from recstudy.models.networks.layers import in_float64
 from recstudy.train.evaluate import autocast, own_batch
 from recstudy.train.process import draw
 from recstudy.train.watchdog import alive
@@ -46,7 +47,7 @@ def at_test(network: Network, batches: Batches, config: RunConfig) -> dict[str, 
         rows = batches.rows[number * own_batch(config) :][: len(batch.images)].numpy()
         for name, solved in (*noisy(network, batch, config, number), *voted(network, batch, config, rows)):
             right.setdefault(name, []).append(solved)
-    return {name: 100 * torch.cat(solved).double().mean().item() for name, solved in right.items()}
+    return {name: 100 * in_float64(torch.cat(solved)).mean().item() for name, solved in right.items()}
 
 
 def spread(batches: Batches, config: AtTest) -> Batches:
@@ -77,7 +78,7 @@ def voted(network: Network, batch: Batch, config: RunConfig, rows: Labels) -> It
     count, given = config.train.at_test.copies, batch.images.flatten(1).long()
     answers, sure = [], []
     for turn in range(count):
-        draws = torch.from_numpy(numbers(config.seed, rows, np.full(len(rows), turn), config.data.draws)).to(given.device)
+        draws = torch.from_numpy(numbers(config.seed, rows, np.full(len(rows), turn), config.data.draws))
         turned, _ = config.data.turned(given, given, draws) if turn else (given, given)
         cells, halt = think(network, turned.to(batch.images.dtype).view_as(batch.images), batch, config)
         answers.append(config.data.turned_back(cells, draws) if turn else cells)

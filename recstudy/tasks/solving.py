@@ -156,7 +156,8 @@ def findings(
     ids = None if test.split.ids is None else test.split.ids[told.rows]
     verdict, files = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)
     content, count = packed(told)
-    draws = {} if told.groups is None else {"draws": len(np.unique(told.groups))}
+    copies = told.groups is not None and not config.data.synthetic  # groups of generated puzzles are classes
+    draws = {"draws": len(np.unique(told.groups))} if copies else {}
     draws |= {"repeated": more.scored(len(told))} if more.repeats else {}
     stated = {
         "metrics": scores.values | own | verdict,

@@ -21,6 +21,7 @@ from recstudy.config import LOSSES, PAD, TrainConfig
 from recstudy.data.batches import Batch
 from recstudy.errors import ConfigError
 from recstudy.models.networks.contract import Output
+from recstudy.models.networks.layers import in_float64
 
 if TYPE_CHECKING:
     from recstudy.tasks import Task
@@ -81,7 +82,8 @@ def softmax(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
 
 def stablemax(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """Return (2) of stablemax's probabilities, (N,) (HRM, TRM)."""
-    return -(shares(logits, targets, smoothing) * log_stablemax(logits)).sum(-1).to(logits.dtype)
+    log = log_stablemax(logits)
+    return -(shares(logits, targets, smoothing).to(log.device) * log).sum(-1).to(logits)
 
 
 def shares(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -92,7 +94,7 @@ def shares(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
 
 def log_stablemax(logits: Tensor) -> Tensor:
     """Equation (3) in float64."""
-    logits = logits.double()
+    logits = in_float64(logits)
     s = torch.where(logits < 0, 1 / (1 - logits.clamp(max=0)), logits + 1)
     return s.log() - s.sum(-1, keepdim=True).log()
 

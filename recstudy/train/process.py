@@ -13,6 +13,7 @@ import torch
 from torch.backends import cudnn
 
 from recstudy.config import RunConfig
+from recstudy.errors import ClusterError
 from recstudy.train.compiled import keep_compiled
 
 # What some code may switch for a whole process, how it is read and how it is set.
@@ -48,6 +49,10 @@ def reset_process(config: RunConfig) -> torch.device:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
+    if config.place.device == "mps":
+        check_apple()
+        torch.mps.empty_cache()
+        return torch.device("mps")
     if not config.place.gpus_per_run:
         return torch.device("cpu")
     if not torch.cuda.is_available():
@@ -55,6 +60,12 @@ def reset_process(config: RunConfig) -> torch.device:
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     return torch.device("cuda", torch.cuda.current_device())
+
+
+def check_apple() -> None:
+    """Refuse `place.device` mps where it cannot be (ClusterError)."""
+    if not torch.backends.mps.is_available():
+        raise ClusterError("place.device is mps, but torch sees no Apple GPU on this machine. Choose auto, cpu or cuda.")
 
 
 def _forget_peak() -> None:

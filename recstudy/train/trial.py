@@ -282,7 +282,7 @@ def _version(package: str) -> str:
 
 
 def hardware(device: torch.device) -> Json:
-    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else "Apple (MPS)" if device.type == "mps" else None
     return {"host": socket.gethostname(), "cpu": _cpu_name(), "cores": os.cpu_count(), "gpu": gpu}
 
 

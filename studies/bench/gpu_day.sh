@@ -49,7 +49,7 @@ steps() {
     echo "small-images: left out, as none of its data sets is in $RECSTUDY_DATA"
   fi
   step sudoku 60 "$PYTHON" studies/sudoku_depth.py --preset standard "${STUDY[@]}" --seeds 1 \
-    --only "supervision_steps=16, cycles=3*" ${TOY:+data.puzzles=64 data.test_puzzles=16}
+    --only "supervision_steps=16, cycles=3*" ${TOY:+data.puzzles=64 data.test_puzzles=16 train.batch_size=8 train.epochs=1 model.width=64}
 }
 
 if [ "$MINUTES" != list ]; then

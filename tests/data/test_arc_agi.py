@@ -182,7 +182,7 @@ def test_a_run_ends_with_its_attempts(folder):
     assert 0 <= result["metrics"]["pass_at_1"] <= result["metrics"]["pass_at_2"] <= 100
     assert {task: len(own) for task, own in attempts.items()} == {"w": 1, "x": 2, "y": 1, "z": 1}
     assert all(set(one) == {"attempt_1", "attempt_2"} for own in attempts.values() for one in own)
-    assert result["answers"]["of"] == 20
+    assert (result["answers"]["of"], result["answers"]["draws"]) == (20, 4)  # the inputs and copies of a task are one draw
 
 
 # ----------------------------------------------------------------------------------------------------- real files

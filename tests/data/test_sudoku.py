@@ -1,8 +1,10 @@
 """Generated Sudokus: one solution each by a second solver, no class in both splits, symmetries that keep the rules."""
 
 import hashlib
+import json
 from functools import cache
 from itertools import permutations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from recstudy.data import Sudoku
 from recstudy.data.cache import load
 from recstudy.data.sudoku import canonical, in_classes, make_set
 from recstudy.errors import ConfigError
+from recstudy.testing import make_trial, tiny_model, tiny_run
+from recstudy.train.trial import run_trial
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 
@@ -222,3 +226,14 @@ def test_it_is_a_synthetic_set_that_refuses_what_it_cannot_draw():
         configure(Sudoku, {"side": 8})
     with pytest.raises(ConfigError, match="puzzles"):
         configure(Sudoku, {"puzzles": 3})
+
+
+def test_each_generated_puzzle_is_a_draw_of_its_own_whatever_its_class(tmp_path):
+    data = Sudoku(side=4, puzzles=32, test_puzzles=16)
+    trial = make_trial(tmp_path, tiny_run(tiny_model("trm", tokens="cell"), data, epochs=1, batch_size=16, supervision_steps=1))
+
+    run_trial(trial, lambda line: None)
+
+    result = json.loads((Path(trial.folder) / "result.json").read_text())
+    assert len(np.unique(load(data, tmp_path / "cache").test.groups)) < 16
+    assert result["answers"] == {"kept": 16, "of": 16}

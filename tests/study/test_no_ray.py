@@ -60,10 +60,12 @@ def test_what_needs_ray_is_refused_beside_it(flags):
         StudyOptions(no_ray=True, **flags)
 
 
-def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path):
-    for change, words in {"place.workers_per_run": "runs one worker", "place.gpus_per_run": "torch sees none"}.items():
+def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    asked = {"workers_per_run": (2, "runs one worker"), "gpus_per_run": (2, "torch sees none"), "device": ("mps", "no Apple GPU")}
+    for field, (value, words) in asked.items():
         with pytest.raises(recstudy.errors.ClusterError, match=words):
-            recstudy.run(tiny.study, results=tmp_path, ray=False, set={change: 2})
+            recstudy.run(tiny.study, results=tmp_path, ray=False, set={f"place.{field}": value})
 
 
 def test_a_run_that_another_process_works_on_comes_last(tmp_path, capsys):

@@ -11,11 +11,13 @@ import pytest
 import torch
 from test_trial import in_a_process
 
+from recstudy.errors import ClusterError
 from recstudy.models import ResNet
+from recstudy.study.compiling import with_compiling
 from recstudy.testing import make_trial, tiny_run
 from recstudy.train import process
 from recstudy.train.process import SWITCHES, reset_process
-from recstudy.train.trial import run_trial
+from recstudy.train.trial import hardware, run_trial
 from recstudy.train.work import Trial
 
 RECURSIVE = tiny_run(epochs=2).with_changes({"model.dropout": 0.1, "model.latent_steps": 3})
@@ -55,6 +57,23 @@ def test_a_run_gives_the_same_numbers_whatever_ran_before_it(tmp_path):
             assert numbers(work) == numbers(alone[name])
             spoil()
     reset_process(RECURSIVE)
+
+
+def test_the_device_is_the_one_that_was_asked_for(monkeypatch):
+    """An Apple GPU as far as a machine without one can tell: what is asked of torch, and the device that a run then gets."""
+    config, emptied = RECURSIVE.with_changes({"place": {"device": "mps"}}), []
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "empty_cache", lambda: emptied.append(True))
+
+    assert reset_process(RECURSIVE) == torch.device("cpu")
+    assert reset_process(config) == torch.device("mps")
+    assert emptied == [True]
+    assert hardware(torch.device("mps"))["gpu"] == "Apple (MPS)"
+    assert with_compiling(config.place, [config]) == config.place
+
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ClusterError, match="torch sees no Apple GPU on this machine"):
+        reset_process(config)
 
 
 def test_whatever_was_switched_is_as_it_was():

@@ -281,6 +281,11 @@ def own_precision(like: Tensor) -> AbstractContextManager[object]:
     return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)  # `meta` has no autocast
 
 
+def in_float64(values: Tensor) -> Tensor:
+    """Return values in float64: on the CPU where they lie on Apple's GPU, which has no such numbers."""
+    return values.cpu().double() if values.device.type == "mps" else values.double()
+
+
 def learned(*shape: int) -> nn.Parameter:
     """Return a trained tensor, Xavier-normal at the start."""
     return nn.Parameter(nn.init.xavier_normal_(torch.empty(shape)))

@@ -18,6 +18,7 @@ from recstudy.data.cache import DataSet
 from recstudy.metrics import Answers, NotAvailable
 from recstudy.models.networks.contract import Network, build
 from recstudy.models.networks.fuselip import AlignerNetwork, siglip_loss
+from recstudy.models.networks.layers import in_float64
 from recstudy.tasks.captioning.encoders import begin
 from recstudy.tasks.captioning.writing import EXAMPLES
 from recstudy.train.evaluate import Diverged, autocast, own_batch, some
@@ -65,7 +66,7 @@ def recalls(images_NW: Tensor, texts_NW: Tensor, tokens: Tensor) -> dict[int, fl
         for closeness in (cosines_NN, cosines_NN.T):
             own = closeness.masked_fill(~same_NN, -torch.inf).amax(1, keepdim=True)
             closer = ((closeness >= own) & ~same_NN).sum(1)  # a tie is no find: features that are all alike find nothing
-            shares.append((closer < k).double().mean().item())
+            shares.append(in_float64(closer < k).mean().item())
         found[k] = 100 * sum(shares) / len(shares)
     return found
 

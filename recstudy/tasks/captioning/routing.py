@@ -22,6 +22,7 @@ from recstudy.config import PAD, RunConfig
 from recstudy.data.batches import Batches
 from recstudy.data.text import Tokenizer
 from recstudy.models.networks.caption import Captioner
+from recstudy.models.networks.layers import in_float64
 from recstudy.models.networks.lstm_captioners import ShowAttendTellNetwork
 from recstudy.models.networks.micar import MicarNetwork
 from recstudy.train.evaluate import autocast, own_batch
@@ -89,7 +90,7 @@ def expert_use(network: Captioner, test: Batches, config: RunConfig) -> tuple[di
             trace = network.trace(batch.images, read)
         load.append(trace.load)
         dropped.append(trace.dropped)
-        entropy.append((trace.entropy.double() * (read != PAD)).sum((1, 2)))
+        entropy.append(in_float64(trace.entropy * (read != PAD)).sum((1, 2)))
         tokens += int((read != PAD).sum())
     mean_L = torch.stack(entropy).sum(0) / tokens
     return summed(torch.stack(load).sum(0), mean_L, torch.stack(dropped).sum(0), tokens, network.config.top_k)

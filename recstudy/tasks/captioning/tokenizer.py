@@ -31,6 +31,7 @@ from recstudy.data.reader import Tokens
 from recstudy.errors import DataError
 from recstudy.files import cache_folder, caching, sweep
 from recstudy.models.fuselip import VQ
+from recstudy.models.networks.layers import in_float64
 from recstudy.models.networks.vq import ImageTokenizer, VQNetwork, load_tokenizer, save_tokenizer, unit, vq_loss
 from recstudy.records import Json
 from recstudy.records.files import write_whole
@@ -141,13 +142,13 @@ def psnr(drawn_again: Tensor, images: Tensor) -> float:
 
     What is outside of 0 to 1 is cut off first, as a screen does.
     """
-    errors_N = (drawn_again.double().clamp(0, 1) - images.double()).square().flatten(1).mean(1)
+    errors_N = (in_float64(drawn_again).clamp(0, 1) - in_float64(images)).square().flatten(1).mean(1)
     return (-10 * errors_N.clamp(min=1e-12).log10()).mean().item()  # 120 dB where nothing is lost
 
 
 def codebook_use(ids: Tensor, codebook: int) -> dict[str, float]:
     """Return of `ids` (N, K) `used_percent` of the codebook's codes, and `perplexity`, as many codes as evenly used would be."""
-    counts_V = torch.bincount(ids.flatten(), minlength=codebook).double()
+    counts_V = in_float64(torch.bincount(ids.flatten(), minlength=codebook))
     shares = counts_V[counts_V > 0] / counts_V.sum()
     return {
         "used_percent": 100 * len(shares) / codebook,

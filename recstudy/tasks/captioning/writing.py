@@ -24,6 +24,7 @@ from recstudy.metrics.registry import score
 from recstudy.models.captioners import CaptionModel
 from recstudy.models.networks.caption import Captioner
 from recstudy.models.networks.contract import Network
+from recstudy.models.networks.layers import in_float64
 from recstudy.tasks.captioning.decode import decode
 from recstudy.tasks.captioning.rate_score import made_by
 from recstudy.tasks.captioning.routing import expert_use, kept
@@ -62,7 +63,7 @@ def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence
     caption, tokens that are right, tokens, captions. Without depths: after `evaluation_steps`."""
     depths = depths or [config.train.evaluation_steps]
     network.eval()
-    sums = torch.zeros(len(depths), 4, dtype=torch.float64, device=batches.device)
+    sums = in_float64(torch.zeros(len(depths), 4, device=batches.device))
     for batch in batches.plain(own_batch(config) * batches.world):
         alive()
         images, tokens, count = some(batch.images), some(batch.labels), len(batch.images)
@@ -74,7 +75,7 @@ def told(network: Network, batches: Batches, config: RunConfig, depths: Sequence
                 logits, own = output.logits[:count].float(), tokens[:count]
                 hits, there = token_hits(logits, own)
                 loss = token_loss(logits, own, loss_of(config.train)).sum()
-                sums[list(depths).index(step)] += torch.stack([loss.double(), hits.sum(), there.sum(), there.new_tensor(count)])
+                sums[list(depths).index(step)] += in_float64(torch.stack([loss, hits.sum(), there.sum(), loss.new_tensor(count)]))
     return sums
 
 

@@ -1,6 +1,7 @@
-"""A training step and an evaluation of every family, traced for CUDA on torch's fake tensors, for which no GPU is needed.
+"""A training step and an evaluation of every family, traced for CUDA on torch's fake tensors, for which no GPU is needed; for
+Apple's GPU what is done otherwise there, because a torch without it aborts at the first convolution.
 
-Held to: one device, no value that the host reads within a step, no float64 but stablemax's own. Backward passes and optimisers ask
+Held to: one device, no value that the host reads within a step, no float64. Backward passes and optimisers ask
 CUDA for a device, so that they are not traced; nor what cuDNN does in an LSTM, nor the aligner, which hides tokens by chance and
 computes no loss without values.
 """
@@ -23,8 +24,10 @@ from recstudy.models.networks.contract import build
 from recstudy.testing import tiny_model, tiny_run
 from recstudy.train.evaluate import _rows, autocast
 from recstudy.train.loop import Training
+from recstudy.train.losses import stablemax
 
-CUDA = torch.device("cuda", 0)
+CUDA, APPLE = torch.device("cuda", 0), torch.device("mps", 0)
+GPUS = pytest.mark.parametrize("gpu", [CUDA, APPLE], ids=str)
 DATA = {"densenet": PhantomXray(size=32), "micar": PhantomCaptions()}
 OURS = [name for name, kind in FAMILIES.items() if kind.__module__.startswith("recstudy.") and name != "fuselip"]
 
@@ -36,6 +39,7 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.devices: set[str] = set()
         self.double: set[str] = set()
+        self.apple: set[str] = set()  # float64 on Apple's GPU, which has none
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = function(*args, **(kwargs or {}))
@@ -43,6 +47,7 @@ class Watch(TorchDispatchMode):
             if isinstance(one, Tensor):
                 self.devices |= {one.device.type} if one.dim() else set()
                 self.double |= {str(function)} if one.dtype == torch.float64 else set()
+                self.apple |= {str(function)} if one.dtype == torch.float64 and one.device.type == "mps" else set()
         return found
 
 
@@ -100,11 +105,32 @@ def test_puzzles_of_samples_that_halt_by_themselves_stay_on_the_gpu(family, task
     assert {name: value.device for name, value in told.items()} == dict.fromkeys(told, CUDA)
 
 
+def test_stablemax_is_computed_where_there_is_float64():
+    """On the CPU for Apple's GPU, whose result comes back; on every other device there."""
+    with FakeTensorMode(), Watch() as watch:
+        logits, targets = torch.empty(8, 5, device=APPLE), torch.zeros(8, dtype=torch.long, device=APPLE)
+        assert stablemax(logits, targets).device == APPLE
+        assert watch.devices == {"cpu", "mps"}
+        assert stablemax(logits.to(CUDA), targets.to(CUDA)).device == CUDA
+
+
+@GPUS
+def test_symmetries_of_puzzles_arrive_on_the_gpu(gpu):
+    data = DATASETS["sudoku"]()
+    with FakeTensorMode(allow_non_fake_inputs=True), Watch() as watch:
+        grids = torch.zeros(4, data.cells, dtype=torch.long, device=gpu)
+        draws = torch.zeros(4, data.draws, dtype=torch.float64)
+        turned, _ = data.turned(grids, grids, draws)
+        assert turned.device == data.turned_back(turned, draws).device == gpu
+    assert not watch.apple
+
+
+@GPUS
 @pytest.mark.parametrize(("precision", "half"), [("float32", False), ("bfloat16", True)])
-def test_matrix_products_of_a_gpu_are_of_the_precision_that_is_set(precision, half, monkeypatch):
+def test_matrix_products_of_a_gpu_are_of_the_precision_that_is_set(precision, half, gpu, monkeypatch):
     asked = []
     monkeypatch.setattr(torch, "autocast", lambda *given, **options: asked.append((given, options)))
 
-    autocast(CUDA, TrainConfig(precision=precision))
+    autocast(gpu, TrainConfig(precision=precision))
 
-    assert asked == [(("cuda", torch.bfloat16), {"enabled": half})]
+    assert asked == [((gpu.type, torch.bfloat16), {"enabled": half})]
