@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from recstudy.config import flatten
-from recstudy.errors import ConfigError, StorageError
+from recstudy.errors import ConfigError, StorageError, choices
 from recstudy.metrics import METRICS
 from recstudy.papers.own_tables import asking_folder
 from recstudy.records import Result, Results, read_json, read_record
@@ -63,7 +63,10 @@ def _rows(results: Results, ids: Sequence[str], only: Collection[str]) -> list[d
     config = next((kept for run in ids if (kept := read_json(results.run(run).config))), None)
     if not done or config is None:
         return []
-    fields = flatten({part: config[part] for part in PARTS if part != "place"})
+    parts = {part: config.get(part) for part in PARTS if part != "place"}
+    if not all(isinstance(part, dict) for part in parts.values()):
+        raise StorageError(f"{results.run(ids[0]).config} is damaged: it has not all of {choices(parts)}")
+    fields = flatten(parts)
     each = [result.metrics | result.cost for result in done]
     known = {
         name: [value for values in each if (value := values.get(name)) is not None] for name in each[0] if _asked(name, only)

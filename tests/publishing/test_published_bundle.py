@@ -78,6 +78,14 @@ def test_what_is_no_bundle_is_refused(place, words):
         published(f"bundle:{place}")
 
 
+def test_damaged_settings_are_refused(bundle):
+    for config in bundle.glob("results/runs/*/config.json"):
+        config.write_text('{"data": {"name": "digits"}, "train": 3}')
+
+    with pytest.raises(ConfigError, match=r"config\.json is damaged: it has not all of data, model, train"):
+        published(f"bundle:{bundle}")
+
+
 def test_a_metric_that_the_bundle_has_not_is_refused(published_once):
     with pytest.raises(ConfigError, match="no metric 'cider' in bundle:"):
         published(f"bundle:{published_once}", only=["cider"])
