@@ -156,8 +156,8 @@ def findings(
     ids = None if test.split.ids is None else test.split.ids[told.rows]
     verdict, files = config.data.verdict(told, found.sure.double().cpu().numpy(), ids, data.identifiers)
     content, count = packed(told)
-    copies = told.groups is not None and not config.data.synthetic  # groups of generated puzzles are classes
-    draws = {"draws": len(np.unique(told.groups))} if copies else {}
+    groups = None if config.data.synthetic else told.groups  # those of generated puzzles are classes, not copies
+    draws = {} if groups is None else {"draws": len(np.unique(groups))}
     draws |= {"repeated": more.scored(len(told))} if more.repeats else {}
     stated = {
         "metrics": scores.values | own | verdict,
